@@ -1,0 +1,1 @@
+"""Requests meet machines: one module per API family, plain functions, no waiting."""

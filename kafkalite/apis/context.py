@@ -1,0 +1,73 @@
+"""RequestContext and Services: all a handler may know besides its request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.coordinator.runtime import CoordinatorRuntime
+    from kafkalite.groups.shard import GroupShard
+    from kafkalite.metadata.controller import MetadataController
+    from kafkalite.partitions.table import PartitionTable
+    from kafkalite.ports.clock import Clock
+    from kafkalite.ports.entropy import Entropy
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where clients of one listener reach one node."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """One emulated cluster, as handlers see it; all its nodes share these."""
+
+    clock: Clock
+    entropy: Entropy
+    cluster_id: str
+    config: BrokerConfig
+    metadata: MetadataController
+    partitions: PartitionTable
+    groups: CoordinatorRuntime[GroupShard]
+    endpoints: Callable[[str], Sequence[Endpoint]]
+    """listener name → every node's address on that listener."""
+
+
+class RequestContext:
+    """Who asks, over what, and by which rules; one per connection, updated for each request."""
+
+    __slots__ = (
+        "api_version", "client_host", "client_id", "era", "listener", "node_id", "principal",
+        "services", "session",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        services: Services,
+        node_id: int,
+        listener: str,
+        client_host: str,
+        principal: str = "User:ANONYMOUS",
+    ) -> None:
+        self.services = services
+        self.node_id = node_id
+        self.listener = listener
+        self.client_host = client_host
+        """As Java prints an address: "/127.0.0.1"."""
+        self.principal = principal
+        self.client_id: str | None = None
+        self.api_version = 0
+        """Read by the dispatcher and eras alone."""
+        self.era: Any = None
+        self.session: dict[str, Any] = {}
+        """What an API keeps with the connection, by that API's module name."""

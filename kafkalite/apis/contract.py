@@ -1,0 +1,54 @@
+"""What an API family hands to the dispatcher: rows of data, one per API.
+
+A version number is looked up, never compared: what a range of versions *means* is an era, what
+it *looks like* is a lift and a lower, which errors it knows are substitutes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.error_codes import ErrorCode
+    from kafkalite.protocol.versions import Versions
+
+T = TypeVar("T")
+
+
+class Eras(Generic[T]):
+    """What ranges of versions mean: `Eras((0, first), (9, second))` turns at version 9."""
+
+    __slots__ = ("_from", "_traits")
+
+    def __init__(self, *turns: tuple[int, T]) -> None:
+        self._from = [version for version, _ in turns]
+        self._traits = [traits for _, traits in turns]
+
+    def at(self, version: int) -> T:
+        """Return the traits in force at `version`."""
+        return self._traits[max(0, bisect_right(self._from, version) - 1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """One API as served: its row in the dispatch table.
+
+    `handler(context, request)` returns the response, a Waiting for it, or None where the protocol
+    wants no answer. `refuse(request, code, message)` builds the response that says an error in
+    this API's own fields, for refusals that the handler raised as KafkaError.
+    """
+
+    key: int
+    versions: Versions
+    handler: Callable[..., Any]
+    refuse: Callable[..., Any]
+    eras: Eras[Any] | None = None
+    lift: Callable[[Any, int], Any] | None = None
+    """(request, version) → the request in today's shape."""
+    lower: Callable[[Any, int], Any] | None = None
+    """(response, version) → the response in the shape this version can carry."""
+    substitutes: Mapping[ErrorCode, tuple[tuple[int, ErrorCode], ...]] = field(default_factory=dict)
+    """error → ((below this version, say this instead), …); applied by the API's own `lower`."""

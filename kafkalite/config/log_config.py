@@ -1,0 +1,38 @@
+"""LogConfig: what a partition's log needs to know of its topic's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """Topic configuration as the log reads it; names and defaults are Kafka 4.3's.
+
+    Times are milliseconds, sizes are bytes, -1 means without limit where Kafka says so.
+    """
+
+    cleanup_policy: frozenset[str] = frozenset(("delete",))
+    compression_type: str = "producer"
+    delete_retention_ms: int = 86_400_000
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = _INT64_MAX
+    flush_ms: int = _INT64_MAX
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = _INT64_MAX
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = _INT64_MAX
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1_073_741_824
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000

@@ -1,0 +1,1 @@
+"""How any machine lives on a log: decide, append, replay."""

@@ -1,0 +1,135 @@
+"""The contract between a coordinator machine, its log, and the runtime that joins them.
+
+A machine *decides*: from its state, a request and the time it is told, it returns a
+`CoordinatorResult` and changes nothing that lasts. The runtime *appends* the records, then
+*replays* them into the machine, then applies timers and hands out replies. Restarting is replaying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, NewType, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+R = TypeVar("R")
+K = TypeVar("K")
+V = TypeVar("V")
+
+Ticket = NewType("Ticket", int)
+"""Names an answer that a machine owes; tickets are drawn from the machine's own counter."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorRecord(Generic[K, V]):
+    """One record of a coordinator's log: a key and its value, None being a tombstone.
+
+    The metadata log has no keys: there `key` is None and `value` never is.
+    """
+
+    key: K
+    value: V | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Returned instead of a response: the answer comes later, in some result's `replies`."""
+
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a parked request."""
+
+    ticket: Ticket
+    response: object
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Call `on_timer(event)` at `deadline_ms`, instead of what `key` was set to before."""
+
+    key: Hashable
+    deadline_ms: int
+    event: object
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTimer:
+    """Forget what `key` was set to, if anything."""
+
+    key: Hashable
+
+
+TimerChange = SetTimer | CancelTimer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorResult(Generic[R]):
+    """What a decision wants: records appended (as one batch, all or nothing) and an answer given.
+
+    `replies` answer requests parked by earlier decisions; like `response`, they go out once the
+    records are committed. `timers` are applied after the replay.
+    """
+
+    response: R | Parked
+    records: Sequence[CoordinatorRecord[object, object]] = ()
+    replies: Sequence[Reply] = ()
+    timers: Sequence[TimerChange] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something worth telling an operator: the runtime logs it, a machine only returns it."""
+
+    name: str
+    fields: tuple[tuple[str, object], ...] = field(default=())
+
+
+class Shard(Protocol):
+    """A machine that owns one partition of a coordinator's log."""
+
+    def replay(self, record: CoordinatorRecord[object, object]) -> None:
+        """Make one record of the log true."""
+
+    def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
+        """Take up work after the whole log was replayed: timers, what a crash left undone."""
+
+    def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
+        """Decide what the expiry of a timer means."""
+
+
+S = TypeVar("S", bound=Shard)
+Decision = Callable[[S, int], CoordinatorResult[R]]
+"""state and now_ms → result."""
+
+
+class RecordSerde(Protocol):
+    """Records ↔ bytes."""
+
+    def encode(
+        self, record: CoordinatorRecord[object, object]
+    ) -> tuple[bytes | None, bytes | None]:
+        """Return the key and value bytes; None is a null key or a tombstone."""
+
+    def decode(
+        self, key: bytes | None, value: bytes | None
+    ) -> CoordinatorRecord[object, object] | None:
+        """Return the record, or None for a kind that this version does not know."""
+
+
+class CoordinatorLog(Protocol):
+    """One partition of a coordinator's log, as the runtime needs it."""
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process may append."""
+
+    def append(self, records: Sequence[tuple[bytes | None, bytes | None]], now_ms: int) -> int:
+        """Append one batch, all or nothing, and return the end offset; OSError if it cannot."""
+
+    def read_all(self) -> Iterable[tuple[bytes | None, bytes | None]]:
+        """Yield every live key and value from the start of the log, aborted ones left out."""

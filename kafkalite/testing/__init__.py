@@ -1,0 +1,1 @@
+"""kafkalite inside a test: a broker in this process, and doors to drive time, chance and disks."""

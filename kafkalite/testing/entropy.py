@@ -1,0 +1,32 @@
+"""SeededEntropy: dice that fall the same way every time, so that ids in tests are known."""
+
+from __future__ import annotations
+
+import random
+import uuid
+
+from kafkalite.ports.entropy import is_usable_uuid
+
+
+class SeededEntropy:
+    """An Entropy that a seed decides."""
+
+    __slots__ = ("_random",)
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)  # noqa: S311 - predictable on purpose
+
+    def uuid(self) -> bytes:
+        """Return the next 16 bytes fit for an id."""
+        while True:
+            raw = uuid.UUID(bytes=self._random.randbytes(16), version=4).bytes
+            if is_usable_uuid(raw):
+                return raw
+
+    def uuid4_text(self) -> str:
+        """Return the next UUID as 36 characters of hex and dashes."""
+        return str(uuid.UUID(bytes=self._random.randbytes(16), version=4))
+
+    def integer(self, bound: int) -> int:
+        """Return the next integer in [0, bound)."""
+        return self._random.randrange(bound)
