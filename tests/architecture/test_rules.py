@@ -1,0 +1,152 @@
+"""Rules of taste that a syntax tree can check; each names the rot it stops."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from source import PACKAGE, ROOT, hand_written_modules, module_name, storey_of, tree_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODULE_LINES = 400
+FUNCTION_LINES = 60
+MAY_READ_VERSIONS = {"wire", "protocol"}
+MAY_READ_VERSIONS_MODULES = {
+    PACKAGE / "apis" / "dispatch.py",
+    PACKAGE / "apis" / "contract.py",
+    PACKAGE / "apis" / "versions_api.py",
+}
+LOWER_HALF = ("ports", "protocol", "config", "wire", "storage", "coordinator", "metadata",
+              "groups", "partitions")  # fmt: skip
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_every_module_says_which_idea_it_is_the_home_of() -> None:
+    silent = [
+        relative(path) for path in hand_written_modules() if not ast.get_docstring(tree_of(path))
+    ]
+    assert silent == []
+
+
+def test_a_module_is_one_idea_small_enough_to_read() -> None:
+    long = {
+        relative(path): lines
+        for path in hand_written_modules()
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MODULE_LINES
+    }
+    assert long == {}
+
+
+def test_a_function_fits_on_a_screen() -> None:
+    long = {
+        f"{relative(path)}:{node.name}": length
+        for path in hand_written_modules()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
+    }
+    assert long == {}
+
+
+def test_a_version_is_looked_up_and_never_compared() -> None:
+    """A comparison on a version is a ladder's first rung; eras, lifts and lowers are data."""
+    ladders = []
+    for path in hand_written_modules():
+        if storey_of(path) in MAY_READ_VERSIONS or path in MAY_READ_VERSIONS_MODULES:
+            continue
+        for node in ast.walk(tree_of(path)):
+            operands: list[ast.expr] = []
+            if isinstance(node, ast.Compare):
+                operands = [node.left, *node.comparators]
+            elif isinstance(node, ast.Match):
+                operands = [node.subject]
+            if any(is_api_version(operand) for operand in operands):
+                ladders.append(f"{relative(path)}:{node.lineno}")
+    assert ladders == []
+
+
+def is_api_version(node: ast.expr) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name in {"api_version", "version"} and storeyless(node)
+
+
+def storeyless(node: ast.expr) -> bool:
+    """Leave out what is a version of something else, such as an image's."""
+    return not (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id not in {"context", "self", "request"}
+    )
+
+
+def test_a_decision_never_waits() -> None:
+    """Nothing below the server is a coroutine, so nobody sees the middle of a decision."""
+    waiting = [
+        f"{relative(path)}:{node.lineno}"
+        for path in hand_written_modules()
+        if storey_of(path) in LOWER_HALF or storey_of(path) == "apis"
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
+    ]
+    assert waiting == []
+
+
+def test_time_chance_and_disk_come_in_by_the_door() -> None:
+    banned = {"time", "random", "secrets", "uuid", "datetime"}
+    inside = [path for path in hand_written_modules() if storey_of(path) in {*LOWER_HALF, "apis"}]
+    found = []
+    for path in inside:
+        if storey_of(path) == "ports":
+            continue
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Import) and {alias.name for alias in node.names} & banned:
+                found.append(f"{relative(path)}:{node.lineno} imports the outside world")
+            if isinstance(node, ast.ImportFrom) and node.module in banned:
+                found.append(f"{relative(path)}:{node.lineno} imports the outside world")
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "open":
+                found.append(f"{relative(path)}:{node.lineno} opens a file by itself")
+    assert found == []
+
+
+def test_no_thing_is_called_a_manager_or_a_helper() -> None:
+    vague = {"utils", "util", "manager", "helpers", "misc", "common"}
+    assert [relative(path) for path in hand_written_modules() if path.stem in vague] == []
+
+
+def test_each_module_can_be_imported_alone() -> None:
+    """Importing does nothing but define, so any order works; a cycle shows here."""
+    names = [module_name(path) for path in hand_written_modules() if path.stem != "__main__"]
+    program = (
+        "import importlib, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    for loaded in [m for m in sys.modules if m.partition('.')[0] == 'kafkalite']:\n"
+        "        del sys.modules[loaded]\n"
+        "    importlib.import_module(name)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *names], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+HEAVY = ("construct", "rich", "yaml", "javaproperties", "re2", "cramjam")
+
+
+@pytest.mark.parametrize("heavy", HEAVY)
+def test_the_start_path_imports_nothing_heavy(heavy: str) -> None:
+    program = (
+        "import sys, kafkalite.server.broker, kafkalite.cli.main\n"
+        f"sys.exit({heavy!r} in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr or f"{heavy} is imported at start"
