@@ -1,0 +1,166 @@
+"""BrokerConfig: what a broker is set to, now.
+
+One object is handed to everybody at assembly and stays: a dynamic change swaps the values behind
+it, so that whoever asks later sees the change at once and nobody has to be told.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING
+
+from kafkalite.config.checks import check_broker_values
+from kafkalite.config.definitions import ConfigError, Value
+from kafkalite.config.keys import broker_keys, group_config_keys, group_synonym
+from kafkalite.config.preset import PRESET
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
+"""Keys under these are free: they configure one listener, or a plug-in."""
+
+
+def _known_key_of(name: str) -> str:
+    """Return the key a listener-prefixed name configures, else the name itself."""
+    if not name.startswith("listener.name."):
+        return name
+    return name.split(".", 3)[-1]
+
+
+def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Value]:
+    """Return parsed values by key; ConfigError for a bad value, and for unknown keys if strict."""
+    keys = broker_keys()
+    parsed: dict[str, Value] = {}
+    for name, value_text in text.items():
+        key = keys.get(_known_key_of(name))
+        if key is not None:
+            parsed[name] = key.parse(value_text)
+        elif strict and not name.startswith(_PREFIXES):
+            raise ConfigError(name, _unknown_key_message(name))
+        else:
+            parsed[name] = value_text
+    return parsed
+
+
+def _unknown_key_message(name: str) -> str:
+    import difflib  # noqa: PLC0415 - only a misspelt key needs it, and starting must not pay
+
+    near = difflib.get_close_matches(name, broker_keys(), n=1, cutoff=0.8)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"Unknown configuration {name}{hint}"
+
+
+class BrokerConfig:
+    """Parsed values by Kafka's names, dynamic ones included; reading is by type."""
+
+    __slots__ = ("_groups", "_static", "_static_text", "_values")
+
+    def __init__(self, static_text: Mapping[str, str], static: Mapping[str, Value]) -> None:
+        self._static_text = static_text
+        self._static = static
+        self._values: Mapping[str, Value] = static
+        self._groups: Mapping[str, Mapping[str, Value]] = {}
+
+    @classmethod
+    def from_text(
+        cls, text: Mapping[str, str] | None = None, *, strict: bool = True
+    ) -> BrokerConfig:
+        """Return the configuration that `text` sets, over kafkalite's preset and Kafka's defaults.
+
+        ConfigError names the key at fault. Without `strict` unknown keys are kept, as Kafka keeps
+        them for plug-ins.
+        """
+        static_text = {**PRESET, **(text or {})}
+        static = parse_broker_text(static_text, strict=strict)
+        config = cls(static_text, static)
+        check_broker_values(config.get)
+        return config
+
+    @property
+    def static_text(self) -> Mapping[str, str]:
+        """What the properties file and the preset say, as written."""
+        return self._static_text
+
+    def get(self, key: builtins.str) -> Value:
+        """Return the value of `key`, its default when unset; KeyError for an unknown key."""
+        try:
+            return self._values[key]
+        except KeyError:
+            return broker_keys()[key].default
+
+    def int(self, key: builtins.str) -> builtins.int:
+        """Return the value of an integer key; TypeError when it is another type or null."""
+        value = self.get(key)
+        if not isinstance(value, builtins.int):
+            raise TypeError(f"{key} is not an integer")
+        return value
+
+    def int_or_none(self, key: builtins.str) -> builtins.int | None:
+        """Return the value of an integer key, None when it is null."""
+        return None if self.get(key) is None else self.int(key)
+
+    def str(self, key: builtins.str) -> builtins.str:
+        """Return the value of a string key; TypeError when it is another type or null."""
+        value = self.get(key)
+        if not isinstance(value, builtins.str):
+            raise TypeError(f"{key} is not a string")
+        return value
+
+    def str_or_none(self, key: builtins.str) -> builtins.str | None:
+        """Return the value of a string key, None when it is null."""
+        return None if self.get(key) is None else self.str(key)
+
+    def bool(self, key: builtins.str) -> builtins.bool:
+        """Return the value of a boolean key; TypeError when it is another type."""
+        value = self.get(key)
+        if not isinstance(value, builtins.bool):
+            raise TypeError(f"{key} is not a boolean")
+        return value
+
+    def float(self, key: builtins.str) -> builtins.float:
+        """Return the value of a double key; TypeError when it is another type."""
+        value = self.get(key)
+        if not isinstance(value, builtins.float):
+            raise TypeError(f"{key} is not a double")
+        return value
+
+    def list(self, key: builtins.str) -> tuple[builtins.str, ...]:
+        """Return the items of a list key, none when it is null; TypeError for another type."""
+        value = self.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, tuple):
+            raise TypeError(f"{key} is not a list")
+        return value
+
+    def group_get(self, group_id: builtins.str, key: builtins.str) -> Value:
+        """Return a group's own setting, else what its broker synonym says, else the default."""
+        own = self._groups.get(group_id)
+        if own is not None and key in own:
+            return own[key]
+        synonym = group_synonym(key)
+        return group_config_keys()[key].default if synonym is None else self.get(synonym)
+
+    def group_int(self, group_id: builtins.str, key: builtins.str) -> builtins.int:
+        """Return an integer setting of a group, such as `consumer.session.timeout.ms`."""
+        value = self.group_get(group_id, key)
+        if not isinstance(value, builtins.int):
+            raise TypeError(f"{key} is not an integer")
+        return value
+
+    def publish(
+        self,
+        dynamic: Mapping[builtins.str, builtins.str],
+        groups: Mapping[builtins.str, Mapping[builtins.str, builtins.str]],
+    ) -> None:
+        """Let dynamic settings take effect; what they no longer mention falls back.
+
+        Called by the metadata controller alone. Values were validated before they were recorded.
+        """
+        self._values = {**self._static, **parse_broker_text(dynamic, strict=False)}
+        keys = group_config_keys()
+        self._groups = {
+            group_id: {name: keys[name].parse(text) for name, text in own.items() if name in keys}
+            for group_id, own in groups.items()
+        }

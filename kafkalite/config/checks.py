@@ -1,0 +1,62 @@
+"""Rules between keys: a least that may not exceed its most, a beat that must fit its session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.config.definitions import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.config.definitions import Value
+
+
+def _require(holds: bool, key: str, message: str) -> None:  # noqa: FBT001 - read as a sentence
+    if not holds:
+        raise ConfigError(key, f"requirement failed: {message}")
+
+
+def _integer(get: Callable[[str], Value], key: str) -> int:
+    value = get(key)
+    return value if isinstance(value, int) else 0
+
+
+def _check_bounds(get: Callable[[str], Value], kind: str, subject: str) -> None:
+    """Check `group.<kind>.min.<subject>` ≤ `group.<kind>.<subject>` ≤ `group.<kind>.max.…`."""
+    own, least, most = (f"group.{kind}.{bound}{subject}" for bound in ("", "min.", "max."))
+    _require(
+        _integer(get, most) >= _integer(get, least),
+        most,
+        f"{most} must be greater than or equal to {least}",
+    )
+    _require(
+        _integer(get, own) >= _integer(get, least),
+        own,
+        f"{own} must be greater than or equal to {least}",
+    )
+    _require(
+        _integer(get, own) <= _integer(get, most),
+        own,
+        f"{own} must be less than or equal to {most}",
+    )
+
+
+def check_broker_values(get: Callable[[str], Value]) -> None:
+    """Raise ConfigError for values that are fine alone and impossible together."""
+    _require(
+        _integer(get, "group.max.session.timeout.ms")
+        >= _integer(get, "group.min.session.timeout.ms"),
+        "group.max.session.timeout.ms",
+        "group.max.session.timeout.ms must be greater than or equal to "
+        "group.min.session.timeout.ms",
+    )
+    for kind in ("consumer", "share", "streams"):
+        for subject in ("session.timeout.ms", "heartbeat.interval.ms"):
+            _check_bounds(get, kind, subject)
+        session, beat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
+        _require(
+            _integer(get, beat) < _integer(get, session),
+            beat,
+            f"{beat} must be less than {session}",
+        )

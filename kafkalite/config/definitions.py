@@ -1,0 +1,179 @@
+"""What a configuration key is: type, default, rule, weight, and whether a running broker takes it.
+
+Every key stands once, as two lines of text in `config/tables/`: the facts in one row, what it is
+for in the next. Chosen instead of Python calls, because four hundred rows are read as a table, and
+because a string constant costs a start-up nothing until someone asks for a key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING
+
+from kafkalite.config.rules import Rule, rule_from_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Value = bool | int | float | str | tuple[str, ...] | None
+"""A parsed configuration value; lists are tuples, passwords and class names are strings."""
+
+
+class ConfigError(Exception):
+    """A value that a key does not take; `message` is worded as Kafka words it."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+        self.message = message
+
+
+class ConfigType(IntEnum):
+    """Types of values, numbered as DescribeConfigs numbers them."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class UpdateMode(Enum):
+    """Whether a running broker takes a new value, and for how much of the cluster at once."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+_INTEGER_BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
+_BOOLEANS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigKey:
+    """One key of one kind of resource."""
+
+    name: str
+    type: ConfigType
+    default: Value
+    has_default: bool
+    rule: Rule | None
+    importance: str
+    mode: UpdateMode
+    is_internal: bool
+    documentation: str
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether the value is a secret, never shown."""
+        return self.type is ConfigType.PASSWORD
+
+    def parse(self, text: str) -> Value:
+        """Return the value that `text` writes; ConfigError when it is not one this key takes."""
+        value = parse_value(self.name, self.type, text)
+        if self.rule is not None and (complaint := self.rule(self.name, value)) is not None:
+            raise ConfigError(self.name, complaint)
+        return value
+
+
+def _invalid(name: str, text: str, why: str) -> ConfigError:
+    return ConfigError(name, f"Invalid value {text} for configuration {name}: {why}")
+
+
+def parse_value(name: str, kind: ConfigType, text: str) -> Value:
+    """Return `text` as a value of type `kind`, the way Kafka trims and reads it."""
+    trimmed = text.strip()
+    if kind in (ConfigType.STRING, ConfigType.CLASS):
+        return trimmed
+    if kind is ConfigType.PASSWORD:
+        return text
+    if kind is ConfigType.LIST:
+        return tuple(item.strip() for item in trimmed.split(",")) if trimmed else ()
+    if kind is ConfigType.BOOLEAN:
+        if trimmed.lower() not in _BOOLEANS:
+            raise _invalid(name, trimmed, "Expected value to be either true or false")
+        return _BOOLEANS[trimmed.lower()]
+    try:
+        if kind is ConfigType.DOUBLE:
+            return float(trimmed)
+        number = int(trimmed)
+    except ValueError:
+        raise _invalid(name, text, f"Not a number of type {kind.name}") from None
+    limit = 1 << _INTEGER_BITS[kind]
+    if not -limit <= number < limit:
+        raise _invalid(name, text, f"Not a number of type {kind.name}")
+    return number
+
+
+def value_to_text(value: Value) -> str | None:
+    """Return a value as Kafka prints it; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, float):
+        return java_double_text(value)
+    return str(value)
+
+
+def java_double_text(value: float) -> str:
+    """Return a double as Java's Double.toString: "0.5", "1.7976931348623157E308"."""
+    text = repr(value)
+    if "e" not in text:
+        return text
+    mantissa, exponent = text.split("e")
+    if "." not in mantissa:
+        mantissa += ".0"
+    return f"{mantissa}E{int(exponent)}"
+
+
+_NO_DEFAULT = "required"
+_NULL = "null"
+_EMPTY = '""'
+
+
+def _key_from_row(row: str, documentation: str) -> ConfigKey:
+    """Read `name type default rule importance [mode] [internal]`."""
+    name, kind_text, default_text, rule_text, importance, *rest = row.split()
+    kind = ConfigType[kind_text.upper()]
+    default: Value = None
+    if default_text not in (_NO_DEFAULT, _NULL):
+        default = parse_value(name, kind, "" if default_text == _EMPTY else default_text)
+    modes = [word for word in rest if word != "internal"]
+    return ConfigKey(
+        name=name,
+        type=kind,
+        default=default,
+        has_default=default_text != _NO_DEFAULT,
+        rule=None if rule_text == "-" else rule_from_text(rule_text),
+        importance=importance,
+        mode=UpdateMode(modes[0]) if modes else UpdateMode.READ_ONLY,
+        is_internal="internal" in rest,
+        documentation=documentation,
+    )
+
+
+def _rows(table: str) -> Iterator[ConfigKey]:
+    lines = [line for line in table.splitlines() if line.strip()]
+    at = 0
+    while at < len(lines):
+        sentences = []
+        row, at = lines[at], at + 1
+        while at < len(lines) and lines[at][0] == " ":
+            sentences.append(lines[at].strip())
+            at += 1
+        yield _key_from_row(row, " ".join(sentences))
+
+
+def keys_from_tables(*tables: str) -> Mapping[str, ConfigKey]:
+    """Return the keys of some tables by name, sorted by name."""
+    keys = [key for table in tables for key in _rows(table)]
+    return {key.name: key for key in sorted(keys, key=lambda key: key.name)}

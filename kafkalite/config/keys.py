@@ -1,0 +1,115 @@
+"""The three sets of keys, and how a key that is left unset follows another.
+
+Read from their tables on first use; nothing here is parsed by importing it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kafkalite.config.definitions import keys_from_tables
+from kafkalite.config.tables import (
+    cluster_keys,
+    group_keys,
+    group_own_keys,
+    log_keys,
+    network_keys,
+    remote_keys,
+    security_keys,
+    topic_own_keys,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkalite.config.definitions import ConfigKey
+
+MS_PER_MINUTE = 60_000
+MS_PER_HOUR = 3_600_000
+
+
+@cache
+def broker_keys() -> Mapping[str, ConfigKey]:
+    """Every key of a broker's own configuration, by name."""
+    return keys_from_tables(
+        cluster_keys.KEYS,
+        group_keys.KEYS,
+        log_keys.KEYS,
+        network_keys.KEYS,
+        remote_keys.KEYS,
+        security_keys.KEYS,
+    )
+
+
+@cache
+def topic_keys() -> Mapping[str, ConfigKey]:
+    """Every key of a topic's configuration, by name."""
+    return keys_from_tables(topic_own_keys.KEYS)
+
+
+@cache
+def group_config_keys() -> Mapping[str, ConfigKey]:
+    """Every key of a group's configuration, by name."""
+    return keys_from_tables(group_own_keys.KEYS)
+
+
+# Where one setting can be written in several units, the first that is set wins; the factor brings
+# it to milliseconds.
+RETENTION_SYNONYMS = (
+    ("log.retention.ms", 1),
+    ("log.retention.minutes", MS_PER_MINUTE),
+    ("log.retention.hours", MS_PER_HOUR),
+)
+ROLL_SYNONYMS = (("log.roll.ms", 1), ("log.roll.hours", MS_PER_HOUR))
+ROLL_JITTER_SYNONYMS = (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", MS_PER_HOUR))
+FLUSH_SYNONYMS = (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1))
+
+TOPIC_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "cleanup.policy": (("log.cleanup.policy", 1),),
+    "compression.gzip.level": (("compression.gzip.level", 1),),
+    "compression.lz4.level": (("compression.lz4.level", 1),),
+    "compression.type": (("compression.type", 1),),
+    "compression.zstd.level": (("compression.zstd.level", 1),),
+    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
+    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
+    "flush.messages": (("log.flush.interval.messages", 1),),
+    "flush.ms": FLUSH_SYNONYMS,
+    "index.interval.bytes": (("log.index.interval.bytes", 1),),
+    "local.retention.bytes": (("log.local.retention.bytes", 1),),
+    "local.retention.ms": (("log.local.retention.ms", 1),),
+    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
+    "max.message.bytes": (("message.max.bytes", 1),),
+    "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
+    "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
+    "message.timestamp.type": (("log.message.timestamp.type", 1),),
+    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
+    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
+    "min.insync.replicas": (("min.insync.replicas", 1),),
+    "preallocate": (("log.preallocate", 1),),
+    "retention.bytes": (("log.retention.bytes", 1),),
+    "retention.ms": RETENTION_SYNONYMS,
+    "segment.bytes": (("log.segment.bytes", 1),),
+    "segment.index.bytes": (("log.index.size.max.bytes", 1),),
+    "segment.jitter.ms": ROLL_JITTER_SYNONYMS,
+    "segment.ms": ROLL_SYNONYMS,
+    "unclean.leader.election.enable": (("unclean.leader.election.enable", 1),),
+}
+"""topic key → the broker keys it follows, nearest first, each with its factor."""
+
+_BROKER_FAMILIES = {
+    name: tuple(key for key, _ in family)
+    for family in (RETENTION_SYNONYMS, ROLL_SYNONYMS, ROLL_JITTER_SYNONYMS)
+    for name, _ in family
+} | {"log.flush.interval.ms": tuple(key for key, _ in FLUSH_SYNONYMS)}
+
+
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """Return the broker keys that can decide what `name` is, nearest first; itself when alone."""
+    return _BROKER_FAMILIES.get(name, (name,))
+
+
+def group_synonym(name: str) -> str | None:
+    """Return the broker key that a group's key follows, or None."""
+    candidate = f"group.{name}"
+    return candidate if candidate in broker_keys() else None

@@ -1,0 +1,61 @@
+"""What a topic is set to: its own settings, else the broker's, else the default."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from kafkalite.config.definitions import ConfigError
+from kafkalite.config.keys import TOPIC_SYNONYMS, topic_keys
+from kafkalite.config.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.config.definitions import Value
+
+
+def parse_topic_text(text: Mapping[str, str]) -> dict[str, Value]:
+    """Return a topic's own settings parsed; ConfigError for an unknown key or a bad value."""
+    keys = topic_keys()
+    parsed: dict[str, Value] = {}
+    for name, value_text in text.items():
+        key = keys.get(name)
+        if key is None:
+            raise ConfigError(name, f"Unknown topic config name: {name}")
+        parsed[name] = key.parse(value_text)
+    return parsed
+
+
+def topic_default(name: str, broker: BrokerConfig) -> Value:
+    """Return what a topic that says nothing of `name` gets from its broker."""
+    for synonym, factor in TOPIC_SYNONYMS.get(name, ()):
+        value = broker.get(synonym)
+        if value is None:
+            continue
+        return value * factor if factor != 1 and isinstance(value, int) else value
+    return topic_keys()[name].default
+
+
+def topic_value(name: str, overrides: Mapping[str, str], broker: BrokerConfig) -> Value:
+    """Return what a topic is set to; its own word counts first."""
+    if name in overrides:
+        return topic_keys()[name].parse(overrides[name])
+    return topic_default(name, broker)
+
+
+_LOG_FIELDS = {name.replace(".", "_"): name for name in TOPIC_SYNONYMS}
+
+
+def topic_log_config(overrides: Mapping[str, str], broker: BrokerConfig) -> LogConfig:
+    """Return what the log of a topic's partition needs to know."""
+    values: dict[str, object] = {
+        field: topic_value(name, overrides, broker)
+        for field, name in _LOG_FIELDS.items()
+        if field in LogConfig.__slots__
+    }
+    values["cleanup_policy"] = frozenset(cast("tuple[str, ...]", values["cleanup_policy"]))
+    # The least segment that Kafka takes is a mebibyte; its own tests go below by this key.
+    if "internal.segment.bytes" in overrides:
+        values["segment_bytes"] = int(overrides["internal.segment.bytes"])
+    return LogConfig(**values)  # type: ignore[arg-type]
