@@ -1,0 +1,1 @@
+"""The group coordinator's machine: membership, assignments, committed offsets."""
