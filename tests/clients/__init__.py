@@ -1,0 +1,1 @@
+"""Real Kafka clients, none of them ours, driven through one story each."""

@@ -1,0 +1,82 @@
+"""The clients: who they are, what they can do, and how each driver is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from tests.oracle.built import built_once, run_build
+from tests.oracle.jars import compiled, java_command
+from tests.oracle.requirements import program
+
+_HERE = Path(__file__).parent
+_ROOT = _HERE.parents[1]
+_ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+Command: TypeAlias = Callable[[], list[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """One client library; `command` fetches or builds what the driver needs and starts it."""
+
+    name: str
+    command: Command
+    protocols: tuple[str, ...] = ("classic",)
+    codecs: tuple[str, ...] = _ALL_CODECS
+    logs_commits: bool = True
+
+
+def java_classes() -> Path:
+    """Compile the Java programs of this directory against the official jars."""
+    return compiled(_HERE / "java")
+
+
+def driver_environment() -> dict[str, str]:
+    """Give the environment of a driver: ours, with the repository importable."""
+    paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+
+
+def _python(module: str) -> Command:
+    return lambda: [sys.executable, "-m", f"tests.clients.drivers.{module}"]
+
+
+def _kcat() -> list[str]:
+    program("kcat")
+    return _python("kcat_driver")()
+
+
+def _java() -> list[str]:
+    return java_command("ClientDriver", classes=java_classes(), log_level="error")
+
+
+def _kafkajs() -> list[str]:
+    node, npm = program("node"), program("npm")
+    sources = [_HERE / "js" / name for name in ("driver.js", "package.json", "package-lock.json")]
+
+    def install(directory: Path) -> None:
+        for source in sources:
+            shutil.copy(source, directory)
+        run_build([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], directory)
+
+    return [node, str(built_once("kafkajs", sources, install) / "driver.js")]
+
+
+CLIENTS = (
+    Client(
+        name="confluent-kafka",
+        command=_python("confluent_driver"),
+        protocols=("classic", "consumer"),
+    ),
+    Client(name="aiokafka", command=_python("aiokafka_driver")),
+    Client(name="kafka-python", command=_python("kafka_python_driver")),
+    Client(name="java", command=_java, protocols=("classic", "consumer")),
+    Client(name="kafkajs", command=_kafkajs),
+    Client(name="kcat", command=_kcat, logs_commits=False),
+)

@@ -1,0 +1,50 @@
+"""Things fetched or compiled once per machine: keyed by what they are made from."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+from tests.oracle.requirements import UnavailableError, cache_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+_DONE = ".done"
+
+
+def built_once(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
+    """Give the directory `build` filled from these sources, building it if none is there yet.
+
+    Two runs at once build it once: the second waits for the first.
+    """
+    digest = hashlib.sha256()
+    for source in sorted(sources):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    directory = cache_dir() / f"{name}-{digest.hexdigest()[:12]}"
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with directory.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (directory / _DONE).exists():
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
+            build(directory)
+            (directory / _DONE).touch()
+    return directory
+
+
+def run_build(command: list[str], directory: Path, timeout_s: float = 300.0) -> None:
+    """Run one build command in a directory; raises UnavailableError with its last words."""
+    try:
+        finished = subprocess.run(
+            command, cwd=directory, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise UnavailableError(f"{command[0]} did not finish within {timeout_s:.0f} s") from None
+    if finished.returncode != 0:
+        words = (finished.stdout + finished.stderr).strip()[-1500:]
+        raise UnavailableError(f"{' '.join(command[:3])} failed: {words}")

@@ -1,0 +1,66 @@
+"""Kafka's official jars, and programs of ours compiled against them.
+
+The jars come from Maven Central by `pom.xml` beside this file and are kept in the cache directory.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from tests.oracle.built import built_once, run_build
+from tests.oracle.requirements import program
+
+_POM = Path(__file__).parent / "pom.xml"
+
+# Short-lived programs: the quick compiler and the small collector start fastest.
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+
+
+@functools.cache
+def jar_directory() -> Path:
+    """Fetch every jar of the pinned Kafka release; LackingError without Java and Maven."""
+    program("java")
+    maven = program("mvn")
+
+    def fetch(directory: Path) -> None:
+        goal = "dependency:copy-dependencies"
+        arguments = [f"-DoutputDirectory={directory}", "-DincludeScope=runtime"]
+        run_build([maven, "-q", "-B", "-f", str(_POM), goal, *arguments], directory)
+
+    return built_once("kafka-jars", [_POM], fetch)
+
+
+@functools.cache
+def classpath() -> str:
+    """All jars as one class path, in a stable order so that class-data archives fit."""
+    return ":".join(str(jar) for jar in sorted(jar_directory().glob("*.jar")))
+
+
+def java_command(
+    main_class: str,
+    *arguments: str,
+    classes: Path | None = None,
+    heap: str = "256m",
+    log_level: str = "warn",
+    flags: tuple[str, ...] = _SHORT_LIVED,
+) -> list[str]:
+    """Build the command that runs one main class on the jars (and on our own classes)."""
+    path = classpath() if classes is None else f"{classes}:{classpath()}"
+    level = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
+    return [program("java"), f"-Xmx{heap}", *flags, level, "-cp", path, main_class, *arguments]
+
+
+@functools.cache
+def compiled(source_directory: Path) -> Path:
+    """Compile every Java file of a directory against the jars; gives the class directory."""
+    compiler = program("javac")
+    sources = sorted(source_directory.glob("*.java"))
+    path = classpath()
+
+    def compile_all(directory: Path) -> None:
+        options = ["-Xlint:all,-processing,-classfile", "-Werror", "-proc:none"]
+        files = [str(source) for source in sources]
+        run_build([compiler, *options, "-cp", path, "-d", str(directory), *files], directory)
+
+    return built_once(f"classes-{source_directory.name}", [_POM, *sources], compile_all)

@@ -1,0 +1,142 @@
+"""A real single-node Apache Kafka (KRaft, combined roles) run from the official jars."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+from tests.oracle.jars import java_command
+from tests.oracle.requirements import UnavailableError
+from tests.oracle.target import COMMON_CONFIG, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+_READY = "Kafka Server started"
+_START_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 30.0
+_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+# What bin/kafka-server-start.sh gives the JVM: for measurements, not for tests.
+AS_SHIPPED = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+
+
+class RealKafka:
+    """Apache Kafka as a process of ours; `directory` holds its data, properties and log."""
+
+    name = "kafka"
+
+    def __init__(
+        self,
+        directory: Path,
+        config: Mapping[str, str] = COMMON_CONFIG,
+        *,
+        heap: str = "512m",
+        flags: tuple[str, ...] = _QUICK,
+    ) -> None:
+        self.port = free_port()
+        self._controller_port = free_port()
+        self._directory = directory
+        self._config = config
+        self._heap = heap
+        self._flags = flags
+        self._log = directory / "kafka.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """Return the bootstrap address, `host:port`."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Return the id of the running process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def prepare(self) -> None:
+        """Write the properties and format the storage, unless that was done before."""
+        properties = self._directory / "server.properties"
+        if properties.exists():
+            return
+        self._directory.mkdir(parents=True, exist_ok=True)
+        lines = "".join(f"{key}={value}\n" for key, value in self._properties().items())
+        properties.write_text(lines)
+        command = java_command(
+            "kafka.tools.StorageTool",
+            *("format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)),
+        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode != 0:
+            raise UnavailableError(f"Kafka could not format its storage: {done.stderr[-800:]}")
+
+    def start(self) -> None:
+        """Start the broker and wait for the log line that says it serves."""
+        self.prepare()
+        self.launch()
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while not self._is_ready():
+            if self._process is None or self._process.poll() is not None:
+                raise UnavailableError(f"Kafka ended at start: {self._log.read_text()[-1500:]}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise UnavailableError(f"Kafka was not ready within {_START_TIMEOUT_S:.0f} s")
+            time.sleep(0.05)
+
+    def launch(self) -> None:
+        """Start the process without waiting for anything."""
+        command = java_command(
+            "kafka.Kafka",
+            str(self._directory / "server.properties"),
+            heap=self._heap,
+            log_level="info",
+            flags=self._flags,
+        )
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def stop(self) -> None:
+        """Stop cleanly and wait for the end."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(_STOP_TIMEOUT_S)
+        self._process = None
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _is_ready(self) -> bool:
+        if _READY not in self._log.read_text(errors="replace"):
+            return False
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def _properties(self) -> dict[str, str]:
+        controller = f"127.0.0.1:{self._controller_port}"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": controller,
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": str(self._directory / "data"),
+            "log.cleaner.dedupe.buffer.size": "2097152",
+            **self._config,
+        }

@@ -1,0 +1,117 @@
+"""kafkalite as its users start it: the command in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from tests.oracle.target import COMMON_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ROOT = Path(__file__).parents[2]
+_ADDRESS = re.compile(rb"127\.0\.0\.1:(\d+)")
+_START_TIMEOUT_S = 15.0
+_STOP_TIMEOUT_S = 5.0
+
+
+class ServedKafkalite:
+    """`python -m kafkalite serve` on a data directory; the port is found at the first start."""
+
+    name = "kafkalite"
+
+    def __init__(self, directory: Path, config: Mapping[str, str] = COMMON_CONFIG) -> None:
+        self.port = 0
+        self._directory = directory
+        self._config = config
+        self._log = directory / "kafkalite.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """Return the bootstrap address, `host:port`."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Return the id of the running process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start the broker and wait for the line that names its address."""
+        self.launch()
+        assert self._process is not None
+        assert self._process.stdout is not None
+        self.port = self._announced_port(self._process.stdout)
+
+    def launch(self) -> None:
+        """Start the process without waiting for anything."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        data = str(self._directory / "data")
+        command = [sys.executable, "-m", "kafkalite", "serve"]
+        command += ["--listen", f"127.0.0.1:{self.port}", "--data-dir", data]
+        for key, value in self._config.items():
+            command += ["--config", f"{key}={value}"]
+        paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, env=environment
+            )
+
+    def stop(self) -> None:
+        """Stop by SIGTERM; the promise is two seconds and a clean exit status."""
+        process, self._process = self._process, None
+        assert process is not None
+        process.send_signal(signal.SIGTERM)
+        try:
+            status = process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            _close(process)
+        assert status == 0, f"exit status {status}: {self.log_tail()}"
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            _close(self._process)
+            self._process = None
+
+    def log_tail(self) -> str:
+        """Give the last words of the broker's own log."""
+        return self._log.read_text(errors="replace")[-2000:]
+
+    def _announced_port(self, stdout: IO[bytes]) -> int:
+        seen = b""
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            while time.monotonic() < deadline and selector.select(deadline - time.monotonic()):
+                chunk = os.read(stdout.fileno(), 4096)
+                seen += chunk
+                found = _ADDRESS.search(seen)
+                if found and seen[found.end() :]:
+                    return int(found[1])
+                if not chunk:
+                    break
+        self.kill()
+        raise AssertionError(f"no address from kafkalite: {seen!r} {self.log_tail()}")
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    if process.stdout is not None:
+        process.stdout.close()

@@ -1,0 +1,61 @@
+"""A broker under test, whichever it is: started, stopped and started again on its data."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What both brokers are told, so that groups form at once and a restart is quick.  Everything
+# else stays at Kafka's defaults: a default that differs is a finding.
+COMMON_CONFIG: Mapping[str, str] = {
+    "num.partitions": "6",
+    "offsets.topic.num.partitions": "5",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "5",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "5",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+}
+
+
+class Target(Protocol):
+    """One broker on a port and a data directory that it keeps for its whole life."""
+
+    name: str
+    port: int
+
+    @property
+    def bootstrap(self) -> str:
+        """Return the bootstrap address, `host:port`."""
+
+    def start(self) -> None:
+        """Start, and return when requests are answered."""
+
+    def stop(self) -> None:
+        """Stop cleanly and wait for the end."""
+
+    def kill(self) -> None:
+        """End the process at once, as at the end of a test run."""
+
+
+def restart(target: Target) -> None:
+    """Stop a broker and start it again on the same port and data."""
+    target.stop()
+    target.start()
+
+
+def free_port() -> int:
+    """Find a TCP port that nobody listens on; the gap until it is used is a known risk."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
