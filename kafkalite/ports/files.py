@@ -1,0 +1,227 @@
+# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH116, PTH123, PTH208
+"""Disks come in by this door: the few things a log needs of a file system.
+
+Files are only ever appended to, read at a place, cut short, renamed and removed. That is little
+enough for a test to stand in for the disk and to fail at every single step.
+
+An `OsFile` holds no descriptor until it is used, and `OsFiles` closes the ones that were not
+used lately, so that a thousand idle partitions cost neither descriptors nor system calls.
+"""
+
+from __future__ import annotations
+
+import errno
+import os  # with paths as plain text: pathlib costs more than the system calls do
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_MAX_VECTORS = 1024  # IOV_MAX wherever Python runs
+_MAX_OPEN = 512
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+
+
+class File(Protocol):
+    """One file, which exists."""
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """Write all the buffers at the end; on OSError some bytes may have been written."""
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Return up to `size` bytes from `position`, fewer only where the file ends."""
+
+    def sync(self) -> None:
+        """Return when all that was appended would survive a loss of power."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file down to `size` bytes."""
+
+    def close(self) -> None:
+        """Let the descriptor go; the next use opens it again."""
+
+
+class Files(Protocol):
+    """A file system; every failure is an OSError."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Return the file at `path`; FileNotFoundError when absent and not to be created."""
+
+    def read(self, path: str) -> bytes:
+        """Return all of the file at `path`; FileNotFoundError when absent."""
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in the directory at `path`, sorted; none when it is absent."""
+
+    def modified_ms(self, path: str) -> int:
+        """Return when the file at `path` last changed, in milliseconds since the Unix epoch."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Move the file or directory at `old` to `new` in one step, replacing a file there."""
+
+    def remove(self, path: str) -> None:
+        """Remove the file at `path`; harmless when it is absent."""
+
+    def makedirs(self, path: str) -> None:
+        """Make the directory at `path` and those above it; harmless when it exists."""
+
+    def remove_directory(self, path: str) -> None:
+        """Remove the directory at `path`, which is empty; harmless when it is absent."""
+
+    def sync_directory(self, path: str) -> None:
+        """Return when the names in the directory at `path` would survive a loss of power."""
+
+
+def join(*parts: str) -> str:
+    """Return a path made of `parts`."""
+    return "/".join(parts)
+
+
+class OsFile:
+    """A file of the operating system, opened when it is used."""
+
+    __slots__ = ("_fd", "_files", "_size", "path", "used")
+
+    def __init__(self, files: OsFiles, path: str, size: int) -> None:
+        self.path = path
+        self.used = False
+        self._files = files
+        self._fd = -1
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+        return self._size
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """Write all the buffers at the end; on OSError some bytes may have been written."""
+        fd = self._descriptor()
+        wanted = sum(map(len, buffers))
+        written = os.writev(fd, buffers) if len(buffers) <= _MAX_VECTORS else 0
+        self._size += written
+        if written != wanted:
+            self._append_rest(fd, buffers, written)
+
+    def _append_rest(self, fd: int, buffers: Sequence[Buffer], written: int) -> None:
+        # A write is cut short by a full disk, a limit, or a signal; only trying on tells which.
+        for buffer in buffers:
+            view = memoryview(buffer)[written:]
+            written = max(0, written - len(buffer))
+            while view:
+                count = os.write(fd, view)
+                if count == 0:
+                    raise OSError(errno.EIO, "a write made no progress", self.path)
+                self._size += count
+                view = view[count:]
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Return up to `size` bytes from `position`, fewer only where the file ends."""
+        return os.pread(self._descriptor(), size, position)
+
+    def sync(self) -> None:
+        """Return when all that was appended would survive a loss of power."""
+        _sync_data(self._descriptor())
+
+    def truncate(self, size: int) -> None:
+        """Cut the file down to `size` bytes."""
+        fd = self._descriptor()
+        os.ftruncate(fd, size)
+        self._size = size
+
+    def close(self) -> None:
+        """Let the descriptor go; the next use opens it again."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            self._files.forget(self)
+            os.close(fd)
+
+    def _descriptor(self) -> int:
+        self.used = True
+        if self._fd < 0:
+            self._files.make_room(self)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        return self._fd
+
+
+class OsFiles:
+    """The operating system's files, at most `max_open` of them with a descriptor."""
+
+    def __init__(self, max_open: int = _MAX_OPEN) -> None:
+        self._max_open = max_open
+        self._open: dict[OsFile, None] = {}
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        """Return the file at `path`; FileNotFoundError when absent and not to be created."""
+        if create:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        return OsFile(self, path, os.stat(path).st_size)
+
+    def make_room(self, newcomer: OsFile) -> None:
+        """Count `newcomer` among the open, and close one that was not used lately for it."""
+        while len(self._open) >= self._max_open:
+            # Second chance: the oldest goes, unless it was used since it was last looked at.
+            oldest = next(iter(self._open))
+            if oldest.used:
+                oldest.used = False
+                del self._open[oldest]
+                self._open[oldest] = None
+            else:
+                oldest.close()
+        self._open[newcomer] = None
+
+    def forget(self, file: OsFile) -> None:
+        """Count `file` among the open no longer."""
+        self._open.pop(file, None)
+
+    def read(self, path: str) -> bytes:
+        """Return all of the file at `path`; FileNotFoundError when absent."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in the directory at `path`, sorted; none when it is absent."""
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def modified_ms(self, path: str) -> int:
+        """Return when the file at `path` last changed, in milliseconds since the Unix epoch."""
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def rename(self, old: str, new: str) -> None:
+        """Move the file or directory at `old` to `new` in one step, replacing a file there."""
+        os.replace(old, new)
+
+    def remove(self, path: str) -> None:
+        """Remove the file at `path`; harmless when it is absent."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def makedirs(self, path: str) -> None:
+        """Make the directory at `path` and those above it; harmless when it exists."""
+        os.makedirs(path, exist_ok=True)
+
+    def remove_directory(self, path: str) -> None:
+        """Remove the directory at `path`, which is empty; harmless when it is absent."""
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return
+
+    def sync_directory(self, path: str) -> None:
+        """Return when the names in the directory at `path` would survive a loss of power."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

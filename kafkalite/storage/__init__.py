@@ -1,0 +1,1 @@
+"""The log: Kafka's own files on disk, and nothing that waits."""

@@ -1,0 +1,91 @@
+"""Aborted transactions of a segment: the .txnindex file, there only where one was aborted.
+
+A read_committed consumer is told which transactions in what it fetched were aborted, and leaves
+their records out itself.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkalite.ports.files import Files
+    from kafkalite.storage.producer_state import CompletedTransaction
+
+# Version, producer id, first offset, last offset (the marker's), last stable offset.
+_ENTRY = struct.Struct(">hqqqq")
+_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedTransaction:
+    """A transaction that was aborted: its producer, its first offset, and its marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class AbortedIndex:
+    """The aborted transactions whose markers stand in one segment."""
+
+    __slots__ = ("_entries", "_files", "_path")
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+        self._entries: list[AbortedTransaction] | None = None
+
+    @property
+    def entries(self) -> list[AbortedTransaction]:
+        """The transactions in the order of their markers."""
+        if self._entries is None:
+            self._entries = self._read()
+        return self._entries
+
+    def _read(self) -> list[AbortedTransaction]:
+        try:
+            content = self._files.read(self._path)
+        except FileNotFoundError:
+            return []
+        whole = len(content) // _ENTRY.size * _ENTRY.size
+        return [AbortedTransaction(*row[1:]) for row in _ENTRY.iter_unpack(content[:whole])]
+
+    def append(self, transaction: CompletedTransaction) -> None:
+        """Add an aborted transaction, in the file at once."""
+        entries = self.entries
+        entry = AbortedTransaction(
+            transaction.producer_id,
+            transaction.first_offset,
+            transaction.last_offset,
+            transaction.last_stable_offset,
+        )
+        file = self._files.open(self._path, create=True)
+        try:
+            if file.size != len(entries) * _ENTRY.size:
+                file.truncate(len(entries) * _ENTRY.size)
+            file.append([_ENTRY.pack(_VERSION, *_fields(entry))])
+        finally:
+            file.close()
+        entries.append(entry)
+
+    def clear(self) -> None:
+        """Forget all, to be filled again from the log."""
+        self._files.remove(self._path)
+        self._entries = []
+
+    def sync(self) -> None:
+        """Return when the entries would survive a loss of power."""
+        if self.entries:
+            file = self._files.open(self._path)
+            try:
+                file.sync()
+            finally:
+                file.close()
+
+
+def _fields(entry: AbortedTransaction) -> tuple[int, int, int, int]:
+    return entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset

@@ -1,0 +1,399 @@
+"""One partition's log: append, read, roll, truncate, delete before an offset.
+
+A directory in Kafka's own form, made when the first batch comes: a partition that holds nothing
+costs no file. Offsets are given by writing a new head of sixteen bytes before a payload that is
+not looked at. There is no high watermark here: who asks says up to where it may read.
+"""
+
+from __future__ import annotations
+
+import errno
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from kafkalite.ports.files import join
+from kafkalite.storage.batch import FIRST_SIZE
+from kafkalite.storage.checkpoint import write_partition_metadata
+from kafkalite.storage.loading import EPOCHS_FILE, load_log
+from kafkalite.storage.naming import deleted_directory, remove_tree
+from kafkalite.storage.segment import Segment
+from kafkalite.storage.snapshot import remove_snapshots, take_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kafkalite.config.log_config import LogConfig
+    from kafkalite.ports.files import Buffer, Files
+    from kafkalite.storage.aborted import AbortedTransaction
+    from kafkalite.storage.batch import BatchView
+    from kafkalite.storage.loading import LoadedLog
+
+PARTITION_METADATA_FILE = "partition.metadata"
+_INT32_MAX = 2**31 - 1
+_INDEX_ENTRY_SIZE = 12  # of the larger kind
+
+
+class OffsetOutOfRangeError(LookupError):
+    """An offset before the start of the log or beyond its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendInfo:
+    """What an append did; `append_time_ms` is -1 unless the records carry the append time."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    append_time_ms: int
+
+
+class Log:
+    """The log of one partition."""
+
+    __slots__ = (
+        "_bases",
+        "_failure",
+        "_files",
+        "_is_created",
+        "_segments",
+        "_topic_id",
+        "config",
+        "directory",
+        "end_offset",
+        "epochs",
+        "first_dirty_offset",
+        "producers",
+        "recovery_point",
+        "start_offset",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        loaded: LoadedLog,
+        *,
+        start_offset: int,
+        recovery_point: int,
+        topic_id: str | None,
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self.end_offset = loaded.end_offset
+        self.recovery_point = recovery_point
+        self.first_dirty_offset = 0
+        self._files = files
+        self._topic_id = topic_id
+        self._segments = loaded.segments
+        self._bases = [segment.base_offset for segment in loaded.segments]
+        self._is_created = bool(loaded.segments)
+        self._failure: OSError | None = None
+        self.start_offset = max(start_offset, self._bases[0] if self._bases else 0)
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        clean_shutdown: bool = False,
+        start_offset: int = 0,
+        recovery_point: int = 0,
+        topic_id: str | None = None,
+    ) -> Log:
+        """Return the log in `directory`, which need not exist yet.
+
+        `start_offset` and `recovery_point` are what the checkpoints say, 0 without one; `topic_id`
+        is the text for partition.metadata. OSError when the directory cannot be read.
+        """
+        loaded = load_log(
+            files,
+            directory,
+            config,
+            now_ms=now_ms,
+            clean_shutdown=clean_shutdown,
+            start_offset=start_offset,
+            recovery_point=recovery_point,
+        )
+        return cls(
+            files,
+            directory,
+            config,
+            loaded,
+            start_offset=start_offset,
+            recovery_point=loaded.end_offset if clean_shutdown else recovery_point,
+            topic_id=topic_id,
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of all segments in bytes."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The segments, oldest first; batches are appended to the last."""
+        return self._segments
+
+    # --- appending ---------------------------------------------------------------------------
+
+    def append(self, batches: Sequence[BatchView], *, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Append at least one checked batch, all or nothing; OSError when the disk refuses.
+
+        Each batch gets the next offsets, and is told so by its `base_offset` and `leader_epoch`.
+        """
+        if self._failure is not None:
+            raise OSError(errno.EIO, "the log failed before", self.directory) from self._failure
+        base_offset = offset = self.end_offset
+        max_timestamp = -1
+        size = 0
+        buffers: list[Buffer] = []
+        for batch in batches:
+            buffers += (batch.first(offset, leader_epoch), memoryview(batch.data)[FIRST_SIZE:])
+            batch.base_offset = offset
+            batch.leader_epoch = leader_epoch
+            offset += batch.last_offset_delta + 1
+            size += batch.size
+            max_timestamp = max(max_timestamp, batch.max_timestamp)
+        if leader_epoch > self.epochs.latest:
+            self.epochs.assign(leader_epoch, base_offset)
+        segment = self._segment_for(size, offset - 1, max_timestamp, now_ms)
+        if not self.epochs.is_saved:
+            self.epochs.save(self._files, join(self.directory, EPOCHS_FILE))
+        self._write(segment, buffers, batches)
+        self.end_offset = offset
+        for batch in batches:
+            if batch.producer_id >= 0:
+                self._update_producers(batch, segment)
+        if offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+        append_time_ms = max_timestamp if batches[-1].is_log_append_time else -1
+        return AppendInfo(base_offset, offset - 1, max_timestamp, append_time_ms)
+
+    def _write(
+        self, segment: Segment, buffers: Sequence[Buffer], batches: Sequence[BatchView]
+    ) -> None:
+        size = segment.size
+        try:
+            segment.append(buffers, batches)
+        except OSError as error:
+            if segment.size != size:
+                # Half a batch stands at the end and cannot be cut off: nothing may follow it.
+                self._failure = error
+            raise
+
+    def _update_producers(self, batch: BatchView, segment: Segment) -> None:
+        ended = self.producers.update(batch)
+        if ended is not None and ended.is_aborted:
+            segment.aborted.append(ended)
+
+    def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
+        """Return the segment that an append goes to, a new one when the last is full."""
+        if not self._segments:
+            return self._roll(now_ms)
+        active = self._segments[-1]
+        config = self.config
+        if (
+            active.size + size > config.segment_bytes
+            or last_offset - active.base_offset > _INT32_MAX
+            or active.largest_index_bytes + _INDEX_ENTRY_SIZE > config.segment_index_bytes
+            or self._is_overdue(active, max_timestamp, now_ms)
+        ) and active.size:
+            return self._roll(now_ms)
+        return active
+
+    def _is_overdue(self, active: Segment, max_timestamp: int, now_ms: int) -> bool:
+        first_timestamp = active.first_timestamp()
+        if first_timestamp is not None and first_timestamp >= 0 and max_timestamp >= 0:
+            waited_ms = max_timestamp - first_timestamp
+        else:
+            waited_ms = now_ms - active.created_ms
+        limit_ms = self.config.segment_ms
+        if waited_ms <= limit_ms - self.config.segment_jitter_ms:
+            return False
+        return waited_ms > limit_ms - self._jitter_ms(active)
+
+    def _jitter_ms(self, segment: Segment) -> int:
+        # Partitions of one topic must not all roll at once, yet each must do the same again when
+        # a test repeats it: the spread comes from the name instead of from dice.
+        jitter_ms = self.config.segment_jitter_ms
+        return crc32(segment.path("").encode()) % (jitter_ms + 1) if jitter_ms > 0 else 0
+
+    def _roll(self, now_ms: int) -> Segment:
+        """Begin a segment at the end of the log."""
+        if not self._is_created:
+            self._create()
+        if self._segments:
+            self._segments[-1].seal()
+            take_snapshot(self._files, self.directory, self.end_offset, self.producers)
+        interval = self.config.index_interval_bytes
+        segment = Segment(self._files, self.directory, self.end_offset, interval)
+        segment.created_ms = now_ms
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        return segment
+
+    def _create(self) -> None:
+        self._files.makedirs(self.directory)
+        if self._topic_id is not None:
+            path = join(self.directory, PARTITION_METADATA_FILE)
+            write_partition_metadata(self._files, path, self._topic_id)
+        self._is_created = True
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def read(self, offset: int, *, max_bytes: int, limit_offset: int, at_least_one: bool) -> bytes:
+        """Return whole batches from the one that holds `offset`, of records below the limit.
+
+        All from one segment, `max_bytes` at most; the first batch whatever its size when
+        `at_least_one` is set. Raises OffsetOutOfRangeError outside of the log.
+        """
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRangeError(offset)
+        if offset >= limit_offset:
+            return b""
+        for segment in self._segments_from(offset):
+            position = segment.locate(offset)
+            if position < segment.size:
+                is_whole = limit_offset >= self.end_offset
+                end = segment.size if is_whole else segment.locate(limit_offset)
+                return segment.read(position, end, max_bytes, at_least_one=at_least_one)
+        return b""
+
+    def _segments_from(self, offset: int) -> Iterator[Segment]:
+        slot = max(0, bisect_right(self._bases, offset) - 1)
+        while slot < len(self._segments):
+            yield self._segments[slot]
+            slot += 1
+
+    def batches(self, from_offset: int = 0) -> Iterator[BatchView]:
+        """Yield the batches from the one that holds `from_offset` on, as they are on disk."""
+        for segment in self._segments_from(from_offset):
+            for _, batch in segment.batches(segment.locate(from_offset)):
+                yield batch
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions with records among those read from `offset` on."""
+        found = []
+        for segment in self._segments_from(offset):
+            for aborted in segment.aborted.entries:
+                if aborted.last_offset >= offset and aborted.first_offset < end_offset:
+                    found.append(aborted)
+                if aborted.last_stable_offset >= end_offset:
+                    return found
+        return found
+
+    # --- cutting -----------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut off the batches that reach `offset` or beyond; the log ends at `offset` or before."""
+        if offset >= self.end_offset:
+            return
+        while self._segments and self._segments[-1].base_offset >= offset:
+            self._bases.pop()
+            self._segments.pop().remove()
+        if self._segments:
+            active = self._segments[-1]
+            active.truncate(active.locate(offset))
+        self._reload(min(offset, self.end_offset))
+
+    def _reload(self, end_offset: int) -> None:
+        for segment in self._segments:
+            segment.close()
+        remove_snapshots(self._files, self.directory, keep=set(self._bases))
+        start_offset = min(self.start_offset, end_offset)
+        loaded = load_log(
+            self._files,
+            self.directory,
+            self.config,
+            now_ms=self._segments[-1].created_ms if self._segments else 0,
+            clean_shutdown=True,
+            start_offset=start_offset,
+            recovery_point=0,
+        )
+        self._segments = loaded.segments
+        self._bases = [segment.base_offset for segment in loaded.segments]
+        self.start_offset = start_offset
+        self.end_offset = loaded.end_offset
+        self.producers = loaded.producers
+        self.epochs.truncate_from_end(self.end_offset)
+        self.recovery_point = min(self.recovery_point, self.end_offset)
+
+    def delete_before(self, offset: int) -> None:
+        """Let the log start at `offset`; segments wholly before it are removed.
+
+        Raises OffsetOutOfRangeError beyond the end; an offset before the start changes nothing.
+        """
+        if offset > self.end_offset:
+            raise OffsetOutOfRangeError(offset)
+        if offset <= self.start_offset:
+            return
+        self.start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        count = bisect_right(self._bases, offset) - 1
+        if count > 0:
+            self.remove_segments(count)
+
+    def remove_segments(self, count: int) -> None:
+        """Remove the oldest `count` segments, never the one that is appended to."""
+        doomed = self._segments[:count]
+        assert len(doomed) < len(self._segments)
+        # Oldest first, so that what a crash leaves is always one run of offsets.
+        for segment in doomed:
+            segment.remove()
+            del self._segments[0], self._bases[0]
+        self.start_offset = max(self.start_offset, self._bases[0])
+        self.epochs.truncate_from_start(self.start_offset)
+        remove_snapshots(self._files, self.directory, keep={*self._bases, self.end_offset})
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment now, unless the last one is empty."""
+        if self._segments and self._segments[-1].size:
+            self._roll(now_ms)
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
+        """Let `new` stand where `old` stood; the files are in place already."""
+        slot = self._segments.index(old[0])
+        self._segments[slot : slot + len(old)] = [new]
+        self._bases[slot : slot + len(old)] = [new.base_offset]
+
+    # --- ending ------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Return when all that was appended would survive a loss of power."""
+        if self.recovery_point >= self.end_offset:
+            return
+        for segment in self._segments_from(self.recovery_point):
+            segment.flush()
+        self._files.sync_directory(self.directory)
+        self.recovery_point = self.end_offset
+
+    def close(self) -> None:
+        """Flush, save indexes and producers, and let the descriptors go; a clean end."""
+        if self._segments:
+            self._segments[-1].seal()
+            self.flush()
+            if not self.epochs.is_saved:
+                self.epochs.save(self._files, join(self.directory, EPOCHS_FILE))
+            take_snapshot(self._files, self.directory, self.end_offset, self.producers)
+        for segment in self._segments:
+            segment.close()
+
+    def delete(self) -> None:
+        """Remove the log and its directory; what a crash leaves of it is swept up on start."""
+        for segment in self._segments:
+            segment.close()
+        self._segments, self._bases = [], []
+        if self._is_created:
+            doomed = deleted_directory(self.directory)
+            remove_tree(self._files, doomed)
+            self._files.rename(self.directory, doomed)
+            remove_tree(self._files, doomed)
+            self._is_created = False

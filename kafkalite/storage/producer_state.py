@@ -1,0 +1,222 @@
+"""What a log knows of its idempotent and transactional producers (KIP-98).
+
+Per producer id: its epoch, the last five batches, and the transaction it has open here. A batch
+is checked before it is appended and taken in after; replaying the log's heads gives the same state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.batch import ControlKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafkalite.storage.batch import BatchView
+
+_REMEMBERED_BATCHES = 5
+NO_EPOCH = -1
+NO_SEQUENCE = -1
+_SEQUENCE_MASK = 0x7FFF_FFFF  # after 2147483647 comes 0
+
+
+class AppendedBatch(NamedTuple):
+    """A batch that a producer has in the log."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+@dataclass(slots=True)
+class ProducerEntry:
+    """What is known of one producer id; -1 stands for what is not."""
+
+    producer_id: int
+    producer_epoch: int = NO_EPOCH
+    coordinator_epoch: int = -1
+    last_timestamp: int = -1
+    transaction_first_offset: int | None = None
+    batches: list[AppendedBatch] = field(default_factory=list)
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number appended last in this epoch, or -1."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedTransaction:
+    """A transaction that a marker at `last_offset` has ended.
+
+    `last_stable_offset` is where reading committed records could go to once it was.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+    last_stable_offset: int
+
+
+class ProducerStateTable:
+    """The producers of one log."""
+
+    __slots__ = ("_ended", "_entries", "_open")
+
+    def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
+        self._entries = {entry.producer_id: entry for entry in entries}
+        # First offset → producer id of open transactions, oldest first.
+        self._open = dict(
+            sorted(
+                (entry.transaction_first_offset, entry.producer_id)
+                for entry in self._entries.values()
+                if entry.transaction_first_offset is not None
+            )
+        )
+        # First offset → marker's offset of transactions ended but not known to be replicated.
+        self._ended: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def entries(self) -> list[ProducerEntry]:
+        """What is known, by producer id."""
+        return [self._entries[producer_id] for producer_id in sorted(self._entries)]
+
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        """Return what is known of a producer, if anything."""
+        return self._entries.get(producer_id)
+
+    def check(self, batch: BatchView) -> AppendedBatch | None:
+        """Return the batch in the log that a client's batch repeats, or None to append it.
+
+        Raises KafkaError as Kafka does: INVALID_PRODUCER_EPOCH for an epoch that has passed,
+        OUT_OF_ORDER_SEQUENCE_NUMBER for a gap or a repetition that is not one of the last five,
+        INVALID_TXN_STATE for a plain batch while a transaction is open. An unknown producer may
+        start at any sequence.
+        """
+        entry = self._entries.get(batch.producer_id)
+        if entry is None:
+            return None
+        repeated = _find_repeated(entry, batch)
+        if repeated is not None:
+            return repeated
+        if batch.producer_epoch < entry.producer_epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {batch.producer_id} has epoch {entry.producer_epoch}, "
+                f"the batch has {batch.producer_epoch}",
+            )
+        if not _is_in_sequence(entry, batch):
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {batch.producer_id} is at sequence {entry.last_sequence} of epoch "
+                f"{entry.producer_epoch}, the batch begins at {batch.base_sequence} of "
+                f"{batch.producer_epoch}",
+            )
+        if entry.transaction_first_offset is not None and not batch.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {batch.producer_id} has a transaction open, the batch is not of it",
+            )
+        return None
+
+    def update(self, batch: BatchView) -> CompletedTransaction | None:
+        """Take in a batch that is in the log now; return the transaction that it ended."""
+        if not batch.has_producer_id:
+            return None
+        entry = self._entries.get(batch.producer_id)
+        if entry is None:
+            entry = self._entries[batch.producer_id] = ProducerEntry(batch.producer_id)
+        if batch.producer_epoch != entry.producer_epoch:
+            entry.producer_epoch = batch.producer_epoch
+            entry.batches.clear()
+        entry.last_timestamp = batch.max_timestamp
+        if batch.is_control:
+            return self._end_transaction(entry, batch)
+        entry.batches.append(
+            AppendedBatch(
+                batch.base_sequence,
+                batch.last_sequence,
+                batch.base_offset,
+                batch.last_offset,
+                batch.max_timestamp,
+            )
+        )
+        del entry.batches[:-_REMEMBERED_BATCHES]
+        if batch.is_transactional and entry.transaction_first_offset is None:
+            entry.transaction_first_offset = batch.base_offset
+            self._open[batch.base_offset] = entry.producer_id
+        return None
+
+    def _end_transaction(
+        self, entry: ProducerEntry, batch: BatchView
+    ) -> CompletedTransaction | None:
+        marker = batch.control_marker()
+        if marker is None:
+            return None
+        entry.coordinator_epoch = marker.coordinator_epoch
+        first_offset = entry.transaction_first_offset
+        if first_offset is None:
+            return None
+        entry.transaction_first_offset = None
+        del self._open[first_offset]
+        self._ended[first_offset] = batch.last_offset
+        return CompletedTransaction(
+            entry.producer_id,
+            first_offset,
+            batch.last_offset,
+            is_aborted=marker.kind is ControlKind.ABORT,
+            last_stable_offset=next(iter(self._open), batch.last_offset + 1),
+        )
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Return the first offset that read_committed may not pass, apart from the watermark.
+
+        It belongs to a transaction that is open, or whose marker is not below `high_watermark`.
+        """
+        if self._ended:
+            self._ended = {
+                first: last for first, last in self._ended.items() if last >= high_watermark
+            }
+        candidates = [next(iter(self._open))] if self._open else []
+        if self._ended:
+            candidates.append(min(self._ended))
+        return min(candidates, default=None)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers without an open transaction that were silent for `expiration_ms`."""
+        expired = [
+            entry.producer_id
+            for entry in self._entries.values()
+            if entry.transaction_first_offset is None
+            and now_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self._entries[producer_id]
+
+
+def _find_repeated(entry: ProducerEntry, batch: BatchView) -> AppendedBatch | None:
+    if batch.producer_epoch != entry.producer_epoch:
+        return None
+    first, last = batch.base_sequence, batch.last_sequence
+    for appended in entry.batches:
+        if appended.first_sequence == first and appended.last_sequence == last:
+            return appended
+    return None
+
+
+def _is_in_sequence(entry: ProducerEntry, batch: BatchView) -> bool:
+    if entry.producer_epoch == NO_EPOCH:
+        return True
+    if batch.producer_epoch != entry.producer_epoch:
+        return batch.base_sequence == 0
+    return batch.base_sequence == (entry.last_sequence + 1) & _SEQUENCE_MASK

@@ -1,0 +1,141 @@
+"""Producer state on disk: Kafka's .snapshot file, named for the offset it is the state at.
+
+A snapshot spares the replay of all that lies before it. It holds a producer's last batch only,
+so after a restart only that one can be recognised when it is sent again; Kafka has it so.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from kafkalite.ports.files import join
+from kafkalite.storage.batch import checksum
+from kafkalite.storage.checkpoint import write_atomically
+from kafkalite.storage.producer_state import (
+    NO_SEQUENCE,
+    AppendedBatch,
+    ProducerEntry,
+    ProducerStateTable,
+)
+
+if TYPE_CHECKING:
+    from kafkalite.ports.files import Files
+
+SNAPSHOT_SUFFIX = ".snapshot"
+_HEAD = struct.Struct(">hI")  # version, CRC-32C of what follows
+_VERSION = 1
+_COUNT = struct.Struct(">i")
+# Producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch,
+# first offset of the open transaction.
+_ENTRY = struct.Struct(">qhiqiqiq")
+_NO_TRANSACTION = -1
+
+
+def snapshot_path(directory: str, offset: int) -> str:
+    """Return the path of the snapshot of the state at `offset`."""
+    return join(directory, f"{offset:020d}{SNAPSHOT_SUFFIX}")
+
+
+def encode_snapshot(producers: ProducerStateTable) -> bytes:
+    """Return the content of a snapshot file."""
+    entries = producers.entries
+    content = _COUNT.pack(len(entries)) + b"".join(map(_encode_entry, entries))
+    return _HEAD.pack(_VERSION, checksum(content)) + content
+
+
+def _encode_entry(entry: ProducerEntry) -> bytes:
+    last_sequence, last_offset, offset_delta = NO_SEQUENCE, -1, 0
+    if entry.batches:
+        last = entry.batches[-1]
+        last_sequence, last_offset = last.last_sequence, last.last_offset
+        offset_delta = last.last_offset - last.first_offset
+    first_offset = entry.transaction_first_offset
+    return _ENTRY.pack(
+        entry.producer_id,
+        entry.producer_epoch,
+        last_sequence,
+        last_offset,
+        offset_delta,
+        entry.last_timestamp,
+        entry.coordinator_epoch,
+        _NO_TRANSACTION if first_offset is None else first_offset,
+    )
+
+
+def decode_snapshot(content: bytes) -> ProducerStateTable | None:
+    """Return the state that a snapshot file holds, or None when it is damaged."""
+    try:
+        version, crc = _HEAD.unpack_from(content)
+        (count,) = _COUNT.unpack_from(content, _HEAD.size)
+    except struct.error:
+        return None
+    body = content[_HEAD.size :]
+    if version != _VERSION or crc != checksum(body) or len(body) != 4 + count * _ENTRY.size:
+        return None
+    return ProducerStateTable(_decode_entry(*row) for row in _ENTRY.iter_unpack(body[4:]))
+
+
+def _decode_entry(  # noqa: PLR0917 - the columns of a row
+    producer_id: int,
+    producer_epoch: int,
+    last_sequence: int,
+    last_offset: int,
+    offset_delta: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    first_offset: int,
+) -> ProducerEntry:
+    entry = ProducerEntry(
+        producer_id,
+        producer_epoch,
+        coordinator_epoch,
+        timestamp,
+        None if first_offset == _NO_TRANSACTION else first_offset,
+    )
+    if last_sequence != NO_SEQUENCE:
+        first_sequence = (last_sequence - offset_delta) & 0x7FFF_FFFF
+        entry.batches.append(
+            AppendedBatch(
+                first_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp
+            )
+        )
+    return entry
+
+
+def snapshot_offsets(files: Files, directory: str) -> list[int]:
+    """Return the offsets that the directory has snapshots at, smallest first."""
+    return [
+        int(name.removesuffix(SNAPSHOT_SUFFIX))
+        for name in files.list(directory)
+        if name.endswith(SNAPSHOT_SUFFIX) and name.removesuffix(SNAPSHOT_SUFFIX).isdecimal()
+    ]
+
+
+def take_snapshot(files: Files, directory: str, offset: int, producers: ProducerStateTable) -> None:
+    """Write the snapshot of the state at `offset`."""
+    write_atomically(files, snapshot_path(directory, offset), encode_snapshot(producers))
+
+
+def load_snapshot(
+    files: Files, directory: str, up_to: int
+) -> tuple[int | None, ProducerStateTable]:
+    """Return the newest whole snapshot at or before `up_to`, with its offset; newer ones go.
+
+    Without one: None, and a table that is empty.
+    """
+    for offset in reversed(snapshot_offsets(files, directory)):
+        path = snapshot_path(directory, offset)
+        if offset <= up_to:
+            producers = decode_snapshot(files.read(path))
+            if producers is not None:
+                return offset, producers
+        files.remove(path)
+    return None, ProducerStateTable()
+
+
+def remove_snapshots(files: Files, directory: str, *, keep: set[int]) -> None:
+    """Remove the snapshots whose offset is not to be kept."""
+    for offset in snapshot_offsets(files, directory):
+        if offset not in keep:
+            files.remove(snapshot_path(directory, offset))
