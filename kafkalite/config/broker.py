@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.config.checks import check_broker_values
 from kafkalite.config.definitions import ConfigError, Value
+from kafkalite.config.group import within_bounds
 from kafkalite.config.keys import broker_keys, group_config_keys, group_synonym
 from kafkalite.config.preset import PRESET
 
@@ -21,7 +22,7 @@ _PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
 """Keys under these are free: they configure one listener, or a plug-in."""
 
 
-def _known_key_of(name: str) -> str:
+def known_key_of(name: str) -> str:
     """Return the key a listener-prefixed name configures, else the name itself."""
     if not name.startswith("listener.name."):
         return name
@@ -33,7 +34,7 @@ def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Val
     keys = broker_keys()
     parsed: dict[str, Value] = {}
     for name, value_text in text.items():
-        key = keys.get(_known_key_of(name))
+        key = keys.get(known_key_of(name))
         if key is not None:
             parsed[name] = key.parse(value_text)
         elif strict and not name.startswith(_PREFIXES):
@@ -138,7 +139,7 @@ class BrokerConfig:
         """Return a group's own setting, else what its broker synonym says, else the default."""
         own = self._groups.get(group_id)
         if own is not None and key in own:
-            return own[key]
+            return within_bounds(key, own[key], self)
         synonym = group_synonym(key)
         return group_config_keys()[key].default if synonym is None else self.get(synonym)
 

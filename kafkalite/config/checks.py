@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from kafkalite.config.definitions import Value
 
+_DEDUPE_BYTES_PER_CLEANER = 1024 * 1024
+_UNLIMITED = -1
+
 
 def _require(holds: bool, key: str, message: str) -> None:  # noqa: FBT001 - read as a sentence
     if not holds:
@@ -50,6 +53,30 @@ def check_broker_values(get: Callable[[str], Value]) -> None:
         "group.max.session.timeout.ms",
         "group.max.session.timeout.ms must be greater than or equal to "
         "group.min.session.timeout.ms",
+    )
+    _require(
+        _integer(get, "log.cleaner.dedupe.buffer.size")
+        >= _integer(get, "log.cleaner.threads") * _DEDUPE_BYTES_PER_CLEANER,
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+    )
+    _require(
+        get("log.retention.ms") is None
+        or _integer(get, "log.retention.ms") == _UNLIMITED
+        or _integer(get, "log.retention.ms") >= 1,
+        "log.retention.ms",
+        "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
+    )
+    _require(
+        get("log.roll.ms") is None or _integer(get, "log.roll.ms") >= 1,
+        "log.roll.ms",
+        "log.roll.ms must be greater than or equal to 1",
+    )
+    _require(
+        _integer(get, "queued.max.request.bytes") <= 0
+        or _integer(get, "queued.max.request.bytes") >= _integer(get, "socket.request.max.bytes"),
+        "queued.max.request.bytes",
+        "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
     )
     for kind in ("consumer", "share", "streams"):
         for subject in ("session.timeout.ms", "heartbeat.interval.ms"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kafkalite.config.definitions import keys_from_tables
+from kafkalite.config.definitions import UpdateMode, keys_from_tables
 from kafkalite.config.tables import (
     cluster_keys,
     group_keys,
@@ -113,3 +113,23 @@ def group_synonym(name: str) -> str | None:
     """Return the broker key that a group's key follows, or None."""
     candidate = f"group.{name}"
     return candidate if candidate in broker_keys() else None
+
+
+# Rates that exist only as dynamic settings: a properties file cannot carry them.
+_DYNAMIC_ONLY = """
+follower.replication.throttled.rate long 9223372036854775807 0.. medium per-broker
+    Bytes per second that followers on a node may take in for throttled replicas.
+leader.replication.throttled.rate long 9223372036854775807 0.. medium per-broker
+    Bytes per second that leaders on a node may send out for throttled replicas.
+replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 0.. medium per-broker
+    Bytes per second that moving replicas between directories of a node may take.
+"""
+
+
+@cache
+def dynamic_broker_keys() -> Mapping[str, ConfigKey]:
+    """Return every key that a running broker takes a new value for, by name."""
+    known = {
+        name: key for name, key in broker_keys().items() if key.mode is not UpdateMode.READ_ONLY
+    }
+    return {**known, **keys_from_tables(_DYNAMIC_ONLY)}

@@ -18,13 +18,32 @@ if TYPE_CHECKING:
 def parse_topic_text(text: Mapping[str, str]) -> dict[str, Value]:
     """Return a topic's own settings parsed; ConfigError for an unknown key or a bad value."""
     keys = topic_keys()
-    parsed: dict[str, Value] = {}
-    for name, value_text in text.items():
-        key = keys.get(name)
-        if key is None:
+    for name in text:
+        if name not in keys:
             raise ConfigError(name, f"Unknown topic config name: {name}")
-        parsed[name] = key.parse(value_text)
-    return parsed
+    return {name: keys[name].parse(value_text) for name, value_text in text.items()}
+
+
+def check_topic_values(text: Mapping[str, str], broker: BrokerConfig) -> None:
+    """Raise ConfigError when a topic's own settings are wrong, alone or together."""
+    own = parse_topic_text(text)
+
+    def effective(name: str) -> Value:
+        return own[name] if name in own else topic_default(name, broker)
+
+    least, most = effective("min.compaction.lag.ms"), effective("max.compaction.lag.ms")
+    if isinstance(least, int) and isinstance(most, int) and least > most:
+        raise ConfigError(
+            "min.compaction.lag.ms",
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > "
+            f"max.compaction.lag.ms ({most})",
+        )
+    if own.get("remote.storage.enable"):
+        raise ConfigError(
+            "remote.storage.enable",
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
+            "with remote log storage.",
+        )
 
 
 def topic_default(name: str, broker: BrokerConfig) -> Value:

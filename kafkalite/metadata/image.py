@@ -6,7 +6,7 @@ two is a `MetadataDelta`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -109,6 +109,10 @@ class MetadataImage:
             return None
         return found.partitions[index]
 
+    def at_version(self, version: int) -> MetadataImage:
+        """Return this image as of a later end of the log."""
+        return replace(self, version=version)
+
     @property
     def controller_id(self) -> int:
         """The node that answers for the controller: the live one with the least id."""
@@ -121,11 +125,24 @@ class MetadataDelta:
 
     `created` and `deleted` hold whole topics; a topic deleted and created again under its name in
     one change stands in both. `changed` holds topics, as they are now, that gained partitions or
-    whose partitions changed leader, epoch, replicas or ISR.
+    whose partitions changed leader, epoch, replicas or ISR; `reconfigured` those whose own
+    configuration changed.
     """
 
     created: tuple[TopicImage, ...] = ()
     deleted: tuple[TopicImage, ...] = ()
     changed: tuple[TopicImage, ...] = ()
+    reconfigured: tuple[TopicImage, ...] = ()
     configs: frozenset[ConfigResource] = frozenset()
     brokers_changed: bool = False
+
+    @property
+    def changed_topic_ids(self) -> frozenset[bytes]:
+        """Ids of topics that are there now and were touched: new, changed or reconfigured."""
+        touched = (*self.created, *self.changed, *self.reconfigured)
+        return frozenset(topic.topic_id for topic in touched)
+
+    @property
+    def deleted_topic_ids(self) -> frozenset[bytes]:
+        """Ids of topics that are gone."""
+        return frozenset(topic.topic_id for topic in self.deleted)

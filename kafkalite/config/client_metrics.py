@@ -1,0 +1,74 @@
+"""What a client metrics subscription is set to: which metrics, how often, of which clients."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kafkalite.config.definitions import ConfigError, keys_from_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkalite.config.definitions import ConfigKey
+
+_LEAST_INTERVAL_MS, _MOST_INTERVAL_MS = 100, 3_600_000
+
+_KEYS = """
+interval.ms int 300000 - medium
+    How often a matching client pushes its metrics, in milliseconds.
+match list "" - medium
+    Which clients are meant: selectors such as client_id=REGEX, all of which must hold.
+metrics list "" - medium
+    Prefixes of the names of the metrics wanted; an empty name wants them all.
+"""
+
+_SELECTORS = frozenset(
+    (
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    )
+)
+
+
+@cache
+def client_metrics_keys() -> Mapping[str, ConfigKey]:
+    """Return every key of a client metrics subscription, by name."""
+    return keys_from_tables(_KEYS)
+
+
+class ClientMetricsRequestError(ConfigError):
+    """A setting that Kafka calls an invalid request instead of an invalid configuration."""
+
+
+def check_client_metrics_values(text: Mapping[str, str]) -> None:
+    """Raise ConfigError for an unknown key, an interval out of bounds, a pattern that is none."""
+    keys = client_metrics_keys()
+    for name, value_text in text.items():
+        if name not in keys:
+            raise ClientMetricsRequestError(name, f"Unknown client metrics configuration: {name}")
+        value = keys[name].parse(value_text)
+        if isinstance(value, int) and not _LEAST_INTERVAL_MS <= value <= _MOST_INTERVAL_MS:
+            raise ClientMetricsRequestError(
+                name,
+                f"Invalid value {value} for {name}, interval must be between "
+                f"{_LEAST_INTERVAL_MS} and {_MOST_INTERVAL_MS} (1 hour)",
+            )
+        if name == "match" and isinstance(value, tuple):
+            for pattern in value:
+                _check_pattern(pattern)
+
+
+def _check_pattern(pattern: str) -> None:
+    selector, _, expression = pattern.partition("=")
+    try:
+        re.compile(expression.strip())
+    except re.error:
+        selector = ""
+    if selector.strip() not in _SELECTORS:
+        raise ConfigError("match", f"Illegal client matching pattern: {pattern}")

@@ -1,0 +1,236 @@
+"""MetadataShard: the controller's machine, one component per subject.
+
+Deciders read and return records; `replay` hands each record to the component that owns its kind.
+The machine lives on one log, so that what it decided is what a restart finds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
+from kafkalite.metadata.brokers import Brokers
+from kafkalite.metadata.changes import Changes
+from kafkalite.metadata.configs import Configs
+from kafkalite.metadata.creation import NewTopic, TopicCreation, TopicMaker
+from kafkalite.metadata.elections import ElectionType, plan_election
+from kafkalite.metadata.features import Features
+from kafkalite.metadata.growth import Growth, plan_growth
+from kafkalite.metadata.image import ConfigResource, MetadataDelta, MetadataImage, ResourceType
+from kafkalite.metadata.producer_ids import ProducerIds
+from kafkalite.metadata.topics import Topics
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.records.config import ConfigRecord
+from kafkalite.protocol.records.feature_level import FeatureLevelRecord
+from kafkalite.protocol.records.partition import PartitionRecord
+from kafkalite.protocol.records.partition_change import PartitionChangeRecord
+from kafkalite.protocol.records.producer_ids import ProducerIdsRecord
+from kafkalite.protocol.records.register_broker import RegisterBrokerRecord
+from kafkalite.protocol.records.remove_topic import RemoveTopicRecord
+from kafkalite.protocol.records.topic import TopicRecord
+from kafkalite.protocol.records.unregister_broker import UnregisterBrokerRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.metadata.configs import ConfigChange
+    from kafkalite.ports.entropy import Entropy
+
+
+def wrap(records: Iterable[object]) -> tuple[CoordinatorRecord[object, object], ...]:
+    """Return metadata records as a coordinator's log takes them: values without keys."""
+    return tuple(CoordinatorRecord(None, record) for record in records)
+
+
+class MetadataShard:
+    """Topics, settings, nodes, features and producer ids of one cluster."""
+
+    def __init__(self, config: BrokerConfig, entropy: Entropy) -> None:
+        self.changes = Changes()
+        self.brokers = Brokers(entropy, self.changes)
+        self.topics = Topics(self.brokers, self.changes)
+        self.configs = Configs(config, self.topics, self.changes)
+        self.features = Features()
+        self.producer_ids = ProducerIds(self.brokers)
+        self._entropy = entropy
+        self._maker = TopicMaker(
+            topics=self.topics,
+            brokers=self.brokers,
+            configs=self.configs,
+            config=config,
+            entropy=entropy,
+        )
+        self._replayers: Mapping[type, Callable[[Any], object]] = {
+            ConfigRecord: self.configs.replay_config,
+            FeatureLevelRecord: self.features.replay_feature_level,
+            PartitionChangeRecord: self.topics.replay_partition_change,
+            PartitionRecord: self.topics.replay_partition,
+            ProducerIdsRecord: self.producer_ids.replay_producer_ids,
+            RegisterBrokerRecord: self.brokers.replay_register_broker,
+            RemoveTopicRecord: self._replay_remove_topic,
+            TopicRecord: self.topics.replay_topic,
+            UnregisterBrokerRecord: self.brokers.replay_unregister_broker,
+        }
+
+    def replay(self, record: CoordinatorRecord[object, object]) -> None:
+        """Make one record of the log true."""
+        self._replayers[type(record.value)](record.value)
+
+    def _replay_remove_topic(self, record: RemoveTopicRecord) -> None:
+        self.configs.forget_topic(self.topics.replay_remove_topic(record))
+
+    def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
+        """Say what a cluster knows before anybody asks for anything; nothing on a second start."""
+        del now_ms
+        new = [*self.features.bootstrap_records(), *self.configs.bootstrap_records()]
+        return CoordinatorResult(response=None, records=wrap(new))
+
+    def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
+        """Refuse: this machine sets no timers."""
+        raise AssertionError(event, now_ms)
+
+    def register(self, racks: Mapping[int, str | None]) -> CoordinatorResult[None]:
+        """Make the cluster consist of these nodes, id → rack."""
+        return CoordinatorResult(
+            response=None, records=wrap(self.brokers.registration_records(racks))
+        )
+
+    def settle_leadership(self) -> CoordinatorResult[None]:
+        """Give every partition a leader among the nodes that are here."""
+        return CoordinatorResult(response=None, records=wrap(self.topics.leadership_records()))
+
+    def create_topics(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool
+    ) -> CoordinatorResult[list[TopicCreation]]:
+        """Make topics, or only say what would become of them."""
+        creations, records = self._maker.plan(wanted)
+        return CoordinatorResult(response=creations, records=() if validate_only else wrap(records))
+
+    def delete_topics(
+        self, topic_ids: Sequence[bytes]
+    ) -> CoordinatorResult[dict[bytes, KafkaError | None]]:
+        """Remove topics by id, each id given once."""
+        outcome: dict[bytes, KafkaError | None] = {
+            topic_id: None
+            if topic_id in self.topics.by_id
+            else KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            for topic_id in topic_ids
+        }
+        removed = [
+            RemoveTopicRecord(topic_id=topic_id)
+            for topic_id, error in outcome.items()
+            if error is None
+        ]
+        return CoordinatorResult(response=outcome, records=wrap(removed))
+
+    def create_partitions(
+        self, growths: Sequence[Growth], *, validate_only: bool
+    ) -> CoordinatorResult[list[KafkaError | None]]:
+        """Add partitions; the response has an error or None for each growth, in order."""
+        records: list[PartitionRecord] = []
+
+        def plan(growth: Growth) -> None:
+            records.extend(plan_growth(growth, self.topics, self.brokers, self._entropy))
+
+        outcome = [_error_of(plan, growth) for growth in growths]
+        return CoordinatorResult(response=outcome, records=() if validate_only else wrap(records))
+
+    def elect_leaders(
+        self, partitions: Sequence[tuple[str, int]], kind: ElectionType
+    ) -> CoordinatorResult[list[KafkaError | None]]:
+        """Elect leaders; the response has an error or None for each partition, in order."""
+        records: list[PartitionChangeRecord] = []
+
+        def elect(partition: tuple[str, int]) -> None:
+            records.append(plan_election(*partition, kind, self.topics, self.brokers))
+
+        outcome = [_error_of(elect, partition) for partition in partitions]
+        return CoordinatorResult(response=outcome, records=wrap(records))
+
+    def alter_configs(
+        self,
+        altered: Mapping[ConfigResource, Sequence[ConfigChange]],
+        *,
+        validate_only: bool,
+    ) -> CoordinatorResult[dict[ConfigResource, KafkaError | None]]:
+        """Change some keys of some resources; each resource succeeds or fails alone."""
+        return self._configure(
+            {
+                resource: lambda resource=resource, changes=changes: self.configs.alter(
+                    resource, changes
+                )
+                for resource, changes in altered.items()
+            },
+            validate_only=validate_only,
+        )
+
+    def replace_configs(
+        self, wanted: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
+    ) -> CoordinatorResult[dict[ConfigResource, KafkaError | None]]:
+        """Set all keys of some resources, those left out going back to their defaults."""
+        return self._configure(
+            {
+                resource: lambda resource=resource, own=own: self.configs.replace(resource, own)
+                for resource, own in wanted.items()
+            },
+            validate_only=validate_only,
+        )
+
+    @staticmethod
+    def _configure(
+        deciders: Mapping[ConfigResource, Callable[[], list[ConfigRecord]]], *, validate_only: bool
+    ) -> CoordinatorResult[dict[ConfigResource, KafkaError | None]]:
+        records: list[ConfigRecord] = []
+        outcome = {
+            resource: _error_of(lambda decide: records.extend(decide()), decide)
+            for resource, decide in deciders.items()
+        }
+        return CoordinatorResult(response=outcome, records=() if validate_only else wrap(records))
+
+    def next_image(
+        self, previous: MetadataImage, version: int
+    ) -> tuple[MetadataImage, MetadataDelta]:
+        """Return the state as an image, and what changed since `previous`; clears the notes."""
+        changes = self.changes
+        created = self.topics.images(changes.created)
+        changed = self.topics.images(changes.touched - changes.created)
+        topics, by_id = dict(previous.topics), dict(previous.topics_by_id)
+        for gone in changes.deleted:
+            topics.pop(gone.name, None)
+            by_id.pop(gone.topic_id, None)
+        for topic in (*created, *changed):
+            topics[topic.name] = topic
+            by_id[topic.topic_id] = topic
+        reconfigured = tuple(
+            topics[resource.name]
+            for resource in changes.configs
+            if resource.type is ResourceType.TOPIC and resource.name in topics
+        )
+        image = MetadataImage(
+            version=version,
+            topics=topics,
+            topics_by_id=by_id,
+            brokers=dict(self.brokers.registered),
+            configs=self.configs.images(),
+            features=dict(self.features.levels),
+        )
+        delta = MetadataDelta(
+            created=created,
+            deleted=tuple(changes.deleted),
+            changed=changed,
+            reconfigured=reconfigured,
+            configs=frozenset(changes.configs),
+            brokers_changed=changes.brokers,
+        )
+        changes.clear()
+        return image, delta
+
+
+def _error_of(decide: Callable[[Any], object], subject: object) -> KafkaError | None:
+    try:
+        decide(subject)
+    except KafkaError as error:
+        return error
+    return None

@@ -1,0 +1,169 @@
+"""Topics and their partitions: made, grown, removed, and given leaders.
+
+Deciders read state and return records; replayers take one record that is already in the log.
+Partitions have one log on disk whatever their replication factor, so every registered replica is
+in sync, and a replica is missing only when its node was left out of a start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.metadata.image import NO_LEADER, PartitionImage, TopicImage
+from kafkalite.protocol.records.partition import PartitionRecord
+from kafkalite.protocol.records.partition_change import PartitionChangeRecord
+from kafkalite.protocol.records.topic import TopicRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kafkalite.metadata.brokers import Brokers
+    from kafkalite.metadata.changes import Changes
+    from kafkalite.protocol.records.remove_topic import RemoveTopicRecord
+
+UNCHANGED_LEADER = -2
+"""How a PartitionChangeRecord says that the leader stays."""
+
+
+class TopicState:
+    """One topic as its machine holds it."""
+
+    __slots__ = ("name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: bytes) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions: dict[int, PartitionImage] = {}
+
+    def image(self) -> TopicImage:
+        """Return the topic as others may keep it."""
+        return TopicImage(
+            name=self.name,
+            topic_id=self.topic_id,
+            partitions=tuple(self.partitions[index] for index in sorted(self.partitions)),
+        )
+
+
+def topic_records(
+    name: str, topic_id: bytes, assignments: Sequence[tuple[int, ...]], brokers: Brokers
+) -> list[TopicRecord | PartitionRecord]:
+    """Return the records of a new topic whose partitions have these replicas, leaders first."""
+    return [
+        TopicRecord(name=name, topic_id=topic_id),
+        *partition_records(topic_id, 0, assignments, brokers),
+    ]
+
+
+def partition_records(
+    topic_id: bytes, first: int, assignments: Sequence[tuple[int, ...]], brokers: Brokers
+) -> list[PartitionRecord]:
+    """Return the records of new partitions, `first` being the index of the first."""
+    records = []
+    for index, replicas in enumerate(assignments, first):
+        isr = [node_id for node_id in replicas if node_id in brokers.registered]
+        records.append(
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=list(replicas),
+                isr=isr,
+                leader=isr[0] if isr else NO_LEADER,
+                leader_epoch=0,
+                partition_epoch=0,
+            )
+        )
+    return records
+
+
+class Topics:
+    """Every topic, by name and by id."""
+
+    __slots__ = ("_brokers", "_changes", "by_id", "by_name")
+
+    def __init__(self, brokers: Brokers, changes: Changes) -> None:
+        self._brokers = brokers
+        self._changes = changes
+        self.by_id: dict[bytes, TopicState] = {}
+        self.by_name: dict[str, TopicState] = {}
+
+    def leadership_records(self) -> list[PartitionChangeRecord]:
+        """Return changes that give every partition replicas, an ISR and a leader that are here."""
+        return [
+            change
+            for topic in self.by_id.values()
+            for partition in topic.partitions.values()
+            if (change := self._leadership_change(topic.topic_id, partition)) is not None
+        ]
+
+    def _leadership_change(
+        self, topic_id: bytes, partition: PartitionImage
+    ) -> PartitionChangeRecord | None:
+        here = self._brokers.registered
+        replicas = partition.replicas
+        if here and not any(node_id in here for node_id in replicas):
+            # The data is in this process whoever held it: new replicas can take it over.
+            ring = sorted(here)
+            count = min(len(replicas), len(ring))
+            replicas = tuple(ring[(partition.index + step) % len(ring)] for step in range(count))
+        isr = tuple(node_id for node_id in replicas if node_id in here)
+        leader = partition.leader if partition.leader in isr else next(iter(isr), NO_LEADER)
+        if (replicas, isr, leader) == (partition.replicas, partition.isr, partition.leader):
+            return None
+        return PartitionChangeRecord(
+            partition_id=partition.index,
+            topic_id=topic_id,
+            replicas=None if replicas == partition.replicas else list(replicas),
+            isr=None if isr == partition.isr else list(isr),
+            leader=UNCHANGED_LEADER if leader == partition.leader else leader,
+        )
+
+    def replay_topic(self, record: TopicRecord) -> None:
+        """Make one TopicRecord true."""
+        topic = TopicState(record.name, record.topic_id)
+        self.by_id[topic.topic_id] = topic
+        self.by_name[topic.name] = topic
+        self._changes.created.add(topic.topic_id)
+
+    def replay_partition(self, record: PartitionRecord) -> None:
+        """Make one PartitionRecord true."""
+        topic = self.by_id[record.topic_id]
+        topic.partitions[record.partition_id] = PartitionImage(
+            index=record.partition_id,
+            leader=record.leader,
+            leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
+            replicas=tuple(record.replicas),
+            isr=tuple(record.isr),
+        )
+        self._changes.touched.add(topic.topic_id)
+
+    def replay_partition_change(self, record: PartitionChangeRecord) -> None:
+        """Make one PartitionChangeRecord true; a new leader starts a new leader epoch."""
+        topic = self.by_id[record.topic_id]
+        old = topic.partitions[record.partition_id]
+        keeps_leader = record.leader == UNCHANGED_LEADER
+        topic.partitions[record.partition_id] = PartitionImage(
+            index=old.index,
+            leader=old.leader if keeps_leader else record.leader,
+            leader_epoch=old.leader_epoch + (0 if keeps_leader else 1),
+            partition_epoch=old.partition_epoch + 1,
+            replicas=old.replicas if record.replicas is None else tuple(record.replicas),
+            isr=old.isr if record.isr is None else tuple(record.isr),
+        )
+        self._changes.touched.add(topic.topic_id)
+
+    def replay_remove_topic(self, record: RemoveTopicRecord) -> str:
+        """Make one RemoveTopicRecord true; return the name that is free again."""
+        topic = self.by_id.pop(record.topic_id)
+        del self.by_name[topic.name]
+        self._changes.touched.discard(topic.topic_id)
+        if topic.topic_id in self._changes.created:
+            self._changes.created.discard(topic.topic_id)
+        else:
+            self._changes.deleted.append(topic.image())
+        return topic.name
+
+    def images(self, topic_ids: Iterable[bytes]) -> tuple[TopicImage, ...]:
+        """Return the images of topics that are there, in order of their names."""
+        found = (self.by_id[topic_id] for topic_id in topic_ids if topic_id in self.by_id)
+        return tuple(topic.image() for topic in sorted(found, key=lambda topic: topic.name))
