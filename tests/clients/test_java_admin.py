@@ -1,0 +1,265 @@
+"""The Java Admin client: every call is answered, and the answers say what was done.
+
+That each answer is also the one a real Kafka gives is compared in `tests/conformance`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.clients.admin import Answer, admin_sweep
+from tests.oracle.requirements import required
+
+if TYPE_CHECKING:
+    from tests.oracle.target import Target
+
+pytestmark = pytest.mark.client
+
+_TOPIC = "admin-topic"
+_GROUPED = "admin-grouped"
+_TUNED = "ConfigResource(type=TOPIC, name='admin-tuned')"
+_GROUP = "ConfigResource(type=GROUP, name='admin-tuned-group')"
+_BROKER = "ConfigResource(type=BROKER, name='1')"
+_LOGGERS = "ConfigResource(type=BROKER_LOGGER, name='1')"
+
+
+def _error(name: str) -> Answer:
+    return {"error": f"{name}Exception"}
+
+
+def _offsets(*offsets: int, timestamps: tuple[int, ...] = (-1, -1, -1)) -> Answer:
+    return {
+        f"{_TOPIC}-{index}": [
+            offset,
+            timestamps[index],
+            "Optional.empty" if offset < 0 else "Optional[0]",
+        ]
+        for index, offset in enumerate(offsets)
+    }
+
+
+def _committed(offset: int, metadata: str = "") -> str:
+    return f"OffsetAndMetadata{{offset={offset}, leaderEpoch=null, metadata='{metadata}'}}"
+
+
+_BOTH_COMMITTED: Answer = {
+    f"{_GROUPED}-0": _committed(1, "note"),
+    f"{_GROUPED}-1": _committed(2),
+}
+
+# Calls whose whole answer is known beforehand.
+ANSWERS: dict[str, Answer] = {
+    "createTopics refused": {
+        "admin-config": _error("InvalidConfiguration"),
+        "admin-none": _error("InvalidPartitions"),
+        "admin-placed": _error("InvalidReplicaAssignment"),
+        "admin-topic": _error("TopicExists"),
+        "admin-value": _error("InvalidConfiguration"),
+        "admin-wide": _error("InvalidReplicationFactor"),
+        "bad name": _error("InvalidTopic"),
+    },
+    "createPartitions": {
+        "admin-by-id": _error("InvalidPartitions"),
+        "admin-missing": _error("UnknownTopicOrPartition"),
+        _TOPIC: "null",
+    },
+    "createPartitions validateOnly": {_TOPIC: "null"},
+    "listTopics": {"has": True, "internal": ["false false"]},
+    "describeTopics unknown": {
+        "admin-missing": _error("UnknownTopicOrPartition"),
+        "bad name": _error("InvalidTopic"),
+    },
+    "describeTopics unknown id": _error("UnknownTopicId"),
+    "produce": "done",
+    "listOffsets earliest": _offsets(0, 0, 0),
+    "listOffsets latest": _offsets(4, 4, 4),
+    "listOffsets forTimestamp": _offsets(
+        0, 0, 0, timestamps=(1_700_000_000_000, 1_699_999_999_000, 1_699_999_998_000)
+    ),
+    "listOffsets forTimestamp never": _offsets(-1, -1, -1),
+    "listOffsets maxTimestamp": _offsets(
+        0, 0, 0, timestamps=(1_700_000_000_000, 1_699_999_999_000, 1_699_999_998_000)
+    ),
+    "listOffsets earliestLocal": _offsets(0, 0, 0),
+    "listOffsets latestTiered": _offsets(-1, -1, -1),
+    "listOffsets earliestPendingUpload": _offsets(-1, -1, -1),
+    "deleteRecords": {f"{_TOPIC}-0": 2, f"{_TOPIC}-1": 4},
+    "deleteRecords too far": _error("OffsetOutOfRange"),
+    "listOffsets earliest after deleteRecords": _offsets(2, 4, 0),
+    "electLeaders preferred": {f"{_TOPIC}-0": "ElectionNotNeededException"},
+    "electLeaders unclean": {f"{_TOPIC}-0": "ElectionNotNeededException"},
+    "describeCluster fenced": 1,
+    "describeReplicaLogDirs": [True, 0, "null"],
+    "metrics": True,
+    "deleteTopics by id": "done",
+    "deleteTopics": {"admin-missing": _error("UnknownTopicOrPartition"), _TOPIC: "null"},
+    "deleteTopics unknown id": _error("UnknownTopicId"),
+    "listTopics after deleteTopics": [],
+    "describeConfigs unknown topic": _error("UnknownTopicOrPartition"),
+    "describeConfigs loggers": True,
+    "incrementalAlterConfigs set": {_TUNED: "null"},
+    "incrementalAlterConfigs subtract and delete": {_TUNED: "null"},
+    "incrementalAlterConfigs group": {_GROUP: "null"},
+    "incrementalAlterConfigs broker": {_BROKER: "null"},
+    "incrementalAlterConfigs unknown key": {_TUNED: _error("InvalidConfiguration")},
+    "incrementalAlterConfigs bad value": {_TUNED: _error("InvalidConfiguration")},
+    "incrementalAlterConfigs append to a number": {_TUNED: _error("InvalidConfiguration")},
+    "incrementalAlterConfigs read-only broker key": {_BROKER: _error("InvalidRequest")},
+    "incrementalAlterConfigs bad group value": {_GROUP: _error("InvalidConfiguration")},
+    "incrementalAlterConfigs validateOnly": "done",
+    "listConfigResources": [_GROUP, _TUNED],
+    "listConfigResources brokers": [_BROKER],
+    "listConfigResources all": [_BROKER, _LOGGERS, _GROUP, _TUNED],
+    "listGroups": [
+        ["admin-classic", "consumer", "Optional[Classic]", "Optional[Stable]"],
+        ["admin-consumer", "consumer", "Optional[Consumer]", "Optional[Stable]"],
+    ],
+    "listGroups classic": [["admin-classic", "consumer", "Optional[Classic]", "Optional[Stable]"]],
+    "listGroups empty": [],
+    "describeConsumerGroups unknown": _error("GroupIdNotFound"),
+    "listConsumerGroupOffsets": {
+        "admin-classic": _BOTH_COMMITTED,
+        "admin-consumer": _BOTH_COMMITTED,
+    },
+    "deleteConsumerGroups of a group with members": {
+        "admin-classic": _error("GroupNotEmpty"),
+        "admin-consumer": _error("GroupNotEmpty"),
+    },
+    "alterConsumerGroupOffsets of a group with members": _error("UnknownMemberId"),
+    "deleteConsumerGroupOffsets of a subscribed topic": _error("GroupSubscribedToTopic"),
+    "removeMembersFromConsumerGroup unknown": _error("UnknownMemberId"),
+    "removeMembersFromConsumerGroup": "done",
+    "removeMembersFromConsumerGroup all": "done",
+    "describeConsumerGroups empty": ["Empty", 0],
+    "alterConsumerGroupOffsets": "done",
+    "alterConsumerGroupOffsets simple": "done",
+    "alterConsumerGroupOffsets unknown topic": _error("UnknownTopicOrPartition"),
+    "deleteConsumerGroupOffsets": "done",
+    "listConsumerGroupOffsets altered": {
+        "admin-classic": {
+            f"{_GROUPED}-0": _committed(0, "moved"),
+            f"{_GROUPED}-1": _committed(2),
+        },
+        "admin-consumer": {f"{_GROUPED}-1": _committed(2)},
+        "admin-simple": {f"{_GROUPED}-0": _committed(2)},
+    },
+    "listConsumerGroupOffsets unknown": {"admin-missing": {}},
+    "deleteConsumerGroups": {
+        "admin-classic": "null",
+        "admin-consumer": "null",
+        "admin-missing": _error("GroupIdNotFound"),
+        "admin-simple": "null",
+    },
+    "listGroups after deleteConsumerGroups": [],
+}
+
+
+@pytest.fixture(scope="package")
+def sweep(broker: Target) -> dict[str, Answer]:
+    """Run the sweep once for all tests of this package."""
+    with required():
+        return admin_sweep(broker.bootstrap)
+
+
+@pytest.mark.parametrize("call", ANSWERS)
+def test_a_call_is_answered_as_it_should_be(sweep: dict[str, Answer], call: str) -> None:
+    assert sweep[call] == ANSWERS[call]
+
+
+def _part(answer: Answer, *path: str | int) -> Answer:
+    for step in path:
+        if isinstance(answer, list):
+            assert isinstance(step, int)
+            answer = answer[step]
+        else:
+            assert isinstance(answer, dict)
+            answer = answer[str(step)]
+    return answer
+
+
+def test_a_created_topic_reports_what_was_made(sweep: dict[str, Answer]) -> None:
+    made = sweep["createTopics"]
+    assert _part(made, "hasId") is True
+    assert (_part(made, "partitions"), _part(made, "replicationFactor")) == (2, 1)
+    assert _part(made, "config", "retention.ms", "value") == "3600000"
+    assert _part(made, "config", "retention.ms", "source") == "DYNAMIC_TOPIC_CONFIG"
+    defaults = sweep["createTopics defaults"]
+    assert (_part(defaults, "partitions"), _part(defaults, "replicationFactor")) == (6, 1)
+
+
+def test_topics_are_described_by_name_by_id_and_in_pages(sweep: dict[str, Answer]) -> None:
+    partition = _part(sweep["describeTopics"], _TOPIC, "partitions", 2)
+    assert isinstance(partition, dict)
+    assert partition == {
+        "partition": 2,
+        "leader": {"id": 1, "host": "127.0.0.1", "hasRack": False},
+        "replicas": [1],
+        "isr": [1],
+        "elr": [],
+        "lastKnownElr": [],
+    }
+    assert "READ" in str(_part(sweep["describeTopics"], _TOPIC, "operations"))
+    # By id the client asks with Metadata, which does not tell eligible leaders.
+    by_id = _part(sweep["describeTopics by id"], _TOPIC, "partitions", 2)
+    assert by_id == {**partition, "elr": None, "lastKnownElr": None}
+    assert _part(sweep["describeTopics in pages"], _TOPIC, "partitions", 2) == partition
+    assert _part(sweep["describeTopics in pages"], "admin-by-id", "partitions", 5, "partition") == 5
+
+
+def test_configs_come_with_source_type_synonyms_and_documentation(sweep: dict[str, Answer]) -> None:
+    assert _part(sweep["describeConfigs topic set"], "cleanup.policy") == {
+        "value": "delete,compact",
+        "source": "DYNAMIC_TOPIC_CONFIG",
+        "type": "LIST",
+        "readOnly": False,
+        "sensitive": False,
+        "documented": True,
+        "synonyms": [
+            ["DYNAMIC_TOPIC_CONFIG", "cleanup.policy", "delete,compact"],
+            ["DEFAULT_CONFIG", "log.cleanup.policy", "delete"],
+        ],
+    }
+    assert _part(sweep["describeConfigs topic subtracted"], "cleanup.policy", "value") == "compact"
+    by_broker = _part(sweep["describeConfigs topic by broker"], "synonyms")
+    assert by_broker == [
+        ["DYNAMIC_BROKER_CONFIG", "log.retention.ms", "7200000"],
+        ["DYNAMIC_DEFAULT_BROKER_CONFIG", "log.retention.ms", "3600000"],
+        ["DEFAULT_CONFIG", "log.retention.hours", "168"],
+    ]
+    assert _part(sweep["describeConfigs broker"], "num.partitions", "value") == "6"
+    assert _part(sweep["describeConfigs group set"], "consumer.session.timeout.ms", "value") == (
+        "46000"
+    )
+
+
+def test_the_cluster_its_features_and_its_log_directories(sweep: dict[str, Answer]) -> None:
+    cluster = sweep["describeCluster"]
+    assert _part(cluster, "nodes") == [{"id": 1, "host": "127.0.0.1", "hasRack": False}]
+    assert (_part(cluster, "controller"), _part(cluster, "idLength")) == (1, 22)
+    features = _part(sweep["describeFeatures"], "finalized")
+    assert _part(features, "group.version") == (
+        "FinalizedVersionRange[min_version_level:1, max_version_level:1]"
+    )
+    for index in range(3):
+        size, *rest = _list(_part(sweep["describeLogDirs"], f"{_TOPIC}-{index}"))
+        assert isinstance(size, int)
+        assert size > 0
+        assert rest == [0, False, True, "null"]
+
+
+@pytest.mark.parametrize("group", ["admin-classic", "admin-consumer"])
+def test_groups_are_described_with_members_and_assignments(
+    sweep: dict[str, Answer], group: str
+) -> None:
+    described = _part(sweep["describeConsumerGroups"], group)
+    assert _part(described, "state") == "STABLE"
+    (member,) = _list(_part(described, "members"))
+    assert _part(member, "host") == "/127.0.0.1"
+    assert _part(member, "partitions") == [f"{_GROUPED}-{index}" for index in range(3)]
+
+
+def _list(answer: Answer) -> list[Answer]:
+    assert isinstance(answer, list)
+    return answer

@@ -1,0 +1,54 @@
+"""Kafka's own command-line tools, run from the official jars as the shell scripts run them."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+
+from tests.oracle.jars import java_command
+
+_TIMEOUT_S = 60.0
+_TOOLS = "org.apache.kafka.tools"
+
+MAIN_CLASSES = {
+    "kafka-topics": f"{_TOOLS}.TopicCommand",
+    "kafka-console-producer": f"{_TOOLS}.ConsoleProducer",
+    "kafka-console-consumer": f"{_TOOLS}.consumer.ConsoleConsumer",
+    "kafka-consumer-groups": f"{_TOOLS}.consumer.group.ConsumerGroupCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",
+    "kafka-log-dirs": f"{_TOOLS}.LogDirsCommand",
+    "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",
+    "kafka-delete-records": f"{_TOOLS}.DeleteRecordsCommand",
+    "kafka-leader-election": f"{_TOOLS}.LeaderElectionCommand",
+    "kafka-groups": f"{_TOOLS}.GroupsCommand",
+    "kafka-cluster": f"{_TOOLS}.ClusterTool",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a tool printed, and how it ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def lines(self) -> list[str]:
+        """Give the printed lines, blanks at their ends and empty ones left out."""
+        return [line.strip() for line in self.stdout.splitlines() if line.strip()]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """Give the printed lines split into columns."""
+        return [line.split() for line in self.lines]
+
+
+def run_tool(name: str, bootstrap: str, *arguments: str, text: str = "") -> Output:
+    """Run one tool against a broker, whatever its exit status."""
+    command = java_command(MAIN_CLASSES[name], *arguments, "--bootstrap-server", bootstrap)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+    )
+    return Output(done.returncode, done.stdout, done.stderr)
