@@ -11,6 +11,7 @@ used lately, so that a thousand idle partitions cost neither descriptors nor sys
 from __future__ import annotations
 
 import errno
+import fcntl
 import os  # with paths as plain text: pathlib costs more than the system calls do
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -47,6 +48,13 @@ class File(Protocol):
         """Let the descriptor go; the next use opens it again."""
 
 
+class Lock(Protocol):
+    """A lock that this process holds."""
+
+    def release(self) -> None:
+        """Let the lock go."""
+
+
 class Files(Protocol):
     """A file system; every failure is an OSError."""
 
@@ -76,6 +84,9 @@ class Files(Protocol):
 
     def sync_directory(self, path: str) -> None:
         """Return when the names in the directory at `path` would survive a loss of power."""
+
+    def lock(self, path: str) -> Lock:
+        """Lock the file at `path`, made if need be; BlockingIOError when another process has it."""
 
 
 def join(*parts: str) -> str:
@@ -224,4 +235,30 @@ class OsFiles:
         try:
             os.fsync(fd)
         finally:
+            os.close(fd)
+
+    def lock(self, path: str) -> OsLock:
+        """Lock the file at `path`, made if need be; BlockingIOError when another process has it."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            # The kind of lock that Java takes, so that a Kafka keeps out of here, and we of there.
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise
+        return OsLock(fd)
+
+
+class OsLock:
+    """A lock on a file of the operating system, held as long as its descriptor is open."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        """Let the lock go; harmless when it was let go before."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
             os.close(fd)

@@ -241,6 +241,12 @@ class BatchView:
         """Return a copy whose records were all appended at `now_ms`, with its new CRC."""
         return self._with_head(self.attributes | LOG_APPEND_TIME, now_ms, self._closed())
 
+    def with_create_time(self) -> BatchView:
+        """Return a copy whose records carry their own timestamps, with its new CRC."""
+        return self._with_head(
+            self.attributes & ~LOG_APPEND_TIME, self.max_timestamp, self._closed()
+        )
+
     def with_compression(self, number: int) -> BatchView:
         """Return a copy whose records are compressed with the codec of that number."""
         attributes = self.attributes & ~COMPRESSION_MASK | number

@@ -278,6 +278,11 @@ class Segment:
             position += at
         return self.size
 
+    def position_before_time(self, timestamp: int) -> int:
+        """Return a batch boundary before which every timestamp is smaller than `timestamp`."""
+        offsets, times = self._loaded_indexes()
+        return offsets.position_before(times.offset_before(timestamp))
+
     def read(self, position: int, end: int, max_bytes: int, *, at_least_one: bool) -> bytes:
         """Return whole batches from a batch boundary on, up to `end` and to `max_bytes`.
 
