@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from kafkalite.coordinator.contract import CoordinatorRecord, Ticket
+from kafkalite.coordinator.contract import Ticket
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig

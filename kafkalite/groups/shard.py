@@ -1,23 +1,37 @@
 """GroupShard: the groups whose ids fall on one partition of `__consumer_offsets`.
 
-The shard itself decides nothing: it holds the components that do and shows each record, timer
-and change of metadata to the one it concerns.
+The shard itself decides next to nothing: it holds the components that do, and shows each request,
+record, timer and change of metadata to the one it concerns.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.coordinator.contract import CoordinatorResult
+from kafkalite.groups.classic.answers import join_refused
+from kafkalite.groups.classic.group import ClassicGroup
 from kafkalite.groups.classic.groups import ClassicGroups
+from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.heartbeat import ConsumerGroups
 from kafkalite.groups.directory import GroupDirectory
 from kafkalite.groups.offsets import Offsets
+from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.contract import CoordinatorRecord
-    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.groups.classic.caller import Caller
+    from kafkalite.groups.group import Group, GroupId
+    from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.entropy import Entropy
+    from kafkalite.protocol.errors import KafkaError
+    from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
+    from kafkalite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+    from kafkalite.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+    from kafkalite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 class GroupShard:
@@ -28,17 +42,99 @@ class GroupShard:
         self.offsets = Offsets(self.directory)
         self.classic = ClassicGroups(self.directory)
         self.consumer = ConsumerGroups(self.directory)
+        self._components = (self.offsets, self.classic, self.consumer)
         self._replayers = {
-            **self.offsets.replayers,
-            **self.classic.replayers,
-            **self.consumer.replayers,
+            key: replayer
+            for component in self._components
+            for key, replayer in component.replayers.items()
         }
         self._timers = {
-            **self.offsets.timers,
-            **self.classic.timers,
-            **self.consumer.timers,
+            event: decide
+            for component in self._components
+            for event, decide in component.timers.items()
         }
 
+    # The contract with the runtime
+
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
-        """Make one record of the log true."""
-        self._replayers[type(record.key)](record.key, record.value)
+        """Make one record of the log true; kinds that are not ours yet are passed over."""
+        replayer = self._replayers.get(type(record.key))
+        if replayer is not None:
+            replayer(record.key, record.value)
+
+    def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
+        """Take up work after the whole log was replayed."""
+        return _together([component.on_loaded(now_ms) for component in self._components])
+
+    def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
+        """Decide what the expiry of a timer means."""
+        return self._timers[type(event)](event, now_ms)
+
+    def on_append_failed(
+        self, records: Sequence[CoordinatorRecord[object, object]], error: KafkaError, now_ms: int
+    ) -> CoordinatorResult[None]:
+        """Give up soft state that foresaw these records."""
+        return self.classic.on_append_failed(records, error, now_ms)
+
+    def on_image(
+        self, image: MetadataImage, delta: MetadataDelta, now_ms: int
+    ) -> CoordinatorResult[None]:
+        """Look at the cluster as it is now, and drop offsets of topics that are no more."""
+        self.directory.image = image
+        deleted = {topic.name: topic.topic_id for topic in delta.deleted}
+        return _together(
+            [self.offsets.forget_topics(deleted), self.consumer.on_image(delta, now_ms)]
+        )
+
+    # Classic requests, to whichever protocol the group speaks
+
+    def join(
+        self, request: JoinGroupRequest, caller: Caller, now_ms: int
+    ) -> CoordinatorResult[JoinGroupResponse]:
+        """Decide a JoinGroup."""
+        group = self._consumer_group(request.group_id)
+        if group is None:
+            return self.classic.join(request, caller, now_ms)
+        return CoordinatorResult(
+            response=join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+        )
+
+    def sync(self, request: SyncGroupRequest, now_ms: int) -> CoordinatorResult[SyncGroupResponse]:
+        """Decide a SyncGroup."""
+        return self.classic.sync(request, now_ms)
+
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> CoordinatorResult[ErrorCode]:
+        """Decide a Heartbeat that the short path could not."""
+        return self.classic.beat(request, now_ms)
+
+    def leave(
+        self, request: LeaveGroupRequest, now_ms: int
+    ) -> CoordinatorResult[LeaveGroupResponse]:
+        """Decide a LeaveGroup."""
+        return self.classic.leave(request, now_ms)
+
+    # Queries
+
+    def group(self, group_id: GroupId) -> Group | None:
+        """Return a group of any protocol, or None."""
+        return self.directory.groups.get(group_id)
+
+    def classic_group(self, group_id: GroupId) -> ClassicGroup | None:
+        """Return a group if it is classic."""
+        group = self.directory.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def _consumer_group(self, group_id: GroupId) -> ConsumerGroup | None:
+        """Return a group if it is a consumer group with members, which no classic one replaces."""
+        group = self.directory.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) and not group.is_empty() else None
+
+
+def _together(results: Sequence[CoordinatorResult[None]]) -> CoordinatorResult[None]:
+    """Return several decisions as one."""
+    return CoordinatorResult(
+        response=None,
+        records=[record for result in results for record in result.records],
+        replies=[reply for result in results for reply in result.replies],
+        timers=[timer for result in results for timer in result.timers],
+    )

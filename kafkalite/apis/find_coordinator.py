@@ -1,0 +1,179 @@
+"""FindCoordinator: which node speaks for a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.contract import Api, Eras
+from kafkalite.groups.coordinator import OFFSETS_TOPIC, offsets_topic_config
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.messages.find_coordinator import FindCoordinatorResponse
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.apis.context import Endpoint, RequestContext, Services
+    from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+
+Coordinator = FindCoordinatorResponse.Coordinator
+
+NO_NODE_ID = -1
+NO_PORT = -1
+
+
+class CoordinatorKind(IntEnum):
+    """What a key names, numbered as on the wire."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+def lift_single(request: FindCoordinatorRequest) -> FindCoordinatorRequest:
+    """Make the one key of old versions a batch of one."""
+    request.coordinator_keys = [request.key]
+    return request
+
+
+def lower_single(response: FindCoordinatorResponse) -> FindCoordinatorResponse:
+    """Put the only coordinator where old versions have it."""
+    for found in response.coordinators:
+        response.error_code = found.error_code
+        response.error_message = found.error_message
+        response.node_id = found.node_id
+        response.host = found.host
+        response.port = found.port
+    return response
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinatorEra:
+    """What a range of FindCoordinator versions means."""
+
+    lift: Callable[[FindCoordinatorRequest], FindCoordinatorRequest] | None = None
+    lower: Callable[[FindCoordinatorResponse], FindCoordinatorResponse] | None = None
+
+
+FIND_COORDINATOR_ERAS = Eras(
+    (0, FindCoordinatorEra(lift=lift_single, lower=lower_single)),
+    (4, FindCoordinatorEra()),
+)
+
+
+def handle_find_coordinator(
+    context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    """Return the coordinator of each key; the first group ever asked for makes the offsets topic.
+
+    Kafka answers COORDINATOR_NOT_AVAILABLE while it makes that topic. Here it is there at once.
+    """
+    coordinators = []
+    for key in request.coordinator_keys:
+        try:
+            _check_kind(request.key_type)
+            coordinators.append(_coordinator_of(context, key))
+        except KafkaError as refusal:
+            coordinators.append(_not_found(key, refusal.code, refusal.message))
+    return FindCoordinatorResponse(coordinators=coordinators)
+
+
+def _check_kind(kind: int) -> None:
+    """Raise INVALID_REQUEST for what has no coordinator here; that ends a client's search."""
+    if kind == CoordinatorKind.GROUP:
+        return
+    if kind == CoordinatorKind.TRANSACTION:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker has no transaction coordinator.")
+    if kind == CoordinatorKind.SHARE:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker has no share coordinator.")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type {kind}.")
+
+
+def _coordinator_of(context: RequestContext, group_id: str) -> Coordinator:
+    services = context.services
+    partition = services.groups.partition_for(group_id)
+    if OFFSETS_TOPIC not in services.metadata.image.topics:
+        _make_offsets_topic(services)
+    image = services.metadata.image.partition(OFFSETS_TOPIC, partition)
+    endpoint = None if image is None else _endpoint(context, image.leader)
+    if endpoint is None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(
+        key=group_id,
+        node_id=endpoint.node_id,
+        host=endpoint.host,
+        port=endpoint.port,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+    )
+
+
+def _make_offsets_topic(services: Services) -> None:
+    config = services.config
+    wanted = NewTopic(
+        name=OFFSETS_TOPIC,
+        partitions=config.int("offsets.topic.num.partitions"),
+        replication_factor=config.int("offsets.topic.replication.factor"),
+        configs=offsets_topic_config(config),
+    )
+    (creation,) = services.metadata.create_topics([wanted])
+    if creation.error is not None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, creation.error.message)
+
+
+def _endpoint(context: RequestContext, node_id: int) -> Endpoint | None:
+    for endpoint in context.services.endpoints(context.listener):
+        if endpoint.node_id == node_id:
+            return endpoint
+    return None
+
+
+def _not_found(key: str, code: ErrorCode, message: str | None) -> Coordinator:
+    return Coordinator(
+        key=key,
+        node_id=NO_NODE_ID,
+        host="",
+        port=NO_PORT,
+        error_code=code,
+        error_message=message,
+    )
+
+
+def refuse_find_coordinator(
+    request: FindCoordinatorRequest, code: ErrorCode, message: str | None
+) -> FindCoordinatorResponse:
+    """Say an error of every key."""
+    return FindCoordinatorResponse(
+        coordinators=[_not_found(key, code, message) for key in request.coordinator_keys]
+    )
+
+
+def lift_find_coordinator(request: FindCoordinatorRequest, version: int) -> FindCoordinatorRequest:
+    """Return the request as a batch of keys."""
+    lift = FIND_COORDINATOR_ERAS.at(version).lift
+    return request if lift is None else lift(request)
+
+
+def lower_find_coordinator(
+    response: FindCoordinatorResponse, version: int
+) -> FindCoordinatorResponse:
+    """Return the response in the shape this version has."""
+    lower = FIND_COORDINATOR_ERAS.at(version).lower
+    return response if lower is None else lower(response)
+
+
+APIS = (
+    Api(
+        key=10,
+        versions=Versions(0, 6),
+        handler=handle_find_coordinator,
+        refuse=refuse_find_coordinator,
+        eras=FIND_COORDINATOR_ERAS,
+        lift=lift_find_coordinator,
+        lower=lower_find_coordinator,
+    ),
+)

@@ -1,0 +1,248 @@
+"""OffsetFetch: committed offsets on their way back to those who asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.contract import Api, Eras
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafkalite.protocol.uuids import ZERO_UUID
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kafkalite.apis.context import RequestContext
+    from kafkalite.groups.offset import OffsetAndMetadata
+    from kafkalite.metadata.image import MetadataImage
+
+RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
+RequestTopics = OffsetFetchRequest.OffsetFetchRequestTopics
+ResponseGroup = OffsetFetchResponse.OffsetFetchResponseGroup
+ResponseTopics = OffsetFetchResponse.OffsetFetchResponseTopics
+ResponsePartition = OffsetFetchResponse.OffsetFetchResponsePartitions
+
+NO_OFFSET = -1
+NO_LEADER_EPOCH = -1
+
+
+def lift_single(request: OffsetFetchRequest) -> OffsetFetchRequest:
+    """Make the one group of old versions a batch of one."""
+    topics = request.topics
+    request.groups = [
+        RequestGroup(
+            group_id=request.group_id,
+            topics=None
+            if topics is None
+            else [
+                RequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+                for topic in topics
+            ],
+        )
+    ]
+    return request
+
+
+def lower_top_level(response: OffsetFetchResponse) -> OffsetFetchResponse:
+    """Put the only group where old versions have it, its error at the top."""
+    for group in response.groups:
+        response.error_code = group.error_code
+        response.topics = [
+            OffsetFetchResponse.OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponse.OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ]
+    return response
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchEra:
+    """What a range of OffsetFetch versions means, once its bytes are out of the way."""
+
+    no_offset: ErrorCode = ErrorCode.NONE
+    """What is said of a partition without an offset; the oldest clients know no -1."""
+    partitions_tell_group_error: bool = False
+    """There is no field for an error of the whole group."""
+    names_topic_ids: bool = False
+    lift: Callable[[OffsetFetchRequest], OffsetFetchRequest] | None = None
+    lower: Callable[[OffsetFetchResponse], OffsetFetchResponse] | None = None
+
+
+OFFSET_FETCH_ERAS = Eras(
+    (
+        0,
+        OffsetFetchEra(
+            no_offset=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            partitions_tell_group_error=True,
+            lift=lift_single,
+            lower=lower_top_level,
+        ),
+    ),
+    (
+        1,
+        OffsetFetchEra(partitions_tell_group_error=True, lift=lift_single, lower=lower_top_level),
+    ),
+    (2, OffsetFetchEra(lift=lift_single, lower=lower_top_level)),
+    (8, OffsetFetchEra()),
+    (10, OffsetFetchEra(names_topic_ids=True)),
+)
+
+GROUP_ERRORS = {ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_COORDINATOR}
+"""OffsetFetch sends its client to look for another coordinator where others say wait."""
+
+
+def handle_offset_fetch(
+    context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse:
+    """Return what each group has committed; an unknown group has committed nothing."""
+    return OffsetFetchResponse(groups=[_fetch(context, group) for group in request.groups])
+
+
+def _fetch(context: RequestContext, group: RequestGroup) -> ResponseGroup:
+    era: OffsetFetchEra = context.era
+    try:
+        shard = context.services.groups.locate(group.group_id, context.node_id)
+        stored = shard.machine.offsets.readable(group.group_id, group.member_id, group.member_epoch)
+    except KafkaError as refusal:
+        return _refused(group, GROUP_ERRORS.get(refusal.code, refusal.code), era)
+    image = context.services.metadata.image
+    if group.topics is None:
+        topics = _all_topics(stored, image, era)
+    else:
+        topics = [_one_topic(wanted, stored, image, era) for wanted in group.topics]
+    return ResponseGroup(group_id=group.group_id, error_code=ErrorCode.NONE, topics=topics)
+
+
+def _all_topics(
+    stored: Mapping[str, Mapping[int, OffsetAndMetadata]],
+    image: MetadataImage,
+    era: OffsetFetchEra,
+) -> list[ResponseTopics]:
+    """Return every offset; a topic that has lost its id is left out where ids are the names."""
+    topics = []
+    for name, partitions in stored.items():
+        found = image.topics.get(name)
+        if era.names_topic_ids and found is None:
+            continue
+        topics.append(
+            ResponseTopics(
+                name=name,
+                topic_id=ZERO_UUID if found is None else found.topic_id,
+                partitions=[_found(index, committed) for index, committed in partitions.items()],
+            )
+        )
+    return topics
+
+
+def _one_topic(
+    wanted: RequestTopics,
+    stored: Mapping[str, Mapping[int, OffsetAndMetadata]],
+    image: MetadataImage,
+    era: OffsetFetchEra,
+) -> ResponseTopics:
+    name, missing, topic_id = wanted.name, era.no_offset, ZERO_UUID
+    if era.names_topic_ids:
+        topic = image.topics_by_id.get(wanted.topic_id)
+        missing = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.NONE
+        name = "" if topic is None else topic.name
+        topic_id = wanted.topic_id
+    elif (known := image.topics.get(name)) is not None:
+        topic_id = known.topic_id
+    partitions = stored.get(name, {})
+    answers = []
+    for index in wanted.partition_indexes:
+        committed = partitions.get(index)
+        if committed is not None and _is_of(committed, topic_id):
+            answers.append(_found(index, committed))
+        else:
+            answers.append(_missing(index, missing))
+    return ResponseTopics(name=wanted.name, topic_id=wanted.topic_id, partitions=answers)
+
+
+def _is_of(committed: OffsetAndMetadata, topic_id: bytes) -> bool:
+    """Whether an offset was not committed for another topic that had the same name."""
+    return committed.topic_id == topic_id or ZERO_UUID in (committed.topic_id, topic_id)
+
+
+def _found(index: int, committed: OffsetAndMetadata) -> ResponsePartition:
+    return ResponsePartition(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=ErrorCode.NONE,
+    )
+
+
+def _missing(index: int, code: ErrorCode) -> ResponsePartition:
+    return ResponsePartition(
+        partition_index=index,
+        committed_offset=NO_OFFSET,
+        committed_leader_epoch=NO_LEADER_EPOCH,
+        metadata="",
+        error_code=code,
+    )
+
+
+def _refused(group: RequestGroup, code: ErrorCode, era: OffsetFetchEra) -> ResponseGroup:
+    topics = []
+    if era.partitions_tell_group_error:
+        topics = [
+            ResponseTopics(
+                name=wanted.name,
+                topic_id=wanted.topic_id,
+                partitions=[_missing(index, code) for index in wanted.partition_indexes],
+            )
+            for wanted in group.topics or ()
+        ]
+    return ResponseGroup(group_id=group.group_id, error_code=code, topics=topics)
+
+
+def refuse_offset_fetch(
+    request: OffsetFetchRequest, code: ErrorCode, message: str | None
+) -> OffsetFetchResponse:
+    """Say an error of every group; there is no field for a message."""
+    del message
+    every_era = OFFSET_FETCH_ERAS.at(0)
+    return OffsetFetchResponse(
+        groups=[_refused(group, code, every_era) for group in request.groups]
+    )
+
+
+def lift_offset_fetch(request: OffsetFetchRequest, version: int) -> OffsetFetchRequest:
+    """Return the request as a batch of groups."""
+    lift = OFFSET_FETCH_ERAS.at(version).lift
+    return request if lift is None else lift(request)
+
+
+def lower_offset_fetch(response: OffsetFetchResponse, version: int) -> OffsetFetchResponse:
+    """Return the response in the shape this version has."""
+    lower = OFFSET_FETCH_ERAS.at(version).lower
+    return response if lower is None else lower(response)
+
+
+APIS = (
+    Api(
+        key=9,
+        versions=Versions(0, 10),
+        handler=handle_offset_fetch,
+        refuse=refuse_offset_fetch,
+        eras=OFFSET_FETCH_ERAS,
+        lift=lift_offset_fetch,
+        lower=lower_offset_fetch,
+    ),
+)

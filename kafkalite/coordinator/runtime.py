@@ -1,0 +1,314 @@
+"""CoordinatorRuntime: joins machines to their logs; the one path decide, append, replay, answer.
+
+Nothing waits between deciding and replaying. On a single event loop that is all the locking a
+shard needs: no one can see the middle of a decision.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from kafkalite.coordinator.contract import CoordinatorResult, Parked, Shard
+from kafkalite.coordinator.timers import TimerQueue
+from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kafkalite.coordinator.contract import (
+        CoordinatorLog,
+        CoordinatorRecord,
+        Decision,
+        RecordSerde,
+        Reply,
+        Ticket,
+    )
+    from kafkalite.ports.clock import Clock, Timer
+
+R = TypeVar("R")
+
+_LOCATED_LIMIT = 16_384
+"""How many keys are remembered with their shard; beyond it the memory starts afresh."""
+
+_RETRY_MS = 500
+"""How long a timer whose records could not be appended waits for its next try; as in Kafka."""
+
+APPEND_ERRORS = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a client is told when the log under its coordinator refuses; the rest passes unchanged."""
+
+
+class Machine(Shard, Protocol):
+    """A shard with soft state, which must be put right when a decision came to nothing."""
+
+    def on_append_failed(
+        self, records: Sequence[CoordinatorRecord[object, object]], error: KafkaError, now_ms: int
+    ) -> CoordinatorResult[None]:
+        """Give up soft state that foresaw these records; the result holds no records itself."""
+
+
+M = TypeVar("M", bound=Machine)
+
+
+def java_string_hash(text: str) -> int:
+    """Return Java's String.hashCode: signed 32 bits, over UTF-16 code units."""
+    units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
+    code = 0
+    for unit in units:
+        code = (31 * code + unit) & 0xFFFF_FFFF
+    return code - (1 << 32) if code & 0x8000_0000 else code
+
+
+def partition_of(key: str, partition_count: int) -> int:
+    """Return the partition that keeps `key`, by Kafka's rule: abs(hash) mod count.
+
+    Java's one hash without a positive counterpart counts as 0.
+    """
+    code = java_string_hash(key)
+    return 0 if code == -(1 << 31) else abs(code) % partition_count
+
+
+class ActiveShard(Generic[M]):
+    """One partition's machine, its log, its timers and the answers it owes."""
+
+    __slots__ = (
+        "_armed", "_armed_ms", "_clock", "_log", "_owed", "_serde", "_timers",
+        "leader_id", "machine", "partition",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        partition: int,
+        leader_id: int,
+        machine: M,
+        log: CoordinatorLog,
+        serde: RecordSerde,
+        clock: Clock,
+    ) -> None:
+        self.partition = partition
+        self.leader_id = leader_id
+        self.machine = machine
+        self._log = log
+        self._serde = serde
+        self._clock = clock
+        self._timers = TimerQueue()
+        self._owed: dict[Ticket, Waiting[object]] = {}
+        self._armed: Timer | None = None
+        self._armed_ms = 0
+
+    def load(self) -> None:
+        """Replay the log from its start, then let the machine take up its work."""
+        for key, value in self._log.read_all():
+            record = self._serde.decode(key, value)
+            if record is not None:
+                self.machine.replay(record)
+        self.write(lambda machine, now_ms: machine.on_loaded(now_ms))
+
+    def write(self, decide: Decision[M, R]) -> R | Waiting[R]:
+        """Run one decision; answer at once, or with a Waiting when the machine parked it.
+
+        KafkaError when the machine refuses, or when the log does; then nothing was replayed. A
+        Waiting may also bring a KafkaError, when a later append that would have answered failed.
+        """
+        now_ms = self._clock.now_ms()
+        result = decide(self.machine, now_ms)
+        if result.records:
+            self._append(result, now_ms)
+        if result.timers:
+            self._timers.apply(result.timers)
+            self._arm()
+        response = result.response
+        answer: R | Waiting[R]
+        answer = self._owe(response.ticket) if isinstance(response, Parked) else response
+        if result.replies:
+            self._pay(result.replies)
+        return answer
+
+    def read(self, query: Callable[[M, int], R]) -> R:
+        """Ask the machine something that changes nothing that lasts."""
+        return query(self.machine, self._clock.now_ms())
+
+    def unload(self) -> None:
+        """Stop the timers and send everybody who waits to look for another coordinator."""
+        self._disarm()
+        self._timers = TimerQueue()
+        self._refuse(tuple(self._owed), KafkaError(ErrorCode.NOT_COORDINATOR))
+
+    def _append(self, result: CoordinatorResult[R], now_ms: int) -> None:
+        encode = self._serde.encode
+        try:
+            self._log.append([encode(record) for record in result.records], now_ms)
+        except (KafkaError, OSError) as error:
+            code = error.code if isinstance(error, KafkaError) else ErrorCode.KAFKA_STORAGE_ERROR
+            refusal = KafkaError(APPEND_ERRORS.get(code, code))
+            self._fail(result, refusal, now_ms)
+            raise refusal from error
+        replay = self.machine.replay
+        for record in result.records:
+            replay(record)
+
+    def _fail(self, result: CoordinatorResult[R], refusal: KafkaError, now_ms: int) -> None:
+        undone = self.machine.on_append_failed(result.records, refusal, now_ms)
+        self._timers.apply(undone.timers)
+        self._arm()
+        self._refuse([reply.ticket for reply in result.replies], refusal)
+        self._pay(undone.replies)
+
+    def _owe(self, ticket: Ticket) -> Waiting[R]:
+        # Whoever goes away leaves its ticket unpaid; the machine may still answer it, to nobody.
+        owed: Waiting[R] = Waiting(on_abandon=lambda: self._forget(ticket))
+        self._owed[ticket] = owed  # type: ignore[assignment]
+        return owed
+
+    def _forget(self, ticket: Ticket) -> None:
+        self._owed.pop(ticket, None)
+
+    def _pay(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            owed = self._owed.pop(reply.ticket, None)
+            if owed is not None:
+                owed.resolve(reply.response)
+
+    def _refuse(self, tickets: Sequence[Ticket], refusal: KafkaError) -> None:
+        for ticket in tickets:
+            owed = self._owed.pop(ticket, None)
+            if owed is not None:
+                owed.resolve(refusal)
+
+    def _arm(self) -> None:
+        """See to it that the clock calls no later than the first deadline.
+
+        A call that comes early finds nothing due and arms anew, which is cheaper than moving it
+        whenever a deadline moves back.
+        """
+        deadline_ms = self._timers.next_deadline_ms()
+        if deadline_ms is None:
+            self._disarm()
+        elif self._armed is None or deadline_ms < self._armed_ms:
+            self._disarm()
+            self._armed_ms = deadline_ms
+            self._armed = self._clock.call_at(deadline_ms, self._fire)
+
+    def _disarm(self) -> None:
+        if self._armed is not None:
+            self._armed.cancel()
+            self._armed = None
+
+    def _fire(self) -> None:
+        self._armed = None
+        while (event := self._timers.pop_due(self._clock.now_ms())) is not None:
+            self._expire(event)
+        self._arm()
+
+    def _expire(self, event: object) -> None:
+        try:
+            self.write(lambda machine, now_ms: machine.on_timer(event, now_ms))
+        except KafkaError:
+            self._timers.set(("retry", event), self._clock.now_ms() + _RETRY_MS, event)
+
+
+class CoordinatorRuntime(Generic[M]):
+    """The shards of one coordinator, by the partitions of its log topic.
+
+    All nodes of an emulated cluster share one runtime; which of them may speak for a partition is
+    its leader, as `lead` was told last.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        serde: RecordSerde,
+        partition_count: Callable[[], int],
+        open_log: Callable[[int], CoordinatorLog],
+        make_machine: Callable[[], M],
+    ) -> None:
+        self._clock = clock
+        self._serde = serde
+        self._configured_count = partition_count
+        self._open_log = open_log
+        self._make_machine = make_machine
+        self._shards: list[ActiveShard[M]] = []
+        self._located: dict[str, ActiveShard[M]] = {}
+
+    def lead(self, leaders: Sequence[int]) -> None:
+        """Take note of who leads each partition of the log topic; none: the topic is gone.
+
+        Partitions that are new are loaded before this returns.
+        """
+        self._located.clear()
+        while len(self._shards) > len(leaders):
+            self._shards.pop().unload()
+        for shard, leader_id in zip(self._shards, leaders, strict=False):
+            shard.leader_id = leader_id
+        for partition in range(len(self._shards), len(leaders)):
+            self._shards.append(self._load(partition, leaders[partition]))
+
+    def partition_for(self, key: str) -> int:
+        """Return the partition that keeps `key`, whether or not the log topic exists yet."""
+        return partition_of(key, len(self._shards) or self._configured_count())
+
+    def locate(self, key: str, node_id: int) -> ActiveShard[M]:
+        """Return the shard that keeps `key`; NOT_COORDINATOR unless `node_id` speaks for it."""
+        shard = self._located.get(key)
+        if shard is None:
+            shard = self._search(key)
+        if shard.leader_id != node_id:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return shard
+
+    def shards(self) -> Sequence[ActiveShard[M]]:
+        """Return every shard, in the order of partitions."""
+        return self._shards
+
+    def shards_of(self, node_id: int) -> Iterator[ActiveShard[M]]:
+        """Return the shards that `node_id` speaks for, in the order of partitions."""
+        return (shard for shard in self._shards if shard.leader_id == node_id)
+
+    def write(self, partition: int, decide: Decision[M, R]) -> R | Waiting[R]:
+        """Run one decision on a partition's shard; see ActiveShard.write."""
+        return self._active(partition).write(decide)
+
+    def read(self, partition: int, query: Callable[[M, int], R]) -> R:
+        """Ask a partition's machine something that changes nothing that lasts."""
+        return self._active(partition).read(query)
+
+    def stop(self) -> None:
+        """Let go of every shard: timers stop, whoever waits is sent away."""
+        self.lead(())
+
+    def _active(self, partition: int) -> ActiveShard[M]:
+        if not 0 <= partition < len(self._shards):
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return self._shards[partition]
+
+    def _search(self, key: str) -> ActiveShard[M]:
+        shard = self._active(self.partition_for(key))
+        if len(self._located) >= _LOCATED_LIMIT:
+            self._located.clear()
+        self._located[key] = shard
+        return shard
+
+    def _load(self, partition: int, leader_id: int) -> ActiveShard[M]:
+        shard = ActiveShard(
+            partition=partition,
+            leader_id=leader_id,
+            machine=self._make_machine(),
+            log=self._open_log(partition),
+            serde=self._serde,
+            clock=self._clock,
+        )
+        shard.load()
+        return shard

@@ -1,0 +1,1 @@
+"""Classic groups: members join and sync, one of them assigns."""

@@ -1,0 +1,77 @@
+"""What members are answered: JoinGroup and SyncGroup responses, from the state of their group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.join_group import JoinGroupResponse
+from kafkalite.protocol.messages.sync_group import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from kafkalite.groups.classic.member import ClassicMember
+    from kafkalite.groups.classic.membership import Membership
+    from kafkalite.groups.group import MemberId
+
+NO_GENERATION = -1
+
+
+def join_refused(code: ErrorCode, member_id: MemberId = "") -> JoinGroupResponse:
+    """Return the JoinGroup answer that lets nobody in."""
+    return JoinGroupResponse(
+        error_code=code,
+        generation_id=NO_GENERATION,
+        protocol_type=None,
+        protocol_name=None,
+        leader="",
+        member_id=member_id,
+        members=[],
+    )
+
+
+def joined(
+    soft: Membership,
+    member_id: MemberId,
+    *,
+    with_members: bool,
+    leader: str | None = None,
+    skip_assignment: bool = False,
+) -> JoinGroupResponse:
+    """Return the JoinGroup answer of the current generation; only its leader needs the members."""
+    members = []
+    if with_members:
+        members = [
+            JoinGroupResponse.JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.metadata(soft.protocol_name),
+            )
+            for member in soft.members.values()
+        ]
+    return JoinGroupResponse(
+        error_code=ErrorCode.NONE,
+        generation_id=soft.generation_id,
+        protocol_type=soft.protocol_type,
+        protocol_name=soft.protocol_name,
+        leader=(soft.leader_id or "") if leader is None else leader,
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=members,
+    )
+
+
+def sync_refused(code: ErrorCode) -> SyncGroupResponse:
+    """Return the SyncGroup answer without an assignment."""
+    return SyncGroupResponse(
+        error_code=code, protocol_type=None, protocol_name=None, assignment=b""
+    )
+
+
+def synced(soft: Membership, member: ClassicMember) -> SyncGroupResponse:
+    """Return the SyncGroup answer with a member's assignment."""
+    return SyncGroupResponse(
+        error_code=ErrorCode.NONE,
+        protocol_type=soft.protocol_type,
+        protocol_name=soft.protocol_name,
+        assignment=member.assignment,
+    )

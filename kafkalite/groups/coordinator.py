@@ -1,0 +1,68 @@
+"""GroupCoordinator: group shards on the coordinator runtime, led as the metadata says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.coordinator.runtime import CoordinatorRuntime
+from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.groups.records import written_version
+from kafkalite.groups.shard import GroupShard
+from kafkalite.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.coordinator.contract import CoordinatorLog
+    from kafkalite.metadata.image import MetadataDelta, MetadataImage
+    from kafkalite.ports.clock import Clock
+    from kafkalite.ports.entropy import Entropy
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def offsets_topic_config(config: BrokerConfig) -> Mapping[str, str]:
+    """Return the topic configuration that Kafka creates `__consumer_offsets` with."""
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config.int("offsets.topic.segment.bytes")),
+    }
+
+
+class GroupCoordinator(CoordinatorRuntime[GroupShard]):
+    """The group coordinator of all nodes of one cluster."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        entropy: Entropy,
+        config: BrokerConfig,
+        image: MetadataImage,
+        open_log: Callable[[int], CoordinatorLog],
+    ) -> None:
+        super().__init__(
+            clock=clock,
+            serde=CoordinatorSerde(written_version),
+            partition_count=lambda: config.int("offsets.topic.num.partitions"),
+            open_log=open_log,
+            make_machine=lambda: GroupShard(config=config, entropy=entropy, image=self._image),
+        )
+        self._image = image
+
+    def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Follow the metadata: who leads which shard, and which topics are gone.
+
+        To be called after the logs were opened or closed; a topic's first image loads its shards.
+        """
+        self._image = image
+        topic = image.topics.get(OFFSETS_TOPIC)
+        self.lead(() if topic is None else [partition.leader for partition in topic.partitions])
+        for shard in self.shards():
+            try:
+                shard.write(lambda machine, now_ms: machine.on_image(image, delta, now_ms))
+            except KafkaError:
+                # The offsets stay, as they do when a coordinator was away; expiry takes them.
+                shard.machine.directory.image = image

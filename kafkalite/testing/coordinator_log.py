@@ -1,0 +1,41 @@
+"""MemoryCoordinatorLog: a coordinator's log that a test can read, compact and break."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Entry = tuple[bytes | None, bytes | None]
+
+
+class MemoryCoordinatorLog:
+    """A CoordinatorLog in memory; `fails_with` makes the next append raise it."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.entries: list[Entry] = list(entries)
+        self.fails_with: Exception | None = None
+        self.is_leader = True
+
+    def append(self, records: Sequence[Entry], now_ms: int) -> int:
+        """Append one batch, all or nothing, and return the end offset."""
+        del now_ms
+        failure, self.fails_with = self.fails_with, None
+        if failure is not None:
+            raise failure
+        self.entries.extend(records)
+        return len(self.entries)
+
+    def read_all(self) -> Iterable[Entry]:
+        """Yield every key and value from the start."""
+        return iter(tuple(self.entries))
+
+    def compacted(self, *, keep_tombstones: bool = False) -> MemoryCoordinatorLog:
+        """Return a log with the last value of each key alone, at the place of that value."""
+        last = {key: position for position, (key, _) in enumerate(self.entries)}
+        return MemoryCoordinatorLog(
+            (key, value)
+            for position, (key, value) in enumerate(self.entries)
+            if last[key] == position and (keep_tombstones or value is not None)
+        )

@@ -1,0 +1,311 @@
+"""GroupWorld: one group shard on its runtime, with time, dice and log in the test's hands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.groups.classic.caller import Caller
+from kafkalite.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from kafkalite.groups.group import CommitClaim
+from kafkalite.groups.offsets import OffsetToCommit
+from kafkalite.groups.records import written_version
+from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
+from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kafkalite.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kafkalite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafkalite.protocol.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkalite.testing.clock import ManualClock
+from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
+from kafkalite.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkalite.coordinator.contract import CoordinatorRecord
+    from kafkalite.coordinator.runtime import ActiveShard
+    from kafkalite.groups.shard import GroupShard
+
+T = TypeVar("T")
+
+NODE = 1
+SESSION_MS = 10_000
+REBALANCE_MS = 60_000
+
+
+def topic_image(name: str, partitions: int = 1, topic_id: bytes | None = None) -> TopicImage:
+    """Return a topic led by the one node."""
+    return TopicImage(
+        name=name,
+        topic_id=topic_id or name.encode().ljust(16, b"."),
+        partitions=tuple(
+            PartitionImage(
+                index=index,
+                leader=NODE,
+                leader_epoch=0,
+                partition_epoch=0,
+                replicas=(NODE,),
+                isr=(NODE,),
+            )
+            for index in range(partitions)
+        ),
+    )
+
+
+def image_of(*topics: TopicImage) -> MetadataImage:
+    """Return a cluster of these topics."""
+    return MetadataImage(
+        topics={topic.name: topic for topic in topics},
+        topics_by_id={topic.topic_id: topic for topic in topics},
+    )
+
+
+def subscription(*topics: str) -> bytes:
+    """Return an embedded consumer subscription, version 0."""
+    names = b"".join(len(name).to_bytes(2, "big") + name.encode() for name in topics)
+    return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\0\0\0\0"
+
+
+class GroupWorld:
+    """A coordinator with one shard, and short words for what clients ask of it."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str] | None = None,
+        log: MemoryCoordinatorLog | None = None,
+        topics: Sequence[TopicImage] = (),
+        clock: ManualClock | None = None,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.log = log or MemoryCoordinatorLog()
+        self.config = BrokerConfig.from_text(
+            {"offsets.topic.num.partitions": "1", **(config or {})}
+        )
+        self.topics = {topic.name: topic for topic in topics or [topic_image("t", 4)]}
+        self.entropy = SeededEntropy()
+        self.coordinator = GroupCoordinator(
+            clock=self.clock,
+            entropy=self.entropy,
+            config=self.config,
+            image=MetadataImage(),
+            open_log=lambda _: self.log,
+        )
+        self.show(MetadataDelta())
+
+    def show(self, delta: MetadataDelta) -> None:
+        """Let the coordinator see the topics as they are now."""
+        image = image_of(topic_image(OFFSETS_TOPIC), *self.topics.values())
+        self.coordinator.on_image(image, delta)
+
+    @property
+    def shard(self) -> ActiveShard[GroupShard]:
+        return self.coordinator.shards()[0]
+
+    @property
+    def machine(self) -> GroupShard:
+        return self.shard.machine
+
+    def restarted(self, log: MemoryCoordinatorLog | None = None) -> GroupWorld:
+        """Return a coordinator that loads the log, at the same time of day."""
+        return GroupWorld(
+            {"group.max.size": str(self.config.int("group.max.size"))},
+            log or MemoryCoordinatorLog(self.log.entries),
+            tuple(self.topics.values()),
+            ManualClock(self.clock.now_ms()),
+        )
+
+    def records(self) -> list[CoordinatorRecord[object, object]]:
+        """Return what the log holds."""
+        serde = CoordinatorSerde(written_version)
+        decoded = [serde.decode(key, value) for key, value in self.log.entries]
+        return [record for record in decoded if record is not None]
+
+    def last_group_record(self, group: str = "g") -> GroupMetadataValue | None:
+        """Return what a group recorded last."""
+        value: object = None
+        for record in self.records():
+            if record.key == GroupMetadataKey(group=group):
+                value = record.value
+        assert value is None or isinstance(value, GroupMetadataValue)
+        return value
+
+    # What clients ask
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        group: str = "g",
+        instance: str | None = None,
+        protocols: Mapping[str, bytes] | None = None,
+        protocol_type: str = "consumer",
+        knows_ids: bool = False,
+        skips: bool = True,
+        session_ms: int = SESSION_MS,
+        rebalance_ms: int = REBALANCE_MS,
+    ) -> JoinGroupResponse | Waiting[JoinGroupResponse]:
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocols=[
+                JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=metadata)
+                for name, metadata in (protocols or {"range": subscription("t")}).items()
+            ],
+        )
+        caller = Caller(
+            client_id="client",
+            client_host="/127.0.0.1",
+            requires_known_member_id=knows_ids,
+            supports_skipping_assignment=skips,
+        )
+        return self.shard.write(lambda machine, now_ms: machine.join(request, caller, now_ms))
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: Mapping[str, bytes] | None = None,
+        *,
+        group: str = "g",
+        instance: str | None = None,
+        protocol_name: str | None = None,
+    ) -> SyncGroupResponse | Waiting[SyncGroupResponse]:
+        request = SyncGroupRequest(
+            group_id=group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=None,
+            protocol_name=protocol_name,
+            assignments=[
+                SyncGroupRequest.SyncGroupRequestAssignment(member_id=to, assignment=assignment)
+                for to, assignment in (assignments or {}).items()
+            ],
+        )
+        return self.shard.write(lambda machine, now_ms: machine.sync(request, now_ms))
+
+    def heartbeat(
+        self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None
+    ) -> ErrorCode:
+        request = HeartbeatRequest(
+            group_id=group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+        )
+        code = self.machine.classic.heartbeat(request, self.clock.now_ms())
+        if code is not None:
+            return code
+        return answered(
+            self.shard.write(lambda machine, now_ms: machine.heartbeat(request, now_ms))
+        )
+
+    def leave(self, *members: tuple[str, str | None], group: str = "g") -> LeaveGroupResponse:
+        request = LeaveGroupRequest(
+            group_id=group,
+            members=[
+                LeaveGroupRequest.MemberIdentity(member_id=member, group_instance_id=instance)
+                for member, instance in members
+            ],
+        )
+        return answered(self.shard.write(lambda machine, now_ms: machine.leave(request, now_ms)))
+
+    def commit(
+        self,
+        offsets: Mapping[tuple[str, int], int],
+        *,
+        group: str = "g",
+        member_id: str = "",
+        generation: int = -1,
+        instance: str | None = None,
+        retention_ms: int | None = None,
+        metadata: str | None = None,
+    ) -> Sequence[ErrorCode]:
+        claim = CommitClaim(
+            member_id=member_id,
+            group_instance_id=instance,
+            generation_id_or_member_epoch=generation,
+        )
+        wishes = [
+            OffsetToCommit(
+                topic=topic,
+                topic_id=self.topics[topic].topic_id,
+                partition=partition,
+                offset=offset,
+                metadata=metadata,
+            )
+            for (topic, partition), offset in offsets.items()
+        ]
+        return answered(
+            self.shard.write(
+                lambda machine, now_ms: machine.offsets.commit(
+                    group,
+                    claim,
+                    wishes,
+                    now_ms,
+                    unknown_group=ErrorCode.ILLEGAL_GENERATION,
+                    retention_ms=retention_ms,
+                )
+            )
+        )
+
+    def committed(self, group: str = "g") -> dict[tuple[str, int], int]:
+        """Return a group's offsets as an observer fetches them."""
+        stored = self.machine.offsets.readable(group, None, -1)
+        return {
+            (topic, partition): committed.offset
+            for topic, partitions in stored.items()
+            for partition, committed in partitions.items()
+        }
+
+    def state(self, group: str = "g") -> str | None:
+        """Return the state a group is in, None when there is none."""
+        found = self.machine.group(group)
+        return None if found is None else found.state_name()
+
+    # Several steps at once
+
+    def stable(self, *instances: str | None, group: str = "g") -> list[str]:
+        """Bring a group of as many members to Stable; their ids, the leader's first."""
+        joins = [self.join(group=group, instance=instance) for instance in instances]
+        self.clock.advance(0)
+        responses = [answered(join) for join in joins]
+        leader = responses[0].leader
+        generation = responses[0].generation_id
+        ids = sorted((each.member_id for each in responses), key=lambda each: each != leader)
+        assigned = {each: each.encode() for each in ids}
+        # The leader comes last, so that the others are seen to wait.
+        by_id = {
+            each.member_id: instance for each, instance in zip(responses, instances, strict=True)
+        }
+        for each in reversed(ids):
+            self.sync(
+                each,
+                generation,
+                assigned if each == leader else None,
+                group=group,
+                instance=by_id[each],
+            )
+        assert self.state(group) == "Stable"
+        return ids
+
+
+def answered(answer: T | Waiting[T]) -> T:
+    """Return an answer that is there; a test fails when it is still owed."""
+    if isinstance(answer, Waiting):
+        assert answer.is_resolved, "still waiting"
+        return answer.value
+    return answer
+
+
+def waits(answer: object) -> bool:
+    """Whether an answer is still owed."""
+    return isinstance(answer, Waiting) and not answer.is_resolved
