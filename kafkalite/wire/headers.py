@@ -1,0 +1,72 @@
+"""Request and response headers: what stands before every body, and in which of its versions.
+
+A request header is version 2, with tagged fields, where the API's version is flexible, and
+version 1 below. A response header is version 1 where the request's was 2, except for ApiVersions:
+its client does not know yet what the broker speaks, so its response header is always version 0
+(KIP-511).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from kafkalite.protocol.errors import ProtocolViolation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+API_VERSIONS_KEY = 18
+API_VERSIONS_FLEXIBLE_FROM = 3
+
+HEADER_BYTES = 10
+"""Size of a request header's fixed part."""
+
+unpack_header = Struct(">Iih").unpack_from
+"""(buffer, position) → (api key << 16 | api version, correlation id, client id length)."""
+
+_pack_v0 = Struct(">ii").pack
+_pack_v1 = Struct(">iix").pack
+
+
+def response_head_v0(body_bytes: int, correlation_id: int) -> bytes:
+    """Return a frame's length field and response header version 0."""
+    return _pack_v0(body_bytes + 4, correlation_id)
+
+
+def response_head_v1(body_bytes: int, correlation_id: int) -> bytes:
+    """Return a frame's length field and response header version 1, without tagged fields."""
+    return _pack_v1(body_bytes + 5, correlation_id)
+
+
+def response_head(api_key: int, *, is_flexible: bool) -> Callable[[int, int], bytes]:
+    """Return what packs the head of this API's responses: (body bytes, correlation id) → bytes."""
+    if is_flexible and api_key != API_VERSIONS_KEY:
+        return response_head_v1
+    return response_head_v0
+
+
+def skip_tagged_fields(buffer: bytearray, position: int, end: int) -> int:
+    """Return the position after a header's tagged fields: none is defined, any is ignored."""
+    count, position = _unsigned_varint(buffer, position, end)
+    for _ in range(count):
+        _, position = _unsigned_varint(buffer, position, end)
+        size, position = _unsigned_varint(buffer, position, end)
+        position += size
+        if position > end:
+            raise ProtocolViolation("a tagged field of the header runs past the frame")
+    return position
+
+
+def _unsigned_varint(buffer: bytearray, position: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while position < end:
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the continuation bit
+            return value, position
+        shift += 7
+        if shift > 28:  # noqa: PLR2004 - five bytes carry 32 bits
+            raise ProtocolViolation("a varint of the header is longer than five bytes")
+    raise ProtocolViolation("the frame ends inside the header")

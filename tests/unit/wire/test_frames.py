@@ -1,0 +1,118 @@
+"""Where received bytes are put, and what is kept of them between reads."""
+
+from __future__ import annotations
+
+from struct import pack
+
+import pytest
+
+from kafkalite.wire.frames import SHARED_BYTES, FrameBuffer, ReceiveBuffers, frame_length
+
+
+def receive(frames: FrameBuffer, data: bytes) -> tuple[bytearray, int]:
+    """Put `data` where the buffer asks for it; it must fit in one read."""
+    space = frames.space()
+    space[: len(data)] = data
+    return frames.received(len(data))
+
+
+def receive_and_keep(frames: FrameBuffer, data: bytes, used: int = 0) -> None:
+    _, end = receive(frames, data)
+    frames.keep(used, end)
+
+
+@pytest.fixture
+def buffers() -> ReceiveBuffers:
+    return ReceiveBuffers()
+
+
+def test_an_unfinished_frame_is_whole_after_the_next_read(buffers: ReceiveBuffers) -> None:
+    frames = FrameBuffer(buffers)
+    receive_and_keep(frames, pack(">i", 6) + b"abc")
+    buffer, end = receive(frames, b"def")
+    assert bytes(buffer[:end]) == pack(">i", 6) + b"abcdef"
+
+
+def test_connections_that_share_a_buffer_do_not_meet(buffers: ReceiveBuffers) -> None:
+    one, other = FrameBuffer(buffers), FrameBuffer(buffers)
+    receive_and_keep(one, pack(">i", 8) + b"one-")
+    receive_and_keep(other, pack(">i", 8) + b"two-")
+    buffer, end = receive(one, b"more")
+    assert bytes(buffer[4:end]) == b"one-more"
+    one.keep(end, end)
+    buffer, end = receive(other, b"more")
+    assert bytes(buffer[4:end]) == b"two-more"
+
+
+def test_used_bytes_are_not_kept(buffers: ReceiveBuffers) -> None:
+    frames = FrameBuffer(buffers)
+    receive_and_keep(frames, b"used" + b"rest", used=4)
+    assert frames.buffered == 4
+    buffer, end = frames.kept()
+    assert bytes(buffer[:end]) == b"rest"
+
+
+@pytest.mark.parametrize("size", [SHARED_BYTES - 4, SHARED_BYTES - 3, 3 * SHARED_BYTES, 5_000_000])
+def test_a_frame_of_any_size_arrives_whole(buffers: ReceiveBuffers, size: int) -> None:
+    frames = FrameBuffer(buffers)
+    body = bytes(index % 251 for index in range(size))
+    sent = memoryview(pack(">i", size) + body + b"\0\0\0\x02ok")
+    end = used = 0
+    while sent:
+        space = frames.space()
+        count = min(len(space), len(sent), 100_000)
+        assert count
+        space[:count] = sent[:count]
+        sent = sent[count:]
+        buffer, end = frames.received(count)
+        used = 0
+        if end >= 4 + size:
+            assert frame_length(buffer, 0) == size
+            assert bytes(buffer[4 : 4 + size]) == body
+            used = 4 + size
+        frames.keep(used, end)
+    buffer, end = frames.kept()
+    assert bytes(buffer[:end]) == b"\0\0\0\x02ok"
+
+
+def test_memory_follows_what_arrived_and_not_what_was_promised(buffers: ReceiveBuffers) -> None:
+    frames = FrameBuffer(buffers)
+    receive_and_keep(frames, pack(">i", 100_000_000) + b"a little")
+    assert len(frames.space()) < 2 * 1024 * 1024
+
+
+def test_large_buffers_are_used_again(buffers: ReceiveBuffers) -> None:
+    first = FrameBuffer(buffers)
+    receive_and_keep(first, pack(">i", SHARED_BYTES * 2))
+    assert buffers.idle_bytes == 0
+    first.clear()
+    idle = buffers.idle_bytes
+    assert idle > 0
+    receive_and_keep(FrameBuffer(buffers), pack(">i", SHARED_BYTES * 2))
+    assert buffers.idle_bytes == 0
+
+
+def test_idle_memory_is_bounded(buffers: ReceiveBuffers) -> None:
+    many = [FrameBuffer(buffers) for _ in range(64)]
+    for frames in many:
+        receive_and_keep(frames, pack(">i", SHARED_BYTES * 2))
+    for frames in many:
+        frames.clear()
+    assert buffers.idle_bytes <= 16 * 1024 * 1024
+
+
+def test_a_backlog_of_whole_frames_fills_the_buffer_without_losing_room(
+    buffers: ReceiveBuffers,
+) -> None:
+    frames = FrameBuffer(buffers)
+    receive_and_keep(frames, b"\0\0\0\0" * (SHARED_BYTES // 4))
+    assert frames.buffered == SHARED_BYTES
+    assert len(frames.space()) > 0
+
+
+def test_nothing_is_left_after_clear(buffers: ReceiveBuffers) -> None:
+    frames = FrameBuffer(buffers)
+    receive_and_keep(frames, b"abc")
+    frames.clear()
+    assert frames.buffered == 0
+    assert frames.space() is buffers.shared_view
