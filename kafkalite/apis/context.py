@@ -46,8 +46,8 @@ class RequestContext:
     """Who asks, over what, and by which rules; one per connection, updated for each request."""
 
     __slots__ = (
-        "api_version", "client_host", "client_id", "era", "listener", "node_id", "principal",
-        "services", "session",
+        "api_version", "client_host", "client_id", "client_id_key", "era", "listener", "node_id",
+        "principal", "services", "session",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +66,8 @@ class RequestContext:
         """As Java prints an address: "/127.0.0.1"."""
         self.principal = principal
         self.client_id: str | None = None
+        self.client_id_key: bytearray | int = -1
+        """The client id as it came over the wire, or its length where that is below 1."""
         self.api_version = 0
         """Read by the dispatcher and eras alone."""
         self.era: Any = None

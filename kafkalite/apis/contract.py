@@ -7,11 +7,12 @@ it *looks like* is a lift and a lower, which errors it knows are substitutes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from kafkalite.protocol.error_codes import ErrorCode
     from kafkalite.protocol.versions import Versions
 
@@ -52,3 +53,8 @@ class Api:
     """(response, version) → the response in the shape this version can carry."""
     substitutes: Mapping[ErrorCode, tuple[tuple[int, ErrorCode], ...]] = field(default_factory=dict)
     """error → ((below this version, say this instead), …); applied by the API's own `lower`."""
+
+    @property
+    def name(self) -> str:
+        """What log lines call it."""
+        return self.handler.__name__.removeprefix("handle_")

@@ -1,0 +1,205 @@
+"""From a frame to its answer: header, decode, lift, handle, lower, encode.
+
+The one place that knows every step, and the only one that tells the three kinds of error apart: a
+KafkaError is answered in the API's own words, a ProtocolViolation ends the connection, anything
+else is a fault of ours, which is reported whole and answered UNKNOWN_SERVER_ERROR.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from struct import error as StructError  # noqa: N812 - struct names its exception in lower case
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol import codec
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.wire.headers import (
+    API_VERSIONS_FLEXIBLE_FROM,
+    API_VERSIONS_KEY,
+    HEADER_BYTES,
+    response_head,
+    response_head_v0,
+    skip_tagged_fields,
+    unpack_header,
+)
+from kafkalite.wire.session import Owed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kafkalite.apis.context import RequestContext
+    from kafkalite.apis.contract import Api
+    from kafkalite.wire.session import Pieces
+
+MALFORMED = (StructError, IndexError, UnicodeDecodeError, ProtocolViolation)
+"""What a parser raises for bytes that are not the message they claim to be."""
+
+_NO_TAGGED_FIELDS = 0
+_PLACEHOLDER = b""
+_INT16_MAX = 0x7FFF
+
+
+class Route(NamedTuple):
+    """All that one version of one API needs, looked up once."""
+
+    parse: Callable[[bytearray, int, int], tuple[Any, int]]
+    handler: Callable[[RequestContext, Any], Any]
+    build: Callable[[Any, Pieces], None]
+    head: Callable[[int, int], bytes]
+    is_flexible: bool
+    version: int
+    era: Any
+    lift: Callable[[Any, int], Any] | None
+    lower: Callable[[Any, int], Any] | None
+    api: Api
+
+
+class Dispatcher:
+    """Serves the APIs of a table.
+
+    `report_fault(api, exception)` is told of every exception that is a fault of ours.
+    """
+
+    __slots__ = ("_apis", "_report_fault", "_routes")
+
+    def __init__(self, apis: Iterable[Api], report_fault: Callable[[Api, Exception], None]) -> None:
+        self._apis = {api.key: api for api in apis}
+        self._report_fault = report_fault
+        self._routes: dict[int, Route] = {}
+
+    def dispatch(  # noqa: C901, PLR0912 - one straight path, where a call costs a tenth of it
+        self, context: RequestContext, buffer: bytearray, start: int, end: int, out: Pieces
+    ) -> int | Owed:
+        """Serve the request between `start` and `end`: see `wire.session.Serve`."""
+        position = start + HEADER_BYTES
+        if position > end:
+            raise ProtocolViolation(f"a frame of {end - start} bytes is too short for a header")
+        key_and_version, correlation_id, client_id_length = unpack_header(buffer, start)
+        route = self._routes.get(key_and_version) or self._find(key_and_version)
+        parse, handler, _, _, is_flexible, version, era, lift, _, api = route
+
+        # Clients name themselves the same way every time, so the name is compared, not decoded.
+        name: bytearray | int = client_id_length
+        if client_id_length > 0:
+            name = buffer[position : position + client_id_length]
+            position += client_id_length
+        try:
+            if name != context.client_id_key:
+                _set_client_id(context, name, position, end)
+            if is_flexible:
+                if buffer[position] == _NO_TAGGED_FIELDS:
+                    position += 1
+                else:
+                    position = skip_tagged_fields(buffer, position, end)
+            request, position = parse(buffer, position, end)
+        except MALFORMED as error:
+            raise ProtocolViolation(f"malformed {_title(route)}: {error}") from error
+        if position != end:
+            raise ProtocolViolation(f"{_title(route)} with {end - position} bytes too many")
+
+        context.api_version = version
+        context.era = era
+        if lift is not None:
+            request = lift(request, version)
+        try:
+            answer = handler(context, request)
+        except KafkaError as refusal:
+            answer = refusal
+        except ProtocolViolation:
+            raise
+        except Exception as fault:  # noqa: BLE001 - a fault of ours must not hurt other clients
+            self._report_fault(api, fault)
+            answer = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if answer.__class__ is Waiting:
+            return Owed(answer, partial(self._encode, route, correlation_id, request))
+        return self._encode(route, correlation_id, request, answer, out)
+
+    def _encode(
+        self, route: Route, correlation_id: int, request: object, answer: object, out: Pieces
+    ) -> int:
+        """Add the answer's frame to `out` and return its size; what cannot be said is refused."""
+        mark = len(out)
+        try:
+            if isinstance(answer, KafkaError):
+                answer = route.api.refuse(request, answer.code, answer.message)
+            if answer is None:
+                return 0
+            if route.lower is not None:
+                answer = route.lower(answer, route.version)
+            out.append(_PLACEHOLDER)
+            route.build(answer, out)
+        except Exception as fault:
+            del out[mark:]
+            self._report_fault(route.api, fault)
+            raise ProtocolViolation(f"{_title(route)} met a fault of this broker") from fault
+        body_bytes = sum(map(len, out[mark + 1 :]))
+        out[mark] = head = route.head(body_bytes, correlation_id)
+        return len(head) + body_bytes
+
+    def _find(self, key_and_version: int) -> Route:
+        """Return the route of an API version that was not asked for before."""
+        key, version = key_and_version >> 16, key_and_version & 0xFFFF
+        if version > _INT16_MAX:
+            version -= 1 << 16
+        api = self._apis.get(key)
+        if api is None:
+            raise ProtocolViolation(f"unknown API key {key}")
+        if version not in api.versions:
+            if key != API_VERSIONS_KEY:
+                raise ProtocolViolation(f"{api.name} has no version {version} here")
+            return _unsupported_api_versions(api, version)
+        is_flexible = codec.is_flexible(key, version)
+        route = Route(
+            parse=codec.request_parser(key, version),
+            handler=api.handler,
+            build=codec.response_builder(key, version),
+            head=response_head(key, is_flexible=is_flexible),
+            is_flexible=is_flexible,
+            version=version,
+            era=None if api.eras is None else api.eras.at(version),
+            lift=api.lift,
+            lower=api.lower,
+            api=api,
+        )
+        self._routes[key_and_version] = route
+        return route
+
+
+def _unsupported_api_versions(api: Api, version: int) -> Route:
+    """Return the route by which a client from the future learns what is spoken here (KIP-511).
+
+    Its body is not looked at, for no one here can read it; the answer has the oldest version.
+    """
+
+    def refuse(_: RequestContext, request: object) -> object:
+        return api.refuse(request, ErrorCode.UNSUPPORTED_VERSION, None)
+
+    return Route(
+        parse=lambda _buffer, _position, end: (None, end),
+        handler=refuse,
+        build=codec.response_builder(api.key, 0),
+        head=response_head_v0,
+        is_flexible=version >= API_VERSIONS_FLEXIBLE_FROM,
+        version=0,
+        era=None,
+        lift=None,
+        lower=None,
+        api=api,
+    )
+
+
+def _set_client_id(context: RequestContext, name: bytearray | int, position: int, end: int) -> None:
+    """Take note of how the client names itself; UTF-8 of the given bytes, or a length below 1."""
+    if position > end:
+        raise ProtocolViolation("the client id runs past the frame")
+    if isinstance(name, int):
+        context.client_id = None if name < 0 else ""
+    else:
+        context.client_id = name.decode(errors="replace")
+    context.client_id_key = name
+
+
+def _title(route: Route) -> str:
+    return f"{route.api.name} v{route.version}"

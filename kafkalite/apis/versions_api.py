@@ -1,0 +1,118 @@
+"""ApiVersions: which APIs are served here and in which versions, computed from the table itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.contract import Api, Eras
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafkalite.protocol.versions import Versions
+from kafkalite.wire.headers import API_VERSIONS_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkalite.apis.context import RequestContext
+
+VERSIONS = Versions(0, 4)
+
+_PRODUCE_KEY = 0
+
+# librdkafka before 2.11 takes a broker without Produce v0 for one without record batches, so
+# Kafka 4 goes on naming versions 0 to 2, though it closes the connection of whoever sends them.
+_NAMED_FROM = {_PRODUCE_KEY: 0}
+
+_SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+SUPPORTED_FEATURES = {"group.version": (0, 1), "metadata.version": (7, 30)}
+"""Levels of the features whose APIs are all served; a cluster's own levels lie within."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVersionsEra:
+    """What a range of ApiVersions versions means."""
+
+    names_software: bool
+    """The client says which library it is (KIP-511)."""
+    knows_level_zero: bool
+    """The client can read a feature whose lowest level is 0; before, such were left out."""
+
+
+ERAS = Eras(
+    (0, ApiVersionsEra(names_software=False, knows_level_zero=False)),
+    (3, ApiVersionsEra(names_software=True, knows_level_zero=False)),
+    (4, ApiVersionsEra(names_software=True, knows_level_zero=True)),
+)
+
+
+class ApiVersionsHandler:
+    """Answers ApiVersions for one table of APIs: key → versions served."""
+
+    def __init__(self, served: Mapping[int, Versions]) -> None:
+        self._rows = [
+            ApiVersionsResponse.ApiVersion(
+                api_key=key,
+                min_version=_NAMED_FROM.get(key, versions.lowest),
+                max_version=versions.highest,
+            )
+            for key, versions in sorted(served.items())
+        ]
+
+    def handle_api_versions(
+        self, context: RequestContext, request: ApiVersionsRequest
+    ) -> ApiVersionsResponse:
+        """Tell what is served, and at which level the cluster's features are."""
+        era: ApiVersionsEra = context.era
+        if era.names_software and not (
+            _SOFTWARE_NAME.fullmatch(request.client_software_name)
+            and _SOFTWARE_NAME.fullmatch(request.client_software_version)
+        ):
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        image = context.services.metadata.image
+        return ApiVersionsResponse(
+            api_keys=self._rows,
+            supported_features=[
+                ApiVersionsResponse.SupportedFeatureKey(
+                    name=name, min_version=lowest, max_version=highest
+                )
+                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+                if lowest or era.knows_level_zero
+            ],
+            finalized_features_epoch=image.version,
+            finalized_features=[
+                ApiVersionsResponse.FinalizedFeatureKey(
+                    name=name, min_version_level=level, max_version_level=level
+                )
+                for name, level in sorted(image.features.items())
+            ],
+        )
+
+    def refuse_api_versions(
+        self,
+        request: ApiVersionsRequest | None,  # noqa: ARG002 - unreadable when from the future
+        code: ErrorCode,
+        message: str | None,  # noqa: ARG002 - ApiVersions has no field for it
+    ) -> ApiVersionsResponse:
+        """Say an error; with UNSUPPORTED_VERSION, which versions of ApiVersions would do."""
+        own = [row for row in self._rows if row.api_key == API_VERSIONS_KEY]
+        return ApiVersionsResponse(
+            error_code=code, api_keys=own if code is ErrorCode.UNSUPPORTED_VERSION else []
+        )
+
+
+def with_api_versions(apis: Sequence[Api]) -> tuple[Api, ...]:
+    """Return the APIs and ApiVersions itself, which tells of all of them."""
+    served = {api.key: api.versions for api in apis}
+    answers = ApiVersionsHandler({**served, API_VERSIONS_KEY: VERSIONS})
+    own = Api(
+        key=API_VERSIONS_KEY,
+        versions=VERSIONS,
+        handler=answers.handle_api_versions,
+        refuse=answers.refuse_api_versions,
+        eras=ERAS,
+    )
+    return (*apis, own)

@@ -1,0 +1,124 @@
+"""The process around a broker: settings, event loop, signals, memory, and the order of the end."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import signal
+from typing import TYPE_CHECKING
+
+from kafkalite.config.definitions import ConfigError
+from kafkalite.server.addresses import AddressError
+from kafkalite.server.broker import Broker
+from kafkalite.server.data_directory import DataDirectoryError
+from kafkalite.server.logging import Level, Log
+from kafkalite.server.loop import new_event_loop
+from kafkalite.server.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+CANNOT_START = (AddressError, ConfigError, DataDirectoryError, SettingsError)
+"""What keeps a broker from starting as asked; each prints as one line."""
+
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # from glibc's malloc.h
+_MIB = 1024 * 1024
+
+
+def settings_from(
+    *,
+    listen: Sequence[str],
+    advertise: Sequence[str],
+    brokers: int,
+    data_directory: str | None,
+    topics: Sequence[str],
+    config: Sequence[str],
+    properties: str | None,
+) -> Settings:
+    """Return what the options of `serve` ask for; a `--config` outweighs the properties file."""
+    return Settings(
+        listen=listen,
+        advertise=advertise,
+        brokers=brokers,
+        data_directory=data_directory,
+        topics=dict(_topic(text) for text in topics),
+        config={
+            **({} if properties is None else _read_properties(properties)),
+            **dict(_setting(text) for text in config),
+        },
+    )
+
+
+def log_from(level: str, log_format: str) -> Log:
+    """Return the log that `--log-level` and `--log-format` ask for."""
+    return Log(Level[level.upper()], log_format)
+
+
+def run(settings: Settings, log: Log, announce: Callable[[Broker], None]) -> None:
+    """Serve until SIGINT or SIGTERM; raises one of CANNOT_START when it cannot begin."""
+    keep_freed_memory()
+    loop = new_event_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(_serve(settings, log, announce))
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+async def _serve(settings: Settings, log: Log, announce: Callable[[Broker], None]) -> None:
+    loop = asyncio.get_running_loop()
+    told_to_stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, told_to_stop.set)
+        except NotImplementedError:  # Windows: Ctrl-C raises KeyboardInterrupt instead
+            break
+    broker = Broker(settings, log)
+    try:
+        await broker.start()
+        # What start-up left behind stays for good: no collection need look at it again.
+        gc.collect()
+        gc.freeze()
+        announce(broker)
+        await told_to_stop.wait()
+    finally:
+        await broker.stop()
+
+
+def keep_freed_memory() -> None:
+    """Have glibc keep what large requests free: giving it back costs page faults for the next."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return  # another C library, with a heap of its own
+    mallopt(_M_MMAP_THRESHOLD, 64 * _MIB)
+    mallopt(_M_TRIM_THRESHOLD, 256 * _MIB)
+    mallopt(_M_TOP_PAD, 32 * _MIB)
+
+
+def _topic(text: str) -> tuple[str, int]:
+    name, colon, count = text.rpartition(":")
+    if not colon or not name or not count.isascii() or not count.isdigit() or not int(count):
+        raise SettingsError(f"--topic {text!r}: write NAME:PARTITIONS, with at least one partition")
+    return name, int(count)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, found, value = text.partition("=")
+    if not found or not key.strip():
+        raise SettingsError(f"--config {text!r}: write KEY=VALUE")
+    return key.strip(), value.strip()
+
+
+def _read_properties(path: str) -> Mapping[str, str]:
+    import javaproperties  # noqa: PLC0415 - a broker started without a file does without it
+
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - Path adds nothing here
+            return dict(javaproperties.load(file))
+    except OSError as error:
+        raise SettingsError(f"cannot read properties file {path}: {error.strerror}") from error
+    except (ValueError, javaproperties.InvalidUEscapeError) as error:
+        raise SettingsError(f"cannot read properties file {path}: {error}") from error

@@ -1,0 +1,1 @@
+"""The shell: sockets, signals, ticks and logs around one emulated cluster."""

@@ -1,0 +1,230 @@
+"""Broker: one emulated cluster of one or more nodes, listening.
+
+The order of a start: settings that cannot be met are found first, then the ports are bound, then
+the data is read, and clients are let in last. The order of the end: nobody is let in, nothing more
+is served, what is owed is answered, answers leave, connections close, data is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.context import Endpoint
+from kafkalite.apis.dispatch import Dispatcher
+from kafkalite.apis.table import served_apis
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.ports.clock import SystemClock
+from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.ports.files import OsFiles
+from kafkalite.server.addresses import Address
+from kafkalite.server.admission import Admission
+from kafkalite.server.cluster import Cluster
+from kafkalite.server.data_directory import DataDirectory, DataDirectoryError
+from kafkalite.server.listener import Door, Listener
+from kafkalite.server.logging import Level, Log, traced
+from kafkalite.server.maintenance import Maintenance
+from kafkalite.wire.frames import SHARED_BYTES, ReceiveBuffers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from kafkalite.apis.contract import Api
+    from kafkalite.ports.clock import Clock
+    from kafkalite.ports.entropy import Entropy
+    from kafkalite.ports.files import Files
+    from kafkalite.server.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node's listeners, and the connections that came in by them."""
+
+    node_id: int
+    listeners: Sequence[Listener]
+    admission: Admission
+
+    def stop_serving(self) -> None:
+        """Leave requests where they are; answers that are owed may still leave."""
+        self.admission.stop()
+        for connection in self.admission:
+            connection.stop_serving()
+
+    async def close(self, grace_s: float) -> None:
+        """Close every connection once its answers have left, after `grace_s` in any case."""
+        for connection in self.admission:
+            connection.close()
+        try:
+            async with asyncio.timeout(grace_s):
+                await self.admission.is_empty.wait()
+        except TimeoutError:
+            for connection in self.admission:
+                connection.abort()
+
+
+class Broker:
+    """One cluster in this process; `start` and `stop` run on the event loop that serves it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        log: Log | None = None,
+        *,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        files: Files | None = None,
+    ) -> None:
+        self._settings = settings
+        self._log = Log() if log is None else log
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._entropy: Entropy = SystemEntropy() if entropy is None else entropy
+        self._files: Files = OsFiles() if files is None else files
+        self._listeners: dict[int, list[Listener]] = {}
+        self._nodes: list[Node] = []
+        self._directory: DataDirectory | None = None
+        self._maintenance: Maintenance | None = None
+        self._endpoints: dict[str, list[Endpoint]] = {}
+        self.cluster: Cluster | None = None
+
+    async def start(self) -> None:
+        """Listen and serve; on failure everything is let go, and the exception says why.
+
+        Raises AddressError, ConfigError, DataDirectoryError, SettingsError or TopicError.
+        """
+        try:
+            self._open()
+            await self._let_in()
+        except BaseException:
+            await self.stop(grace_s=0)
+            raise
+
+    def _open(self) -> None:
+        """Do all of a start that comes before the first client."""
+        settings = self._settings
+        node_ids = settings.node_ids
+        specs = settings.listeners
+        for index, node_id in enumerate(node_ids):
+            own = self._listeners[node_id] = []
+            for spec in specs:
+                # One by one: when a port is taken, those bound before must be let go.
+                own.append(Listener(spec, index))  # noqa: PERF401
+        config = BrokerConfig.from_text({**settings.config, **self._listener_config()})
+        self._directory = DataDirectory(settings.log_directory, node_ids[0], self._entropy)
+        try:
+            self.cluster = Cluster(
+                files=self._files,
+                directory=str(self._directory.path),
+                clock=self._clock,
+                entropy=self._entropy,
+                config=config,
+                node_ids=node_ids,
+            )
+        except OSError as error:
+            where = error.filename or self._directory.path
+            raise DataDirectoryError(f"cannot read {where}: {error.strerror}") from error
+        self.cluster.have_topics(settings.topics)
+        rack = config.str_or_none("broker.rack")
+        for node_id, listeners in self._listeners.items():
+            self._nodes.append(Node(node_id, listeners, Admission(config, self._clock)))
+            for listener in listeners:
+                told = listener.address
+                endpoint = Endpoint(node_id, told.host, told.port, rack)
+                self._endpoints.setdefault(listener.name, []).append(endpoint)
+
+    async def _let_in(self) -> None:
+        """Open the doors."""
+        cluster, directory = self._running()
+        services = cluster.services(directory.cluster_id, self._endpoints.__getitem__)
+        config = services.config
+        dispatch = Dispatcher(served_apis(), self._report_fault).dispatch
+        if self._log.level <= Level.DEBUG:
+            dispatch = traced(self._log, dispatch)
+        queued_bytes = config.int("queued.max.request.bytes")
+        buffers = ReceiveBuffers()
+        loop = asyncio.get_running_loop()
+        for node in self._nodes:
+            node.admission.start()
+            for listener in node.listeners:
+                door = Door(
+                    services=services,
+                    node_id=node.node_id,
+                    listener=listener.name,
+                    admission=node.admission,
+                    dispatch=dispatch,
+                    buffers=buffers,
+                    max_request_bytes=config.int("socket.request.max.bytes"),
+                    max_kept_bytes=queued_bytes if queued_bytes > 0 else SHARED_BYTES // 2,
+                    log=self._log,
+                )
+                await listener.start(loop, door)
+        self._maintenance = Maintenance(cluster, config, self._clock, self._log)
+        self._maintenance.start()
+
+    async def stop(self, grace_s: float = 1.0) -> None:
+        """End cleanly: answers that were owed may take `grace_s` seconds to leave.
+
+        Harmless when nothing runs.
+        """
+        for listeners in self._listeners.values():
+            for listener in listeners:
+                listener.stop()
+        self._listeners.clear()
+        if self._maintenance is not None:
+            self._maintenance.stop()
+        for node in self._nodes:
+            node.stop_serving()
+        if self.cluster is not None:
+            # Whoever waits is answered now; the answers are put together once this one rests.
+            self.cluster.close()
+            self.cluster = None
+            await asyncio.sleep(0)
+        for node in self._nodes:
+            await node.close(grace_s)
+        self._nodes.clear()
+        if self._directory is not None:
+            self._directory.close()
+            self._directory = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients are given to find the cluster, by its first listener: `host:port,…`."""
+        return next(iter(self.bootstrap_by_listener().values()))
+
+    def bootstrap_by_listener(self) -> Mapping[str, str]:
+        """Return each listener's name and what its clients are given to find the cluster."""
+        return {
+            name: ",".join(str(Address(each.host, each.port)) for each in endpoints)
+            for name, endpoints in self._endpoints.items()
+        }
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return self._running()[1].cluster_id
+
+    @property
+    def data_directory(self) -> Path:
+        """Where the data is."""
+        return self._running()[1].path
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the data goes when the broker does."""
+        return self._running()[1].is_temporary
+
+    def _running(self) -> tuple[Cluster, DataDirectory]:
+        if self.cluster is None or self._directory is None:
+            raise RuntimeError("the broker is not running")
+        return self.cluster, self._directory
+
+    def _listener_config(self) -> Mapping[str, str]:
+        """Return the settings that say where the first node listens."""
+        first = next(iter(self._listeners.values()))
+        listen = ",".join(f"{each.name}://{each.bound}" for each in first)
+        told = ",".join(f"{each.name}://{each.address}" for each in first)
+        return {"listeners": listen, "advertised.listeners": told}
+
+    def _report_fault(self, api: Api, fault: Exception) -> None:
+        self._log.error("a request met a fault of this broker", exception=fault, api=api.name)

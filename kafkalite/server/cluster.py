@@ -1,0 +1,159 @@
+"""Cluster: the machines of one emulated cluster, joined to their logs and to each other.
+
+All nodes share it. What is built here follows the metadata log: first that is read, then the
+partitions it names are opened, then the coordinators that live on some of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.context import Services
+from kafkalite.config.log_config import LogConfig
+from kafkalite.config.topic import topic_log_config
+from kafkalite.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from kafkalite.metadata.controller import MetadataController
+from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
+from kafkalite.metadata.image import MetadataDelta, PartitionImage
+from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_coordinator_log
+from kafkalite.partitions.partition import Partition
+from kafkalite.partitions.table import PartitionTable
+from kafkalite.ports.files import join
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.uuids import ONE_UUID, uuid_to_text
+from kafkalite.storage.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kafkalite.apis.context import Endpoint
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.ports.clock import Clock
+    from kafkalite.ports.entropy import Entropy
+    from kafkalite.ports.files import Files
+
+_METADATA_LEADER_EPOCH = 1
+
+
+class TopicError(ValueError):
+    """A topic that was to be there from the start and cannot be; the text is one line."""
+
+
+class Cluster:
+    """The state of one emulated cluster, from its directory."""
+
+    def __init__(
+        self,
+        *,
+        files: Files,
+        directory: str,
+        clock: Clock,
+        entropy: Entropy,
+        config: BrokerConfig,
+        node_ids: Sequence[int],
+    ) -> None:
+        """Read everything from `directory`; OSError when that fails."""
+        self._config = config
+        self.partitions = PartitionTable(
+            files=files,
+            directory=directory,
+            clock=clock,
+            entropy=entropy,
+            log_config=lambda overrides: topic_log_config(overrides, config),
+            fetch_session_slots=config.int("max.incremental.fetch.session.cache.slots"),
+        )
+        self._metadata_log = _metadata_log(files, directory, clock, node_ids[0])
+        self.metadata = MetadataController(
+            log=PartitionCoordinatorLog(self._metadata_log),
+            config=config,
+            clock=clock,
+            entropy=entropy,
+        )
+        rack = config.str_or_none("broker.rack")
+        self.metadata.start(dict.fromkeys(node_ids, rack))
+        image = self.metadata.image
+        self.partitions.open(image)
+        self.groups = GroupCoordinator(
+            clock=clock,
+            entropy=entropy,
+            config=config,
+            image=image,
+            open_log=lambda index: open_coordinator_log(self.partitions, OFFSETS_TOPIC, index),
+        )
+        self.groups.on_image(image, MetadataDelta())
+        self.metadata.subscribe(self.partitions.apply)
+        self.metadata.subscribe(self.groups.on_image)
+        self._clock = clock
+        self._entropy = entropy
+
+    def services(self, cluster_id: str, endpoints: Callable[[str], Sequence[Endpoint]]) -> Services:
+        """Return the cluster as handlers see it."""
+        return Services(
+            clock=self._clock,
+            entropy=self._entropy,
+            cluster_id=cluster_id,
+            config=self._config,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            groups=self.groups,
+            endpoints=endpoints,
+        )
+
+    def have_topics(self, wanted: Mapping[str, int]) -> None:
+        """Make the topics that are not there yet, name → partitions; TopicError when one cannot be.
+
+        A topic that is there stays as it is, unless it has too few partitions for those asked for.
+        """
+        topics = self.metadata.image.topics
+        for name, partitions in wanted.items():
+            if name in topics and len(topics[name].partitions) != partitions:
+                raise TopicError(
+                    f"topic {name} has {len(topics[name].partitions)} partitions here, "
+                    f"not {partitions}"
+                )
+        missing = [
+            NewTopic(name=name, partitions=partitions, replication_factor=BROKER_DEFAULT)
+            for name, partitions in wanted.items()
+            if name not in topics
+        ]
+        if not missing:
+            return
+        try:
+            made = self.metadata.create_topics(missing)
+        except KafkaError as error:
+            raise TopicError(f"cannot have these topics: {error.message}") from error
+        for creation in made:
+            if creation.error is not None:
+                reason = creation.error.message or creation.error.code.name
+                raise TopicError(f"cannot have topic {creation.name}: {reason}")
+
+    def finish_requests(self) -> None:
+        """Answer whoever waits: nothing more will happen here."""
+        self.groups.stop()
+
+    def close(self) -> None:
+        """Leave everything on disk as a clean start wants to find it."""
+        self.groups.stop()
+        self.partitions.close()
+        self._metadata_log.log.close()
+
+
+def _metadata_log(files: Files, directory: str, clock: Clock, leader: int) -> Partition:
+    """Return the metadata log as the partition that Kafka takes it for."""
+    log = Log.open(
+        files,
+        join(directory, f"{METADATA_TOPIC}-0"),
+        LogConfig(),
+        now_ms=clock.now_ms(),
+        topic_id=uuid_to_text(ONE_UUID),
+    )
+    image = PartitionImage(
+        index=0,
+        leader=leader,
+        leader_epoch=_METADATA_LEADER_EPOCH,
+        partition_epoch=0,
+        replicas=(leader,),
+        isr=(leader,),
+    )
+    return Partition(METADATA_TOPIC, ONE_UUID, image, log, is_internal=True)

@@ -1,0 +1,120 @@
+"""Log lines: data, for people or for machines, written by structlog.
+
+structlog is imported for the first line that is written, not before: it takes as long to import
+as the rest of the broker, and a broker that runs well writes nothing. It is not configured
+globally either, for this process may be a test suite that logs in its own way.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kafkalite.wire.headers import unpack_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from structlog.typing import Processor
+
+    from kafkalite.apis.context import RequestContext
+    from kafkalite.wire.session import Owed, Pieces
+
+
+class Level(IntEnum):
+    """How loud a line is; a log is as quiet as it is told to be."""
+
+    DEBUG = 10
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+
+
+STYLES = ("console", "json")
+
+
+class Log:
+    """A log that writes lines of at least `level`, in one of STYLES, to `stream` or stderr."""
+
+    __slots__ = ("_logger", "_stream", "_style", "level")
+
+    def __init__(
+        self, level: Level = Level.INFO, style: str = "console", stream: TextIO | None = None
+    ) -> None:
+        self.level = level
+        self._style = style
+        self._stream = stream
+        self._logger: Any = None
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Say what only somebody who looks for a fault wants to know."""
+        if self.level <= Level.DEBUG:
+            self._structlog().debug(event, **fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        """Say that something went as it should."""
+        if self.level <= Level.INFO:
+            self._structlog().info(event, **fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Say that somebody else did something wrong."""
+        if self.level <= Level.WARNING:
+            self._structlog().warning(event, **fields)
+
+    def error(self, event: str, exception: BaseException | None = None, **fields: object) -> None:
+        """Say that we did something wrong, with the whole of the exception that shows it."""
+        if self.level <= Level.ERROR:
+            self._structlog().error(event, exc_info=exception, **fields)
+
+    def _structlog(self) -> Any:  # noqa: ANN401 - structlog types its loggers so
+        if self._logger is None:
+            import structlog  # noqa: PLC0415 - see the module's docstring
+
+            stream = self._stream or sys.stderr
+            processors: list[Processor] = [
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso"),
+            ]
+            if self._style == "json":
+                processors.append(structlog.processors.dict_tracebacks)
+                processors.append(structlog.processors.JSONRenderer(default=str))
+            else:
+                processors.append(
+                    structlog.dev.ConsoleRenderer(
+                        colors=stream.isatty(),
+                        exception_formatter=structlog.dev.plain_traceback,
+                    )
+                )
+            self._logger = structlog.wrap_logger(
+                structlog.PrintLogger(stream),
+                processors=processors,
+                wrapper_class=structlog.make_filtering_bound_logger(int(self.level)),
+                cache_logger_on_first_use=True,
+            )
+        return self._logger
+
+
+def traced(
+    log: Log, dispatch: Callable[[RequestContext, bytearray, int, int, Pieces], int | Owed]
+) -> Callable[[RequestContext, bytearray, int, int, Pieces], int | Owed]:
+    """Return `dispatch` with a line for each request; chosen once, so that quiet costs nothing."""
+
+    def dispatch_and_tell(
+        context: RequestContext, buffer: bytearray, start: int, end: int, out: Pieces
+    ) -> int | Owed:
+        answer = dispatch(context, buffer, start, end, out)
+        log.debug(
+            "request",
+            node=context.node_id,
+            listener=context.listener,
+            client=context.client_host,
+            client_id=context.client_id,
+            api_key=unpack_header(buffer, start)[0] >> 16,
+            version=context.api_version,
+            request_bytes=end - start,
+            answer_bytes=answer if isinstance(answer, int) else "later",
+        )
+        return answer
+
+    return dispatch_and_tell

@@ -1,0 +1,83 @@
+"""Settings: everything a broker process is told when it starts, wherever it was told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafkalite.server.addresses import plan_listeners
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkalite.server.addresses import ListenerSpec
+
+_PLAINTEXT = "PLAINTEXT"
+
+
+class SettingsError(ValueError):
+    """Settings that cannot be met; the text is one line for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a broker process serves, and where.
+
+    `config` holds broker settings by Kafka's names. Its `listeners`, `advertised.listeners` and
+    `log.dirs` count where `listen`, `advertise` and `data_directory` are left out; its `node.id`
+    is the first node's.
+    """
+
+    listen: Sequence[str] = ()
+    advertise: Sequence[str] = ()
+    brokers: int = 1
+    data_directory: str | None = None
+    topics: Mapping[str, int] = field(default_factory=dict)
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def node_ids(self) -> range:
+        """The ids of the nodes; SettingsError when there are none."""
+        text = self.config.get("node.id", self.config.get("broker.id", "1")).strip()
+        if not text.isascii() or not text.isdigit():
+            raise SettingsError(f"node.id must be a number from 0, not {text!r}")
+        if self.brokers < 1:
+            raise SettingsError(f"a cluster of {self.brokers} brokers serves nobody")
+        return range(int(text), int(text) + self.brokers)
+
+    @property
+    def listeners(self) -> tuple[ListenerSpec, ...]:
+        """The listeners of each node; AddressError or SettingsError for impossible ones."""
+        listen = self.listen or self._client_listeners("listeners")
+        advertise = self.advertise or self._client_listeners("advertised.listeners")
+        specs = plan_listeners(listen, advertise)
+        protocols = dict(
+            pair.strip().partition(":")[::2]
+            for pair in self.config.get("listener.security.protocol.map", "").split(",")
+        )
+        for spec in specs:
+            protocol = protocols.get(spec.name, spec.name)
+            if protocol.startswith(("SASL_", "SSL")):
+                raise SettingsError(
+                    f"listener {spec.name} wants {protocol}: only PLAINTEXT is spoken"
+                )
+        return specs
+
+    @property
+    def log_directory(self) -> str | None:
+        """Where data is kept, None for a private temporary directory."""
+        if self.data_directory is not None:
+            return self.data_directory
+        named = self.config.get("log.dirs", self.config.get("log.dir", ""))
+        directories = [each.strip() for each in named.split(",") if each.strip()]
+        if len(directories) > 1:
+            raise SettingsError("log.dirs names several directories: one is used")
+        return directories[0] if directories else None
+
+    def _client_listeners(self, key: str) -> list[str]:
+        """Return the addresses under `key`, those of the controller left out."""
+        controllers = {
+            name.strip() for name in self.config.get("controller.listener.names", "").split(",")
+        }
+        texts = [text.strip() for text in self.config.get(key, "").split(",") if text.strip()]
+        return [text for text in texts if text.partition("://")[0] not in controllers]
