@@ -1,0 +1,1 @@
+"""Assignors: pure choices of which member of a group should have which partitions."""

@@ -1,0 +1,39 @@
+"""The `range` assignor: each topic is cut into contiguous ranges, one per subscriber.
+
+Not sticky. Members stand in one order for every topic, so topics with equally many partitions
+and the same subscribers are co-partitioned, which joins rely on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkalite.groups.assignors.contract import Assignment, GroupSpec
+
+
+def assign_range(group: GroupSpec) -> dict[str, Assignment]:
+    """Give each subscriber of a topic one run of its partitions, longer runs first."""
+    # Static members go first: their order then outlives the member ids of their incarnations.
+    order = sorted(
+        group.members,
+        key=lambda member_id: (
+            (group.members[member_id].instance_id is None),
+            group.members[member_id].instance_id or member_id,
+        ),
+    )
+    subscribers: defaultdict[bytes, list[str]] = defaultdict(list)
+    for member_id in order:
+        for topic_id in group.members[member_id].topic_ids:
+            subscribers[topic_id].append(member_id)
+    assignments: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in order}
+    for topic_id, member_ids in subscribers.items():
+        share, longer = divmod(group.partition_counts[topic_id], len(member_ids))
+        start = 0
+        for position, member_id in enumerate(member_ids):
+            end = start + share + (position < longer)
+            if end > start:
+                assignments[member_id][topic_id] = frozenset(range(start, end))
+            start = end
+    return dict(assignments)
