@@ -1,0 +1,348 @@
+"""Beat: one heartbeat on its way through the steps, and what it has decided so far.
+
+Nothing here changes the group. Each step reads the group as it stands and what the steps before
+it decided, and adds records.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalite.coordinator.contract import SetTimer
+from kafkalite.groups.consumer import records
+from kafkalite.groups.consumer.group import subscribed_topics, topics_of
+from kafkalite.groups.consumer.member import JOIN_EPOCH, MemberMetadata, MemberState
+from kafkalite.groups.consumer.reconcile import Towards, reconcile
+from kafkalite.groups.consumer.regex import (
+    MIN_REFRESH_INTERVAL_MS,
+    NEVER_RESOLVED_MS,
+    RegexRefresh,
+    ResolvedRegex,
+    check_regex,
+)
+from kafkalite.groups.consumer.sessions import cancel_rebalance_timer, rebalance_timer
+from kafkalite.groups.consumer.target import compute_target, may_assign_now, preferred_assignor
+from kafkalite.groups.consumer.topics import metadata_hash, topic_ids
+from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkalite.coordinator.contract import TimerChange
+    from kafkalite.groups.assignors.contract import Assignment
+    from kafkalite.groups.consumer.admission import Admitted, Identity
+    from kafkalite.groups.consumer.group import ConsumerGroup
+    from kafkalite.groups.consumer.member import OwnedPartitions
+    from kafkalite.groups.consumer.settings import SettingsBook
+    from kafkalite.groups.directory import GroupDirectory
+    from kafkalite.groups.group import GroupId, MemberId, Record
+    from kafkalite.protocol.messages.consumer_group_heartbeat import (
+        ConsumerGroupHeartbeatRequest,
+    )
+
+_UNCHANGED_MS = -1
+"""What a member sends as its rebalance timeout when it has not changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """The connection a request came over."""
+
+    client_id: str
+    host: str
+    """As Java prints an address: "/127.0.0.1"."""
+
+
+class Surroundings:
+    """What groups look at besides themselves, and which of them have seen its latest turn."""
+
+    __slots__ = ("_seen", "_topics_turn", "directory", "newest_topic_version", "settings")
+
+    def __init__(self, directory: GroupDirectory, settings: SettingsBook) -> None:
+        self.directory = directory
+        self.settings = settings
+        self.newest_topic_version = -1
+        """The metadata version at which a topic was last created."""
+        self._topics_turn = 0
+        self._seen: dict[GroupId, int] = {}
+
+    def topics_created(self) -> None:
+        """Let groups resolve their expressions again."""
+        self.newest_topic_version = self.directory.image.version
+
+    def topics_changed(self) -> None:
+        """Let every group compare its metadata hash."""
+        self._topics_turn += 1
+
+    def has_seen_topics(self, group_id: GroupId) -> bool:
+        """Whether a group has compared its hash since topics last changed."""
+        return self._seen.get(group_id) == self._topics_turn
+
+    def saw_topics(self, group_id: GroupId) -> None:
+        """Note that a group has compared its hash and found it right."""
+        self._seen[group_id] = self._topics_turn
+
+
+class Beat:
+    """One heartbeat of one member."""
+
+    __slots__ = (
+        "_around", "_before", "_bumps_epoch", "_identity", "_replaces", "_stored",
+        "_subscription_changed", "current", "epoch", "group", "member", "now_ms", "records",
+        "resolved_regexes", "target", "target_epoch", "timers",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        around: Surroundings,
+        group: ConsumerGroup,
+        identity: Identity,
+        admitted: Admitted,
+        *,
+        made_room: tuple[Record, ...],
+        now_ms: int,
+    ) -> None:
+        self._around = around
+        self._identity = identity
+        self._replaces = admitted.replaces
+        self._stored = self.member = admitted.stored
+        self._before = self.current = admitted.current
+        self._subscription_changed = False
+        self._bumps_epoch = False
+        self.group = group
+        self.now_ms = now_ms
+        self.epoch = group.epoch
+        self.target_epoch = group.target_epoch
+        self.target: Assignment = group.target.get(admitted.replaces or identity.member_id, {})
+        self.resolved_regexes: Mapping[str, ResolvedRegex] = group.resolved_regexes
+        self.records: list[Record] = [*made_room, *admitted.records]
+        self.timers: list[TimerChange] = []
+
+    @property
+    def member_id(self) -> MemberId:
+        """Whose heartbeat it is."""
+        return self._identity.member_id
+
+    @property
+    def is_join(self) -> bool:
+        """Whether the member joins, for the first time or anew."""
+        return self._identity.member_epoch == JOIN_EPOCH
+
+    # Step 1: the member's own words.
+
+    def hear(self, request: ConsumerGroupHeartbeatRequest, client: Client) -> None:
+        """Take over what the member says of itself; what it leaves out stays as it was.
+
+        KafkaError(INVALID_REGULAR_EXPRESSION) for an expression nobody brought before.
+        """
+        stored = self._stored
+        self.member = member = heard(stored, request, client)
+        if member is not stored:
+            self.records.append(
+                records.member_metadata_record(self.group.group_id, self.member_id, member)
+            )
+        if member.topic_names != stored.topic_names:
+            self._subscription_changed = self._bumps_epoch = True
+        if member.topic_regex != stored.topic_regex:
+            self._change_regex(stored.topic_regex, member.topic_regex)
+        elif self.group.regex_subscribers:
+            self._consider_resolving(self.group.regex_subscribers, is_new=False)
+
+    def _change_regex(self, old: str | None, new: str | None) -> None:
+        self._subscription_changed = True
+        group = self.group
+        is_new = bool(new) and group.regex_subscribers[new or ""] == 0
+        if is_new:
+            check_regex(new or "")
+        # One that is not resolved yet stands for nothing: the epoch moves when it does.
+        elif new in group.resolved_regexes or (old and not new):
+            self._bumps_epoch = True
+        subscribers = Counter(group.regex_subscribers)
+        subscribers[new or ""] += 1
+        subscribers[old or ""] -= 1
+        del subscribers[""]
+        if old and subscribers[old] == 0:
+            self.records.append(records.regex_tombstone(group.group_id, old))
+            resolved = dict(group.resolved_regexes)
+            resolved.pop(old, None)
+            self.resolved_regexes = resolved
+        self._consider_resolving(+subscribers, is_new=is_new)
+
+    def _consider_resolving(self, subscribers: Counter[str], *, is_new: bool) -> None:
+        """Have the group's expressions resolved, if that is due and was not just done.
+
+        It is done apart from the heartbeat, as Kafka does it: the member that brings a new
+        expression is answered first, and learns its topics by a later heartbeat.
+        """
+        group, around = self.group, self._around
+        resolved = group.resolved_regexes.values()
+        last_ms = max((regex.timestamp_ms for regex in resolved), default=NEVER_RESOLVED_MS)
+        if not subscribers or self.now_ms <= last_ms + MIN_REFRESH_INTERVAL_MS:
+            return
+        if (
+            is_new
+            or len(subscribers) != len(group.resolved_regexes)
+            or max(regex.version for regex in resolved) < around.newest_topic_version
+            or self.now_ms > last_ms + around.settings.of(group.group_id).regex_refresh_interval_ms
+        ):
+            key = ("consumer-regex", group.group_id)
+            self.timers.append(SetTimer(key, self.now_ms, RegexRefresh(group.group_id)))
+
+    def _members(self) -> dict[MemberId, MemberMetadata]:
+        """Return the group's members as they will be."""
+        members = dict(self.group.members)
+        if self._replaces is not None:
+            del members[self._replaces]
+        members[self.member_id] = self.member
+        return members
+
+    # Step 2: the group epoch.
+
+    def move_group_epoch(self) -> None:
+        """Move the group on when a subscription changed, or topics did."""
+        group, around = self.group, self._around
+        if not self._bumps_epoch and around.has_seen_topics(group.group_id):
+            return
+        names = subscribed_topics(self._members().values(), self.resolved_regexes)
+        topics_hash = metadata_hash(names, around.directory.image)
+        if self._bumps_epoch or topics_hash != group.metadata_hash:
+            self.epoch += 1
+            self.records.append(records.group_epoch_record(group.group_id, self.epoch, topics_hash))
+        else:
+            # Noted only when there is nothing to write: what was to be written may yet be lost.
+            around.saw_topics(group.group_id)
+        if group.has_partition_metadata:
+            self.records.append(records.partition_metadata_tombstone(group.group_id))
+
+    # Step 3: the target assignment.
+
+    def compute_target(self) -> None:
+        """Run the assignor if the group has moved on since it last ran, and it may run again."""
+        group = self.group
+        if group.target_epoch >= self.epoch:
+            return
+        interval_ms = self._around.settings.of(group.group_id).assignment_interval_ms
+        if not may_assign_now(group.target_timestamp_ms, interval_ms, self.now_ms):
+            return
+        directory = self._around.directory
+        members = self._members()
+        previous = {**group.target, self.member_id: self.target}
+        targets = compute_target(
+            preferred_assignor(
+                members.values(), directory.config.list("group.consumer.assignors")[0]
+            ),
+            members,
+            previous,
+            self.resolved_regexes,
+            directory.image,
+        )
+        for member_id, target in targets.items():
+            if target != group.target.get(member_id):
+                self.records.append(
+                    records.target_assignment_record(group.group_id, member_id, target)
+                )
+        self.records.append(records.target_epoch_record(group.group_id, self.epoch, self.now_ms))
+        self.target = targets[self.member_id]
+        self.target_epoch = self.epoch
+
+    # Step 4: the member's next step towards its target.
+
+    def reconcile(self) -> None:
+        """Take from the member and give it what can be taken and given now."""
+        if not self._subscription_changed and self.current.is_reconciled_to(self.target_epoch):
+            return
+        names = topics_of(self.member, self.resolved_regexes)
+        stepped = reconcile(
+            self.current,
+            Towards(
+                target_epoch=self.target_epoch,
+                target=self.target,
+                topic_ids=topic_ids(names, self._around.directory.image),
+                subscription_changed=self._subscription_changed,
+                reported=self._identity.reported,
+                is_held_by_another=self._is_held_by_another,
+            ),
+        )
+        if stepped is self.current:
+            return
+        self.current = stepped
+        group_id, member_id = self.group.group_id, self.member_id
+        self.records.append(records.current_assignment_record(group_id, member_id, stepped))
+        if stepped.state is MemberState.UNREVOKED_PARTITIONS:
+            deadline_ms = self.now_ms + self.member.rebalance_timeout_ms
+            self.timers.append(
+                rebalance_timer(group_id, member_id, stepped.member_epoch, deadline_ms)
+            )
+        else:
+            self.timers.append(cancel_rebalance_timer(group_id, member_id))
+
+    def _is_held_by_another(self, topic_id: bytes, partition: int) -> bool:
+        owner = self.group.owner_of(topic_id, partition)
+        return owner not in (None, self.member_id, self._replaces)
+
+    # Step 5: the answer.
+
+    def answer(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        """Tell the member where it stands; its assignment only when it needs telling."""
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=self.member_id,
+            member_epoch=self.current.member_epoch,
+            heartbeat_interval_ms=self._around.settings.of(
+                self.group.group_id
+            ).heartbeat_interval_ms,
+        )
+        if (
+            self.is_join
+            or self.current.assigned != self._before.assigned
+            or is_full_request(request)
+        ):
+            response.assignment = _assignment(self.current.assigned)
+        return response
+
+
+def is_full_request(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether a member says everything again, as it does when it is unsure of the last answer."""
+    return (
+        request.rebalance_timeout_ms != _UNCHANGED_MS
+        and request.topic_partitions is not None
+        and (
+            request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        )
+    )
+
+
+def heard(
+    stored: MemberMetadata, request: ConsumerGroupHeartbeatRequest, client: Client
+) -> MemberMetadata:
+    """Return what is known of a member after its heartbeat: `stored` itself if nothing is new."""
+    names = request.subscribed_topic_names
+    timeout_ms = request.rebalance_timeout_ms
+    regex = request.subscribed_topic_regex
+    member = MemberMetadata(
+        instance_id=stored.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=stored.rack_id if request.rack_id is None else request.rack_id,
+        client_id=client.client_id,
+        client_host=client.host,
+        rebalance_timeout_ms=(
+            stored.rebalance_timeout_ms if timeout_ms == _UNCHANGED_MS else timeout_ms
+        ),
+        topic_names=stored.topic_names if names is None else frozenset(names),
+        topic_regex=stored.topic_regex if regex is None else regex,
+        server_assignor=(
+            stored.server_assignor if request.server_assignor is None else request.server_assignor
+        ),
+    )
+    return stored if member == stored else member
+
+
+def _assignment(assigned: OwnedPartitions) -> ConsumerGroupHeartbeatResponse.Assignment:
+    return ConsumerGroupHeartbeatResponse.Assignment(
+        topic_partitions=[
+            ConsumerGroupHeartbeatResponse.TopicPartitions(
+                topic_id=topic_id, partitions=sorted(epochs)
+            )
+            for topic_id, epochs in sorted(assigned.items())
+        ]
+    )

@@ -1,0 +1,153 @@
+"""Two members share a topic of four partitions: every step of a rebalance, one after the other.
+
+A topic moves between members in heartbeats alone, and commits that were on their way meanwhile
+are taken where they can do no harm (KIP-848, KIP-1251).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.groups.consumer.member import CurrentAssignment, MemberState
+from kafkalite.groups.group import CommitClaim
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.groups.consumer.stage import REBALANCE_TIMEOUT_MS, Stage, given, refusal, topic_id
+
+if TYPE_CHECKING:
+    from kafkalite.groups.consumer.group import ConsumerGroup
+
+T = topic_id("T")
+MORE_THAN_THE_ASSIGNMENT_INTERVAL_MS = 1001
+
+
+def current(stage: Stage, member_id: str) -> CurrentAssignment:
+    return stage.group.current_of(member_id)
+
+
+def commit(group: ConsumerGroup, member_id: str, epoch: int, *partitions: int) -> None:
+    check = group.validate_offset_commit(
+        CommitClaim(
+            member_id=member_id, group_instance_id=None, generation_id_or_member_epoch=epoch
+        )
+    )
+    for partition in partitions:
+        if check is not None:
+            check(T, partition)
+
+
+def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
+    stage = Stage({"T": 4})
+
+    # 1: the first member gets everything, at epoch 2: epoch 1 is where an untouched group stands.
+    response = stage.join("A")
+    assert (response.member_epoch, given(response)) == (2, {"T": [0, 1, 2, 3]})
+    assert stage.group.target_epoch == stage.group.epoch == 2
+    assert current(stage, "A") == CurrentAssignment(
+        member_epoch=2, previous_member_epoch=0, assigned={T: {0: 2, 1: 2, 2: 2, 3: 2}}
+    )
+    stage.advance(MORE_THAN_THE_ASSIGNMENT_INTERVAL_MS)
+
+    # 2: the second is given what is free, which is nothing: empty, not absent.
+    response = stage.join("B")
+    assert (response.member_epoch, given(response)) == (3, {})
+    assert stage.group.target == {"A": {T: {0, 1}}, "B": {T: {2, 3}}}
+    assert current(stage, "B") == CurrentAssignment(
+        member_epoch=3, previous_member_epoch=0, state=MemberState.UNRELEASED_PARTITIONS
+    )
+    assert stage.group.state_name() == "Reconciling"
+
+    # 3: the first is shown an assignment without what it must give up, and keeps its epoch.
+    response = stage.beat("A", 2)
+    assert (response.member_epoch, given(response)) == (2, {"T": [0, 1]})
+    assert current(stage, "A") == CurrentAssignment(
+        member_epoch=2,
+        previous_member_epoch=2,
+        state=MemberState.UNREVOKED_PARTITIONS,
+        assigned={T: {0: 2, 1: 2}},
+        pending_revocation={T: {2: 2, 3: 2}},
+    )
+
+    # 4: until it says that it has let go, nothing moves.
+    response = stage.beat("A", 2)
+    assert (response.member_epoch, given(response)) == (2, None)
+    assert stage.written == []
+
+    # 5: what it is about to give up it may still commit.
+    commit(stage.group, "A", 2, 2)
+
+    # 6: it has let go, and comes to the new epoch.
+    timers_while_revoking = stage.timers()
+    response = stage.beat("A", 2, {"T": [0, 1]})
+    assert (response.member_epoch, given(response)) == (3, None)
+    assert current(stage, "A") == CurrentAssignment(
+        member_epoch=3, previous_member_epoch=2, assigned={T: {0: 2, 1: 2}}
+    )
+    assert stage.timers() == timers_while_revoking - 1
+
+    # 7: a commit from before, for a partition it has had since then, is taken.
+    commit(stage.group, "A", 2, 0)
+
+    # 8: one for a partition it has given up is not.
+    assert refusal(lambda: commit(stage.group, "A", 2, 2)) is ErrorCode.STALE_MEMBER_EPOCH
+
+    # 9: the answer was lost, and the member comes once more with the epoch before.
+    response = stage.beat("A", 2, {"T": [0]})
+    assert response.member_epoch == 3
+
+    # 10: what was let go is given to the second.
+    response = stage.beat("B", 3)
+    assert (response.member_epoch, given(response)) == (3, {"T": [2, 3]})
+    assert current(stage, "B") == CurrentAssignment(
+        member_epoch=3, previous_member_epoch=3, assigned={T: {2: 3, 3: 3}}
+    )
+    assert stage.group.state_name() == "Stable"
+    stage.advance(MORE_THAN_THE_ASSIGNMENT_INTERVAL_MS)
+
+    # 11: the second leaves; the group moves on, the target waits for a heartbeat.
+    response = stage.beat("B", -1)
+    assert (response.member_id, response.member_epoch) == ("B", -1)
+    assert [type(record.key).__name__ for record in stage.written] == [
+        "ConsumerGroupCurrentMemberAssignmentKey",
+        "ConsumerGroupTargetAssignmentMemberKey",
+        "ConsumerGroupMemberMetadataKey",
+        "ConsumerGroupMetadataKey",
+    ]
+    assert (stage.group.epoch, stage.group.target_epoch) == (4, 3)
+    assert stage.group.state_name() == "Assigning"
+
+    # 12: the first gets everything back.
+    response = stage.beat("A", 3)
+    assert (response.member_epoch, given(response)) == (4, {"T": [0, 1, 2, 3]})
+    assert current(stage, "A").assigned == {T: {0: 2, 1: 2, 2: 4, 3: 4}}
+
+    # 13: one partition too new for the commit's epoch, and the whole commit is refused.
+    commit(stage.group, "A", 3, 0)
+    assert refusal(lambda: commit(stage.group, "A", 3, 0, 2)) is ErrorCode.STALE_MEMBER_EPOCH
+
+
+def test_records_of_a_join_stand_in_kafkas_order() -> None:
+    stage = Stage()
+    stage.join("A")
+    assert [type(record.key).__name__ for record in stage.written] == [
+        "ConsumerGroupMemberMetadataKey",
+        "ConsumerGroupMetadataKey",
+        "ConsumerGroupTargetAssignmentMemberKey",
+        "ConsumerGroupTargetAssignmentMetadataKey",
+        "ConsumerGroupCurrentMemberAssignmentKey",
+    ]
+
+
+def test_a_member_that_does_not_let_go_in_time_is_removed() -> None:
+    stage = Stage()
+    stage.join("A")
+    stage.advance(MORE_THAN_THE_ASSIGNMENT_INTERVAL_MS)
+    stage.join("B")
+    stage.beat("A", 2)
+    # Heartbeats keep its session alive, but they do not buy it time to hold on to partitions.
+    for _ in range(9):
+        stage.advance(REBALANCE_TIMEOUT_MS // 10)
+        stage.beat("A", 2)
+        assert given(stage.beat("B", 3)) is None
+    stage.advance(REBALANCE_TIMEOUT_MS // 10)
+    assert list(stage.group.members) == ["B"]
+    assert given(stage.beat("B", 3)) == {"T": [0, 1, 2, 3]}
