@@ -55,13 +55,14 @@ def _unknown_key_message(name: str) -> str:
 class BrokerConfig:
     """Parsed values by Kafka's names, dynamic ones included; reading is by type."""
 
-    __slots__ = ("_groups", "_static", "_static_text", "_values")
+    __slots__ = ("_groups", "_node_text", "_static", "_static_text", "_values")
 
     def __init__(self, static_text: Mapping[str, str], static: Mapping[str, Value]) -> None:
         self._static_text = static_text
         self._static = static
         self._values: Mapping[str, Value] = static
         self._groups: Mapping[str, Mapping[str, Value]] = {}
+        self._node_text: dict[builtins.int, Mapping[str, str]] = {}
 
     @classmethod
     def from_text(
@@ -82,6 +83,15 @@ class BrokerConfig:
     def static_text(self) -> Mapping[str, str]:
         """What the properties file and the preset say, as written."""
         return self._static_text
+
+    def set_apart(self, node_id: builtins.int, text: Mapping[builtins.str, builtins.str]) -> None:
+        """Say what one node has for itself, such as its listeners; for describing alone."""
+        self._node_text[node_id] = text
+
+    def node_text(self, node_id: builtins.int) -> Mapping[builtins.str, builtins.str]:
+        """Return what a properties file of one node would say, as written."""
+        own = {"node.id": f"{node_id}", "broker.id": f"{node_id}"}
+        return {**self._static_text, **own, **self._node_text.get(node_id, {})}
 
     def get(self, key: builtins.str) -> Value:
         """Return the value of `key`, its default when unset; KeyError for an unknown key."""

@@ -73,12 +73,10 @@ class MetadataController:
                 self._shard.replay(record)
             end_offset += 1
         self._image = MetadataImage(version=end_offset)
-        for result in (
-            lambda: self._shard.on_loaded(self._clock.now_ms()),
-            lambda: self._shard.register(racks),
-            self._shard.settle_leadership,
-        ):
-            self._append(result())
+        # One after the other: nodes must be known before leaders are chosen among them.
+        self._append(self._shard.on_loaded(self._clock.now_ms()))
+        self._append(self._shard.register(racks))
+        self._append(self._shard.settle_leadership())
         self._publish()
 
     def create_topics(

@@ -6,6 +6,7 @@ The machine lives on one log, so that what it decided is what a restart finds.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
@@ -156,37 +157,32 @@ class MetadataShard:
         validate_only: bool,
     ) -> CoordinatorResult[dict[ConfigResource, KafkaError | None]]:
         """Change some keys of some resources; each resource succeeds or fails alone."""
-        return self._configure(
-            {
-                resource: lambda resource=resource, changes=changes: self.configs.alter(
-                    resource, changes
-                )
-                for resource, changes in altered.items()
-            },
-            validate_only=validate_only,
-        )
+        deciders = {
+            resource: partial(self.configs.alter, resource, changes)
+            for resource, changes in altered.items()
+        }
+        return self._configure(deciders, validate_only=validate_only)
 
     def replace_configs(
         self, wanted: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
     ) -> CoordinatorResult[dict[ConfigResource, KafkaError | None]]:
         """Set all keys of some resources, those left out going back to their defaults."""
-        return self._configure(
-            {
-                resource: lambda resource=resource, own=own: self.configs.replace(resource, own)
-                for resource, own in wanted.items()
-            },
-            validate_only=validate_only,
-        )
+        deciders = {
+            resource: partial(self.configs.replace, resource, own)
+            for resource, own in wanted.items()
+        }
+        return self._configure(deciders, validate_only=validate_only)
 
     @staticmethod
     def _configure(
         deciders: Mapping[ConfigResource, Callable[[], list[ConfigRecord]]], *, validate_only: bool
     ) -> CoordinatorResult[dict[ConfigResource, KafkaError | None]]:
         records: list[ConfigRecord] = []
-        outcome = {
-            resource: _error_of(lambda decide: records.extend(decide()), decide)
-            for resource, decide in deciders.items()
-        }
+
+        def configure(decide: Callable[[], list[ConfigRecord]]) -> None:
+            records.extend(decide())
+
+        outcome = {resource: _error_of(configure, decide) for resource, decide in deciders.items()}
         return CoordinatorResult(response=outcome, records=() if validate_only else wrap(records))
 
     def next_image(
