@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kafkalite.ports.files import Files
 
-_VERSION = "0"
+_FORM = "0"
 
 
 class CheckpointError(OSError):
@@ -37,7 +37,7 @@ def write_atomically(files: Files, path: str, content: bytes) -> None:
 def write_rows(files: Files, path: str, rows: Iterable[Iterable[object]]) -> None:
     """Write a checkpoint: a version, a count, and rows of words."""
     lines = [" ".join(map(str, row)) for row in rows]
-    text = "\n".join((_VERSION, str(len(lines)), *lines, ""))
+    text = "\n".join((_FORM, str(len(lines)), *lines, ""))
     write_atomically(files, path, text.encode())
 
 
@@ -48,10 +48,10 @@ def read_rows(files: Files, path: str) -> list[list[str]]:
     except FileNotFoundError:
         return []
     try:
-        version, count, *lines = content.decode().splitlines()
+        form, count, *lines = content.decode().splitlines()
         rows = [line.split() for line in lines if line.strip()]
-        if version.strip() != _VERSION or int(count) != len(rows):
-            raise CheckpointError(f"{path}: {len(rows)} rows, but its head says {version} {count}")
+        if form.strip() != _FORM or int(count) != len(rows):
+            raise CheckpointError(f"{path}: {len(rows)} rows, but its head says {form} {count}")
     except ValueError as error:
         raise CheckpointError(f"{path}: not a checkpoint") from error
     return rows

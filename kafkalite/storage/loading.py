@@ -54,7 +54,8 @@ def load_log(
     epochs = LeaderEpochs.load(files, join(directory, EPOCHS_FILE))
     recovered_from = None
     if segments and not clean_shutdown:
-        recovered_from = _recover(segments, recovery_point, epochs)
+        may_have_gaps = "compact" in config.cleanup_policy
+        recovered_from = _recover(segments, recovery_point, epochs, may_have_gaps=may_have_gaps)
     end_offset = segments[-1].next_offset() if segments else start_offset
     if end_offset < start_offset:
         for segment in reversed(segments):
@@ -84,8 +85,14 @@ def _is_log(name: str) -> bool:
     return name.endswith(LOG_SUFFIX) and name.removesuffix(LOG_SUFFIX).isdecimal()
 
 
-def _recover(segments: list[Segment], recovery_point: int, epochs: LeaderEpochs) -> int:
-    """Rebuild what was not flushed, dropping all behind the first damage; return its start."""
+def _recover(
+    segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, *, may_have_gaps: bool
+) -> int:
+    """Rebuild what was not flushed, dropping all behind the first damage; return its start.
+
+    A segment that ends before the next one begins lost its tail with the power, unless compaction
+    left it so: segments of compacted logs are flushed before the next one is begun.
+    """
 
     def note_epoch(batch: BatchView) -> None:
         if batch.leader_epoch > epochs.latest:
@@ -96,14 +103,18 @@ def _recover(segments: list[Segment], recovery_point: int, epochs: LeaderEpochs)
     first_slot = bisect_right(ends, recovery_point)
     for slot in range(first_slot, len(segments)):
         segment = segments[slot]
-        size = segment.size
         segment.aborted.clear()
-        segment.rebuild(note_epoch)
-        if segment.size < size:
-            for later in reversed(segments[slot + 1 :]):
-                later.remove()
-            del segments[slot + 1 :]
-            break
+        end, next_offset = segment.rebuild(note_epoch)
+        is_whole = end == segment.size
+        is_last = slot + 1 == len(segments)
+        if is_whole and (is_last or may_have_gaps or next_offset == ends[slot]):
+            continue
+        # The newest goes first and the damage last: whoever dies here finds the damage again.
+        for later in reversed(segments[slot + 1 :]):
+            later.remove()
+        del segments[slot + 1 :]
+        segment.cut(end)
+        break
     return segments[first_slot].base_offset
 
 

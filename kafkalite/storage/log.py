@@ -233,6 +233,9 @@ class Log:
         if self._segments:
             self._segments[-1].seal()
             take_snapshot(self._files, self.directory, self.end_offset, self.producers)
+            if "compact" in self.config.cleanup_policy:
+                # Compaction makes gaps, so recovery cannot tell a lost tail by one.
+                self.flush()
         interval = self.config.index_interval_bytes
         segment = Segment(self._files, self.directory, self.end_offset, interval)
         segment.created_ms = now_ms

@@ -165,6 +165,11 @@ class Segment:
         self._log.truncate(position)
         self.rebuild()
 
+    def cut(self, position: int) -> None:
+        """Cut off what stands behind the batches that `rebuild` believed."""
+        if position < self.size:
+            self._log.truncate(position)
+
     def seal(self) -> None:
         """Save the indexes of a segment that gets no more batches, or none for now."""
         offsets, times = self._loaded_indexes()
@@ -223,10 +228,10 @@ class Segment:
             self._bytes_since_index += batch.size
             self._remember(batch.base_offset, position)
 
-    def rebuild(self, on_batch: Callable[[BatchView], None] | None = None) -> int:
-        """Index the log anew, cut what cannot be believed, and return the next offset.
+    def rebuild(self, on_batch: Callable[[BatchView], None] | None = None) -> tuple[int, int]:
+        """Index the log anew; return where it stops being believable, and the next offset there.
 
-        `on_batch` sees every batch that stays.
+        `on_batch` sees every batch that is believed.
         """
         self._indexes = OffsetIndex(), TimeIndex()
         self._recent.clear()
@@ -240,9 +245,7 @@ class Segment:
             if on_batch is not None:
                 on_batch(batch)
             end, next_offset = position + batch.size, batch.last_offset + 1
-        if end < self.size:
-            self._log.truncate(end)
-        return next_offset
+        return end, next_offset
 
     # --- reading -----------------------------------------------------------------------------
 

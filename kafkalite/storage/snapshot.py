@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from kafkalite.ports.files import Files
 
 SNAPSHOT_SUFFIX = ".snapshot"
-_HEAD = struct.Struct(">hI")  # version, CRC-32C of what follows
-_VERSION = 1
+_HEAD = struct.Struct(">hI")  # the form's version, CRC-32C of what follows
+_FORM = 1
 _COUNT = struct.Struct(">i")
 # Producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch,
 # first offset of the open transaction.
@@ -41,7 +41,7 @@ def encode_snapshot(producers: ProducerStateTable) -> bytes:
     """Return the content of a snapshot file."""
     entries = producers.entries
     content = _COUNT.pack(len(entries)) + b"".join(map(_encode_entry, entries))
-    return _HEAD.pack(_VERSION, checksum(content)) + content
+    return _HEAD.pack(_FORM, checksum(content)) + content
 
 
 def _encode_entry(entry: ProducerEntry) -> bytes:
@@ -66,12 +66,12 @@ def _encode_entry(entry: ProducerEntry) -> bytes:
 def decode_snapshot(content: bytes) -> ProducerStateTable | None:
     """Return the state that a snapshot file holds, or None when it is damaged."""
     try:
-        version, crc = _HEAD.unpack_from(content)
+        form, crc = _HEAD.unpack_from(content)
         (count,) = _COUNT.unpack_from(content, _HEAD.size)
     except struct.error:
         return None
     body = content[_HEAD.size :]
-    if version != _VERSION or crc != checksum(body) or len(body) != 4 + count * _ENTRY.size:
+    if form != _FORM or crc != checksum(body) or len(body) != 4 + count * _ENTRY.size:
         return None
     return ProducerStateTable(_decode_entry(*row) for row in _ENTRY.iter_unpack(body[4:]))
 

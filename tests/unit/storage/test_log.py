@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+
+import pytest
+
+from kafkalite.storage.batch import BatchView, split_batches
+from kafkalite.storage.log import OffsetOutOfRangeError
+from kafkalite.testing.files import FaultyFiles, MemoryFiles
+from tests.unit.storage.logs import (
+    DIRECTORY,
+    SMALL,
+    append,
+    batch,
+    filled_log,
+    open_log,
+    records_of,
+    values_of,
+)
+
+
+def read(
+    log: object, offset: int, max_bytes: int = 1 << 20, limit: int = 1 << 40, *, one: bool = True
+) -> list[BatchView]:
+    data = log.read(offset, max_bytes=max_bytes, limit_offset=limit, at_least_one=one)  # type: ignore[attr-defined]
+    return split_batches(data)
+
+
+def test_a_log_without_batches_costs_no_file() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    assert read(log, 0) == []
+    log.flush()
+    log.close()
+    assert files.paths == []
+    assert log.end_offset == log.start_offset == log.size_bytes == 0
+
+
+def test_the_first_batch_makes_the_files_that_kafka_has() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    append(log, b"a")
+    assert [path.rpartition("/")[2] for path in files.paths] == [
+        "00000000000000000000.log",
+        "leader-epoch-checkpoint",
+    ]
+    log.close()
+    assert [path.rpartition("/")[2] for path in files.paths] == [
+        "00000000000000000000.index",
+        "00000000000000000000.log",
+        "00000000000000000000.timeindex",
+        "00000000000000000001.snapshot",
+        "leader-epoch-checkpoint",
+    ]
+
+
+def test_offsets_are_given_in_order_and_told() -> None:
+    log = open_log(MemoryFiles())
+    first = log.append([batch(b"a", b"b"), batch(b"c")], leader_epoch=3, now_ms=0)
+    second = log.append([batch(b"d")], leader_epoch=3, now_ms=0)
+    assert (first.base_offset, first.last_offset, first.max_timestamp) == (0, 2, 1001)
+    assert (second.base_offset, second.last_offset, second.append_time_ms) == (3, 3, -1)
+    assert [(r.offset, r.value) for r in records_of(log)] == [
+        (0, b"a"), (1, b"b"), (2, b"c"), (3, b"d"),
+    ]  # fmt: skip
+    assert [view.leader_epoch for view in read(log, 0)] == [3, 3, 3]
+
+
+def test_a_payload_reaches_the_disk_untouched() -> None:
+    log = open_log(MemoryFiles())
+    append(log, b"a")
+    view = batch(b"b", attributes=1)
+    before = bytes(view.data)
+    log.append([view], leader_epoch=7, now_ms=0)
+    after = log.read(1, max_bytes=1000, limit_offset=2, at_least_one=True)
+    assert after[16:] == before[16:]
+    assert after[:8] == bytes(7) + b"\x01"
+
+
+def test_the_append_time_is_told_where_records_carry_it() -> None:
+    log = open_log(MemoryFiles())
+    info = log.append([batch(b"a").with_log_append_time(5000)], leader_epoch=0, now_ms=5000)
+    assert (info.append_time_ms, info.max_timestamp) == (5000, 5000)
+    assert [record.timestamp for record in records_of(log)] == [5000]
+
+
+def test_a_read_begins_with_the_batch_that_holds_the_offset() -> None:
+    log = filled_log(40)
+    for offset in range(80):
+        assert read(log, offset)[0].base_offset == offset // 2 * 2
+
+
+def test_a_read_stays_below_the_limit() -> None:
+    log = filled_log(40)
+    for limit in range(1, 81):
+        views = read(log, 0, limit=limit)
+        assert all(view.last_offset < limit for view in views)
+        assert bool(views) == (limit >= 2)
+    assert read(log, 10, limit=10) == []
+
+
+def test_a_read_gives_whole_batches_up_to_its_size() -> None:
+    log = filled_log(40, replace(SMALL, segment_bytes=100_000))
+    size = batch(b"value 0", b"other").size
+    assert [view.base_offset for view in read(log, 4, max_bytes=3 * size + 5)] == [4, 6, 8]
+
+
+def test_the_first_batch_is_given_whatever_its_size() -> None:
+    log = filled_log(3)
+    assert [view.base_offset for view in read(log, 2, max_bytes=10)] == [2]
+    assert read(log, 2, max_bytes=10, one=False) == []
+    assert read(log, 2, max_bytes=0, one=False) == []
+
+
+def test_a_batch_larger_than_any_chunk_is_read_back() -> None:
+    log = open_log(MemoryFiles(), replace(SMALL, segment_bytes=10_000_000))
+    append(log, b"small")
+    append(log, b"x" * 3_000_000)
+    append(log, b"after")
+    reopened = open_log(log._files, replace(SMALL, segment_bytes=10_000_000))
+    assert [len(value or b"") for value in values_of(reopened)] == [5, 3_000_000, 5]
+
+
+def test_offsets_outside_of_the_log_are_told_from_its_end() -> None:
+    log = filled_log(3)
+    assert read(log, 6) == []
+    log.delete_before(2)
+    for offset in (1, 7, -1):
+        with pytest.raises(OffsetOutOfRangeError):
+            read(log, offset)
+
+
+def test_a_segment_rolls_when_the_next_batch_would_exceed_its_size() -> None:
+    log = filled_log(40)
+    assert len(log.segments) > 2
+    assert all(segment.size <= SMALL.segment_bytes for segment in log.segments)
+    one_more = batch(b"value 0", b"other").size + 10
+    assert all(segment.size + one_more > SMALL.segment_bytes for segment in log.segments[:-1])
+
+
+def test_a_segment_rolls_when_its_index_is_full() -> None:
+    log = filled_log(40, replace(SMALL, segment_bytes=100_000, segment_index_bytes=36))
+    assert len(log.segments) > 3
+    assert all(segment.largest_index_bytes <= 48 for segment in log.segments)
+
+
+def test_a_segment_rolls_when_records_are_too_far_apart_in_time() -> None:
+    log = open_log(MemoryFiles(), replace(SMALL, segment_ms=100))
+    for timestamp in (1000, 1100, 1101, 1150):
+        append(log, b"v", timestamp=timestamp)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_a_segment_without_timestamps_rolls_by_the_clock() -> None:
+    log = open_log(MemoryFiles(), replace(SMALL, segment_ms=100))
+    for now_ms in (0, 100, 101):
+        view = batch(b"v", timestamp=-1)
+        log.append([view], leader_epoch=0, now_ms=now_ms)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_jitter_rolls_earlier_but_never_later() -> None:
+    config = replace(SMALL, segment_ms=1000, segment_jitter_ms=900)
+    rolls = set()
+    for name in range(8):
+        log = type(filled_log(0)).open(MemoryFiles(), f"data/t-{name}", config, now_ms=0)
+        append(log, b"v", timestamp=0)
+        timestamp = 0
+        while len(log.segments) == 1:
+            timestamp += 50
+            append(log, b"v", timestamp=timestamp)
+        rolls.add(timestamp)
+    assert len(rolls) > 1
+    assert max(rolls) <= 1050
+
+
+def test_a_segment_never_spans_more_offsets_than_its_index_can_say() -> None:
+    log = open_log(MemoryFiles())
+    append(log, b"v")
+    far = batch(b"v")
+    far.last_offset_delta = 2**31 - 1
+    log._segment_for(100, 2**31, 1000, 0)
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_is_the_same_after_it_is_opened_again(clean: bool) -> None:  # noqa: FBT001
+    files = MemoryFiles()
+    log = filled_log(40, files=files)
+    append(log, b"last", epoch=5)
+    if clean:
+        log.close()
+    again = open_log(files, clean_shutdown=clean)
+    assert records_of(again) == records_of(log)
+    assert again.epochs.entries == [(0, 0), (5, 80)]
+    assert [s.base_offset for s in again.segments] == [s.base_offset for s in log.segments]
+    assert [s.max_timestamp for s in again.segments] == [s.max_timestamp for s in log.segments]
+    assert append(again, b"more", epoch=5) == 81
+
+
+def test_lost_indexes_are_built_again() -> None:
+    files = MemoryFiles()
+    log = filled_log(40, files=files)
+    log.close()
+    indexes = {path: files.read(path) for path in files.paths if path.endswith("index")}
+    for path in indexes:
+        files.remove(path)
+    again = open_log(files, clean_shutdown=True)
+    assert records_of(again) == records_of(log)
+    again.close()
+    for segment in again.segments[:-1]:
+        segment.seal()
+    assert {path: files.read(path) for path in indexes} == indexes
+
+
+def test_an_index_without_a_log_is_swept_up() -> None:
+    files = MemoryFiles()
+    filled_log(2, files=files).close()
+    files.open(f"{DIRECTORY}/00000000000000000777.index", create=True)
+    open_log(files, clean_shutdown=True)
+    assert not [path for path in files.paths if "777" in path]
+
+
+def test_truncating_cuts_whole_batches() -> None:
+    files = MemoryFiles()
+    log = filled_log(40, files=files)
+    log.truncate_to(31)
+    assert log.end_offset == 30
+    assert values_of(log)[-2:] == [b"value 14", b"other"]
+    assert append(log, b"new") == 30
+    log.truncate_to(100)
+    assert log.end_offset == 31
+    assert values_of(open_log(files)) == values_of(log)
+
+
+def test_truncating_everything_leaves_a_log_that_can_be_appended_to() -> None:
+    log = filled_log(40)
+    log.truncate_to(0)
+    assert (log.start_offset, log.end_offset, log.size_bytes) == (0, 0, 0)
+    assert append(log, b"new", epoch=1) == 0
+    assert log.epochs.entries == [(1, 0)]
+
+
+def test_deleting_before_an_offset_removes_what_lies_wholly_before_it() -> None:
+    log = filled_log(40)
+    first_bases = [segment.base_offset for segment in log.segments]
+    log.delete_before(first_bases[2] + 1)
+    assert log.start_offset == first_bases[2] + 1
+    assert [segment.base_offset for segment in log.segments] == first_bases[2:]
+    assert records_of(log)[0].offset == first_bases[2] + 1
+    log.delete_before(3)
+    assert log.start_offset == first_bases[2] + 1
+
+
+def test_deleting_all_keeps_the_end() -> None:
+    log = filled_log(40)
+    log.delete_before(80)
+    assert (log.start_offset, log.end_offset) == (80, 80)
+    assert values_of(log) == []
+    assert append(log, b"new") == 80
+    with pytest.raises(OffsetOutOfRangeError):
+        log.delete_before(82)
+
+
+def test_epochs_begin_where_the_first_batch_of_a_leader_stands() -> None:
+    log = open_log(MemoryFiles())
+    for epoch in (0, 0, 2, 5):
+        append(log, b"a", epoch=epoch)
+    assert log.epochs.entries == [(0, 0), (2, 2), (5, 3)]
+
+
+def test_a_full_disk_refuses_a_batch_and_nothing_else() -> None:
+    disk = MemoryFiles()
+    log = filled_log(3, files=disk)
+    log._files = FaultyFiles(disk, fail_at=0, part=0.7, crash=False)
+    faulty = log._files.open(f"{DIRECTORY}/00000000000000000000.log")
+    log.segments[0]._log = faulty
+    with pytest.raises(OSError, match="space") as refused:
+        append(log, b"does not fit")
+    assert refused.value.errno == errno.ENOSPC
+    assert log.end_offset == 6
+    assert append(log, b"fits") == 6
+    assert values_of(log)[-1] == b"fits"
+    assert values_of(open_log(disk)) == values_of(log)
+
+
+def test_a_log_that_cannot_be_cut_back_takes_no_more_until_it_is_recovered() -> None:
+    disk = MemoryFiles()
+    log = filled_log(3, files=disk)
+    faulty = FaultyFiles(disk, fail_at=0, part=0.7, crash=False, refusals=2)
+    log.segments[0]._log = faulty.open(f"{DIRECTORY}/00000000000000000000.log")
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"space|failed"):
+            append(log, b"does not fit")
+    assert len(values_of(log)) == 6
+    again = open_log(disk)
+    assert values_of(again) == values_of(log)
+    assert append(again, b"fits") == 6
+
+
+def test_flushing_moves_the_recovery_point() -> None:
+    log = filled_log(10)
+    assert log.recovery_point == 0
+    log.flush()
+    assert log.recovery_point == 20
+    assert open_log(log._files, clean_shutdown=True).recovery_point == 20
+
+
+def test_flush_messages_flushes_while_appending() -> None:
+    disk = MemoryFiles()
+    log = filled_log(7, replace(SMALL, flush_messages=4), files=disk)
+    assert log.recovery_point == 12
+    assert len(values_of(open_log(disk.without_power(lambda _: 0)))) == 12
+
+
+def test_a_deleted_log_leaves_no_trace() -> None:
+    files = MemoryFiles()
+    log = filled_log(40, files=files)
+    log.delete()
+    assert files.paths == []
+    assert files.list("data") == []
+
+
+def test_the_topic_id_is_written_with_the_first_batch() -> None:
+    files = MemoryFiles()
+    log = type(filled_log(0)).open(files, DIRECTORY, SMALL, now_ms=0, topic_id="some-id")
+    append(log, b"a")
+    content = files.read(f"{DIRECTORY}/partition.metadata")
+    assert content == b"version: 0\ntopic_id: some-id"
