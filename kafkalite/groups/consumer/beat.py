@@ -317,24 +317,38 @@ def heard(
     stored: MemberMetadata, request: ConsumerGroupHeartbeatRequest, client: Client
 ) -> MemberMetadata:
     """Return what is known of a member after its heartbeat: `stored` itself if nothing is new."""
+    if (
+        request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.rebalance_timeout_ms == _UNCHANGED_MS
+        and request.rack_id is None
+        and request.server_assignor is None
+        and request.instance_id in (None, stored.instance_id)
+        and client.client_id == stored.client_id
+        and client.host == stored.client_host
+        and stored.classic is None
+    ):
+        # As most heartbeats are.
+        return stored
     names = request.subscribed_topic_names
     timeout_ms = request.rebalance_timeout_ms
-    regex = request.subscribed_topic_regex
     member = MemberMetadata(
-        instance_id=stored.instance_id if request.instance_id is None else request.instance_id,
-        rack_id=stored.rack_id if request.rack_id is None else request.rack_id,
+        instance_id=_said(request.instance_id, stored.instance_id),
+        rack_id=_said(request.rack_id, stored.rack_id),
         client_id=client.client_id,
         client_host=client.host,
         rebalance_timeout_ms=(
             stored.rebalance_timeout_ms if timeout_ms == _UNCHANGED_MS else timeout_ms
         ),
         topic_names=stored.topic_names if names is None else frozenset(names),
-        topic_regex=stored.topic_regex if regex is None else regex,
-        server_assignor=(
-            stored.server_assignor if request.server_assignor is None else request.server_assignor
-        ),
+        topic_regex=_said(request.subscribed_topic_regex, stored.topic_regex),
+        server_assignor=_said(request.server_assignor, stored.server_assignor),
     )
     return stored if member == stored else member
+
+
+def _said(now: str | None, before: str | None) -> str | None:
+    return before if now is None else now
 
 
 def _assignment(assigned: OwnedPartitions) -> ConsumerGroupHeartbeatResponse.Assignment:

@@ -115,6 +115,7 @@ class Stage:
     def replay(self, record: Record) -> None:
         """Make one record true, by way of its bytes."""
         key = decode_key(encode_key(record.key))
+        assert key is not None
         value = record.value
         if value is not None:
             value = decode_value(key.RECORD_TYPE, encode_value(value, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
@@ -236,7 +237,7 @@ def test_an_instance_id_in_use_is_not_given_away_not_even_to_its_own_member() ->
     stage.join("A", instance_id="i")
     for member_id in ("A", "B"):
         assert (
-            refusal(lambda m=member_id: stage.join(m, instance_id="i"))  # type: ignore[misc]
+            refusal(partial(stage.join, member_id, instance_id="i"))
             is ErrorCode.UNRELEASED_INSTANCE_ID
         )
 

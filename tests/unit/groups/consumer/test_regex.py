@@ -1,0 +1,110 @@
+"""Subscriptions by expression: checked at once, resolved apart, refreshed together."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.groups.consumer.regex import check_regex, resolve
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from tests.unit.groups.consumer.stage import Stage, given, refusal
+
+INTERVAL_MS = 10_001
+
+
+def test_an_expression_matches_whole_names() -> None:
+    resolved = resolve(["a.*b", "x", "["], ["ab", "axb", "abc", "x", "xx"], 7, 1)
+    assert resolved["a.*b"].topics == {"ab", "axb"}
+    assert resolved["x"].topics == {"x"}
+    assert resolved["["].topics == frozenset()
+    assert (resolved["x"].version, resolved["x"].timestamp_ms) == (7, 1)
+
+
+@pytest.mark.parametrize("regex", ["(", "a{2000}", r"(a)\1", "(?=look)"])
+def test_what_re2_does_not_know_is_refused(regex: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KafkaError) as refused:
+        check_regex(regex)
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert capfd.readouterr().err == ""
+
+
+def test_the_first_answer_comes_before_the_topics() -> None:
+    stage = Stage({"foo1": 1, "foo2": 1, "bar": 1})
+    response = stage.join("A", None, regex="foo.*")
+    assert (response.member_epoch, given(response)) == (1, {})
+    stage.advance(0)
+    assert stage.group.resolved_regexes["foo.*"].topics == {"foo1", "foo2"}
+    response = stage.beat("A", 1)
+    assert (response.member_epoch, given(response)) == (2, {"foo1": [0], "foo2": [0]})
+    assert stage.group.is_subscribed_to("foo1")
+    assert not stage.group.is_subscribed_to("bar")
+
+
+def test_names_and_an_expression_add_up() -> None:
+    stage = Stage({"foo": 1, "bar": 1})
+    assert given(stage.join("A", ["bar"], regex="foo")) == {"bar": [0]}
+    stage.advance(INTERVAL_MS)
+    assert given(stage.beat("A", 2)) == {"bar": [0], "foo": [0]}
+
+
+def test_a_second_subscriber_finds_the_expression_resolved() -> None:
+    stage = Stage({"foo": 2}, config={"group.consumer.assignment.interval.ms": "0"})
+    stage.join("A", None, regex="foo")
+    stage.advance(0)
+    stage.beat("A", 1)
+    assert stage.join("B", None, regex="foo").member_epoch == 3
+
+
+def test_a_bad_expression_is_told_to_the_first_who_brings_it() -> None:
+    stage = Stage()
+    assert refusal(lambda: stage.join("A", None, regex="(")) is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert stage.directory.groups == {}
+
+
+def test_new_topics_are_found_but_not_more_often_than_every_ten_seconds() -> None:
+    stage = Stage({"foo1": 1}, config={"group.consumer.assignment.interval.ms": "0"})
+    stage.join("A", None, regex="foo.*")
+    stage.advance(0)
+    stage.beat("A", 1)
+    stage.change_topics({"foo1": 1, "foo2": 1})
+    stage.beat("A", 2)
+    stage.advance(0)
+    assert given(stage.beat("A", 2)) is None
+    stage.advance(INTERVAL_MS)
+    stage.beat("A", 2)
+    stage.advance(0)
+    assert given(stage.beat("A", 2)) == {"foo1": [0], "foo2": [0]}
+
+
+def test_deleted_topics_go_with_the_next_refresh() -> None:
+    stage = Stage({"foo1": 1, "foo2": 1}, config={"group.consumer.assignment.interval.ms": "0"})
+    stage.join("A", None, regex="foo.*")
+    stage.advance(0)
+    stage.beat("A", 1)
+    for _ in range(61):
+        stage.advance(10_000)
+        stage.beat("A", 2)
+    stage.change_topics({"foo1": 1})
+    assert given(stage.beat("A", 2)) == {"foo1": [0]}
+
+
+def test_an_expression_nobody_subscribes_to_is_forgotten() -> None:
+    stage = Stage({"foo": 1})
+    stage.join("A", None, regex="foo")
+    stage.advance(0)
+    assert given(stage.beat("A", 1)) == {"foo": [0]}
+    assert given(stage.beat("A", 2, regex="")) == {}
+    assert stage.group.resolved_regexes == {}
+    stage.beat("A", 2, regex="foo")
+    stage.advance(0)
+    stage.beat("A", -1)
+    assert stage.group.resolved_regexes == {}
+    assert not stage.group.regex_subscribers
+
+
+def test_a_restart_keeps_what_was_resolved() -> None:
+    stage = Stage({"foo": 1})
+    stage.join("A", None, regex="foo")
+    stage.advance(0)
+    stage.restart()
+    assert given(stage.beat("A", 1)) == {"foo": [0]}
