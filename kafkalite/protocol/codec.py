@@ -1,0 +1,234 @@
+"""From an API key and a version to the functions that parse and build its messages.
+
+A codec module is imported when it is first asked for. Parsers take `bytes` or `bytearray`, a
+position and an end, and raise one of `PARSE_ERRORS` on bytes that break the protocol; what lies
+behind the message is for the caller to judge, who gets the position it ended at. Builders
+append to a list. A lookup raises KeyError for an API or version that does not exist.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from kafkalite.protocol.codecs.index import ALIASES, APIS, METADATA_RECORDS, RECORD_TYPES
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.straightline import encode_varint, rest_of_varint
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.protocol.message import Message
+
+    Out = list[bytes | memoryview]
+    Parser = Callable[[bytes | bytearray, int, int], tuple[Any, int]]
+    Builder = Callable[[Any, Out], None]
+
+RecordLog = Literal["group", "transaction", "share"]
+"""The logs whose records begin with a type number, each counting for itself."""
+
+PARSE_ERRORS: Final = (ProtocolViolation, UnicodeDecodeError, IndexError, struct.error)
+"""What a parser raises on bytes that break the protocol."""
+
+_INT16: Final = struct.Struct(">h")
+_API_VERSIONS: Final = 18
+_METADATA_FRAME_VERSION: Final = 1
+
+
+# -- requests and responses ---------------------------------------------------------------
+
+
+def api_keys() -> tuple[int, ...]:
+    """Every API there is a codec for, in the order of their keys."""
+    return tuple(APIS)
+
+
+def api_name(api_key: int) -> str:
+    """Kafka's name of an API, such as "OffsetCommit"."""
+    return APIS[api_key][1]
+
+
+def api_versions(api_key: int, *, unstable: bool = False) -> Versions:
+    """The versions of an API there are codecs for, without Kafka's unstable ones by default."""
+    _, _, lowest, stable, highest, _ = APIS[api_key]
+    return Versions(lowest, highest if unstable else stable)
+
+
+def is_flexible(api_key: int, version: int) -> bool:
+    """Whether a version has compact lengths and tagged fields."""
+    first = APIS[api_key][5]
+    return 0 <= first <= version
+
+
+def request_header_version(api_key: int, version: int) -> int:
+    """The version of the header before a request."""
+    return 2 if is_flexible(api_key, version) else 1
+
+
+def response_header_version(api_key: int, version: int) -> int:
+    """The version of the header before a response.
+
+    ApiVersions keeps version 0 for ever: its answer is read before versions are agreed on.
+    """
+    return 1 if is_flexible(api_key, version) and api_key != _API_VERSIONS else 0
+
+
+@cache
+def request_parser(api_key: int, version: int) -> Parser:
+    """The function that parses a request's body."""
+    parse: Parser = _api_function("broker", "parse_request", api_key, version)
+    return parse
+
+
+@cache
+def response_builder(api_key: int, version: int) -> Builder:
+    """The function that builds a response's body."""
+    build: Builder = _api_function("broker", "build_response", api_key, version)
+    return build
+
+
+@cache
+def request_builder(api_key: int, version: int) -> Builder:
+    """The function that builds a request's body, for clients."""
+    build: Builder = _api_function("client", "build_request", api_key, version)
+    return build
+
+
+@cache
+def response_parser(api_key: int, version: int) -> Parser:
+    """The function that parses a response's body, for clients."""
+    parse: Parser = _api_function("client", "parse_response", api_key, version)
+    return parse
+
+
+def _api_function(side: str, function: str, api_key: int, version: int) -> Any:
+    stem, _, lowest, _, highest, _ = APIS[api_key]
+    if not lowest <= version <= highest:
+        raise KeyError((api_key, version))
+    name = f"{stem}_v{version}"
+    module = import_module(f"kafkalite.protocol.codecs.{side}.{ALIASES.get(name, name)}")
+    return getattr(module, function)
+
+
+@cache
+def request_class(api_key: int) -> type[Any]:
+    """The class of an API's requests."""
+    return _api_class(api_key, "Request")
+
+
+@cache
+def response_class(api_key: int) -> type[Any]:
+    """The class of an API's responses."""
+    return _api_class(api_key, "Response")
+
+
+def _api_class(api_key: int, suffix: str) -> type[Any]:
+    stem, name, *_ = APIS[api_key]
+    module = import_module(f"kafkalite.protocol.messages.{stem}")
+    found: type[Any] = getattr(module, f"{name}{suffix}")
+    return found
+
+
+# -- headers and records ------------------------------------------------------------------
+
+
+@cache
+def parser(name: str, version: int) -> Parser:
+    """The parser of a header or record by its class's `CODEC`, such as "request_header"."""
+    parse: Parser = _record_function(name, f"parse_v{version}")
+    return parse
+
+
+@cache
+def builder(name: str, version: int) -> Builder:
+    """The builder of a header or record by its class's `CODEC`."""
+    build: Builder = _record_function(name, f"build_v{version}")
+    return build
+
+
+def _record_function(name: str, function: str) -> Any:
+    module = import_module(f"kafkalite.protocol.codecs.records.{name}")
+    try:
+        return getattr(module, function)
+    except AttributeError:
+        raise KeyError((name, function)) from None
+
+
+def encode_key(key: Any) -> bytes:
+    """Write a coordinator record's key: its type number, then its one version of body."""
+    out: Out = [_INT16.pack(key.RECORD_TYPE)]
+    builder(key.CODEC, key.versions.highest)(key, out)
+    return b"".join(out)
+
+
+def encode_value(value: Any, version: int) -> bytes:
+    """Write a coordinator record's value, or any message kept so: its version, then its body."""
+    out: Out = [_INT16.pack(version)]
+    builder(value.CODEC, version)(value, out)
+    return b"".join(out)
+
+
+def decode_key(data: bytes, log: RecordLog = "group") -> Any | None:
+    """Read a coordinator record's key, None where its type is unknown."""
+    (record_type,) = _INT16.unpack_from(data, 0)
+    known = RECORD_TYPES[log].get(record_type)
+    if known is None:
+        return None
+    _, key_codec, _, version = known
+    return _whole(parser(key_codec, version), data, _INT16.size)
+
+
+def decode_value(key_type: int, data: bytes, log: RecordLog = "group") -> Any:
+    """Read the value that goes with a key of this type."""
+    return decode_message(RECORD_TYPES[log][key_type][2], data)
+
+
+def decode_message(name: str, data: bytes) -> Any:
+    """Read a message that begins with its own version, by its class's `CODEC`.
+
+    Such are record values, and a classic consumer's subscription and assignment. Raises
+    `ProtocolViolation` where this version is unknown.
+    """
+    (version,) = _INT16.unpack_from(data, 0)
+    try:
+        parse = parser(name, version)
+    except KeyError:
+        raise ProtocolViolation(f"{name} of version {version}") from None
+    return _whole(parse, data, _INT16.size)
+
+
+def encode_metadata_record(record: Any, version: int) -> bytes:
+    """Write a metadata log record: frame version, API key and version as varints, the body."""
+    frame = (_METADATA_FRAME_VERSION, record.API_KEY, version)
+    out: Out = [encode_varint(number) for number in frame]
+    builder(record.CODEC, version)(record, out)
+    return b"".join(out)
+
+
+def decode_metadata_record(data: bytes) -> Any:
+    """Read a metadata log record; raises `ProtocolViolation` where its type is unknown."""
+    frame, pos = _varint(data, 0)
+    api_key, pos = _varint(data, pos)
+    version, pos = _varint(data, pos)
+    name = METADATA_RECORDS.get(api_key)
+    if frame != _METADATA_FRAME_VERSION or name is None:
+        raise ProtocolViolation(f"a metadata record of frame {frame} and type {api_key}")
+    try:
+        parse = parser(name, version)
+    except KeyError:
+        raise ProtocolViolation(f"{name} of version {version}") from None
+    return _whole(parse, data, pos)
+
+
+def _varint(data: bytes, pos: int) -> tuple[int, int]:
+    first = data[pos]
+    return (first, pos + 1) if first < 0x80 else rest_of_varint(data, pos + 1, first)  # noqa: PLR2004
+
+
+def _whole(parse: Parser, data: bytes, pos: int) -> Message:
+    message: Message
+    message, _ = parse(data, pos, len(data))
+    return message

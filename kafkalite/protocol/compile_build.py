@@ -1,0 +1,271 @@
+"""Construct tree → the source of `build(o, out)`, which appends a message's bytes to a list.
+
+Between two loops a message is one tuple of byte strings added to `out` at once: neighbours of
+fixed size are packed together, short lengths are looked up, and a tag section that is empty
+costs one byte. A row whose strings are all empty is packed in one call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.protocol.compile_parse import length_code
+from kafkalite.protocol.primitives import KafkaArray, KafkaBytes, KafkaString, KafkaStruct, Tagged
+from kafkalite.protocol.source import Block, SourceModule, fixed_code
+
+if TYPE_CHECKING:
+    from construct import Construct
+
+    from kafkalite.protocol.primitives import StructShape
+
+
+class BuildCompiler:
+    """Writes one build function."""
+
+    def __init__(self, module: SourceModule, out: str = "out") -> None:
+        self._module = module
+        self._out = out
+        self._block = Block()
+        self._packed: list[tuple[str, str]] = []
+        self._parts: list[str] = []
+        self._names = 0
+        self._depth = 0
+
+    def compile(self, name: str, tree: KafkaStruct) -> None:
+        """Define `name(o, out)` in the module."""
+        self._whole(tree.shape)
+        if not self._block.lines:
+            self._block.add("pass")
+        self._module.function(name, "o, out", self._block)
+
+    def _whole(self, shape: StructShape) -> None:
+        condition, codes, values = self._plain_row(shape, most_strings=0)
+        if condition:
+            self._fast_path(condition, codes, values)
+        self._struct("o", shape)
+        self._flush_parts()
+        if condition:
+            self._block.dedent()
+
+    # -- straight runs --------------------------------------------------------------------
+
+    def _name(self, prefix: str) -> str:
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def _pack(self, expression: str, code: str) -> None:
+        self._packed.append((expression, code))
+
+    def _flush_packed(self) -> None:
+        packed, self._packed = self._packed, []
+        if packed:
+            packer = self._module.packer([code for _, code in packed])
+            self._parts.append(f"{packer}({', '.join(expression for expression, _ in packed)})")
+
+    def _part(self, expression: str) -> None:
+        self._flush_packed()
+        self._parts.append(expression)
+
+    def _flush_parts(self) -> None:
+        self._flush_packed()
+        parts, self._parts = self._parts, []
+        if len(parts) == 1:
+            self._block.add(f"{self._out}.append({parts[0]})")
+        elif parts:
+            self._block.add(f"{self._out} += ({', '.join(parts)})")
+
+    # -- structs --------------------------------------------------------------------------
+
+    def _struct(self, source: str, shape: StructShape) -> None:
+        for field in shape.fields:
+            self._field(f"{source}.{field.name}", field.subcon)
+        if shape.flexible:
+            tags = self._tag_function(shape)
+            self._part(f"(b'\\0' if {self._no_tags(source, shape)} else {tags}({source}))")
+
+    def _no_tags(self, source: str, shape: StructShape) -> str:
+        tests = [f"not {source}.unknown_tags"]
+        tests += [self._is_default(source, tagged) for tagged in shape.tagged.values()]
+        return " and ".join(tests)
+
+    def _is_default(self, source: str, tagged: Tagged) -> str:
+        attribute = f"{source}.{tagged.attribute}"
+        if tagged.default is None:
+            return f"{attribute} is None"
+        if tagged.default in ([], "", b"") and not tagged.subcon.nullable:
+            return f"not {attribute}"
+        return f"{attribute} == {tagged.default!r}"
+
+    def _field(self, source: str, node: Construct) -> None:
+        code = fixed_code(node)
+        if code is not None:
+            self._pack(source, code)
+        elif isinstance(node, KafkaStruct):
+            self._nested(source, node)
+        elif isinstance(node, KafkaArray):
+            self._array(source, node)
+        else:
+            self._counted(source, node)
+
+    def _nested(self, source: str, node: KafkaStruct) -> None:
+        name = self._name("o")
+        self._block.add(f"{name} = {source}")
+        if not node.shape.nullable:
+            self._struct(name, node.shape)
+            return
+        self._flush_parts()
+        self._block.indent(f"if {name} is None:")
+        self._block.add(f"{self._out}.append(b'\\xff')")
+        self._block.dedent()
+        self._block.indent("else:")
+        self._pack("1", "b")
+        self._struct(name, node.shape)
+        self._flush_parts()
+        self._block.dedent()
+
+    # -- lengths --------------------------------------------------------------------------
+
+    def _length(self, name: str, node: Construct) -> None:
+        """Write the length in `name`, which for a compact one is one too large."""
+        if not node.compact:
+            self._pack(name, length_code(node))
+            return
+        is_string = isinstance(node, KafkaString)
+        long = self._module.helper("string_length" if is_string else "encode_varint")
+        short, table = self._module.helper("SHORT"), self._module.helper("VARINTS")
+        self._part(f"({table}[{name}] if {name} < {short} else {long}({name}))")
+
+    def _counted(self, source: str, node: KafkaString | KafkaBytes) -> None:
+        value, length = self._name("s"), self._name("n")
+        encode = ".encode()" if isinstance(node, KafkaString) else ""
+        plus = " + 1" if node.compact else ""
+        if node.nullable:
+            self._block.add(f"{value} = {source}")
+            self._block.indent(f"if {value} is None:")
+            self._block.add(f"{value} = b''")
+            self._block.add(f"{length} = {0 if node.compact else -1}")
+            self._block.dedent()
+            self._block.indent("else:")
+            if encode:
+                self._block.add(f"{value} = {value}{encode}")
+            self._block.add(f"{length} = len({value}){plus}")
+            self._block.dedent()
+        else:
+            self._block.add(f"{value} = {source}{encode}")
+            self._block.add(f"{length} = len({value}){plus}")
+        self._length(length, node)
+        self._part(value)
+
+    # -- arrays ---------------------------------------------------------------------------
+
+    def _array(self, source: str, node: KafkaArray) -> None:
+        rows, length = self._name("l"), self._name("n")
+        self._block.add(f"{rows} = {source}")
+        plus = " + 1" if node.compact else ""
+        if node.nullable:
+            null = 0 if node.compact else -1
+            self._block.add(f"{length} = {null} if {rows} is None else len({rows}){plus}")
+        else:
+            self._block.add(f"{length} = len({rows}){plus}")
+        self._length(length, node)
+        code = fixed_code(node.subcon)
+        if code == "16s":
+            self._part(f"b''.join({rows})" if not node.nullable else f"b''.join({rows} or ())")
+            return
+        if code is not None:
+            pack = self._module.helper("pack_numbers")
+            self._part(
+                f'{pack}("{code}", {rows})'
+                if not node.nullable
+                else f'{pack}("{code}", {rows} or ())'
+            )
+            return
+        self._flush_parts()
+        if node.nullable:
+            self._block.indent(f"if {rows}:")
+        self._rows(rows, node.subcon)
+        if node.nullable:
+            self._block.dedent()
+
+    def _rows(self, rows: str, node: Construct) -> None:
+        item = self._name("o")
+        if not isinstance(node, KafkaStruct):
+            self._block.indent(f"for {item} in {rows}:")
+            self._counted(item, node)
+            self._flush_parts()
+            self._block.dedent()
+            return
+        condition, codes, values = self._plain_row(node.shape, item)
+        if condition == "" and values is not None and values:
+            packer = self._module.packer(codes)
+            self._block.add(f"{self._out} += [{packer}({', '.join(values)}) for {item} in {rows}]")
+            return
+        self._block.indent(f"for {item} in {rows}:")
+        if condition:
+            self._fast_path(condition, codes, values)
+        self._struct(item, node.shape)
+        self._flush_parts()
+        if condition:
+            self._block.dedent()
+        self._block.dedent()
+
+    # -- rows without surprises -----------------------------------------------------------
+
+    def _plain_row(
+        self, shape: StructShape, source: str = "o", most_strings: int = 2
+    ) -> tuple[str | None, list[str], list[str]]:
+        """How to pack a struct of fixed fields and strings at once, and on which condition.
+
+        The condition is "" where there is none to test, None where there is no such way.
+        """
+        tests: list[str] = []
+        codes: list[str] = []
+        values: list[str] = []
+        for field in shape.fields:
+            code = fixed_code(field.subcon)
+            if code is not None:
+                codes.append(code)
+                values.append(f"{source}.{field.name}")
+            elif isinstance(field.subcon, KafkaString):
+                tests.append(f"{source}.{field.name} == ''")
+                codes.append(length_code(field.subcon))
+                values.append("1" if field.subcon.compact else "0")
+            else:
+                return None, [], []
+        if len(tests) > most_strings:
+            return None, [], []
+        if shape.flexible:
+            tests.append(self._no_tags(source, shape))
+            codes.append("B")
+            values.append("0")
+        if not any(fixed_code(field.subcon) for field in shape.fields):
+            return None, [], []
+        return " and ".join(tests), codes, values
+
+    def _fast_path(self, condition: str, codes: list[str], values: list[str]) -> None:
+        """Open the branch for a row that needs the long way; the caller closes it."""
+        self._block.indent(f"if {condition}:")
+        packer = self._module.packer(codes)
+        self._block.add(f"{self._out}.append({packer}({', '.join(values)}))")
+        self._block.dedent()
+        self._block.indent("else:")
+
+    # -- tags -----------------------------------------------------------------------------
+
+    def _tag_function(self, shape: StructShape) -> str:
+        """The function that writes a tag section which is not empty."""
+        if not shape.tagged:
+            return self._module.helper("unknown_tags")
+        inner = BuildCompiler(self._module, out="b")
+        block = inner._block
+        join = self._module.helper("join_tags")
+        block.add("t = []")
+        for tag, tagged in shape.tagged.items():
+            block.indent(f"if not ({self._is_default('o', tagged)}):")
+            block.add("b = []")
+            inner._field(f"o.{tagged.attribute}", tagged.subcon)
+            inner._flush_parts()
+            block.add(f"t.append(({tag}, b''.join(b)))")
+            block.dedent()
+        block.add(f"return {join}(t, o.unknown_tags)")
+        return self._module.shared_function("tags", "o", block)

@@ -1,0 +1,278 @@
+"""The Construct subclasses Kafka needs beside construct's own integers.
+
+Interpreted they are slow and plain, which is their worth: the tree they form is the truth
+that generated code is compiled from and judged by, and that explains refused frames.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from construct import (
+    Bytes,
+    Construct,
+    Flag,
+    Float64b,
+    Int8sb,
+    Int16sb,
+    Int16ub,
+    Int32sb,
+    Int64sb,
+    Renamed,
+    StreamError,
+    stream_read,
+    stream_tell,
+    stream_write,
+)
+
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.straightline import LONGEST_STRING, encode_varint
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.message import Message
+
+FIXED: Final[dict[str, Construct]] = {
+    "bool": Flag,
+    "int8": Int8sb,
+    "int16": Int16sb,
+    "uint16": Int16ub,
+    "int32": Int32sb,
+    "int64": Int64sb,
+    "float64": Float64b,
+    "uuid": Bytes(16),
+}
+"""The types whose size never changes, by Kafka's names."""
+
+_LAST_SHIFT: Final = 28
+_LAST_BITS: Final = 15
+
+
+def _remaining(stream: BinaryIO) -> int:
+    here = stream.tell()
+    end = stream.seek(0, 2)
+    stream.seek(here)
+    return end - here
+
+
+class UnsignedVarint(Construct):  # type: ignore[misc]  # construct tells no types
+    """An unsigned number of up to 32 bits, seven to a byte, the lowest first."""
+
+    def _parse(self, stream: BinaryIO, _context: Any, path: str) -> int:
+        value = 0
+        byte: int
+        for shift in range(0, _LAST_SHIFT + 7, 7):
+            byte = stream_read(stream, 1, path)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:  # noqa: PLR2004 - the continuation bit
+                if shift == _LAST_SHIFT and byte > _LAST_BITS:
+                    break
+                return value
+        raise ProtocolViolation(f"a varint of more than 32 bits at {path}")
+
+    def _build(self, obj: int, stream: BinaryIO, _context: Any, path: str) -> int:
+        encoded = encode_varint(obj)
+        stream_write(stream, encoded, len(encoded), path)
+        return obj
+
+
+VARINT: Final = UnsignedVarint()
+
+
+class _Counted(Construct):  # type: ignore[misc]  # construct tells no types
+    """Anything that begins with its length: one more than it as a varint, or a plain integer."""
+
+    plain_length: Construct = Int32sb
+
+    def __init__(self, *, compact: bool, nullable: bool) -> None:
+        super().__init__()
+        self.compact = compact
+        self.nullable = nullable
+
+    def _parse_length(self, stream: BinaryIO, context: Any, path: str) -> int | None:
+        if self.compact:
+            length = VARINT._parse(stream, context, path) - 1
+        else:
+            length = self.plain_length._parse(stream, context, path)
+        if length == -1 and self.nullable:
+            return None
+        if length == -1:
+            raise ProtocolViolation(f"null where null is not allowed at {path}")
+        if length < 0:
+            raise ProtocolViolation(f"length {length} at {path}")
+        return length
+
+    def _build_length(self, length: int, stream: BinaryIO, context: Any, path: str) -> None:
+        if self.compact:
+            VARINT._build(length + 1, stream, context, path)
+        else:
+            self.plain_length._build(length, stream, context, path)
+
+
+class KafkaString(_Counted):
+    """UTF-8 text of at most 32767 bytes."""
+
+    plain_length = Int16sb
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> str | None:
+        length = self._parse_length(stream, context, path)
+        if length is None:
+            return None
+        if length > LONGEST_STRING:
+            raise ProtocolViolation(f"a string of {length} bytes at {path}")
+        text: bytes = stream_read(stream, length, path)
+        return text.decode()
+
+    def _build(self, obj: str | None, stream: BinaryIO, context: Any, path: str) -> str | None:
+        if obj is None:
+            self._build_length(-1, stream, context, path)
+            return None
+        text = obj.encode()
+        if len(text) > LONGEST_STRING:
+            raise ProtocolViolation(f"a string of {len(text)} bytes at {path}")
+        self._build_length(len(text), stream, context, path)
+        stream_write(stream, text, len(text), path)
+        return obj
+
+
+class KafkaBytes(_Counted):
+    """Opaque bytes; `is_records` marks those a codec hands out as a view, without a copy."""
+
+    def __init__(self, *, compact: bool, nullable: bool, is_records: bool = False) -> None:
+        super().__init__(compact=compact, nullable=nullable)
+        self.is_records = is_records
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> bytes | None:
+        length = self._parse_length(stream, context, path)
+        return None if length is None else stream_read(stream, length, path)
+
+    def _build(self, obj: bytes | None, stream: BinaryIO, context: Any, path: str) -> Any:
+        self._build_length(-1 if obj is None else len(obj), stream, context, path)
+        if obj is not None:
+            stream_write(stream, bytes(obj), len(obj), path)
+        return obj
+
+
+class KafkaArray(_Counted):
+    """Rows of one kind; a count larger than the bytes that remain is refused unread."""
+
+    def __init__(self, subcon: Construct, *, compact: bool, nullable: bool) -> None:
+        super().__init__(compact=compact, nullable=nullable)
+        self.subcon = subcon
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> list[Any] | None:
+        count = self._parse_length(stream, context, path)
+        if count is None:
+            return None
+        if count > _remaining(stream):
+            raise ProtocolViolation(f"{count} rows, and no bytes for them, at {path}")
+        return [self.subcon._parse(stream, context, f"{path}[{row}]") for row in range(count)]
+
+    def _build(self, obj: list[Any] | None, stream: BinaryIO, context: Any, path: str) -> Any:
+        self._build_length(-1 if obj is None else len(obj), stream, context, path)
+        for row, item in enumerate(obj or ()):
+            self.subcon._build(item, stream, context, f"{path}[{row}]")
+        return obj
+
+
+@dataclass(frozen=True, slots=True)
+class MessageClass:
+    """Where a struct's class lives; loaded only when a tree is interpreted."""
+
+    module: str
+    qualname: str
+
+    def load(self) -> type[Message]:
+        """Import the class."""
+        found: Any = import_module(self.module)
+        for name in self.qualname.split("."):
+            found = getattr(found, name)
+        return found  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A field behind a tag; left out of the bytes while it equals its default."""
+
+    attribute: str
+    subcon: Construct
+    default: Any
+
+
+@dataclass(slots=True, kw_only=True)
+class StructShape:
+    """What a struct is made of in one version; `absent` fields only take their defaults, a
+    class standing for a new instance of itself."""
+
+    message: MessageClass
+    fields: list[Renamed] = field(default_factory=list)
+    tagged: dict[int, Tagged] = field(default_factory=dict)
+    absent: dict[str, Any] = field(default_factory=dict)
+    flexible: bool = False
+    nullable: bool = False
+
+
+class KafkaStruct(Construct):  # type: ignore[misc]  # construct tells no types
+    """Named fields in order, then, in flexible versions, a section of tagged ones."""
+
+    def __init__(self, shape: StructShape) -> None:
+        super().__init__()
+        self.shape = shape
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> Message | None:
+        if self.shape.nullable and Int8sb._parse(stream, context, path) < 0:
+            return None
+        # Absent and tagged fields have their defaults from the class itself.
+        values = {
+            field.name: field.subcon._parse(stream, context, f"{path}.{field.name}")
+            for field in self.shape.fields
+        }
+        if self.shape.flexible:
+            self._parse_tags(values, stream, context, path)
+        return self.shape.message.load()(**values)
+
+    def _parse_tags(
+        self, values: dict[str, Any], stream: BinaryIO, context: Any, path: str
+    ) -> None:
+        unknown: dict[int, bytes] = {}
+        for _ in range(VARINT._parse(stream, context, f"{path}.<tags>")):
+            tag = VARINT._parse(stream, context, f"{path}.<tag>")
+            size = VARINT._parse(stream, context, f"{path}.<tag {tag}>")
+            if size > _remaining(stream):
+                raise StreamError(f"tag {tag} ends past the frame", path=path)
+            known = self.shape.tagged.get(tag)
+            if known is None:
+                unknown[tag] = stream_read(stream, size, path)
+                continue
+            end = stream_tell(stream, path) + size
+            where = f"{path}.{known.attribute}"
+            values[known.attribute] = known.subcon._parse(stream, context, where)
+            if stream_tell(stream, path) != end:
+                raise ProtocolViolation(f"tag {tag} is not of its declared size at {where}")
+        if unknown:
+            values["unknown_tags"] = unknown
+
+    def _build(self, obj: Message | None, stream: BinaryIO, context: Any, path: str) -> Any:
+        if self.shape.nullable:
+            Int8sb._build(-1 if obj is None else 1, stream, context, path)
+            if obj is None:
+                return obj
+        for subcon in self.shape.fields:
+            value = getattr(obj, subcon.name)
+            subcon.subcon._build(value, stream, context, f"{path}.{subcon.name}")
+        if self.shape.flexible:
+            self._build_tags(obj, stream, context, path)
+        return obj
+
+    def _build_tags(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> None:
+        sections: dict[int, bytes] = dict(obj.unknown_tags or {})
+        for tag, known in self.shape.tagged.items():
+            value = getattr(obj, known.attribute)
+            if value != known.default:
+                sections[tag] = known.subcon.build(value)
+        VARINT._build(len(sections), stream, context, path)
+        for tag, section in sorted(sections.items()):
+            VARINT._build(tag, stream, context, path)
+            VARINT._build(len(section), stream, context, path)
+            stream_write(stream, section, len(section), path)

@@ -1,0 +1,147 @@
+"""MessageSpec and version → construct tree: the one truth of the wire format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from construct import Construct
+
+from kafkalite.protocol.primitives import (
+    FIXED,
+    KafkaArray,
+    KafkaBytes,
+    KafkaString,
+    KafkaStruct,
+    MessageClass,
+    StructShape,
+    Tagged,
+)
+from kafkalite.protocol.uuids import ZERO_UUID
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.spec import FieldSpec, MessageSpec
+
+FRESH: Final = object()
+"""Marks a default that is a new, empty struct of the field's own type."""
+
+
+def module_of(spec: MessageSpec) -> str:
+    """The module that holds a message's classes."""
+    if spec.kind == "header":
+        return "kafkalite.protocol.messages.headers"
+    shelf = "messages" if spec.kind in ("request", "response") else "records"
+    return f"kafkalite.protocol.{shelf}.{spec.stem}"
+
+
+def is_struct(field: FieldSpec) -> bool:
+    """Whether the field holds one struct, not an array of them."""
+    return not field.is_array and field.type[0].isupper()
+
+
+def nullable_somewhere(field: FieldSpec, versions: Versions) -> bool:
+    """Whether the field may be None in messages: in some version, or as a default."""
+    if field.default == "null" or (is_struct(field) and field.tag is not None):
+        return True
+    return field.nullable is not None and field.nullable.overlap(versions) is not None
+
+
+def default_of(field: FieldSpec) -> Any:
+    """The value a field has where nothing sets it; FRESH and [] are made anew each time."""
+    if field.default == "null" or (is_struct(field) and field.tag is not None):
+        # A struct behind a tag is either there or it is None; Kafka compares it with an
+        # empty one instead, which costs more than the rest of the message.
+        return None
+    if field.is_array:
+        return []
+    if is_struct(field):
+        return FRESH
+    return _scalar_default(field)
+
+
+def _scalar_default(field: FieldSpec) -> Any:
+    match field.type:
+        case "bool":
+            return field.default == "true"
+        case "string":
+            return field.default or ""
+        case "bytes" | "records":
+            return b""
+        case "uuid":
+            return ZERO_UUID
+        case "float64":
+            return float(field.default or 0)
+        case _:
+            return int(field.default or "0", 0)
+
+
+class SchemaBuilder:
+    """Makes the tree of one message in one version."""
+
+    def __init__(self, spec: MessageSpec, version: int) -> None:
+        if version not in spec.versions:
+            raise ValueError(f"{spec.name} has no version {version}")
+        self._spec = spec
+        self._version = version
+        self._flexible = spec.is_flexible(version)
+
+    def message(self) -> KafkaStruct:
+        """Build the tree of the whole message."""
+        message = MessageClass(module_of(self._spec), self._spec.name)
+        return self._struct(message, self._spec.fields, nullable=False)
+
+    def _struct(
+        self, message: MessageClass, fields: tuple[FieldSpec, ...], *, nullable: bool
+    ) -> KafkaStruct:
+        shape = StructShape(
+            message=message,
+            flexible=self._flexible,
+            nullable=nullable,
+        )
+        for field in fields:
+            if field.versions.overlap(self._spec.versions) is None:
+                continue
+            if self._version not in field.versions:
+                shape.absent[field.attribute] = self._default(field)
+            elif field.tagged is not None and self._version in field.tagged:
+                assert field.tag is not None
+                subcon = self._field(field)
+                shape.tagged[field.tag] = Tagged(field.attribute, subcon, default_of(field))
+            else:
+                shape.fields.append(field.attribute / self._field(field))
+        return KafkaStruct(shape)
+
+    def _default(self, field: FieldSpec) -> Any:
+        default = default_of(field)
+        return self._class(field.type) if default is FRESH else default
+
+    def _class(self, struct: str) -> MessageClass:
+        return MessageClass(module_of(self._spec), f"{self._spec.name}.{struct}")
+
+    def _field(self, field: FieldSpec) -> Construct:
+        nullable = field.nullable is not None and self._version in field.nullable
+        compact = self._flexible
+        if field.never_flexible or (
+            field.flexible is not None and self._version not in field.flexible
+        ):
+            compact = False
+        if not field.is_array:
+            return self._single(field.type, compact=compact, nullable=nullable)
+        element = self._single(field.type, compact=compact, nullable=False)
+        return KafkaArray(element, compact=compact, nullable=nullable)
+
+    def _single(self, type_name: str, *, compact: bool, nullable: bool) -> Construct:
+        if type_name in FIXED:
+            return FIXED[type_name]
+        if type_name == "string":
+            return KafkaString(compact=compact, nullable=nullable)
+        if type_name in ("bytes", "records"):
+            is_records = type_name == "records"
+            return KafkaBytes(compact=compact, nullable=nullable, is_records=is_records)
+        struct = self._spec.structs[type_name]
+        return self._struct(self._class(type_name), struct.fields, nullable=nullable)
+
+
+def message_tree(spec: MessageSpec, version: int) -> KafkaStruct:
+    """Make the construct tree of one version; raises ValueError where there is none."""
+    return SchemaBuilder(spec, version).message()

@@ -1,0 +1,219 @@
+"""Spec files → `MessageSpec` trees; opened only to generate and to explain.
+
+The notation has one file per message. A comment, then what the message is, then one line per
+field, its children indented by two blanks:
+
+    # Hands a batch of records to the leader of each partition.
+    request ProduceRequest
+    api-key 0
+    versions 3-13
+    flexible 9+
+
+    TransactionalId: string(transactionalId) 3+ nullable 3+ = null
+    TopicData: []TopicProduceData 0+
+      Name: string(topicName) 0-12 ignorable
+
+A field reads: name, type, versions; then, in this order and each only where it applies,
+`nullable V`, `tag N V`, `flexible V`, `ignorable`, `= default`. A word in brackets after a type
+says what the value names. `struct Name V` opens a struct that several fields share.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from keyword import iskeyword
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+KINDS: Final = ("request", "response", "header", "key", "value", "metadata", "data")
+_HEADER_WORDS: Final = ("api-key", "record-type", "versions", "unstable", "flexible")
+_PACKED: Final = Path(__file__).parent / "specs"
+_CHECKOUT: Final = Path(__file__).parents[2] / "protocol-specs"
+
+_FIELD: Final = re.compile(
+    r"(?P<indent> *)(?P<name>\w+): (?P<array>\[\])?(?P<type>\w+)(?:\((?P<entity>\w+)\))?"
+    r" (?P<versions>[\d+-]+)(?: nullable (?P<nullable>[\d+-]+))?"
+    r"(?: tag (?P<tag>\d+) (?P<tagged>[\d+-]+))?(?: flexible (?P<flexible>[\d+-]+|none))?"
+    r"(?P<ignorable> ignorable)?(?: = (?P<default>\S+))?"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldSpec:
+    """One field of a struct: its type and the versions each of its traits holds in."""
+
+    name: str
+    type: str
+    is_array: bool
+    versions: Versions
+    entity: str | None = None
+    nullable: Versions | None = None
+    tag: int | None = None
+    tagged: Versions | None = None
+    flexible: Versions | None = None
+    never_flexible: bool = False
+    ignorable: bool = False
+    default: str | None = None
+
+    @property
+    def attribute(self) -> str:
+        """The field's name in messages: Kafka's in snake case, one more "_" after a keyword."""
+        name = snake_case(self.name)
+        return f"{name}_" if iskeyword(name) else name
+
+
+@dataclass(frozen=True, slots=True)
+class StructSpec:
+    """A named row of fields, whether it stands inside one field or is shared by several."""
+
+    name: str
+    versions: Versions
+    fields: tuple[FieldSpec, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageSpec:
+    """One message in all its versions; `structs` has every struct it nests, by name."""
+
+    comment: str
+    kind: str
+    name: str
+    key: int | None
+    versions: Versions
+    unstable: Versions | None
+    flexible: Versions | None
+    fields: tuple[FieldSpec, ...]
+    structs: Mapping[str, StructSpec]
+
+    @property
+    def stable(self) -> Versions:
+        """The versions without the one Kafka still calls unstable."""
+        if self.unstable is None:
+            return self.versions
+        return Versions(self.versions.lowest, self.unstable.lowest - 1)
+
+    @property
+    def stem(self) -> str:
+        """The name a module of this message carries: its words without its kind."""
+        for suffix in ("Request", "Response", "Key", "Value", "Record", "Message"):
+            if self.name.endswith(suffix):
+                return snake_case(self.name.removesuffix(suffix))
+        return snake_case(self.name)
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether this version has compact lengths and tagged fields."""
+        return self.flexible is not None and version in self.flexible
+
+
+def snake_case(name: str) -> str:
+    """Turn Kafka's camel case into snake case, runs of capitals kept together."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads the lines of one file; the stack holds the fields of each open struct."""
+
+    lines: Sequence[str]
+    header: dict[str, str] = field(default_factory=dict)
+    structs: dict[str, StructSpec] = field(default_factory=dict)
+
+    def read(self) -> MessageSpec:
+        comment = " ".join(line[2:] for line in self.lines if line.startswith("# "))
+        body = [line for line in self.lines if line.strip() and not line.startswith("#")]
+        fields, rest = self._fields([line for line in body if not self._is_header(line)], 0)
+        while rest:
+            word, name, versions = rest[0].split(" ")
+            if word != "struct":
+                raise ValueError(f"neither a field nor a struct: {rest[0]!r}")
+            inner, rest = self._fields(rest[1:], 2)
+            self._add_struct(StructSpec(name, Versions.parse(versions), inner))
+        kind, name = next((kind, self.header[kind]) for kind in KINDS if kind in self.header)
+        number = self.header.get("api-key", self.header.get("record-type"))
+        return MessageSpec(
+            comment=comment,
+            kind=kind,
+            name=name,
+            key=int(number) if number is not None else None,
+            versions=Versions.parse(self.header["versions"]),
+            unstable=_versions(self.header.get("unstable")),
+            flexible=_versions(self.header.get("flexible")),
+            fields=fields,
+            structs=self.structs,
+        )
+
+    def _is_header(self, line: str) -> bool:
+        word, _, value = line.partition(" ")
+        if word not in (*KINDS, *_HEADER_WORDS):
+            return False
+        self.header[word] = value
+        return True
+
+    def _fields(
+        self, lines: Sequence[str], indent: int
+    ) -> tuple[tuple[FieldSpec, ...], Sequence[str]]:
+        """Read the fields at one indent; returns them and the lines that follow."""
+        fields: list[FieldSpec] = []
+        while lines:
+            match = _FIELD.fullmatch(lines[0])
+            if match is None or len(match["indent"]) < indent:
+                break
+            if len(match["indent"]) > indent:
+                raise ValueError(f"indented too far: {lines[0]!r}")
+            spec = _field(match)
+            fields.append(spec)
+            inner, lines = self._fields(lines[1:], indent + 2)
+            if inner:
+                self._add_struct(StructSpec(spec.type, spec.versions, inner))
+        return tuple(fields), lines
+
+    def _add_struct(self, struct: StructSpec) -> None:
+        if struct.name in self.structs:
+            raise ValueError(f"struct {struct.name} is told twice")
+        self.structs[struct.name] = struct
+
+
+def _versions(text: str | None) -> Versions | None:
+    return None if text in (None, "none") else Versions.parse(text)
+
+
+def _field(match: re.Match[str]) -> FieldSpec:
+    return FieldSpec(
+        name=match["name"],
+        type=match["type"],
+        is_array=match["array"] is not None,
+        versions=Versions.parse(match["versions"]),
+        entity=match["entity"],
+        nullable=_versions(match["nullable"]),
+        tag=None if match["tag"] is None else int(match["tag"]),
+        tagged=_versions(match["tagged"]),
+        flexible=_versions(match["flexible"]),
+        never_flexible=match["flexible"] == "none",
+        ignorable=match["ignorable"] is not None,
+        default=match["default"],
+    )
+
+
+def parse_spec(text: str) -> MessageSpec:
+    """Read one spec file's text; raises ValueError where it breaks the notation."""
+    return _Reader(text.splitlines()).read()
+
+
+def spec_directory() -> Path:
+    """The directory of all specs: packed into the wheel, or the checkout's."""
+    return _PACKED if _PACKED.is_dir() else _CHECKOUT
+
+
+def load_specs(directory: Path | None = None) -> Iterator[MessageSpec]:
+    """Read every spec file, in the order of their paths."""
+    for path in sorted((directory or spec_directory()).glob("*/*.ksp")):
+        try:
+            yield parse_spec(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path.name}: {error}") from error
