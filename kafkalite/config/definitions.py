@@ -77,6 +77,9 @@ class ConfigKey:
     def parse(self, text: str) -> Value:
         """Return the value that `text` writes; ConfigError when it is not one this key takes."""
         value = parse_value(self.name, self.type, text)
+        if self.type is ConfigType.CLASS and value != self.default:
+            # There is no JVM here to load a class with: to us, no other class exists.
+            raise _invalid(self.name, text, f"Class {value} could not be found.")
         if self.rule is not None and (complaint := self.rule(self.name, value)) is not None:
             raise ConfigError(self.name, complaint)
         return value

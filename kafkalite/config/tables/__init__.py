@@ -1,5 +1,5 @@
 """Every configuration key of Kafka 4.3, as text: `name type default rule importance [mode]`.
 
-The indented line under a row says what the key is for. `required` marks a key without a default,
+The indented lines under a row say what the key is for. `required` marks a key without a default,
 `null` one whose default is nothing; a mode left out means that only a restart changes it.
 """
