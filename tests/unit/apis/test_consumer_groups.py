@@ -38,7 +38,7 @@ HEARTBEAT, DESCRIBE = APIS
 TOPIC_ID = b"t" * 16
 
 
-def request(**named: Any) -> ConsumerGroupHeartbeatRequest:
+def request(**named: object) -> ConsumerGroupHeartbeatRequest:
     """Return a heartbeat that joins, but for what is named."""
     join: dict[str, Any] = {
         "group_id": "g",
@@ -48,7 +48,8 @@ def request(**named: Any) -> ConsumerGroupHeartbeatRequest:
         "subscribed_topic_names": ["t"],
         "topic_partitions": [],
     }
-    return ConsumerGroupHeartbeatRequest(**{**join, **named})
+    join.update(named)
+    return ConsumerGroupHeartbeatRequest(**join)
 
 
 def topic(name: str, topic_id: bytes, partitions: int) -> TopicImage:
@@ -91,7 +92,7 @@ def context_at(node_id: int = 1, **config: str) -> RequestContext:
     return context
 
 
-def heartbeat(context: RequestContext, **named: Any) -> ConsumerGroupHeartbeatResponse:
+def heartbeat(context: RequestContext, **named: object) -> ConsumerGroupHeartbeatResponse:
     response = HEARTBEAT.handler(context, request(**named))
     assert isinstance(response, ConsumerGroupHeartbeatResponse)
     return response
