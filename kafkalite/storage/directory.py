@@ -80,6 +80,11 @@ class DataDirectory:
         self._start_offsets = self._read_checkpoint(START_OFFSETS_FILE)
         self._cleaner_offsets = self._read_checkpoint(CLEANER_OFFSETS_FILE)
 
+    @property
+    def path(self) -> str:
+        """Where the directory is."""
+        return self._path
+
     def _read_checkpoint(self, name: str) -> dict[PartitionName, int]:
         try:
             return read_offsets(self._files, join(self._path, name))

@@ -1,0 +1,65 @@
+"""A partition as a coordinator's log: decisions appended batch by batch, and read back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.storage.batch import BatchView, ControlKind, build_batch
+from kafkalite.storage.records import NewRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kafkalite.partitions.partition import Partition
+    from kafkalite.partitions.table import PartitionTable
+
+KeyValue = tuple[bytes | None, bytes | None]
+
+
+class PartitionCoordinatorLog:
+    """The CoordinatorLog port on one partition."""
+
+    __slots__ = ("_partition",)
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether some node of this process leads the partition."""
+        return self._partition.leader >= 0
+
+    def append(self, records: Sequence[KeyValue], now_ms: int) -> int:
+        """Append one batch, all or nothing, and return the end offset; OSError if it cannot."""
+        batch = build_batch([NewRecord(key, value, now_ms) for key, value in records])
+        return self._partition.append_own(BatchView(batch), now_ms)
+
+    def read_all(self) -> Iterator[KeyValue]:
+        """Yield every live key and value from the start of the log, aborted ones left out.
+
+        Records of a transaction count from its commit on, in the order they were written.
+        """
+        log = self._partition.log
+        undecided: dict[int, list[KeyValue]] = {}
+        for batch in log.batches(log.start_offset):
+            if batch.is_control:
+                marker = batch.control_marker()
+                if marker is not None:
+                    records = undecided.pop(batch.producer_id, [])
+                    if marker.kind is ControlKind.COMMIT:
+                        yield from records
+            elif batch.is_transactional:
+                undecided.setdefault(batch.producer_id, []).extend(batch.key_values())
+            else:
+                yield from batch.key_values()
+
+
+def open_coordinator_log(
+    table: PartitionTable, topic_name: str, index: int
+) -> PartitionCoordinatorLog:
+    """Return a partition of an internal topic as a log; KeyError when it is not here."""
+    topic = table.topic(topic_name)
+    partition = None if topic is None else topic.partition(index)
+    if partition is None:
+        raise KeyError(f"{topic_name}-{index}")
+    return PartitionCoordinatorLog(partition)

@@ -1,0 +1,121 @@
+"""Long polls: who waits for which partitions, and until when.
+
+A fetch that found too little waits here. It is counted down by the bytes that arrive, ended early
+by a change of leadership, ended at its deadline by the clock, and when its asker goes away it is
+abandoned; whichever comes first leaves nothing behind in any partition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.ports.clock import Clock, Timer
+
+
+class Watchable(Protocol):
+    """A partition, as one who waits for it sees it."""
+
+    def watch(self, watch: Watch) -> None:
+        """Call `watch` when data arrives or the partition changes, until `unwatch`."""
+
+    def unwatch(self, watch: Watch) -> None:
+        """Forget `watch`; harmless when it is unknown."""
+
+    def limit_offset(self, *, committed: bool) -> int:
+        """Return the offset below which records may be read."""
+
+
+class Watch:
+    """One partition that one long poll waits for."""
+
+    __slots__ = (
+        "_arrived", "_committed", "_counted", "_limit_offset", "_max_bytes", "_partition",
+        "_poll", "_readable",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        poll: LongPoll,
+        partition: Watchable,
+        *,
+        readable: int,
+        max_bytes: int,
+        committed: bool,
+    ) -> None:
+        self._poll = poll
+        self._partition = partition
+        self._committed = committed
+        self._max_bytes = max_bytes
+        self._readable = readable
+        self._counted = min(readable, max_bytes)
+        self._arrived = 0
+        self._limit_offset = partition.limit_offset(committed=committed)
+
+    def on_append(self, size: int) -> None:
+        """Count `size` more bytes, as soon as they may be read."""
+        self._arrived += size
+        limit_offset = self._partition.limit_offset(committed=self._committed)
+        if limit_offset <= self._limit_offset:
+            return  # an open transaction hides them from this reader
+        self._limit_offset = limit_offset
+        self._readable += self._arrived
+        self._arrived = 0
+        counted = min(self._readable, self._max_bytes)
+        gained, self._counted = counted - self._counted, counted
+        self._poll.gain(gained)
+
+    def on_change(self) -> None:
+        """End the wait: the partition has a new leader, was cut, or is gone."""
+        self._poll.end()
+
+    def forget(self) -> None:
+        """Leave the partition."""
+        self._partition.unwatch(self)
+
+
+class LongPoll:
+    """One wait: `on_end` is called once, when enough bytes arrived or nothing more is to come."""
+
+    __slots__ = ("_missing_bytes", "_on_end", "_timer", "_watches")
+
+    def __init__(self, *, missing_bytes: int, on_end: Callable[[], None]) -> None:
+        self._missing_bytes = missing_bytes
+        self._on_end: Callable[[], None] | None = on_end
+        self._watches: list[Watch] = []
+        self._timer: Timer | None = None
+
+    def add(self, partition: Watchable, *, readable: int, max_bytes: int, committed: bool) -> None:
+        """Wait for `partition` too, of which `readable` bytes were found already."""
+        watch = Watch(self, partition, readable=readable, max_bytes=max_bytes, committed=committed)
+        self._watches.append(watch)
+        partition.watch(watch)
+
+    def start(self, clock: Clock, deadline_ms: int) -> None:
+        """End the wait at `deadline_ms` at the latest."""
+        self._timer = clock.call_at(deadline_ms, self.end)
+
+    def gain(self, size: int) -> None:
+        """Count `size` bytes that can be read; enough of them end the wait."""
+        self._missing_bytes -= size
+        if self._missing_bytes <= 0:
+            self.end()
+
+    def end(self) -> None:
+        """End the wait now and say so; harmless when it is over."""
+        on_end = self._on_end
+        if on_end is not None:
+            self.abandon()
+            on_end()
+
+    def abandon(self) -> None:
+        """End the wait in silence: nobody is there any more."""
+        self._on_end = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        watches, self._watches = self._watches, []
+        for watch in watches:
+            watch.forget()

@@ -1,0 +1,227 @@
+"""A data plane without a server: partitions on a disk of its own, time and chance from the test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from kafkalite.apis.context import Endpoint, RequestContext, Services
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.topic import topic_log_config
+from kafkalite.metadata.image import (
+    ConfigResource,
+    MetadataDelta,
+    MetadataImage,
+    PartitionImage,
+    ResourceType,
+    TopicImage,
+)
+from kafkalite.partitions.table import PartitionTable
+from kafkalite.ports.files import OsFiles
+from kafkalite.storage.batch import NOBODY, BatchView, Producer, build_batch
+from kafkalite.storage.directory import DataDirectory
+from kafkalite.storage.records import NewRecord
+from kafkalite.testing.clock import ManualClock
+from kafkalite.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from kafkalite.apis.contract import Api
+    from kafkalite.partitions.partition import Partition
+
+
+def batch_of(
+    *values: bytes | None,
+    key: bytes | None = b"k",
+    timestamp: int = 1_700_000_000_000,
+    attributes: int = 0,
+    producer: Producer = NOBODY,
+) -> bytes:
+    """Return a batch as a client would send it."""
+    return build_batch(
+        [NewRecord(key, value, timestamp) for value in values],
+        attributes=attributes,
+        producer=producer,
+    )
+
+
+def values_in(records: bytes | memoryview | None) -> list[bytes | None]:
+    """Return the values of all records in what was fetched."""
+    return [record.value for batch in batches_in(records) for record in batch.records()]
+
+
+def batches_in(records: bytes | memoryview | None) -> list[BatchView]:
+    """Return the batches in what was fetched."""
+    found = []
+    rest = bytes(records or b"")
+    while rest:
+        batch = BatchView(rest)
+        found.append(BatchView(rest[: batch.size]))
+        rest = rest[batch.size :]
+    return found
+
+
+class FakeMetadata:
+    """As much of the controller as the data plane asks for."""
+
+    def __init__(self) -> None:
+        self.blocks: list[int] = []
+
+    def allocate_producer_ids(self, node_id: int) -> tuple[int, int]:
+        """Give out blocks of three."""
+        self.blocks.append(node_id)
+        return (len(self.blocks) - 1) * 3, 3
+
+
+class DataPlane:
+    """Partitions, and what it takes to call the handlers on them."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self.clock = ManualClock()
+        self.entropy = SeededEntropy()
+        self.files = OsFiles()
+        self.data_directory = DataDirectory(self.files, str(directory))
+        self.config = BrokerConfig.from_text(settings or {})
+        self.image = MetadataImage()
+        self.metadata = FakeMetadata()
+        self.table = self._table()
+        self.table.open(self.image)
+
+    def _table(self) -> PartitionTable:
+        return PartitionTable(
+            directory=self.data_directory,
+            clock=self.clock,
+            entropy=self.entropy,
+            log_config=lambda overrides: topic_log_config(overrides, self.config),
+        )
+
+    def restart(self, *, cleanly: bool = True) -> None:
+        """Begin anew on the same directory and metadata."""
+        if cleanly:
+            self.table.end_waits()
+            self.data_directory.close(self.table.logs())
+        else:
+            self.data_directory.abandon()
+        self.data_directory = DataDirectory(self.files, str(self.directory))
+        self.table = self._table()
+        self.table.open(self.image)
+
+    def create(
+        self,
+        name: str = "t",
+        partitions: int = 1,
+        *,
+        replicas: tuple[int, ...] = (0,),
+        config: Mapping[str, str] | None = None,
+    ) -> TopicImage:
+        """Create a topic whose first replica leads every partition."""
+        topic = TopicImage(
+            name=name,
+            topic_id=self.entropy.uuid(),
+            partitions=tuple(
+                PartitionImage(
+                    index=index,
+                    leader=replicas[0],
+                    leader_epoch=0,
+                    partition_epoch=0,
+                    replicas=replicas,
+                    isr=replicas,
+                )
+                for index in range(partitions)
+            ),
+        )
+        configs = dict(self.image.configs)
+        if config:
+            configs[ConfigResource(ResourceType.TOPIC, name)] = config
+        self._show((*self.image.topics.values(), topic), configs)
+        self.table.apply(self.image, MetadataDelta(created=(topic,)))
+        return topic
+
+    def delete(self, name: str) -> None:
+        """Delete a topic."""
+        topic = self.image.topics[name]
+        self._show(one for one in self.image.topics.values() if one is not topic)
+        self.table.apply(self.image, MetadataDelta(deleted=(topic,)))
+
+    def lead(self, name: str, leader: int, leader_epoch: int) -> None:
+        """Let another node lead every partition of a topic."""
+        old = self.image.topics[name]
+        self.change(
+            replace(
+                old,
+                partitions=tuple(
+                    replace(partition, leader=leader, leader_epoch=leader_epoch)
+                    for partition in old.partitions
+                ),
+            )
+        )
+
+    def change(self, topic: TopicImage) -> None:
+        """Let a topic be as `topic` says."""
+        topics = {**self.image.topics, topic.name: topic}
+        self._show(topics.values())
+        self.table.apply(self.image, MetadataDelta(changed=(topic,)))
+
+    def configure(self, name: str, config: Mapping[str, str]) -> None:
+        """Set a topic's own configuration."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        self._show(self.image.topics.values(), {**self.image.configs, resource: config})
+        delta = MetadataDelta(
+            reconfigured=(self.image.topics[name],), configs=frozenset((resource,))
+        )
+        self.table.apply(self.image, delta)
+
+    def _show(
+        self,
+        topics: Iterable[TopicImage],
+        configs: Mapping[ConfigResource, Mapping[str, str]] | None = None,
+    ) -> None:
+        listed = list(topics)
+        self.image = MetadataImage(
+            version=self.image.version + 1,
+            topics={topic.name: topic for topic in listed},
+            topics_by_id={topic.topic_id: topic for topic in listed},
+            configs=self.image.configs if configs is None else configs,
+        )
+
+    def partition(self, name: str = "t", index: int = 0) -> Partition:
+        """Return a partition that is there."""
+        topic = self.table.topic(name)
+        assert topic is not None
+        partition = topic.partition(index)
+        assert partition is not None
+        return partition
+
+    def append(self, *values: bytes | None, name: str = "t", index: int = 0) -> int:
+        """Append one batch, tell who waits, and return its offset."""
+        place = self.partition(name, index).append(
+            BatchView(batch_of(*values)), self.clock.now_ms()
+        )
+        self.table.announce()
+        return place.base_offset
+
+    def context(self, api: Api, version: int, *, node_id: int = 0) -> RequestContext:
+        """Return the context of a request of that version, sent to that node."""
+        services = Services(
+            clock=self.clock,
+            entropy=self.entropy,
+            cluster_id="cluster",
+            config=self.config,
+            metadata=cast("Any", self.metadata),
+            partitions=self.table,
+            groups=cast("Any", None),
+            endpoints=lambda _: [Endpoint(node, "h", 9092 + node) for node in range(3)],
+        )
+        context = RequestContext(
+            services=services, node_id=node_id, listener="PLAINTEXT", client_host="/127.0.0.1"
+        )
+        context.api_version = version
+        context.era = None if api.eras is None else api.eras.at(version)
+        return context
+
+    def ask(self, api: Api, request: object, version: int = 99, *, node_id: int = 0) -> Any:  # noqa: ANN401 - whatever the API answers
+        """Return what the handler answers, refusals by KafkaError excepted."""
+        return api.handler(self.context(api, version, node_id=node_id), request)

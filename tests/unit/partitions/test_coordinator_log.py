@@ -1,0 +1,82 @@
+"""A coordinator's log gives back what was appended, one batch per decision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_coordinator_log
+from kafkalite.storage.batch import (
+    TRANSACTIONAL,
+    BatchView,
+    ControlKind,
+    ControlMarker,
+    Producer,
+    build_batch,
+    build_control_batch,
+)
+from kafkalite.storage.records import NewRecord
+
+if TYPE_CHECKING:
+    from tests.unit.data_plane import DataPlane
+
+TOPIC = "__consumer_offsets"
+
+
+@pytest.fixture
+def log(plane: DataPlane) -> PartitionCoordinatorLog:
+    plane.create(TOPIC)
+    return open_coordinator_log(plane.table, TOPIC, 0)
+
+
+def test_what_was_appended_is_read_back_in_order(
+    plane: DataPlane, log: PartitionCoordinatorLog
+) -> None:
+    assert log.append([(b"a", b"1"), (b"b", None)], plane.clock.now_ms()) == 2
+    assert log.append([(None, b"2")], plane.clock.now_ms()) == 3
+    expected = [(b"a", b"1"), (b"b", None), (None, b"2")]
+    assert list(log.read_all()) == expected
+    plane.restart()
+    assert list(open_coordinator_log(plane.table, TOPIC, 0).read_all()) == expected
+
+
+def test_a_decision_is_one_batch(plane: DataPlane, log: PartitionCoordinatorLog) -> None:
+    log.append([(b"a", b"1"), (b"b", b"2")], plane.clock.now_ms())
+    (batch,) = plane.partition(TOPIC).log.batches(0)
+    assert (batch.record_count, batch.max_timestamp) == (2, plane.clock.now_ms())
+
+
+def test_it_leads_while_some_node_does(plane: DataPlane, log: PartitionCoordinatorLog) -> None:
+    assert log.is_leader
+    plane.lead(TOPIC, -1, 1)
+    assert not log.is_leader
+
+
+def test_an_unknown_log_is_not_opened(plane: DataPlane) -> None:
+    with pytest.raises(KeyError):
+        open_coordinator_log(plane.table, TOPIC, 0)
+
+
+def transactional(plane: DataPlane, producer_id: int, key: bytes) -> None:
+    batch = build_batch(
+        [NewRecord(key, b"", 0)], attributes=TRANSACTIONAL, producer=Producer(producer_id, 0, 0)
+    )
+    plane.partition(TOPIC).append_own(BatchView(batch), plane.clock.now_ms())
+
+
+def end(plane: DataPlane, producer_id: int, kind: ControlKind) -> None:
+    batch = build_control_batch(
+        ControlMarker(kind, 0), producer_id=producer_id, producer_epoch=0, now_ms=0
+    )
+    plane.partition(TOPIC).append_own(BatchView(batch), plane.clock.now_ms())
+
+
+def test_only_committed_transactions_count(plane: DataPlane, log: PartitionCoordinatorLog) -> None:
+    for producer_id, key in ((1, b"committed"), (2, b"aborted"), (3, b"open")):
+        transactional(plane, producer_id, key)
+    log.append([(b"plain", b"")], plane.clock.now_ms())
+    end(plane, 2, ControlKind.ABORT)
+    end(plane, 1, ControlKind.COMMIT)
+    end(plane, 7, ControlKind.COMMIT)
+    assert [key for key, _ in log.read_all()] == [b"plain", b"committed"]

@@ -1,0 +1,129 @@
+"""Long polls end once, for one reason, and leave nothing behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.partitions.long_poll import LongPoll, Watch
+from kafkalite.testing.clock import ManualClock
+
+
+class Place:
+    """A partition that only counts."""
+
+    def __init__(self) -> None:
+        self.watches: dict[Watch, None] = {}
+        self.end_offset = 0
+        self.stable_offset = 0
+
+    def watch(self, watch: Watch) -> None:
+        self.watches[watch] = None
+
+    def unwatch(self, watch: Watch) -> None:
+        self.watches.pop(watch, None)
+
+    def limit_offset(self, *, committed: bool) -> int:
+        return self.stable_offset if committed else self.end_offset
+
+    def append(self, size: int, *, stable: bool = True) -> None:
+        self.end_offset += 1
+        if stable:
+            self.stable_offset = self.end_offset
+        for watch in tuple(self.watches):
+            watch.on_append(size)
+
+
+class Poller:
+    """A long poll on some places, and how often it ended."""
+
+    def __init__(self, *places: Place, missing: int = 10, committed: bool = False) -> None:
+        self.clock = ManualClock(0)
+        self.ended = 0
+        self.poll = LongPoll(missing_bytes=missing, on_end=self.on_end)
+        for place in places:
+            self.poll.add(place, readable=0, max_bytes=100, committed=committed)
+        self.poll.start(self.clock, 500)
+
+    def on_end(self) -> None:
+        self.ended += 1
+
+
+@pytest.fixture
+def place() -> Place:
+    return Place()
+
+
+def test_enough_bytes_end_the_wait(place: Place) -> None:
+    poller = Poller(place)
+    place.append(4)
+    assert poller.ended == 0
+    place.append(6)
+    assert poller.ended == 1
+    assert not place.watches
+    assert poller.clock.next_deadline_ms is None
+
+
+def test_bytes_of_several_partitions_count_together() -> None:
+    first, second = Place(), Place()
+    poller = Poller(first, second)
+    first.append(5)
+    second.append(5)
+    assert poller.ended == 1
+    assert not first.watches
+
+
+def test_the_deadline_ends_the_wait_with_what_there_is(place: Place) -> None:
+    poller = Poller(place)
+    poller.clock.advance(499)
+    assert poller.ended == 0
+    poller.clock.advance(1)
+    assert poller.ended == 1
+    place.append(1000)
+    assert poller.ended == 1
+
+
+def test_a_change_ends_the_wait(place: Place) -> None:
+    poller = Poller(place)
+    for watch in tuple(place.watches):
+        watch.on_change()
+    assert poller.ended == 1
+    assert poller.clock.next_deadline_ms is None
+
+
+def test_an_abandoned_wait_ends_in_silence(place: Place) -> None:
+    poller = Poller(place)
+    poller.poll.abandon()
+    place.append(1000)
+    poller.clock.advance(1000)
+    assert poller.ended == 0
+    assert not place.watches
+
+
+def test_bytes_of_an_open_transaction_count_when_it_ends(place: Place) -> None:
+    poller = Poller(place, missing=15, committed=True)
+    place.append(10, stable=False)
+    place.append(4, stable=False)
+    assert poller.ended == 0
+    place.append(1)
+    assert poller.ended == 1
+
+
+def test_a_partition_counts_up_to_its_own_limit() -> None:
+    place = Place()
+    poller = Poller(missing=120)
+    poller.poll.add(place, readable=30, max_bytes=100, committed=False)
+    place.append(500)
+    assert poller.ended == 0
+    other = Place()
+    poller.poll.add(other, readable=0, max_bytes=100, committed=False)
+    other.append(50)
+    assert poller.ended == 1
+
+
+def test_a_watch_called_after_the_end_does_no_harm(place: Place) -> None:
+    poller = Poller(place, missing=1)
+    (watch,) = place.watches
+    place.append(1)
+    watch.on_append(1)
+    watch.on_change()
+    assert poller.ended == 1

@@ -1,0 +1,114 @@
+"""A partition knows who may ask, what they may see, and whom to tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.partitions.long_poll import LongPoll
+from kafkalite.partitions.partition import EpochEnd
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
+from tests.unit.data_plane import batch_of, values_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.partitions.partition import Partition
+    from tests.unit.data_plane import DataPlane
+
+
+@pytest.fixture
+def partition(plane: DataPlane) -> Partition:
+    plane.create(replicas=(0, 1))
+    plane.append(b"a", b"b")
+    return plane.partition()
+
+
+def refusal(call: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        call()
+    return caught.value.code
+
+
+def test_the_high_watermark_is_the_end_of_the_one_log(partition: Partition) -> None:
+    assert (partition.log_start_offset, partition.high_watermark, partition.end_offset) == (0, 2, 2)
+    assert partition.last_stable_offset == 2
+    assert partition.size_bytes == partition.log.size_bytes > 0
+    assert repr(partition) == "t-0"
+
+
+def test_an_open_transaction_holds_committed_readers_back(
+    plane: DataPlane, partition: Partition
+) -> None:
+    batch = batch_of(b"t", attributes=TRANSACTIONAL, producer=Producer(1, 0, 0))
+    partition.append(BatchView(batch), plane.clock.now_ms())
+    assert partition.last_stable_offset == 2
+    assert partition.limit_offset(committed=True) == 2
+    assert partition.limit_offset(committed=False) == 3
+
+
+def test_the_epoch_is_checked_before_leadership(partition: Partition) -> None:
+    partition.admit(0)
+    partition.admit(0, 0)
+    partition.admit(1, 0, leader_only=False)
+    assert refusal(lambda: partition.admit(1, 5)) == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert refusal(lambda: partition.admit(0, -2)) == ErrorCode.FENCED_LEADER_EPOCH
+    assert refusal(lambda: partition.admit(1)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refusal(lambda: partition.admit(2, 5)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_reading_is_within_the_log(partition: Partition) -> None:
+    def read(offset: int, max_bytes: int = 1000, *, at_least_one: bool = True) -> bytes:
+        return partition.read(
+            offset, max_bytes=max_bytes, limit_offset=2, at_least_one=at_least_one
+        )
+
+    assert values_in(read(1)) == [b"a", b"b"]
+    assert values_in(read(0, 0)) == [b"a", b"b"]
+    assert read(0, 0, at_least_one=False) == b""
+    assert read(2) == b""
+    for offset in (-1, 3):
+        assert refusal(lambda: read(offset)) == ErrorCode.OFFSET_OUT_OF_RANGE  # noqa: B023
+        assert (
+            refusal(lambda: read(offset, 0, at_least_one=False))  # noqa: B023
+            == ErrorCode.OFFSET_OUT_OF_RANGE
+        )
+
+
+def test_epochs_end_where_the_next_began(plane: DataPlane, partition: Partition) -> None:
+    plane.lead("t", 1, 2)
+    assert partition.end_of_epoch(0) == EpochEnd(0, 2)
+    assert partition.end_of_epoch(2) == EpochEnd(2, 2)
+    assert partition.end_of_epoch(3) == EpochEnd(-1, -1)
+    assert partition.divergence(0, 2) is None
+    assert partition.divergence(1, 2) == EpochEnd(0, 2)
+    assert partition.divergence(0, 3) == EpochEnd(0, 2)
+    assert refusal(lambda: partition.divergence(3, 2)) == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_change_that_is_not_of_the_leader_disturbs_nobody(
+    plane: DataPlane, partition: Partition
+) -> None:
+    ended: list[bool] = []
+    poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
+    poll.add(partition, readable=0, max_bytes=1, committed=False)
+    topic = plane.image.topics["t"]
+    shrunk = tuple(replace(one, isr=(0,), partition_epoch=1) for one in topic.partitions)
+    plane.change(replace(topic, partitions=shrunk))
+    assert (partition.isr, ended) == ((0,), [])
+    plane.lead("t", 1, 1)
+    assert (partition.leader, partition.leader_epoch, ended) == (1, 1, [True])
+
+
+def test_the_broker_tells_of_its_own_appends_at_once(plane: DataPlane) -> None:
+    plane.create()
+    partition = plane.partition()
+    ended: list[bool] = []
+    poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
+    poll.add(partition, readable=0, max_bytes=100, committed=False)
+    assert partition.append_own(BatchView(batch_of(b"v")), plane.clock.now_ms()) == 1
+    assert (ended, partition.watch_count) == ([True], 0)

@@ -1,0 +1,39 @@
+"""A Produce request carries exactly one batch per partition, of a kind its version knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.partitions.producing import only_batch
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.compression import CODEC_NUMBERS
+from tests.unit.data_plane import batch_of
+
+BATCH = batch_of(b"v")
+ZSTD = batch_of(b"v", attributes=CODEC_NUMBERS["zstd"])
+UNKNOWN_CODEC = BATCH[:22] + b"\x07" + BATCH[23:]
+
+
+def test_one_batch_is_taken_and_a_cut_tail_forgotten() -> None:
+    assert only_batch(BATCH, allows_zstd=True).size == len(BATCH)
+    assert only_batch(BATCH + BATCH[:-1], allows_zstd=True).size == len(BATCH)
+    assert only_batch(ZSTD, allows_zstd=True).size == len(ZSTD)
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (None, ErrorCode.INVALID_RECORD),
+        (b"", ErrorCode.INVALID_RECORD),
+        (BATCH[:20], ErrorCode.INVALID_RECORD),
+        (BATCH + BATCH, ErrorCode.INVALID_RECORD),
+        (ZSTD, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (ZSTD + ZSTD, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (UNKNOWN_CODEC, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_anything_else_is_refused(records: bytes | None, code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as caught:
+        only_batch(records, allows_zstd=False)
+    assert caught.value.code == code

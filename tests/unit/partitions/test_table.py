@@ -1,0 +1,140 @@
+"""The table follows the metadata, and its logs follow the table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkalite.partitions.coordinator_log import open_coordinator_log
+from kafkalite.protocol.uuids import uuid_to_text
+from tests.unit.data_plane import values_in
+
+if TYPE_CHECKING:
+    from tests.unit.data_plane import DataPlane
+
+
+def directories(plane: DataPlane) -> set[str]:
+    return {path.name for path in plane.directory.iterdir() if path.is_dir()}
+
+
+def values(plane: DataPlane, name: str = "t", index: int = 0) -> list[bytes | None]:
+    partition = plane.partition(name, index)
+    return values_in(
+        partition.read(
+            partition.log_start_offset, max_bytes=2**20, limit_offset=2**40, at_least_one=True
+        )
+    )
+
+
+def test_a_topic_is_known_by_name_and_by_id(plane: DataPlane) -> None:
+    topic = plane.create(partitions=2)
+    assert plane.table.get(topic.topic_id, 1) is plane.partition(index=1)
+    assert plane.table.get(topic.topic_id, 2) is None
+    assert plane.table.get(topic.topic_id, -1) is None
+    assert plane.table.get(bytes(16), 0) is None
+    assert plane.table.topic("missing") is None
+    assert [hosted.name for hosted in plane.table.topics()] == ["t"]
+    assert plane.table.directory == str(plane.directory)
+
+
+def test_an_empty_partition_costs_no_directory(plane: DataPlane) -> None:
+    plane.create(partitions=2)
+    assert directories(plane) == set()
+    plane.append(b"v", index=1)
+    assert directories(plane) == {"t-1"}
+
+
+def test_a_directory_says_whose_it_is(plane: DataPlane) -> None:
+    topic = plane.create()
+    plane.append(b"v")
+    content = (plane.directory / "t-0" / "partition.metadata").read_text()
+    assert content == f"version: 0\ntopic_id: {uuid_to_text(topic.topic_id)}"
+
+
+def test_records_are_there_after_a_restart(plane: DataPlane) -> None:
+    plane.create(partitions=2)
+    plane.append(b"a")
+    for cleanly in (True, False):
+        plane.restart(cleanly=cleanly)
+        assert values(plane) == [b"a"]
+        assert plane.partition(index=1).end_offset == 0
+
+
+def test_a_deleted_topic_takes_its_logs_with_it(plane: DataPlane) -> None:
+    plane.create(partitions=2)
+    plane.append(b"a")
+    plane.append(b"b", index=1)
+    plane.delete("t")
+    assert plane.table.topic("t") is None
+    assert directories(plane) == set()
+
+
+def test_a_topic_made_again_starts_empty(plane: DataPlane) -> None:
+    first = plane.create()
+    plane.append(b"old")
+    plane.delete("t")
+    second = plane.create()
+    assert first.topic_id != second.topic_id
+    assert plane.partition().end_offset == 0
+    assert plane.append(b"new") == 0
+
+
+def test_a_log_that_outlived_its_topic_is_not_its_successors(plane: DataPlane) -> None:
+    """As after a crash between the deletion in the metadata and that of the files."""
+    topic = plane.create()
+    plane.append(b"old")
+    plane.change(replace(topic, partitions=()))
+    image = plane.image
+    plane.image = replace(image, topics={}, topics_by_id={})
+    plane.restart(cleanly=False)
+    assert directories(plane) == set()
+    plane.create()
+    assert values(plane) == []
+
+
+def test_a_topic_may_grow(plane: DataPlane) -> None:
+    topic = plane.create()
+    first = plane.partition()
+    grown = (topic.partitions[0], replace(topic.partitions[0], index=1))
+    plane.change(replace(topic, partitions=grown))
+    assert plane.partition() is first
+    assert plane.append(b"v", index=1) == 0
+
+
+def test_a_new_configuration_counts_at_once(plane: DataPlane) -> None:
+    plane.create()
+    plane.configure("t", {"retention.ms": "5"})
+    assert plane.partition().log.config.retention_ms == 5
+    hosted = plane.table.topic("t")
+    assert hosted is not None
+    assert hosted.config.retention_ms == 5
+
+
+def test_the_metadata_log_is_not_a_stray(plane: DataPlane) -> None:
+    (plane.directory / "__cluster_metadata-0").mkdir()
+    (plane.directory / "stray-0").mkdir()
+    plane.restart()
+    assert directories(plane) == {"__cluster_metadata-0"}
+
+
+def test_a_coordinators_log_is_found_by_topic_and_index(plane: DataPlane) -> None:
+    plane.create("__consumer_offsets", partitions=2)
+    log = open_coordinator_log(plane.table, "__consumer_offsets", 1)
+    assert log.append([(b"k", b"v")], plane.clock.now_ms()) == 1
+    assert values(plane, "__consumer_offsets", 1) == [b"v"]
+
+
+def test_every_node_has_its_own_sessions(plane: DataPlane) -> None:
+    table = plane.table
+    assert table.fetch_sessions(0) is table.fetch_sessions(0)
+    assert table.fetch_sessions(0) is not table.fetch_sessions(1)
+
+
+def test_a_checkpoint_keeps_where_logs_start(plane: DataPlane) -> None:
+    plane.create()
+    plane.append(b"a")
+    plane.append(b"b")
+    plane.partition().delete_records(1)
+    plane.table.checkpoint()
+    text = (plane.directory / "log-start-offset-checkpoint").read_text()
+    assert text.split() == ["0", "1", "t", "0", "1"]
