@@ -1,0 +1,94 @@
+"""DeleteRecords: the start of a log, moved up to an offset (KIP-107)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.contract import Api
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.messages.delete_records import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+)
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from kafkalite.apis.context import RequestContext
+
+_NO_WATERMARK = -1
+
+
+def handle_delete_records(
+    context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse:
+    """Delete what lies below each offset, and say where each log starts now."""
+    response = DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsResponse.DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[_delete(context, topic.name, asked) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+    # Records that were deleted must not come back after a crash.
+    context.services.partitions.checkpoint()
+    return response
+
+
+def _delete(
+    context: RequestContext,
+    topic_name: str,
+    asked: DeleteRecordsRequest.DeleteRecordsPartition,
+) -> DeleteRecordsResponse.DeleteRecordsPartitionResult:
+    index = asked.partition_index
+    topic = context.services.partitions.topic(topic_name)
+    partition = None if topic is None else topic.partition(index)
+    if partition is None:
+        return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if partition.is_internal:
+        return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    try:
+        partition.admit(context.node_id)
+        low_watermark = partition.delete_records(asked.offset)
+    except KafkaError as error:
+        return _refused(index, error.code)
+    except OSError:
+        return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    return DeleteRecordsResponse.DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=low_watermark
+    )
+
+
+def _refused(index: int, code: ErrorCode) -> DeleteRecordsResponse.DeleteRecordsPartitionResult:
+    return DeleteRecordsResponse.DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=_NO_WATERMARK, error_code=code
+    )
+
+
+def refuse_delete_records(
+    request: DeleteRecordsRequest,
+    code: ErrorCode,
+    message: str | None,  # noqa: ARG001 - there is no field for it
+) -> DeleteRecordsResponse:
+    """Say one error for every partition of a request."""
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsResponse.DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[_refused(asked.partition_index, code) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+APIS = (
+    Api(
+        key=DeleteRecordsRequest.API_KEY,
+        versions=Versions(0, 2),
+        handler=handle_delete_records,
+        refuse=refuse_delete_records,
+    ),
+)

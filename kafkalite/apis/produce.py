@@ -1,0 +1,240 @@
+"""Produce: batches from clients into partitions (KIP-98, KIP-467, KIP-516, KIP-951)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.contract import Api, Eras
+from kafkalite.partitions.producing import only_batch
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkalite.protocol.uuids import ZERO_UUID
+from kafkalite.protocol.versions import Versions
+from kafkalite.storage.batch import NO_TIMESTAMP
+from kafkalite.storage.validation import RecordsRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalite.apis.context import RequestContext
+    from kafkalite.partitions.partition import Partition
+    from kafkalite.partitions.table import HostedTopic, PartitionTable
+    from kafkalite.storage.batch import BatchView
+
+_NO_ANSWER = 0
+_ALL_REPLICAS = -1
+_REQUIRED_ACKS = frozenset((-1, 0, 1))
+_ADMIN_CLIENT_ID = "__admin_client"
+_NO_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceEra:
+    """What a range of Produce versions means, once its bytes are out of the way."""
+
+    allows_zstd: bool
+
+
+# Clients before v7 could not read zstd back, so they may not write it either (KIP-110).
+PRODUCE_ERAS = Eras(
+    (0, ProduceEra(allows_zstd=False)),
+    (7, ProduceEra(allows_zstd=True)),
+)
+
+
+def handle_produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+    """Append what a client sends, and say where it is; nothing is said where acks is 0.
+
+    With acks=0 an error can only be told by closing the connection, which Kafka does as well.
+    """
+    services = context.services
+    response = ProduceResponse()
+    appender = _Appender(context, request)
+    for topic_data in request.topic_data:
+        topic = _find(services.partitions, topic_data)
+        answers = ProduceResponse.TopicProduceResponse(
+            name=topic_data.name, topic_id=topic_data.topic_id
+        )
+        response.responses.append(answers)
+        for data in topic_data.partition_data:
+            answers.partition_responses.append(appender.append(topic_data, topic, data))
+    services.partitions.announce()
+    if request.acks == _NO_ANSWER:
+        _close_on_error(response)
+        return None
+    if appender.met_stranger:
+        _name_leaders(context, response)
+    return response
+
+
+def _find(partitions: PartitionTable, data: ProduceRequest.TopicProduceData) -> HostedTopic | None:
+    """Return the topic, by its id from v13 on and by its name before."""
+    if data.topic_id != ZERO_UUID:
+        return partitions.topic_by_id(data.topic_id)
+    return partitions.topic(data.name)
+
+
+class _Appender:
+    """One Produce request at work."""
+
+    __slots__ = ("_acks", "_allows_zstd", "_context", "_now_ms", "_writes_internal", "met_stranger")
+
+    def __init__(self, context: RequestContext, request: ProduceRequest) -> None:
+        self._context = context
+        self._acks = request.acks
+        self._allows_zstd = context.era.allows_zstd
+        self._now_ms = context.services.clock.now_ms()
+        # Kafka lets its own tools repair internal topics, and knows them by their client id.
+        self._writes_internal = context.client_id == _ADMIN_CLIENT_ID
+        self.met_stranger = False
+        """Whether some partition is led by another node."""
+
+    def append(
+        self,
+        topic_data: ProduceRequest.TopicProduceData,
+        topic: HostedTopic | None,
+        data: ProduceRequest.PartitionProduceData,
+    ) -> ProduceResponse.PartitionProduceResponse:
+        """Append one partition's batch and return what to say of it."""
+        partition = None if topic is None else topic.partition(data.index)
+        if partition is None:
+            unknown_id = topic is None and topic_data.topic_id != ZERO_UUID
+            return _refused(
+                data.index,
+                ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+        try:
+            batch = only_batch(data.records, allows_zstd=self._allows_zstd)
+            self._admit(partition, batch)
+            place = partition.append(batch, self._now_ms)
+        except RecordsRefusedError as error:
+            return _refused_records(partition, error)
+        except KafkaError as error:
+            return self._refuse(partition, error)
+        except OSError:
+            return _refused(data.index, ErrorCode.KAFKA_STORAGE_ERROR)
+        return ProduceResponse.PartitionProduceResponse(
+            index=data.index,
+            base_offset=place.base_offset,
+            log_append_time_ms=place.append_time_ms,
+            log_start_offset=partition.log.start_offset,
+        )
+
+    def _admit(self, partition: Partition, batch: BatchView) -> None:
+        if batch.is_transactional:
+            # Transactions are not served: a client must hear so, and take it as final.
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if self._acks not in _REQUIRED_ACKS:
+            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+        if partition.is_internal and not self._writes_internal:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if partition.leader != self._context.node_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self._acks == _ALL_REPLICAS and not partition.has_enough_replicas:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    def _refuse(
+        self, partition: Partition, error: KafkaError
+    ) -> ProduceResponse.PartitionProduceResponse:
+        answer = _refused(partition.index, error.code)
+        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self.met_stranger = True
+            answer.current_leader = ProduceResponse.LeaderIdAndEpoch(
+                leader_id=partition.leader, leader_epoch=partition.leader_epoch
+            )
+        elif error.code in _KNOWS_LOG_START:
+            answer.log_start_offset = partition.log.start_offset
+        return answer
+
+
+# Kafka counts these as faults of the append itself, and tells where the log starts with them.
+_KNOWS_LOG_START = frozenset(
+    (
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    )
+)
+
+
+def _refused(index: int, code: ErrorCode) -> ProduceResponse.PartitionProduceResponse:
+    return ProduceResponse.PartitionProduceResponse(
+        index=index, error_code=code, base_offset=_NO_OFFSET, log_append_time_ms=NO_TIMESTAMP
+    )
+
+
+def _refused_records(
+    partition: Partition, error: RecordsRefusedError
+) -> ProduceResponse.PartitionProduceResponse:
+    answer = _refused(partition.index, error.code)
+    answer.error_message = error.message
+    answer.log_start_offset = partition.log.start_offset
+    answer.record_errors = [
+        ProduceResponse.BatchIndexAndErrorMessage(
+            batch_index=refused.batch_index, batch_index_error_message=refused.message
+        )
+        for refused in error.record_errors
+    ]
+    return answer
+
+
+def _close_on_error(response: ProduceResponse) -> None:
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code:
+                raise ProtocolViolation(
+                    f"produce with acks=0 failed: {ErrorCode(answer.error_code).name}"
+                )
+
+
+def _name_leaders(context: RequestContext, response: ProduceResponse) -> None:
+    """Add the addresses of the leaders that the answer points at (KIP-951)."""
+    leaders = {
+        answer.current_leader.leader_id
+        for answer in _answers(response)
+        if answer.current_leader is not None
+    }
+    response.node_endpoints = [
+        ProduceResponse.NodeEndpoint(
+            node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack
+        )
+        for endpoint in context.services.endpoints(context.listener)
+        if endpoint.node_id in leaders
+    ]
+
+
+def _answers(
+    response: ProduceResponse,
+) -> Iterator[ProduceResponse.PartitionProduceResponse]:
+    for topic in response.responses:
+        yield from topic.partition_responses
+
+
+def refuse_produce(
+    request: ProduceRequest, code: ErrorCode, message: str | None
+) -> ProduceResponse:
+    """Say one error for every partition of a request."""
+    response = ProduceResponse()
+    for topic in request.topic_data:
+        answers = ProduceResponse.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
+        for data in topic.partition_data:
+            answer = _refused(data.index, code)
+            answer.error_message = message
+            answers.partition_responses.append(answer)
+        response.responses.append(answers)
+    return response
+
+
+APIS = (
+    Api(
+        key=ProduceRequest.API_KEY,
+        versions=Versions(3, 13),
+        handler=handle_produce,
+        refuse=refuse_produce,
+        eras=PRODUCE_ERAS,
+    ),
+)

@@ -1,0 +1,368 @@
+"""Produce, as each kind of client sends it and each kind of mistake meets it."""
+
+# ruff: noqa: ANN401 - requests are made of whatever fields a test names
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.apis.produce import APIS, refuse_produce
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkalite.storage.batch import CONTROL, TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.compression import CODEC_NUMBERS
+from tests.unit.data_plane import DataPlane, batch_of, batches_in, values_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kafkalite.metadata.image import TopicImage
+
+(API,) = APIS
+ZERO = bytes(16)
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> DataPlane:
+    return DataPlane(tmp_path)
+
+
+def request_of(
+    *records: bytes | None, name: str = "t", topic_id: bytes = ZERO, acks: int = -1
+) -> ProduceRequest:
+    """Return a request with one partition per given records, from index 0 on."""
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[
+            ProduceRequest.TopicProduceData(
+                name=name,
+                topic_id=topic_id,
+                partition_data=[
+                    ProduceRequest.PartitionProduceData(index=index, records=one)
+                    for index, one in enumerate(records)
+                ],
+            )
+        ],
+    )
+
+
+def produce(
+    plane: DataPlane, *records: bytes | None, version: int = 12, node_id: int = 0, **named: Any
+) -> list[ProduceResponse.PartitionProduceResponse]:
+    response = plane.ask(API, request_of(*records, **named), version, node_id=node_id)
+    return [answer for topic in response.responses for answer in topic.partition_responses]
+
+
+def produce_one(
+    plane: DataPlane, records: bytes | None, **named: Any
+) -> ProduceResponse.PartitionProduceResponse:
+    (answer,) = produce(plane, records, **named)
+    return answer
+
+
+def code_of(plane: DataPlane, records: bytes | None, **named: Any) -> ErrorCode:
+    return ErrorCode(produce_one(plane, records, **named).error_code)
+
+
+def read(plane: DataPlane, index: int = 0) -> list[bytes | None]:
+    partition = plane.partition(index=index)
+    records = partition.read(0, max_bytes=2**20, limit_offset=10**9, at_least_one=True)
+    return values_in(records)
+
+
+def test_batches_get_the_next_offsets_in_the_order_they_came(plane: DataPlane) -> None:
+    plane.create(partitions=2)
+    first, second = produce(plane, batch_of(b"a", b"b"), batch_of(b"x"))
+    third = produce_one(plane, batch_of(b"c"))
+    assert [first.base_offset, second.base_offset, third.base_offset] == [0, 0, 2]
+    assert (first.error_code, first.log_append_time_ms, first.log_start_offset) == (0, -1, 0)
+    assert read(plane) == [b"a", b"b", b"c"]
+    assert read(plane, 1) == [b"x"]
+
+
+def test_a_topic_is_found_by_name_or_by_id(plane: DataPlane) -> None:
+    topic = plane.create()
+    answer = produce_one(plane, batch_of(b"a"), name="", topic_id=topic.topic_id, version=13)
+    assert answer.base_offset == 0
+    assert read(plane) == [b"a"]
+
+
+def test_a_response_names_topics_as_the_request_did(plane: DataPlane) -> None:
+    topic = plane.create()
+    response = plane.ask(API, request_of(batch_of(b"a"), name="", topic_id=topic.topic_id), 13)
+    assert (response.responses[0].name, response.responses[0].topic_id) == ("", topic.topic_id)
+
+
+@pytest.mark.parametrize(
+    ("name", "topic_id", "code"),
+    [
+        ("missing", ZERO, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("", b"0123456789abcdef", ErrorCode.UNKNOWN_TOPIC_ID),
+    ],
+)
+def test_an_unknown_topic_is_said_in_the_words_it_was_asked_in(
+    plane: DataPlane, name: str, topic_id: bytes, code: ErrorCode
+) -> None:
+    assert code_of(plane, batch_of(b"a"), name=name, topic_id=topic_id) == code
+
+
+def test_an_unknown_partition_spares_its_neighbours(plane: DataPlane) -> None:
+    topic = plane.create()
+    known, unknown = produce(plane, batch_of(b"a"), batch_of(b"b"), topic_id=topic.topic_id)
+    assert known.error_code == 0
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (unknown.base_offset, unknown.log_append_time_ms, unknown.log_start_offset) == (
+        -1,
+        -1,
+        -1,
+    )
+
+
+def test_only_the_leader_appends_and_others_say_who_it_is(plane: DataPlane) -> None:
+    plane.create(replicas=(2, 0))
+    response = plane.ask(API, request_of(batch_of(b"a")), 10)
+    answer = response.responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer.current_leader == ProduceResponse.LeaderIdAndEpoch(leader_id=2, leader_epoch=0)
+    assert response.node_endpoints == [
+        ProduceResponse.NodeEndpoint(node_id=2, host="h", port=9094, rack=None)
+    ]
+    assert produce_one(plane, batch_of(b"a"), node_id=2).error_code == 0
+
+
+@pytest.mark.parametrize("acks", [-2, 2, 127])
+def test_acks_are_none_one_or_all(plane: DataPlane, acks: int) -> None:
+    plane.create()
+    assert code_of(plane, batch_of(b"a"), acks=acks) == ErrorCode.INVALID_REQUIRED_ACKS
+    assert read(plane) == []
+
+
+def test_nothing_is_said_where_no_acks_are_wanted(plane: DataPlane) -> None:
+    plane.create()
+    assert plane.ask(API, request_of(batch_of(b"a"), acks=0), 12) is None
+    assert read(plane) == [b"a"]
+
+
+def test_an_error_without_acks_closes_the_connection(plane: DataPlane) -> None:
+    plane.create()
+    with pytest.raises(ProtocolViolation, match="CORRUPT_MESSAGE"):
+        plane.ask(API, request_of(corrupt(batch_of(b"a")), acks=0), 12)
+
+
+def corrupt(batch: bytes) -> bytes:
+    return batch[:-1] + bytes((batch[-1] ^ 1,))
+
+
+def with_base_offset(batch: bytes, base_offset: int) -> bytes:
+    return struct.pack(">q", base_offset) + batch[8:]
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (None, ErrorCode.INVALID_RECORD),
+        (b"", ErrorCode.INVALID_RECORD),
+        (batch_of(b"a")[:-1], ErrorCode.INVALID_RECORD),
+        (batch_of(b"a") * 2, ErrorCode.INVALID_RECORD),
+        (corrupt(batch_of(b"a")), ErrorCode.CORRUPT_MESSAGE),
+        (b"\0" * 11 + b"\5" + b"\0" * 60, ErrorCode.CORRUPT_MESSAGE),
+        (with_base_offset(batch_of(b"a"), 1), ErrorCode.INVALID_RECORD),
+        (batch_of(b"a", attributes=CONTROL), ErrorCode.INVALID_RECORD),
+        (batch_of(b"a", producer=Producer(5, 0, -1)), ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_a_request_carries_one_good_batch_per_partition(
+    plane: DataPlane, records: bytes | None, code: ErrorCode
+) -> None:
+    plane.create()
+    assert code_of(plane, records) == code
+    assert read(plane) == []
+
+
+def test_a_batch_is_no_larger_than_the_topic_allows(plane: DataPlane) -> None:
+    plane.create(config={"max.message.bytes": "200"})
+    assert code_of(plane, batch_of(b"a" * 200)) == ErrorCode.MESSAGE_TOO_LARGE
+    assert code_of(plane, batch_of(b"a" * 50)) == ErrorCode.NONE
+    plane.configure("t", {"max.message.bytes": "1000"})
+    assert code_of(plane, batch_of(b"a" * 200)) == ErrorCode.NONE
+
+
+def test_the_broker_sets_the_time_where_the_topic_wants_it_to(plane: DataPlane) -> None:
+    plane.create(config={"message.timestamp.type": "LogAppendTime"})
+    answer = produce_one(plane, batch_of(b"a", timestamp=5))
+    now_ms = plane.clock.now_ms()
+    assert answer.log_append_time_ms == now_ms
+    partition = plane.partition()
+    records = partition.read(0, max_bytes=10**6, limit_offset=1, at_least_one=True)
+    (batch,) = batches_in(records)
+    assert batch.has_valid_crc()
+    assert [record.timestamp for record in batch.records()] == [now_ms]
+
+
+def test_old_clients_may_not_write_zstd(plane: DataPlane) -> None:
+    plane.create()
+    zstd = batch_of(b"a", attributes=CODEC_NUMBERS["zstd"])
+    assert code_of(plane, zstd, version=6) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert code_of(plane, zstd, version=7) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd", "none"])
+def test_every_codec_is_stored_as_it_came(plane: DataPlane, codec: str) -> None:
+    plane.create()
+    assert code_of(plane, batch_of(b"a", b"b", attributes=CODEC_NUMBERS[codec])) == 0
+    partition = plane.partition()
+    (batch,) = batches_in(partition.read(0, max_bytes=9999, limit_offset=2, at_least_one=True))
+    assert batch.compression == CODEC_NUMBERS[codec]
+    assert read(plane) == [b"a", b"b"]
+
+
+def test_a_topic_may_want_its_own_compression(plane: DataPlane) -> None:
+    plane.create(config={"compression.type": "gzip"})
+    assert code_of(plane, batch_of(b"a", producer=Producer(7, 0, 0))) == ErrorCode.NONE
+    partition = plane.partition()
+    (batch,) = batches_in(partition.read(0, max_bytes=9999, limit_offset=2, at_least_one=True))
+    assert (batch.compression, batch.producer_id) == (CODEC_NUMBERS["gzip"], 7)
+    assert read(plane) == [b"a"]
+
+
+def test_records_of_a_compacted_topic_need_keys(plane: DataPlane) -> None:
+    plane.create(config={"cleanup.policy": "compact"})
+    answer = produce_one(plane, batch_of(b"a", b"b", key=None))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert answer.error_message is not None
+    assert [error.batch_index for error in answer.record_errors] == [0, 1]
+    assert answer.log_start_offset == 0
+    assert code_of(plane, batch_of(b"a")) == ErrorCode.NONE
+
+
+def test_timestamps_too_far_ahead_are_refused(plane: DataPlane) -> None:
+    plane.create()
+    ahead = plane.clock.now_ms() + 3_600_001
+    answer = produce_one(plane, batch_of(b"a", timestamp=ahead))
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in answer.record_errors] == [0]
+    assert code_of(plane, batch_of(b"a", timestamp=ahead - 1)) == ErrorCode.NONE
+
+
+# --- idempotent producers (KIP-98) ---------------------------------------------------------------
+
+
+def counted(sequence: int, *values: bytes, epoch: int = 0, attributes: int = 0) -> bytes:
+    return batch_of(
+        *(values or (b"v",)), producer=Producer(9, epoch, sequence), attributes=attributes
+    )
+
+
+def test_a_repeated_batch_is_appended_once(plane: DataPlane) -> None:
+    plane.create()
+    for sequence in range(6):
+        assert produce_one(plane, counted(sequence)).base_offset == sequence
+    for sequence in range(1, 6):
+        answer = produce_one(plane, counted(sequence))
+        assert (answer.error_code, answer.base_offset) == (0, sequence)
+    assert len(read(plane)) == 6
+
+
+def test_what_is_out_of_sequence_is_refused(plane: DataPlane) -> None:
+    plane.create()
+    for sequence in range(6):
+        produce_one(plane, counted(sequence))
+    for sequence in (0, 7):
+        answer = produce_one(plane, counted(sequence))
+        assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert (answer.base_offset, answer.log_start_offset) == (-1, 0)
+
+
+def test_an_old_epoch_is_refused_and_a_new_one_starts_at_zero(plane: DataPlane) -> None:
+    plane.create()
+    assert code_of(plane, counted(0, epoch=1)) == ErrorCode.NONE
+    assert code_of(plane, counted(1, epoch=0)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert code_of(plane, counted(3, epoch=2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert code_of(plane, counted(0, epoch=2)) == ErrorCode.NONE
+
+
+def test_producers_are_known_again_after_a_restart(plane: DataPlane) -> None:
+    plane.create()
+    produce_one(plane, counted(0))
+    for cleanly in (True, False):
+        plane.restart(cleanly=cleanly)
+        assert produce_one(plane, counted(0)).base_offset == 0
+        assert code_of(plane, counted(2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_transactional_batch_is_refused_for_good(plane: DataPlane) -> None:
+    plane.create()
+    batch = counted(0, attributes=TRANSACTIONAL)
+    assert code_of(plane, batch) == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+# --- who may write, and how safely ---------------------------------------------------------------
+
+
+def test_internal_topics_are_for_the_broker_and_its_tools(plane: DataPlane) -> None:
+    plane.create("__consumer_offsets")
+    request = request_of(batch_of(b"a"), name="__consumer_offsets")
+    context = plane.context(API, 12)
+    response = API.handler(context, request)
+    answer = response.responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    context.client_id = "__admin_client"
+    assert API.handler(context, request).responses[0].partition_responses[0].error_code == 0
+
+
+def with_isr(topic: TopicImage, isr: Sequence[int]) -> TopicImage:
+    return replace(
+        topic, partitions=tuple(replace(one, isr=tuple(isr)) for one in topic.partitions)
+    )
+
+
+def test_acks_all_want_enough_replicas_in_sync(plane: DataPlane) -> None:
+    topic = plane.create(replicas=(0, 1, 2), config={"min.insync.replicas": "2"})
+    assert code_of(plane, batch_of(b"a")) == ErrorCode.NONE
+    plane.change(with_isr(topic, (0,)))
+    assert code_of(plane, batch_of(b"a")) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert code_of(plane, batch_of(b"a"), acks=1) == ErrorCode.NONE
+
+
+def test_no_more_replicas_are_wanted_than_there_are(plane: DataPlane) -> None:
+    plane.create(config={"min.insync.replicas": "3"})
+    assert code_of(plane, batch_of(b"a")) == ErrorCode.NONE
+
+
+def test_two_clients_keep_their_order(plane: DataPlane) -> None:
+    plane.create()
+    for number in range(4):
+        produce_one(plane, batch_of(b"one %d" % number))
+        produce_one(plane, batch_of(b"two %d" % number))
+    values = read(plane)
+    assert [value for value in values if value and value.startswith(b"one")] == [
+        b"one %d" % number for number in range(4)
+    ]
+    assert len(values) == 8
+
+
+def test_a_refusal_names_every_partition() -> None:
+    response = refuse_produce(request_of(b"", b""), ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    answers = response.responses[0].partition_responses
+    assert [(one.index, one.error_code, one.base_offset) for one in answers] == [
+        (0, -1, -1),
+        (1, -1, -1),
+    ]
+
+
+def test_a_disk_that_fails_is_said_so(plane: DataPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    plane.create()
+    partition = plane.partition()
+
+    def fail(batch: BatchView, now_ms: int) -> None:
+        raise OSError(batch, now_ms)
+
+    monkeypatch.setattr(type(partition), "append", lambda _, batch, now_ms: fail(batch, now_ms))
+    assert code_of(plane, batch_of(b"a")) == ErrorCode.KAFKA_STORAGE_ERROR
