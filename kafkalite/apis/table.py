@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.apis import (
+    alter_configs,
     classic_groups,
     cluster,
+    configs,
     consumer_groups,
     delete_records,
     discovery,
@@ -14,6 +16,7 @@ from kafkalite.apis import (
     find_coordinator,
     group_admin,
     list_offsets,
+    log_dirs,
     offset_fetch,
     offsets,
     produce,
@@ -27,8 +30,10 @@ if TYPE_CHECKING:
     from kafkalite.apis.contract import Api
 
 _FAMILIES = (
+    alter_configs,
     classic_groups,
     cluster,
+    configs,
     consumer_groups,
     delete_records,
     discovery,
@@ -36,6 +41,7 @@ _FAMILIES = (
     find_coordinator,
     group_admin,
     list_offsets,
+    log_dirs,
     offset_fetch,
     offsets,
     produce,

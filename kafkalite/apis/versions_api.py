@@ -28,7 +28,11 @@ _NAMED_FROM = {_PRODUCE_KEY: 0}
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-SUPPORTED_FEATURES = {"group.version": (0, 1), "metadata.version": (7, 30)}
+SUPPORTED_FEATURES = {
+    "eligible.leader.replicas.version": (0, 1),
+    "group.version": (0, 1),
+    "metadata.version": (7, 30),
+}
 """Levels of the features whose APIs are all served; a cluster's own levels lie within."""
 
 

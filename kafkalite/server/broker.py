@@ -21,7 +21,7 @@ from kafkalite.ports.files import OsFiles
 from kafkalite.server.addresses import Address
 from kafkalite.server.admission import Admission
 from kafkalite.server.cluster import Cluster
-from kafkalite.server.data_directory import DataDirectory, DataDirectoryError
+from kafkalite.server.home import Home, HomeError
 from kafkalite.server.listener import Door, Listener
 from kafkalite.server.logging import Level, Log, traced
 from kafkalite.server.maintenance import Maintenance
@@ -83,7 +83,7 @@ class Broker:
         self._files: Files = OsFiles() if files is None else files
         self._listeners: dict[int, list[Listener]] = {}
         self._nodes: list[Node] = []
-        self._directory: DataDirectory | None = None
+        self._home: Home | None = None
         self._maintenance: Maintenance | None = None
         self._endpoints: dict[str, list[Endpoint]] = {}
         self.cluster: Cluster | None = None
@@ -91,7 +91,7 @@ class Broker:
     async def start(self) -> None:
         """Listen and serve; on failure everything is let go, and the exception says why.
 
-        Raises AddressError, ConfigError, DataDirectoryError, SettingsError or TopicError.
+        Raises AddressError, ConfigError, HomeError, SettingsError or TopicError.
         """
         try:
             self._open()
@@ -110,33 +110,26 @@ class Broker:
             for spec in specs:
                 # One by one: when a port is taken, those bound before must be let go.
                 own.append(Listener(spec, index))  # noqa: PERF401
-        config = BrokerConfig.from_text({**settings.config, **self._listener_config()})
-        self._directory = DataDirectory(settings.log_directory, node_ids[0], self._entropy)
+        config = BrokerConfig.from_text(settings.config)
+        self._home = Home(self._files, settings.log_directory, node_ids[0], self._entropy)
         try:
             self.cluster = Cluster(
-                files=self._files,
-                directory=str(self._directory.path),
+                directory=self._home.directory,
                 clock=self._clock,
                 entropy=self._entropy,
                 config=config,
                 node_ids=node_ids,
             )
         except OSError as error:
-            where = error.filename or self._directory.path
-            raise DataDirectoryError(f"cannot read {where}: {error.strerror}") from error
+            where = error.filename or self._home.path
+            raise HomeError(f"cannot read {where}: {error.strerror}") from error
         self.cluster.have_topics(settings.topics)
-        rack = config.str_or_none("broker.rack")
-        for node_id, listeners in self._listeners.items():
-            self._nodes.append(Node(node_id, listeners, Admission(config, self._clock)))
-            for listener in listeners:
-                told = listener.address
-                endpoint = Endpoint(node_id, told.host, told.port, rack)
-                self._endpoints.setdefault(listener.name, []).append(endpoint)
+        self._tell_addresses(config)
 
     async def _let_in(self) -> None:
         """Open the doors."""
-        cluster, directory = self._running()
-        services = cluster.services(directory.cluster_id, self._endpoints.__getitem__)
+        cluster, home = self._running()
+        services = cluster.services(home.cluster_id, self._endpoints.__getitem__)
         config = services.config
         dispatch = Dispatcher(served_apis(), self._report_fault).dispatch
         if self._log.level <= Level.DEBUG:
@@ -177,15 +170,15 @@ class Broker:
             node.stop_serving()
         if self.cluster is not None:
             # Whoever waits is answered now; the answers are put together once this one rests.
-            self.cluster.close()
-            self.cluster = None
+            self.cluster.end_waits()
             await asyncio.sleep(0)
         for node in self._nodes:
             await node.close(grace_s)
         self._nodes.clear()
-        if self._directory is not None:
-            self._directory.close()
-            self._directory = None
+        if self._home is not None:
+            self._home.leave({} if self.cluster is None else self.cluster.logs())
+            self._home = None
+        self.cluster = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -214,17 +207,31 @@ class Broker:
         """Whether the data goes when the broker does."""
         return self._running()[1].is_temporary
 
-    def _running(self) -> tuple[Cluster, DataDirectory]:
-        if self.cluster is None or self._directory is None:
+    def _running(self) -> tuple[Cluster, Home]:
+        if self.cluster is None or self._home is None:
             raise RuntimeError("the broker is not running")
-        return self.cluster, self._directory
+        return self.cluster, self._home
 
-    def _listener_config(self) -> Mapping[str, str]:
-        """Return the settings that say where the first node listens."""
-        first = next(iter(self._listeners.values()))
-        listen = ",".join(f"{each.name}://{each.bound}" for each in first)
-        told = ",".join(f"{each.name}://{each.address}" for each in first)
-        return {"listeners": listen, "advertised.listeners": told}
+    def _tell_addresses(self, config: BrokerConfig) -> None:
+        """Let clients, and whoever asks for a node's settings, know where each node listens."""
+        _, home = self._running()
+        rack = config.str_or_none("broker.rack")
+        for node_id, listeners in self._listeners.items():
+            self._nodes.append(Node(node_id, listeners, Admission(config, self._clock)))
+            for listener in listeners:
+                told = listener.address
+                endpoint = Endpoint(node_id, told.host, told.port, rack)
+                self._endpoints.setdefault(listener.name, []).append(endpoint)
+            config.set_apart(
+                node_id,
+                {
+                    "listeners": ",".join(f"{each.name}://{each.bound}" for each in listeners),
+                    "advertised.listeners": ",".join(
+                        f"{each.name}://{each.address}" for each in listeners
+                    ),
+                    "log.dirs": str(home.path),
+                },
+            )
 
     def _report_fault(self, api: Api, fault: Exception) -> None:
         self._log.error("a request met a fault of this broker", exception=fault, api=api.name)

@@ -19,10 +19,8 @@ from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_coordinator_log
 from kafkalite.partitions.partition import Partition
 from kafkalite.partitions.table import PartitionTable
-from kafkalite.ports.files import join
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ONE_UUID, uuid_to_text
-from kafkalite.storage.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +29,8 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
-    from kafkalite.ports.files import Files
+    from kafkalite.storage.directory import DataDirectory, PartitionName
+    from kafkalite.storage.log import Log
 
 _METADATA_LEADER_EPOCH = 1
 
@@ -46,8 +45,7 @@ class Cluster:
     def __init__(
         self,
         *,
-        files: Files,
-        directory: str,
+        directory: DataDirectory,
         clock: Clock,
         entropy: Entropy,
         config: BrokerConfig,
@@ -55,15 +53,15 @@ class Cluster:
     ) -> None:
         """Read everything from `directory`; OSError when that fails."""
         self._config = config
+        self._directory = directory
         self.partitions = PartitionTable(
-            files=files,
             directory=directory,
             clock=clock,
             entropy=entropy,
             log_config=lambda overrides: topic_log_config(overrides, config),
             fetch_session_slots=config.int("max.incremental.fetch.session.cache.slots"),
         )
-        self._metadata_log = _metadata_log(files, directory, clock, node_ids[0])
+        self._metadata_log = _metadata_log(directory, clock, node_ids[0])
         self.metadata = MetadataController(
             log=PartitionCoordinatorLog(self._metadata_log),
             config=config,
@@ -128,25 +126,24 @@ class Cluster:
                 reason = creation.error.message or creation.error.code.name
                 raise TopicError(f"cannot have topic {creation.name}: {reason}")
 
-    def finish_requests(self) -> None:
-        """Answer whoever waits: nothing more will happen here."""
+    def end_waits(self) -> None:
+        """Answer whoever waits, for nothing more will happen here; the logs can still be read."""
+        self.partitions.end_waits()
         self.groups.stop()
 
-    def close(self) -> None:
-        """Leave everything on disk as a clean start wants to find it."""
-        self.groups.stop()
-        self.partitions.close()
-        self._metadata_log.log.close()
+    def logs(self) -> dict[PartitionName, Log]:
+        """Return every log, the metadata's included, by topic name and index."""
+        return {**self.partitions.logs(), (METADATA_TOPIC, 0): self._metadata_log.log}
+
+    def checkpoint(self) -> None:
+        """Write down where each log starts, and up to where it is safe on disk."""
+        self._directory.checkpoint(self.logs())
 
 
-def _metadata_log(files: Files, directory: str, clock: Clock, leader: int) -> Partition:
+def _metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> Partition:
     """Return the metadata log as the partition that Kafka takes it for."""
-    log = Log.open(
-        files,
-        join(directory, f"{METADATA_TOPIC}-0"),
-        LogConfig(),
-        now_ms=clock.now_ms(),
-        topic_id=uuid_to_text(ONE_UUID),
+    log = directory.open_log(
+        METADATA_TOPIC, 0, LogConfig(), now_ms=clock.now_ms(), topic_id=uuid_to_text(ONE_UUID)
     )
     image = PartitionImage(
         index=0,

@@ -25,7 +25,7 @@ class Maintenance:
             (
                 "checkpoint",
                 config.int("log.flush.offset.checkpoint.interval.ms"),
-                self._cluster.partitions.checkpoint,
+                self._cluster.checkpoint,
             ),
         )
 
