@@ -11,13 +11,13 @@ import errno
 from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 from kafkalite.ports.files import join
 from kafkalite.storage.batch import FIRST_SIZE
 from kafkalite.storage.checkpoint import write_partition_metadata
 from kafkalite.storage.loading import EPOCHS_FILE, load_log
 from kafkalite.storage.naming import deleted_directory, remove_tree
+from kafkalite.storage.rolling import must_roll
 from kafkalite.storage.segment import Segment
 from kafkalite.storage.snapshot import remove_snapshots, take_snapshot
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from kafkalite.storage.loading import LoadedLog
 
 PARTITION_METADATA_FILE = "partition.metadata"
-_INT32_MAX = 2**31 - 1
-_INDEX_ENTRY_SIZE = 12  # of the larger kind
 
 
 class OffsetOutOfRangeError(LookupError):
@@ -55,7 +53,6 @@ class Log:
     __slots__ = (
         "_bases",
         "_failure",
-        "_files",
         "_is_created",
         "_segments",
         "_topic_id",
@@ -63,6 +60,7 @@ class Log:
         "directory",
         "end_offset",
         "epochs",
+        "files",
         "first_dirty_offset",
         "producers",
         "recovery_point",
@@ -87,7 +85,7 @@ class Log:
         self.end_offset = loaded.end_offset
         self.recovery_point = recovery_point
         self.first_dirty_offset = 0
-        self._files = files
+        self.files = files
         self._topic_id = topic_id
         self._segments = loaded.segments
         self._bases = [segment.base_offset for segment in loaded.segments]
@@ -166,7 +164,7 @@ class Log:
             self.epochs.assign(leader_epoch, base_offset)
         segment = self._segment_for(size, offset - 1, max_timestamp, now_ms)
         if not self.epochs.is_saved:
-            self.epochs.save(self._files, join(self.directory, EPOCHS_FILE))
+            self.epochs.save(self.files, join(self.directory, EPOCHS_FILE))
         self._write(segment, buffers, batches)
         self.end_offset = offset
         for batch in batches:
@@ -196,35 +194,18 @@ class Log:
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
         """Return the segment that an append goes to, a new one when the last is full."""
-        if not self._segments:
-            return self._roll(now_ms)
-        active = self._segments[-1]
-        config = self.config
-        if (
-            active.size + size > config.segment_bytes
-            or last_offset - active.base_offset > _INT32_MAX
-            or active.largest_index_bytes + _INDEX_ENTRY_SIZE > config.segment_index_bytes
-            or self._is_overdue(active, max_timestamp, now_ms)
-        ) and active.size:
-            return self._roll(now_ms)
-        return active
-
-    def _is_overdue(self, active: Segment, max_timestamp: int, now_ms: int) -> bool:
-        first_timestamp = active.first_timestamp()
-        if first_timestamp is not None and first_timestamp >= 0 and max_timestamp >= 0:
-            waited_ms = max_timestamp - first_timestamp
-        else:
-            waited_ms = now_ms - active.created_ms
-        limit_ms = self.config.segment_ms
-        if waited_ms <= limit_ms - self.config.segment_jitter_ms:
-            return False
-        return waited_ms > limit_ms - self._jitter_ms(active)
-
-    def _jitter_ms(self, segment: Segment) -> int:
-        # Partitions of one topic must not all roll at once, yet each must do the same again when
-        # a test repeats it: the spread comes from the name instead of from dice.
-        jitter_ms = self.config.segment_jitter_ms
-        return crc32(segment.path("").encode()) % (jitter_ms + 1) if jitter_ms > 0 else 0
+        if self._segments:
+            active = self._segments[-1]
+            if not must_roll(
+                active,
+                self.config,
+                size=size,
+                last_offset=last_offset,
+                max_timestamp=max_timestamp,
+                now_ms=now_ms,
+            ):
+                return active
+        return self._roll(now_ms)
 
     def _roll(self, now_ms: int) -> Segment:
         """Begin a segment at the end of the log."""
@@ -232,22 +213,22 @@ class Log:
             self._create()
         if self._segments:
             self._segments[-1].seal()
-            take_snapshot(self._files, self.directory, self.end_offset, self.producers)
+            take_snapshot(self.files, self.directory, self.end_offset, self.producers)
             if "compact" in self.config.cleanup_policy:
                 # Compaction makes gaps, so recovery cannot tell a lost tail by one.
                 self.flush()
         interval = self.config.index_interval_bytes
-        segment = Segment(self._files, self.directory, self.end_offset, interval)
+        segment = Segment(self.files, self.directory, self.end_offset, interval)
         segment.created_ms = now_ms
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
         return segment
 
     def _create(self) -> None:
-        self._files.makedirs(self.directory)
+        self.files.makedirs(self.directory)
         if self._topic_id is not None:
             path = join(self.directory, PARTITION_METADATA_FILE)
-            write_partition_metadata(self._files, path, self._topic_id)
+            write_partition_metadata(self.files, path, self._topic_id)
         self._is_created = True
 
     # --- reading -----------------------------------------------------------------------------
@@ -310,10 +291,10 @@ class Log:
     def _reload(self, end_offset: int) -> None:
         for segment in self._segments:
             segment.close()
-        remove_snapshots(self._files, self.directory, keep=set(self._bases))
+        remove_snapshots(self.files, self.directory, keep=set(self._bases))
         start_offset = min(self.start_offset, end_offset)
         loaded = load_log(
-            self._files,
+            self.files,
             self.directory,
             self.config,
             now_ms=self._segments[-1].created_ms if self._segments else 0,
@@ -354,7 +335,7 @@ class Log:
             del self._segments[0], self._bases[0]
         self.start_offset = max(self.start_offset, self._bases[0])
         self.epochs.truncate_from_start(self.start_offset)
-        remove_snapshots(self._files, self.directory, keep={*self._bases, self.end_offset})
+        remove_snapshots(self.files, self.directory, keep={*self._bases, self.end_offset})
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment now, unless the last one is empty."""
@@ -375,7 +356,7 @@ class Log:
             return
         for segment in self._segments_from(self.recovery_point):
             segment.flush()
-        self._files.sync_directory(self.directory)
+        self.files.sync_directory(self.directory)
         self.recovery_point = self.end_offset
 
     def close(self) -> None:
@@ -384,8 +365,8 @@ class Log:
             self._segments[-1].seal()
             self.flush()
             if not self.epochs.is_saved:
-                self.epochs.save(self._files, join(self.directory, EPOCHS_FILE))
-            take_snapshot(self._files, self.directory, self.end_offset, self.producers)
+                self.epochs.save(self.files, join(self.directory, EPOCHS_FILE))
+            take_snapshot(self.files, self.directory, self.end_offset, self.producers)
         for segment in self._segments:
             segment.close()
 
@@ -396,7 +377,7 @@ class Log:
         self._segments, self._bases = [], []
         if self._is_created:
             doomed = deleted_directory(self.directory)
-            remove_tree(self._files, doomed)
-            self._files.rename(self.directory, doomed)
-            remove_tree(self._files, doomed)
+            remove_tree(self.files, doomed)
+            self.files.rename(self.directory, doomed)
+            remove_tree(self.files, doomed)
             self._is_created = False

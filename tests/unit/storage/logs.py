@@ -61,7 +61,7 @@ def filled_log(count: int, config: LogConfig = SMALL, files: Files | None = None
 
 def records_of(log: Log) -> list[Record]:
     """Return every record that a consumer of the log can read."""
-    records = []
+    records: list[Record] = []
     offset = log.start_offset
     while data := log.read(offset, max_bytes=300, limit_offset=log.end_offset, at_least_one=True):
         position = 0

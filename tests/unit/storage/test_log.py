@@ -1,3 +1,5 @@
+"""One partition's log: append, read, roll, cut, reopen."""
+
 from __future__ import annotations
 
 import errno
@@ -118,7 +120,7 @@ def test_a_batch_larger_than_any_chunk_is_read_back() -> None:
     append(log, b"small")
     append(log, b"x" * 3_000_000)
     append(log, b"after")
-    reopened = open_log(log._files, replace(SMALL, segment_bytes=10_000_000))
+    reopened = open_log(log.files, replace(SMALL, segment_bytes=10_000_000))
     assert [len(value or b"") for value in values_of(reopened)] == [5, 3_000_000, 5]
 
 
@@ -273,8 +275,8 @@ def test_epochs_begin_where_the_first_batch_of_a_leader_stands() -> None:
 def test_a_full_disk_refuses_a_batch_and_nothing_else() -> None:
     disk = MemoryFiles()
     log = filled_log(3, files=disk)
-    log._files = FaultyFiles(disk, fail_at=0, part=0.7, crash=False)
-    faulty = log._files.open(f"{DIRECTORY}/00000000000000000000.log")
+    log.files = FaultyFiles(disk, fail_at=0, part=0.7, crash=False)
+    faulty = log.files.open(f"{DIRECTORY}/00000000000000000000.log")
     log.segments[0]._log = faulty
     with pytest.raises(OSError, match="space") as refused:
         append(log, b"does not fit")
@@ -304,7 +306,7 @@ def test_flushing_moves_the_recovery_point() -> None:
     assert log.recovery_point == 0
     log.flush()
     assert log.recovery_point == 20
-    assert open_log(log._files, clean_shutdown=True).recovery_point == 20
+    assert open_log(log.files, clean_shutdown=True).recovery_point == 20
 
 
 def test_flush_messages_flushes_while_appending() -> None:
