@@ -32,18 +32,23 @@ def written_version(value: object) -> int:
 def offset_commit_record(
     group_id: GroupId, topic: str, partition: int, offset: OffsetAndMetadata
 ) -> Record:
-    """Say that the group has read up to this offset."""
-    expire_timestamp_ms = offset.expire_timestamp_ms
+    """Say that the group has read up to this offset.
+
+    One with an expiry of its own is written in a version that knows neither leader epoch nor topic
+    id; they are left out here, so that replaying now and replaying after a restart agree.
+    """
+    value = OffsetCommitValue(
+        offset=offset.offset,
+        metadata=offset.metadata,
+        commit_timestamp=offset.commit_timestamp_ms,
+    )
+    if offset.expire_timestamp_ms is None:
+        value.leader_epoch = offset.leader_epoch
+        value.topic_id = offset.topic_id
+    else:
+        value.expire_timestamp = offset.expire_timestamp_ms
     return CoordinatorRecord(
-        OffsetCommitKey(group=group_id, topic=topic, partition=partition),
-        OffsetCommitValue(
-            offset=offset.offset,
-            leader_epoch=offset.leader_epoch,
-            metadata=offset.metadata,
-            commit_timestamp=offset.commit_timestamp_ms,
-            expire_timestamp=_NEVER if expire_timestamp_ms is None else expire_timestamp_ms,
-            topic_id=offset.topic_id,
-        ),
+        OffsetCommitKey(group=group_id, topic=topic, partition=partition), value
     )
 
 

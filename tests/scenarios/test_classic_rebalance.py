@@ -1,0 +1,472 @@
+"""Scenarios: classic groups form, rebalance, lose members and come back."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
+from tests.scenarios.group_world import (
+    REBALANCE_MS,
+    SESSION_MS,
+    GroupWorld,
+    answered,
+    subscription,
+    waits,
+)
+
+
+def test_a_first_member_leads_the_first_generation() -> None:
+    world = GroupWorld()
+    join = world.join()
+    assert waits(join)
+    world.clock.advance(0)
+    joined = answered(join)
+    assert joined.error_code is ErrorCode.NONE
+    assert joined.generation_id == 1
+    assert joined.leader == joined.member_id
+    assert joined.protocol_name == "range"
+    assert joined.protocol_type == "consumer"
+    assert [member.member_id for member in joined.members] == [joined.member_id]
+    assert joined.members[0].metadata == subscription("t")
+    assert world.state() == "CompletingRebalance"
+    synced = answered(world.sync(joined.member_id, 1, {joined.member_id: b"all"}))
+    assert synced.assignment == b"all"
+    assert world.state() == "Stable"
+
+
+def test_a_new_group_is_recorded_empty_and_then_with_what_it_settled_on() -> None:
+    world = GroupWorld()
+    join = world.join(session_ms=7_000, rebalance_ms=8_000)
+    first = world.last_group_record()
+    assert first is not None
+    assert (first.protocol_type, first.generation, first.members) == ("", 0, [])
+    world.clock.advance(0)
+    member_id = answered(join).member_id
+    assert len(world.log.entries) == 1
+    world.clock.advance(5)
+    world.sync(member_id, 1, {member_id: b"all"})
+    settled = world.last_group_record()
+    assert settled is not None
+    assert (settled.protocol_type, settled.generation, settled.protocol, settled.leader) == (
+        "consumer", 1, "range", member_id,
+    )  # fmt: skip
+    assert settled.current_state_timestamp == world.clock.now_ms() - 5
+    (member,) = settled.members
+    assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
+    assert (member.session_timeout, member.rebalance_timeout) == (7_000, 8_000)
+    assert (member.subscription, member.assignment) == (subscription("t"), b"all")
+
+
+def test_members_joining_together_form_one_generation_and_wait_for_the_leader() -> None:
+    world = GroupWorld()
+    joins = [world.join() for _ in range(3)]
+    world.clock.advance(0)
+    leader, *followers = [answered(join) for join in joins]
+    assert leader.leader == leader.member_id
+    assert len(leader.members) == 3
+    assert all(follower.members == [] for follower in followers)
+    syncs = [world.sync(follower.member_id, 1) for follower in followers]
+    assert all(waits(sync) for sync in syncs)
+    world.sync(leader.member_id, 1, {followers[0].member_id: b"x"})
+    assert [answered(sync).assignment for sync in syncs] == [b"x", b""]
+
+
+def test_a_first_rebalance_waits_for_its_delay_and_again_while_members_come() -> None:
+    world = GroupWorld({"group.initial.rebalance.delay.ms": "3000"})
+    join = world.join(rebalance_ms=7_000)
+    world.clock.advance(2_000)
+    second = world.join(rebalance_ms=7_000)
+    world.clock.advance(1_000)
+    assert waits(join)
+    world.clock.advance(2_999)
+    assert waits(join)
+    world.clock.advance(1)
+    assert answered(join).generation_id == answered(second).generation_id == 1
+
+
+def test_a_first_rebalance_never_waits_longer_than_the_rebalance_timeout() -> None:
+    world = GroupWorld({"group.initial.rebalance.delay.ms": "3000"})
+    join = world.join(rebalance_ms=7_000)
+    for _ in range(6):
+        world.clock.advance(1_000)
+        world.join(rebalance_ms=7_000)
+    world.clock.advance(999)
+    assert waits(join)
+    world.clock.advance(1)
+    assert len(answered(join).members) == 7
+
+
+def test_new_dynamic_members_are_sent_away_with_an_id_first() -> None:
+    """KIP-394."""
+    world = GroupWorld()
+    told = answered(world.join(knows_ids=True))
+    assert told.error_code is ErrorCode.MEMBER_ID_REQUIRED
+    assert told.member_id.startswith("client-")
+    assert len(told.member_id) == len("client-") + 36
+    join = world.join(told.member_id, knows_ids=True)
+    world.clock.advance(0)
+    assert answered(join).member_id == told.member_id
+
+
+def test_an_id_nobody_comes_back_with_is_forgotten_after_a_session_timeout() -> None:
+    world = GroupWorld()
+    told = answered(world.join(knows_ids=True))
+    world.clock.advance(SESSION_MS)
+    late = answered(world.join(told.member_id, knows_ids=True))
+    assert late.error_code is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
+    world = GroupWorld()
+    (leader,) = world.stable(None)
+    told = answered(world.join(knows_ids=True))
+    rejoin = world.join(leader, protocols={"range": subscription("t", "u")})
+    assert waits(rejoin)
+    join = world.join(told.member_id, knows_ids=True)
+    assert answered(join).generation_id == answered(rejoin).generation_id == 2
+
+
+def test_a_newcomer_makes_a_stable_group_rebalance() -> None:
+    world = GroupWorld()
+    (leader,) = world.stable(None)
+    newcomer = world.join()
+    assert waits(newcomer)
+    assert world.state() == "PreparingRebalance"
+    assert world.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    rejoined = answered(world.join(leader))
+    assert rejoined.generation_id == 2
+    assert {member.member_id for member in rejoined.members} == {
+        leader,
+        answered(newcomer).member_id,
+    }
+    assert world.heartbeat(leader, 2) is ErrorCode.NONE
+
+
+def test_members_that_do_not_rejoin_in_time_are_dropped_and_another_leads() -> None:
+    world = GroupWorld()
+    (leader,) = world.stable(None)
+    newcomer = world.join()
+    for _ in range(REBALANCE_MS // 5_000):
+        # Heartbeats keep the session, so it is the rebalance timeout that drops the leader.
+        world.clock.advance(5_000)
+        world.heartbeat(leader, 1)
+    joined = answered(newcomer)
+    assert joined.leader == joined.member_id
+    assert [member.member_id for member in joined.members] == [joined.member_id]
+    assert world.heartbeat(leader, 2) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_without_heartbeats_is_dropped_after_its_session() -> None:
+    world = GroupWorld()
+    leader, follower = world.stable(None, None)
+    world.clock.advance(SESSION_MS - 1)
+    assert world.heartbeat(follower, 1) is ErrorCode.NONE
+    world.clock.advance(1)
+    assert world.state() == "PreparingRebalance"
+    assert answered(world.join(follower)).leader == follower
+    assert world.heartbeat(leader, 2) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_heartbeats_set_no_timers() -> None:
+    world = GroupWorld()
+    (leader,) = world.stable(None)
+    armed = len(world.shard._timers._heap)
+    for _ in range(100):
+        world.clock.advance(50)
+        assert world.heartbeat(leader, 1) is ErrorCode.NONE
+    assert len(world.shard._timers._heap) == armed
+    world.clock.advance(SESSION_MS - 1)
+    assert world.state() == "Stable"
+    world.clock.advance(1)
+    assert world.state() == "Empty"
+
+
+def test_a_group_that_loses_its_last_member_is_recorded_empty() -> None:
+    world = GroupWorld()
+    (leader,) = world.stable(None)
+    left = world.leave((leader, None))
+    assert [member.error_code for member in left.members] == [ErrorCode.NONE]
+    assert world.state() == "Empty"
+    recorded = world.last_group_record()
+    assert recorded is not None
+    assert (recorded.protocol_type, recorded.generation) == ("consumer", 2)
+    assert (recorded.protocol, recorded.leader, recorded.members) == (None, None, [])
+    assert recorded.current_state_timestamp == world.clock.now_ms()
+
+
+def test_leaving_makes_the_others_rebalance() -> None:
+    world = GroupWorld()
+    leader, follower = world.stable(None, None)
+    world.leave((leader, None))
+    assert world.heartbeat(follower, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    rejoined = answered(world.join(follower))
+    assert (rejoined.generation_id, rejoined.leader) == (2, follower)
+
+
+def test_members_leave_in_batches_each_answered_by_itself() -> None:
+    world = GroupWorld()
+    world.stable("one", "two")
+    pending = answered(world.join(knows_ids=True)).member_id
+    left = world.leave(("", "one"), ("", "other"), ("", None), (pending, None), ("stranger", None))
+    assert [member.error_code for member in left.members] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
+    assert left.error_code is ErrorCode.NONE
+    assert world.state() == "PreparingRebalance"
+
+
+def test_a_follower_that_joins_again_unchanged_is_told_the_generation_it_is_in() -> None:
+    world = GroupWorld()
+    leader, follower = world.stable(None, None)
+    again = answered(world.join(follower))
+    assert (again.generation_id, again.leader, again.members) == (1, leader, [])
+    assert world.state() == "Stable"
+
+
+def test_a_leader_that_joins_again_or_a_changed_follower_asks_for_a_rebalance() -> None:
+    world = GroupWorld()
+    leader, follower = world.stable(None, None)
+    assert waits(world.join(leader))
+    answered(world.join(follower))
+    world.sync(leader, 2, {})
+    assert world.state() == "Stable"
+    assert waits(world.join(follower, protocols={"range": subscription("u")}))
+    assert world.state() == "PreparingRebalance"
+
+
+def test_a_join_repeated_before_the_sync_is_answered_again() -> None:
+    world = GroupWorld()
+    join = world.join()
+    world.clock.advance(0)
+    member_id = answered(join).member_id
+    again = answered(world.join(member_id))
+    assert again.generation_id == 1
+    assert len(again.members) == 1
+
+
+def test_a_member_that_never_syncs_is_dropped_after_the_rebalance_timeout() -> None:
+    world = GroupWorld()
+    joins = [world.join(session_ms=REBALANCE_MS * 2) for _ in range(2)]
+    world.clock.advance(0)
+    leader, silent = [answered(join) for join in joins]
+    world.sync(leader.member_id, 1, {})
+    world.clock.advance(REBALANCE_MS)
+    assert world.state() == "PreparingRebalance"
+    assert world.heartbeat(silent.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answered(world.join(leader.member_id)).generation_id == 2
+
+
+def test_a_rebalance_sends_waiting_syncs_back_to_join() -> None:
+    world = GroupWorld()
+    joins = [world.join() for _ in range(2)]
+    world.clock.advance(0)
+    _, follower = [answered(join) for join in joins]
+    sync = world.sync(follower.member_id, 1)
+    world.join()
+    assert answered(sync).error_code is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_protocols_are_chosen_by_votes_among_those_all_know() -> None:
+    world = GroupWorld()
+    both = {"range": b"", "sticky": b""}
+    other = {"sticky": b"", "range": b"", "own": b""}
+    joins = [world.join(protocols=protocols) for protocols in (both, other, other)]
+    world.clock.advance(0)
+    assert {answered(join).protocol_name for join in joins} == {"sticky"}
+    refused = answered(world.join(protocols={"own": b""}))
+    assert refused.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    refused = answered(world.join(protocols=both, protocol_type="connect"))
+    assert refused.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_requests_of_strangers_and_of_other_generations_are_refused() -> None:
+    world = GroupWorld()
+    (leader,) = world.stable(None)
+    assert world.heartbeat("stranger", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.heartbeat(leader, 2) is ErrorCode.ILLEGAL_GENERATION
+    assert world.heartbeat(leader, 1, group="none") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answered(world.sync(leader, 0)).error_code is ErrorCode.ILLEGAL_GENERATION
+    assert answered(world.sync("stranger", 1)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answered(world.sync(leader, 1, group="none")).error_code is (ErrorCode.UNKNOWN_MEMBER_ID)
+    wrong = answered(world.sync(leader, 1, protocol_name="sticky"))
+    assert wrong.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert answered(world.join("stranger")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answered(world.join("stranger", group="new")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.state("new") is None
+
+
+def test_a_group_takes_no_more_members_than_it_may_have() -> None:
+    world = GroupWorld({"group.max.size": "2"})
+    joins = [world.join() for _ in range(3)]
+    world.clock.advance(0)
+    assert answered(joins[2]).error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    leader, follower = [answered(join).member_id for join in joins[:2]]
+    world.sync(leader, 1, {})
+    assert answered(world.join()).error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert not waits(world.join(follower))
+
+
+def test_a_client_that_joins_twice_is_not_left_waiting_on_its_first_request() -> None:
+    world = GroupWorld()
+    (leader,) = world.stable(None)
+    world.join()
+    first = world.join("", group="other")
+    assert waits(first)
+    rejoin = world.join(leader)
+    assert not waits(rejoin)
+
+
+def test_a_new_member_may_wait_longer_than_its_session_in_its_first_join() -> None:
+    world = GroupWorld()
+    (leader,) = world.stable(None)
+    newcomer = world.join(session_ms=6_000)
+    for _ in range(4):
+        world.clock.advance(5_000)
+        world.heartbeat(leader, 1)
+    assert waits(newcomer)
+    answered(world.join(leader))
+    assert answered(newcomer).error_code is ErrorCode.NONE
+
+
+# Static members
+
+
+def test_a_restarted_static_member_takes_its_place_without_a_rebalance() -> None:
+    """KIP-345."""
+    world = GroupWorld()
+    leader, follower = world.stable("one", "two")
+    gone, instance = follower, "two"
+    back = answered(world.join("", instance=instance))
+    assert back.error_code is ErrorCode.NONE
+    assert back.member_id.startswith("two-")
+    assert back.member_id != gone
+    assert (back.generation_id, back.leader, back.members) == (1, leader, [])
+    assert not back.skip_assignment
+    assert world.state() == "Stable"
+    synced = answered(world.sync(back.member_id, 1, instance=instance))
+    assert synced.assignment == gone.encode()
+    recorded = world.last_group_record()
+    assert recorded is not None
+    assert back.member_id in [member.member_id for member in recorded.members]
+    assert world.heartbeat(gone, 1, instance=instance) is ErrorCode.FENCED_INSTANCE_ID
+    assert world.heartbeat(gone, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_restarted_static_leader_is_told_to_leave_the_assignment_alone() -> None:
+    """KIP-814; before JoinGroup v9 it is not told that it leads."""
+    world = GroupWorld()
+    leader, _ = world.stable("one", "two")
+    back = answered(world.join("", instance="one"))
+    assert (back.leader, back.skip_assignment, len(back.members)) == (back.member_id, True, 2)
+    again = answered(world.join("", instance="one", skips=False))
+    assert (again.leader, again.skip_assignment, again.members) == (back.member_id, False, [])
+    assert leader not in (again.leader, again.member_id)
+
+
+def test_a_restarted_static_member_with_other_protocols_makes_a_rebalance() -> None:
+    world = GroupWorld()
+    world.stable("one", "two")
+    back = world.join(
+        "", instance="two", protocols={"sticky": subscription("t"), "range": subscription("t")}
+    )
+    assert not waits(back)
+    alone = GroupWorld()
+    alone.stable("one")
+    back = alone.join("", instance="one", protocols={"sticky": b"", "range": b""})
+    assert answered(back).generation_id == 2
+
+
+def test_two_clients_with_one_instance_id_fence_each_other() -> None:
+    world = GroupWorld()
+    (leader,) = world.stable("one")
+    newcomer = world.join()
+    rejoin = world.join(leader, instance="one")
+    assert not waits(rejoin)
+    first = world.join(leader, instance="one", protocols={"range": subscription("u")})
+    assert waits(first)
+    usurper = world.join("", instance="one")
+    assert answered(first).error_code is ErrorCode.FENCED_INSTANCE_ID
+    assert waits(usurper)
+    assert answered(newcomer).error_code is ErrorCode.NONE
+
+
+def test_a_static_member_stays_through_a_rebalance_it_misses_until_its_session_ends() -> None:
+    world = GroupWorld()
+    leader, follower = world.stable("one", "two")
+    world.join(leader, instance="one", protocols={"range": subscription("u")})
+    world.clock.advance(SESSION_MS)
+    # Its session ended, not the rebalance timeout.
+    assert world.state() == "CompletingRebalance"
+    assert world.heartbeat(leader, 2, instance="one") is ErrorCode.NONE
+    assert world.heartbeat(follower, 2, instance="two") is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# Moves of the coordinator
+
+
+def test_a_stable_group_comes_back_stable_with_sessions_begun_anew() -> None:
+    world = GroupWorld()
+    leader, follower = world.stable(None, "two")
+    world.clock.advance(SESSION_MS - 1)
+    again = world.restarted()
+    assert again.state() == "Stable"
+    again.clock.advance(SESSION_MS - 1)
+    assert again.heartbeat(leader, 1) is ErrorCode.NONE
+    assert again.heartbeat(follower, 1, instance="two") is ErrorCode.NONE
+    synced = answered(again.sync(leader, 1))
+    assert synced.assignment == leader.encode()
+    again.clock.advance(SESSION_MS)
+    assert again.state() == "Empty"
+
+
+def test_a_group_larger_than_it_may_be_rebalances_when_loaded() -> None:
+    world = GroupWorld()
+    leader, _, _ = world.stable(None, None, None)
+    smaller = GroupWorld({"group.max.size": "2"}, MemoryCoordinatorLog(world.log.entries))
+    assert smaller.state() == "PreparingRebalance"
+    assert smaller.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_members_of_a_rebalance_that_was_lost_join_again() -> None:
+    world = GroupWorld()
+    (leader,) = world.stable(None)
+    world.join()
+    again = world.restarted()
+    assert again.state() == "Stable"
+    assert again.heartbeat(leader, 1) is ErrorCode.NONE
+
+
+def test_a_sync_that_cannot_be_recorded_is_refused_to_everybody() -> None:
+    world = GroupWorld()
+    joins = [world.join() for _ in range(2)]
+    world.clock.advance(0)
+    leader, follower = [answered(join) for join in joins]
+    sync = world.sync(follower.member_id, 1)
+    world.log.fails_with = OSError(28, "disk full")
+    with pytest.raises(KafkaError) as refusal:
+        world.sync(leader.member_id, 1, {})
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+    told: object = answered(sync)
+    assert isinstance(told, KafkaError)
+    assert told.code is ErrorCode.NOT_COORDINATOR
+    # The group is what its last record says, and members who come back form it anew.
+    assert world.state() == "Empty"
+    assert world.heartbeat(leader.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert len(world.stable(None, None)) == 2
+
+
+def test_a_group_whose_first_record_failed_was_never_there() -> None:
+    world = GroupWorld()
+    world.log.fails_with = OSError(28, "disk full")
+    with pytest.raises(KafkaError) as refusal:
+        world.join()
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+    assert world.state() is None
+    world.clock.advance(REBALANCE_MS)
+    assert len(world.stable(None)) == 1

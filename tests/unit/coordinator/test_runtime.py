@@ -1,0 +1,308 @@
+"""CoordinatorRuntime: decide, append, replay, timers, answers; with a machine that counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.coordinator.contract import (
+    CoordinatorRecord,
+    CoordinatorResult,
+    Parked,
+    Reply,
+    SetTimer,
+    Ticket,
+)
+from kafkalite.coordinator.runtime import CoordinatorRuntime, java_string_hash, partition_of
+from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.testing.clock import ManualClock
+from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Record = CoordinatorRecord[object, object]
+
+
+class TextSerde:
+    """Keys and values are text."""
+
+    def encode(self, record: Record) -> tuple[bytes | None, bytes | None]:
+        assert isinstance(record.key, str)
+        value = record.value
+        return record.key.encode(), value.encode() if isinstance(value, str) else None
+
+    def decode(self, key: bytes | None, value: bytes | None) -> Record | None:
+        if key is None or key == b"foreign":
+            return None
+        return CoordinatorRecord(key.decode(), None if value is None else value.decode())
+
+
+class Register:
+    """A machine that remembers the last value of each key."""
+
+    def __init__(self) -> None:
+        self.values: dict[object, object] = {}
+        self.failed: list[Record] = []
+        self.loaded_at_ms: int | None = None
+
+    def replay(self, record: Record) -> None:
+        if record.value is None:
+            self.values.pop(record.key, None)
+        else:
+            self.values[record.key] = record.value
+
+    def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
+        self.loaded_at_ms = now_ms
+        return CoordinatorResult(response=None)
+
+    def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
+        return CoordinatorResult(response=None, records=[CoordinatorRecord(event, str(now_ms))])
+
+    def on_append_failed(
+        self, records: Sequence[Record], error: KafkaError, now_ms: int
+    ) -> CoordinatorResult[None]:
+        del error, now_ms
+        self.failed.extend(records)
+        return CoordinatorResult(response=None)
+
+
+class Stage:
+    """A runtime of one shard, and its surroundings."""
+
+    def __init__(self, log: MemoryCoordinatorLog | None = None) -> None:
+        self.clock = ManualClock(1_000)
+        self.log = log or MemoryCoordinatorLog()
+        self.runtime = CoordinatorRuntime(
+            clock=self.clock,
+            serde=TextSerde(),
+            partition_count=lambda: 50,
+            open_log=lambda _: self.log,
+            make_machine=Register,
+        )
+        self.runtime.lead([7])
+
+    @property
+    def values(self) -> dict[object, object]:
+        return self.runtime.read(0, lambda machine, _: dict(machine.values))
+
+
+def put(key: str, value: str | None) -> CoordinatorResult[str]:
+    return CoordinatorResult(response="done", records=[CoordinatorRecord(key, value)])
+
+
+def test_a_decision_is_appended_then_replayed_then_answered() -> None:
+    stage = Stage()
+    assert stage.runtime.write(0, lambda _, now_ms: put("a", str(now_ms))) == "done"
+    assert stage.log.entries == [(b"a", b"1000")]
+    assert stage.values == {"a": "1000"}
+
+
+def test_a_refused_decision_leaves_no_trace() -> None:
+    stage = Stage()
+
+    def refuse(*_: object) -> CoordinatorResult[str]:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    with pytest.raises(KafkaError):
+        stage.runtime.write(0, refuse)
+    assert stage.log.entries == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (OSError(28, "disk full"), ErrorCode.NOT_COORDINATOR),
+        (KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER), ErrorCode.NOT_COORDINATOR),
+        (KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (KafkaError(ErrorCode.MESSAGE_TOO_LARGE), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH), ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_a_failed_append_replays_nothing_and_is_told_in_the_coordinators_words(
+    failure: Exception, told: ErrorCode
+) -> None:
+    stage = Stage()
+    stage.log.fails_with = failure
+    with pytest.raises(KafkaError) as refusal:
+        stage.runtime.write(0, lambda *_: put("a", "1"))
+    assert refusal.value.code is told
+    assert stage.values == {}
+    failed = stage.runtime.read(0, lambda machine, _: machine.failed)
+    assert failed == [CoordinatorRecord("a", "1")]
+
+
+def test_restarting_is_replaying_and_unknown_records_are_passed_over() -> None:
+    stage = Stage()
+    stage.runtime.write(0, lambda *_: put("a", "1"))
+    stage.runtime.write(0, lambda *_: put("b", "2"))
+    stage.runtime.write(0, lambda *_: put("a", None))
+    stage.log.entries.append((b"foreign", b"?"))
+    again = Stage(stage.log)
+    assert again.values == {"b": "2"}
+    assert again.runtime.read(0, lambda machine, _: machine.loaded_at_ms) == 1_000
+
+
+def test_a_parked_request_is_answered_by_a_later_decision() -> None:
+    stage = Stage()
+    answer: str | Waiting[str] = stage.runtime.write(
+        0, lambda *_: CoordinatorResult(response=Parked(Ticket(1)))
+    )
+    assert isinstance(answer, Waiting)
+    assert not answer.is_resolved
+    stage.runtime.write(
+        0,
+        lambda *_: CoordinatorResult(
+            response=None, replies=[Reply(Ticket(1), "now"), Reply(Ticket(99), "nobody")]
+        ),
+    )
+    assert answer.value == "now"
+
+
+def test_a_decision_may_park_and_reply_at_once() -> None:
+    stage = Stage()
+    answer: str | Waiting[str] = stage.runtime.write(
+        0,
+        lambda *_: CoordinatorResult(
+            response=Parked(Ticket(1)), replies=[Reply(Ticket(1), "at once")]
+        ),
+    )
+    assert isinstance(answer, Waiting)
+    assert answer.value == "at once"
+
+
+def test_whoever_waits_for_a_reply_that_could_not_be_appended_is_told_so() -> None:
+    stage = Stage()
+    answer: str | Waiting[str] = stage.runtime.write(
+        0, lambda *_: CoordinatorResult(response=Parked(Ticket(1)))
+    )
+    assert isinstance(answer, Waiting)
+    stage.log.fails_with = OSError(28, "disk full")
+    with pytest.raises(KafkaError):
+        stage.runtime.write(
+            0,
+            lambda *_: CoordinatorResult(
+                response=None,
+                records=[CoordinatorRecord("a", "1")],
+                replies=[Reply(Ticket(1), "never")],
+            ),
+        )
+    told: object = answer.value
+    assert isinstance(told, KafkaError)
+    assert told.code is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_reply_to_somebody_who_went_away_is_dropped() -> None:
+    stage = Stage()
+    answer: str | Waiting[str] = stage.runtime.write(
+        0, lambda *_: CoordinatorResult(response=Parked(Ticket(1)))
+    )
+    assert isinstance(answer, Waiting)
+    answer.abandon()
+    stage.runtime.write(
+        0,
+        lambda *_: CoordinatorResult(response=None, replies=[Reply(Ticket(1), "too late")]),
+    )
+    assert not answer.is_resolved
+
+
+def set_timer(key: str, deadline_ms: int) -> CoordinatorResult[None]:
+    return CoordinatorResult(response=None, timers=[SetTimer(key, deadline_ms, key)])
+
+
+def test_a_timer_is_a_decision_at_its_deadline() -> None:
+    stage = Stage()
+    stage.runtime.write(0, lambda _, now_ms: set_timer("late", now_ms + 50))
+    stage.runtime.write(0, lambda _, now_ms: set_timer("early", now_ms + 20))
+    stage.clock.advance(19)
+    assert stage.values == {}
+    stage.clock.advance(1)
+    assert stage.values == {"early": "1020"}
+    stage.clock.advance(100)
+    assert stage.values == {"early": "1020", "late": "1050"}
+
+
+def test_a_timer_moved_back_fires_once_at_its_new_deadline() -> None:
+    stage = Stage()
+    stage.runtime.write(0, lambda _, now_ms: set_timer("a", now_ms + 20))
+    stage.runtime.write(0, lambda _, now_ms: set_timer("a", now_ms + 60))
+    stage.clock.advance(59)
+    assert stage.values == {}
+    stage.clock.advance(1)
+    assert stage.values == {"a": "1060"}
+
+
+def test_a_timer_whose_records_could_not_be_appended_tries_again() -> None:
+    stage = Stage()
+    stage.runtime.write(0, lambda _, now_ms: set_timer("a", now_ms + 20))
+    stage.log.fails_with = OSError(28, "disk full")
+    stage.clock.advance(20)
+    assert stage.values == {}
+    stage.clock.advance(500)
+    assert stage.values == {"a": "1520"}
+
+
+def test_only_the_leader_speaks_for_a_key() -> None:
+    stage = Stage()
+    shard = stage.runtime.locate("any", 7)
+    assert shard.partition == 0
+    with pytest.raises(KafkaError) as refusal:
+        stage.runtime.locate("any", 8)
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+    stage.runtime.lead([8])
+    assert stage.runtime.locate("any", 8) is shard
+    assert list(stage.runtime.shards_of(7)) == []
+
+
+def test_without_the_log_topic_nobody_is_coordinator() -> None:
+    stage = Stage()
+    waiting: str | Waiting[str] = stage.runtime.write(
+        0, lambda *_: CoordinatorResult(response=Parked(Ticket(1)))
+    )
+    stage.runtime.write(0, lambda _, now_ms: set_timer("a", now_ms + 20))
+    stage.runtime.stop()
+    assert isinstance(waiting, Waiting)
+    assert isinstance(waiting.value, KafkaError)
+    assert stage.clock.next_deadline_ms is None
+    with pytest.raises(KafkaError):
+        stage.runtime.locate("any", 7)
+    assert stage.runtime.partition_for("g") == partition_of("g", 50)
+
+
+def test_new_partitions_are_loaded_and_keys_move_to_them() -> None:
+    stage = Stage()
+    stage.runtime.locate("b", 7)
+    stage.runtime.lead([7, 7])
+    assert stage.runtime.locate("b", 7).partition == partition_of("b", 2)
+    assert len(stage.runtime.shards()) == 2
+
+
+def test_memory_of_located_keys_is_bounded() -> None:
+    stage = Stage()
+    for number in range(20_000):
+        stage.runtime.locate(f"group-{number}", 7)
+    assert len(stage.runtime._located) <= 16_384
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("group", 98629247),
+        ("hello world", 1794106052),
+        ("The quick brown fox", -1739336029),
+        ("polygenelubricants", -(1 << 31)),
+        ("🐙", 1772412),
+    ],
+)
+def test_the_hash_is_javas(text: str, code: int) -> None:
+    assert java_string_hash(text) == code
+
+
+def test_the_hash_without_a_positive_counterpart_counts_as_zero() -> None:
+    assert partition_of("polygenelubricants", 50) == 0
+    assert partition_of("a", 50) == 97 % 50
