@@ -6,6 +6,7 @@ behind the message is for the caller to judge, who gets the position it ended at
 append to a list. A lookup raises KeyError for an API or version that does not exist.
 """
 
+# ruff: noqa: ANN401 - which class a number stands for is known only where it is read
 from __future__ import annotations
 
 import struct
@@ -52,7 +53,7 @@ def api_name(api_key: int) -> str:
 
 
 def api_versions(api_key: int, *, unstable: bool = False) -> Versions:
-    """The versions of an API there are codecs for, without Kafka's unstable ones by default."""
+    """Return the versions there are codecs for, by default without Kafka's unstable ones."""
     _, _, lowest, stable, highest, _ = APIS[api_key]
     return Versions(lowest, highest if unstable else stable)
 
@@ -64,12 +65,12 @@ def is_flexible(api_key: int, version: int) -> bool:
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """The version of the header before a request."""
+    """Return the version of the header before a request."""
     return 2 if is_flexible(api_key, version) else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """The version of the header before a response.
+    """Return the version of the header before a response.
 
     ApiVersions keeps version 0 for ever: its answer is read before versions are agreed on.
     """
@@ -78,28 +79,28 @@ def response_header_version(api_key: int, version: int) -> int:
 
 @cache
 def request_parser(api_key: int, version: int) -> Parser:
-    """The function that parses a request's body."""
+    """Return the function that parses a request's body."""
     parse: Parser = _api_function("broker", "parse_request", api_key, version)
     return parse
 
 
 @cache
 def response_builder(api_key: int, version: int) -> Builder:
-    """The function that builds a response's body."""
+    """Return the function that builds a response's body."""
     build: Builder = _api_function("broker", "build_response", api_key, version)
     return build
 
 
 @cache
 def request_builder(api_key: int, version: int) -> Builder:
-    """The function that builds a request's body, for clients."""
+    """Return the function that builds a request's body, for clients."""
     build: Builder = _api_function("client", "build_request", api_key, version)
     return build
 
 
 @cache
 def response_parser(api_key: int, version: int) -> Parser:
-    """The function that parses a response's body, for clients."""
+    """Return the function that parses a response's body, for clients."""
     parse: Parser = _api_function("client", "parse_response", api_key, version)
     return parse
 
@@ -115,13 +116,13 @@ def _api_function(side: str, function: str, api_key: int, version: int) -> Any:
 
 @cache
 def request_class(api_key: int) -> type[Any]:
-    """The class of an API's requests."""
+    """Return the class of an API's requests."""
     return _api_class(api_key, "Request")
 
 
 @cache
 def response_class(api_key: int) -> type[Any]:
-    """The class of an API's responses."""
+    """Return the class of an API's responses."""
     return _api_class(api_key, "Response")
 
 
@@ -137,14 +138,14 @@ def _api_class(api_key: int, suffix: str) -> type[Any]:
 
 @cache
 def parser(name: str, version: int) -> Parser:
-    """The parser of a header or record by its class's `CODEC`, such as "request_header"."""
+    """Return the parser of a header or record by its `CODEC`, such as "request_header"."""
     parse: Parser = _record_function(name, f"parse_v{version}")
     return parse
 
 
 @cache
 def builder(name: str, version: int) -> Builder:
-    """The builder of a header or record by its class's `CODEC`."""
+    """Return the builder of a header or record by its `CODEC`."""
     build: Builder = _record_function(name, f"build_v{version}")
     return build
 

@@ -253,7 +253,7 @@ class BuildCompiler:
     # -- tags -----------------------------------------------------------------------------
 
     def _tag_function(self, shape: StructShape) -> str:
-        """The function that writes a tag section which is not empty."""
+        """Name the function that writes a tag section which is not empty."""
         if not shape.tagged:
             return self._module.helper("unknown_tags")
         inner = BuildCompiler(self._module, out="b")

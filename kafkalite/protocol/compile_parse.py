@@ -10,7 +10,7 @@ in one go; the test is exact, so the slow loop is only ever taken for other byte
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.protocol.primitives import (
     KafkaArray,
@@ -31,7 +31,7 @@ _MOST_COLUMNS: Final = 4
 
 
 def smallest_size(subcon: Construct) -> int:
-    """The fewest bytes a construct can take."""
+    """Count the fewest bytes a construct can take."""
     code = fixed_code(subcon)
     if code is not None:
         return size_of([code])
@@ -45,7 +45,7 @@ def smallest_size(subcon: Construct) -> int:
 
 
 def length_code(subcon: Construct) -> str:
-    """The struct code of a length, its first byte where it is a varint."""
+    """Return the struct code of a length, its first byte where it is a varint."""
     if subcon.compact:
         return "B"
     return "h" if isinstance(subcon, KafkaString) else "i"
@@ -107,7 +107,7 @@ class ParseCompiler:
             self._block.add(f"{target}.{tagged.attribute} = {self._default(tagged.default)}")
         self._block.add(f"{target}.unknown_tags = None")
 
-    def _default(self, default: Any) -> str:
+    def _default(self, default: object) -> str:
         if isinstance(default, MessageClass):
             return f"{self._module.message_class(default)}()"
         return repr(default)
@@ -249,7 +249,7 @@ class ParseCompiler:
             self._block.dedent()
 
     def _flat(self, shape: StructShape) -> tuple[list[str], list[tuple[int, int]]] | None:
-        """The codes of a row with every string empty, and its columns that must be so.
+        """Find the codes of a row with every string empty, and its columns that must be so.
 
         A column is (offset, byte). None where rows have other than fixed fields and strings.
         """
@@ -305,7 +305,7 @@ class ParseCompiler:
     # -- tags -----------------------------------------------------------------------------
 
     def _tag_function(self, shape: StructShape) -> str:
-        """The function that reads a tag section which is not empty."""
+        """Name the function that reads a tag section which is not empty."""
         if not shape.tagged:
             return self._module.helper("read_unknown_tags")
         inner = ParseCompiler(self._module, end="stop")

@@ -160,7 +160,8 @@ def _tuple(values: Sequence[object]) -> str:
 
 def _error_codes() -> str:
     rows = json.loads((spec_directory() / "errors.json").read_text(encoding="utf-8"))
-    lines = [BANNER, "", "from __future__ import annotations", "", "from enum import IntEnum"]
+    lines = [BANNER, "", "# ruff: noqa: E501 - a sentence is not broken"]
+    lines += ["from __future__ import annotations", "", "from enum import IntEnum"]
     lines += ["from typing import Final", "", "", "class ErrorCode(IntEnum):"]
     lines += ['    """What a broker may answer instead of doing as it was asked."""', ""]
     lines += [f"    {row['name']} = {row['code']}" for row in rows]

@@ -4,6 +4,7 @@ Interpreted they are slow and plain, which is their worth: the tree they form is
 that generated code is compiled from and judged by, and that explains refused frames.
 """
 
+# ruff: noqa: ANN401, SLF001 - construct's protocol is `_parse` and `_build`, of values of any type
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -197,18 +198,20 @@ class Tagged:
 
     attribute: str
     subcon: Construct
-    default: Any
+    default: object
 
 
 @dataclass(slots=True, kw_only=True)
 class StructShape:
-    """What a struct is made of in one version; `absent` fields only take their defaults, a
-    class standing for a new instance of itself."""
+    """What a struct is made of in one version.
+
+    Fields that are `absent` only take their defaults, a class standing for a new instance.
+    """
 
     message: MessageClass
     fields: list[Renamed] = field(default_factory=list)
     tagged: dict[int, Tagged] = field(default_factory=dict)
-    absent: dict[str, Any] = field(default_factory=dict)
+    absent: dict[str, object] = field(default_factory=dict)
     flexible: bool = False
     nullable: bool = False
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-from construct import Construct
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.protocol.primitives import (
     FIXED,
@@ -17,17 +15,19 @@ from kafkalite.protocol.primitives import (
     Tagged,
 )
 from kafkalite.protocol.uuids import ZERO_UUID
-from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
+    from construct import Construct
+
     from kafkalite.protocol.spec import FieldSpec, MessageSpec
+    from kafkalite.protocol.versions import Versions
 
 FRESH: Final = object()
 """Marks a default that is a new, empty struct of the field's own type."""
 
 
 def module_of(spec: MessageSpec) -> str:
-    """The module that holds a message's classes."""
+    """Name the module that holds a message's classes."""
     if spec.kind == "header":
         return "kafkalite.protocol.messages.headers"
     shelf = "messages" if spec.kind in ("request", "response") else "records"
@@ -46,8 +46,8 @@ def nullable_somewhere(field: FieldSpec, versions: Versions) -> bool:
     return field.nullable is not None and field.nullable.overlap(versions) is not None
 
 
-def default_of(field: FieldSpec) -> Any:
-    """The value a field has where nothing sets it; FRESH and [] are made anew each time."""
+def default_of(field: FieldSpec) -> object:
+    """Return the value a field has where nothing sets it; FRESH and [] are made anew each time."""
     if field.default == "null" or (is_struct(field) and field.tag is not None):
         # A struct behind a tag is either there or it is None; Kafka compares it with an
         # empty one instead, which costs more than the rest of the message.
@@ -59,7 +59,7 @@ def default_of(field: FieldSpec) -> Any:
     return _scalar_default(field)
 
 
-def _scalar_default(field: FieldSpec) -> Any:
+def _scalar_default(field: FieldSpec) -> object:
     match field.type:
         case "bool":
             return field.default == "true"
@@ -111,7 +111,7 @@ class SchemaBuilder:
                 shape.fields.append(field.attribute / self._field(field))
         return KafkaStruct(shape)
 
-    def _default(self, field: FieldSpec) -> Any:
+    def _default(self, field: FieldSpec) -> object:
         default = default_of(field)
         return self._class(field.type) if default is FRESH else default
 

@@ -23,7 +23,7 @@ SIZES: Final = {
 
 
 def fixed_code(subcon: Construct) -> str | None:
-    """The struct code of a fixed-size field, None for any other construct."""
+    """Return the struct code of a fixed-size field, None for any other construct."""
     if subcon is Flag:
         return "?"
     if isinstance(subcon, FormatField):
@@ -99,7 +99,7 @@ class SourceModule:
         return name
 
     def fresh_name(self, prefix: str) -> str:
-        """A name no other function of this module has."""
+        """Make a name no other function of this module has."""
         self.names += 1
         return f"{prefix}_{self.names}"
 
@@ -123,7 +123,7 @@ class SourceModule:
             self.functions.append(f"{name} = {same}\n")
 
     def render(self) -> str:
-        """The module's text."""
+        """Return the module's text."""
         lines = [BANNER, ""]
         if self.structs:
             lines.append("from struct import Struct")

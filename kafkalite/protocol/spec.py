@@ -206,7 +206,7 @@ def parse_spec(text: str) -> MessageSpec:
 
 
 def spec_directory() -> Path:
-    """The directory of all specs: packed into the wheel, or the checkout's."""
+    """Return the directory of all specs: packed into the wheel, or the checkout's."""
     return _PACKED if _PACKED.is_dir() else _CHECKOUT
 
 

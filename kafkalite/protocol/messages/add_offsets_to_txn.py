@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class AddOffsetsToTxnRequest(Message):
-    """The AddOffsetsToTxnRequest message."""
+    """Brings a group's offsets into a transaction that is open."""
 
     __slots__ = ("transactional_id", "producer_id", "producer_epoch", "group_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)
@@ -32,7 +32,7 @@ class AddOffsetsToTxnRequest(Message):
 
 
 class AddOffsetsToTxnResponse(Message):
-    """The AddOffsetsToTxnResponse message."""
+    """Tells whether the group's offsets are part of the transaction now."""
 
     __slots__ = ("throttle_time_ms", "error_code", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class AddPartitionsToTxnRequest(Message):
-    """The AddPartitionsToTxnRequest message."""
+    """Brings partitions into a transaction before a producer writes to them."""
 
     __slots__ = ("transactions", "v3_and_below_transactional_id", "v3_and_below_producer_id", "v3_and_below_producer_epoch", "v3_and_below_topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)
@@ -72,7 +72,7 @@ class AddPartitionsToTxnRequest(Message):
 
 
 class AddPartitionsToTxnResponse(Message):
-    """The AddPartitionsToTxnResponse message."""
+    """Tells per partition whether it is part of the transaction now."""
 
     __slots__ = ("throttle_time_ms", "error_code", "results_by_transaction", "results_by_topic_v3_and_below", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class AddRaftVoterRequest(Message):
-    """The AddRaftVoterRequest message."""
+    """Asks the controllers to take one more voter among them."""
 
     __slots__ = ("cluster_id", "timeout_ms", "voter_id", "voter_directory_id", "listeners", "ack_when_committed", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)
@@ -54,7 +54,7 @@ class AddRaftVoterRequest(Message):
 
 
 class AddRaftVoterResponse(Message):
-    """The AddRaftVoterResponse message."""
+    """Tells whether the voter was added."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)

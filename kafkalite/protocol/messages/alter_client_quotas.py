@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class AlterClientQuotasRequest(Message):
-    """The AlterClientQuotasRequest message."""
+    """Sets and removes quotas of users, clients and addresses."""
 
     __slots__ = ("entries", "validate_only", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)
@@ -78,7 +78,7 @@ class AlterClientQuotasRequest(Message):
 
 
 class AlterClientQuotasResponse(Message):
-    """The AlterClientQuotasResponse message."""
+    """Tells per entity whether its quotas were changed."""
 
     __slots__ = ("throttle_time_ms", "entries", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class AlterConfigsRequest(Message):
-    """The AlterConfigsRequest message."""
+    """Replaces all that is configured on each resource."""
 
     __slots__ = ("resources", "validate_only", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
@@ -62,7 +62,7 @@ class AlterConfigsRequest(Message):
 
 
 class AlterConfigsResponse(Message):
-    """The AlterConfigsResponse message."""
+    """Tells per resource whether its configuration was replaced."""
 
     __slots__ = ("throttle_time_ms", "responses", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

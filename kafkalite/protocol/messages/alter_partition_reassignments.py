@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class AlterPartitionReassignmentsRequest(Message):
-    """The AlterPartitionReassignmentsRequest message."""
+    """Moves partitions to other replicas, or calls such a move off."""
 
     __slots__ = ("timeout_ms", "allow_replication_factor_change", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)
@@ -62,7 +62,7 @@ class AlterPartitionReassignmentsRequest(Message):
 
 
 class AlterPartitionReassignmentsResponse(Message):
-    """The AlterPartitionReassignmentsResponse message."""
+    """Tells per partition whether its move was begun or called off."""
 
     __slots__ = ("throttle_time_ms", "allow_replication_factor_change", "error_code", "error_message", "responses", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)

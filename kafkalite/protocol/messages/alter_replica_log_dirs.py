@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class AlterReplicaLogDirsRequest(Message):
-    """The AlterReplicaLogDirsRequest message."""
+    """Moves replicas to another log directory of the same broker."""
 
     __slots__ = ("dirs", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
@@ -58,7 +58,7 @@ class AlterReplicaLogDirsRequest(Message):
 
 
 class AlterReplicaLogDirsResponse(Message):
-    """The AlterReplicaLogDirsResponse message."""
+    """Tells per partition whether the broker took up the move."""
 
     __slots__ = ("throttle_time_ms", "results", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

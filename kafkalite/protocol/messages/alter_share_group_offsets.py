@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class AlterShareGroupOffsetsRequest(Message):
-    """The AlterShareGroupOffsetsRequest message."""
+    """Moves where a share group begins to read."""
 
     __slots__ = ("group_id", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -60,7 +60,7 @@ class AlterShareGroupOffsetsRequest(Message):
 
 
 class AlterShareGroupOffsetsResponse(Message):
-    """The AlterShareGroupOffsetsResponse message."""
+    """Tells per partition whether the share group's start was moved."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "responses", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

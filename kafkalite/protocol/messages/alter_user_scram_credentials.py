@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class AlterUserScramCredentialsRequest(Message):
-    """The AlterUserScramCredentialsRequest message."""
+    """Sets and removes the SCRAM credentials of users."""
 
     __slots__ = ("deletions", "upsertions", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -66,7 +66,7 @@ class AlterUserScramCredentialsRequest(Message):
 
 
 class AlterUserScramCredentialsResponse(Message):
-    """The AlterUserScramCredentialsResponse message."""
+    """Tells per user whether the credentials were changed."""
 
     __slots__ = ("throttle_time_ms", "results", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

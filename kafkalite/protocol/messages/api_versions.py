@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ApiVersionsRequest(Message):
-    """The ApiVersionsRequest message."""
+    """Asks which APIs a broker speaks, and in which versions."""
 
     __slots__ = ("client_software_name", "client_software_version", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)
@@ -28,7 +28,7 @@ class ApiVersionsRequest(Message):
 
 
 class ApiVersionsResponse(Message):
-    """The ApiVersionsResponse message."""
+    """Lists the APIs and versions a broker speaks, and the features of its cluster."""
 
     __slots__ = ("error_code", "api_keys", "throttle_time_ms", "supported_features", "finalized_features_epoch", "finalized_features", "zk_migration_ready", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)

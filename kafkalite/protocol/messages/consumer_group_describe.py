@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ConsumerGroupDescribeRequest(Message):
-    """The ConsumerGroupDescribeRequest message."""
+    """Asks for the state of consumer groups whose broker assigns partitions (KIP-848)."""
 
     __slots__ = ("group_ids", "include_authorized_operations", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)
@@ -28,7 +28,7 @@ class ConsumerGroupDescribeRequest(Message):
 
 
 class ConsumerGroupDescribeResponse(Message):
-    """The ConsumerGroupDescribeResponse message."""
+    """Describes consumer groups with their members, assignments and targets."""
 
     __slots__ = ("throttle_time_ms", "groups", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)

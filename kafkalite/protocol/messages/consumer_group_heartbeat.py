@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ConsumerGroupHeartbeatRequest(Message):
-    """The ConsumerGroupHeartbeatRequest message."""
+    """Keeps a member in its consumer group and tells what has changed with it (KIP-848)."""
 
     __slots__ = ("group_id", "member_id", "member_epoch", "instance_id", "rack_id", "rebalance_timeout_ms", "subscribed_topic_names", "subscribed_topic_regex", "server_assignor", "topic_partitions", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)
@@ -60,7 +60,7 @@ class ConsumerGroupHeartbeatRequest(Message):
 
 
 class ConsumerGroupHeartbeatResponse(Message):
-    """The ConsumerGroupHeartbeatResponse message."""
+    """Gives a member its epoch and, when it changed, its assignment."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "member_id", "member_epoch", "heartbeat_interval_ms", "assignment", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)

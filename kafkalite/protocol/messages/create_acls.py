@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class CreateAclsRequest(Message):
-    """The CreateAclsRequest message."""
+    """Adds rules on who may do what."""
 
     __slots__ = ("creations", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)
@@ -52,7 +52,7 @@ class CreateAclsRequest(Message):
 
 
 class CreateAclsResponse(Message):
-    """The CreateAclsResponse message."""
+    """Tells per rule whether it was added."""
 
     __slots__ = ("throttle_time_ms", "results", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)

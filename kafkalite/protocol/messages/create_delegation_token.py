@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class CreateDelegationTokenRequest(Message):
-    """The CreateDelegationTokenRequest message."""
+    """Asks for a token that stands in for the principal's own credentials."""
 
     __slots__ = ("owner_principal_type", "owner_principal_name", "renewers", "max_lifetime_ms", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)
@@ -48,7 +48,7 @@ class CreateDelegationTokenRequest(Message):
 
 
 class CreateDelegationTokenResponse(Message):
-    """The CreateDelegationTokenResponse message."""
+    """Hands out a delegation token, or tells why not."""
 
     __slots__ = ("error_code", "principal_type", "principal_name", "token_requester_principal_type", "token_requester_principal_name", "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms", "token_id", "hmac", "throttle_time_ms", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)

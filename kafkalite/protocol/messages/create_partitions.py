@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class CreatePartitionsRequest(Message):
-    """The CreatePartitionsRequest message."""
+    """Gives topics more partitions."""
 
     __slots__ = ("topics", "timeout_ms", "validate_only", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)
@@ -62,7 +62,7 @@ class CreatePartitionsRequest(Message):
 
 
 class CreatePartitionsResponse(Message):
-    """The CreatePartitionsResponse message."""
+    """Tells per topic whether it grew."""
 
     __slots__ = ("throttle_time_ms", "results", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)

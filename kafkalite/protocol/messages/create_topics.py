@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class CreateTopicsRequest(Message):
-    """The CreateTopicsRequest message."""
+    """Creates topics with their partitions and configurations."""
 
     __slots__ = ("topics", "timeout_ms", "validate_only", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 7)
@@ -84,7 +84,7 @@ class CreateTopicsRequest(Message):
 
 
 class CreateTopicsResponse(Message):
-    """The CreateTopicsResponse message."""
+    """Tells per topic whether it was created, and with which configuration."""
 
     __slots__ = ("throttle_time_ms", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 7)

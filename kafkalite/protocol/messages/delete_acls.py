@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DeleteAclsRequest(Message):
-    """The DeleteAclsRequest message."""
+    """Removes the access rules that match filters."""
 
     __slots__ = ("filters", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)
@@ -52,7 +52,7 @@ class DeleteAclsRequest(Message):
 
 
 class DeleteAclsResponse(Message):
-    """The DeleteAclsResponse message."""
+    """Lists per filter the rules that were removed."""
 
     __slots__ = ("throttle_time_ms", "filter_results", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)

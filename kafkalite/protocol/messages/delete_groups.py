@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DeleteGroupsRequest(Message):
-    """The DeleteGroupsRequest message."""
+    """Deletes groups that have no members left."""
 
     __slots__ = ("groups_names", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
@@ -26,7 +26,7 @@ class DeleteGroupsRequest(Message):
 
 
 class DeleteGroupsResponse(Message):
-    """The DeleteGroupsResponse message."""
+    """Tells per group whether it was deleted."""
 
     __slots__ = ("throttle_time_ms", "results", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DeleteRecordsRequest(Message):
-    """The DeleteRecordsRequest message."""
+    """Drops the records of partitions before an offset."""
 
     __slots__ = ("topics", "timeout_ms", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
@@ -60,7 +60,7 @@ class DeleteRecordsRequest(Message):
 
 
 class DeleteRecordsResponse(Message):
-    """The DeleteRecordsResponse message."""
+    """Tells per partition where its log begins now."""
 
     __slots__ = ("throttle_time_ms", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

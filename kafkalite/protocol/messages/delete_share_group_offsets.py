@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DeleteShareGroupOffsetsRequest(Message):
-    """The DeleteShareGroupOffsetsRequest message."""
+    """Forgets where a share group stands in topics."""
 
     __slots__ = ("group_id", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -42,7 +42,7 @@ class DeleteShareGroupOffsetsRequest(Message):
 
 
 class DeleteShareGroupOffsetsResponse(Message):
-    """The DeleteShareGroupOffsetsResponse message."""
+    """Tells per topic whether the share group forgot it."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "responses", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DeleteTopicsRequest(Message):
-    """The DeleteTopicsRequest message."""
+    """Deletes topics, named or known by id."""
 
     __slots__ = ("topics", "topic_names", "timeout_ms", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 6)
@@ -46,7 +46,7 @@ class DeleteTopicsRequest(Message):
 
 
 class DeleteTopicsResponse(Message):
-    """The DeleteTopicsResponse message."""
+    """Tells per topic whether it was deleted."""
 
     __slots__ = ("throttle_time_ms", "responses", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 6)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DescribeAclsRequest(Message):
-    """The DescribeAclsRequest message."""
+    """Asks for the access rules that match a filter."""
 
     __slots__ = ("resource_type_filter", "resource_name_filter", "pattern_type_filter", "principal_filter", "host_filter", "operation", "permission_type", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)
@@ -38,7 +38,7 @@ class DescribeAclsRequest(Message):
 
 
 class DescribeAclsResponse(Message):
-    """The DescribeAclsResponse message."""
+    """Lists access rules by the resource they guard."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "resources", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DescribeClientQuotasRequest(Message):
-    """The DescribeClientQuotasRequest message."""
+    """Asks for the quotas of entities that match."""
 
     __slots__ = ("components", "strict", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)
@@ -46,7 +46,7 @@ class DescribeClientQuotasRequest(Message):
 
 
 class DescribeClientQuotasResponse(Message):
-    """The DescribeClientQuotasResponse message."""
+    """Lists quotas by the entity they bind."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "entries", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DescribeClusterRequest(Message):
-    """The DescribeClusterRequest message."""
+    """Asks who makes up the cluster."""
 
     __slots__ = ("include_cluster_authorized_operations", "endpoint_type", "include_fenced_brokers", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
@@ -30,7 +30,7 @@ class DescribeClusterRequest(Message):
 
 
 class DescribeClusterResponse(Message):
-    """The DescribeClusterResponse message."""
+    """Lists the nodes of the cluster and names its controller."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "endpoint_type", "cluster_id", "controller_id", "brokers", "cluster_authorized_operations", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

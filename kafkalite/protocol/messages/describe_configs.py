@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DescribeConfigsRequest(Message):
-    """The DescribeConfigsRequest message."""
+    """Asks how resources are configured."""
 
     __slots__ = ("resources", "include_synonyms", "include_documentation", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)
@@ -48,7 +48,7 @@ class DescribeConfigsRequest(Message):
 
 
 class DescribeConfigsResponse(Message):
-    """The DescribeConfigsResponse message."""
+    """Lists configurations, with where each value comes from."""
 
     __slots__ = ("throttle_time_ms", "results", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DescribeDelegationTokenRequest(Message):
-    """The DescribeDelegationTokenRequest message."""
+    """Asks for the delegation tokens of some owners."""
 
     __slots__ = ("owners", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)
@@ -42,7 +42,7 @@ class DescribeDelegationTokenRequest(Message):
 
 
 class DescribeDelegationTokenResponse(Message):
-    """The DescribeDelegationTokenResponse message."""
+    """Lists delegation tokens."""
 
     __slots__ = ("error_code", "tokens", "throttle_time_ms", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DescribeGroupsRequest(Message):
-    """The DescribeGroupsRequest message."""
+    """Asks for the state of classic groups."""
 
     __slots__ = ("groups", "include_authorized_operations", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 6)
@@ -28,7 +28,7 @@ class DescribeGroupsRequest(Message):
 
 
 class DescribeGroupsResponse(Message):
-    """The DescribeGroupsResponse message."""
+    """Describes classic groups with their members."""
 
     __slots__ = ("throttle_time_ms", "groups", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 6)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DescribeLogDirsRequest(Message):
-    """The DescribeLogDirsRequest message."""
+    """Asks what lies in a broker's log directories."""
 
     __slots__ = ("topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)
@@ -42,7 +42,7 @@ class DescribeLogDirsRequest(Message):
 
 
 class DescribeLogDirsResponse(Message):
-    """The DescribeLogDirsResponse message."""
+    """Lists log directories with the replicas in them and their sizes."""
 
     __slots__ = ("throttle_time_ms", "error_code", "results", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DescribeProducersRequest(Message):
-    """The DescribeProducersRequest message."""
+    """Asks which producers write to partitions."""
 
     __slots__ = ("topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -42,7 +42,7 @@ class DescribeProducersRequest(Message):
 
 
 class DescribeProducersResponse(Message):
-    """The DescribeProducersResponse message."""
+    """Lists per partition its active producers and their open transactions."""
 
     __slots__ = ("throttle_time_ms", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

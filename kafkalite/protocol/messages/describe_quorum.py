@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DescribeQuorumRequest(Message):
-    """The DescribeQuorumRequest message."""
+    """Asks how the controllers' own log stands."""
 
     __slots__ = ("topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
@@ -56,7 +56,7 @@ class DescribeQuorumRequest(Message):
 
 
 class DescribeQuorumResponse(Message):
-    """The DescribeQuorumResponse message."""
+    """Tells who leads the quorum, and how far each replica has come."""
 
     __slots__ = ("error_code", "error_message", "topics", "nodes", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

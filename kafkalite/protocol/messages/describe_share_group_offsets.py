@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DescribeShareGroupOffsetsRequest(Message):
-    """The DescribeShareGroupOffsetsRequest message."""
+    """Asks where share groups stand."""
 
     __slots__ = ("groups", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)
@@ -58,7 +58,7 @@ class DescribeShareGroupOffsetsRequest(Message):
 
 
 class DescribeShareGroupOffsetsResponse(Message):
-    """The DescribeShareGroupOffsetsResponse message."""
+    """Lists per partition where a share group begins to read."""
 
     __slots__ = ("throttle_time_ms", "groups", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)

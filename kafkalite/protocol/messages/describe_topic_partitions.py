@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DescribeTopicPartitionsRequest(Message):
-    """The DescribeTopicPartitionsRequest message."""
+    """Asks for topics a page at a time."""
 
     __slots__ = ("topics", "response_partition_limit", "cursor", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -60,7 +60,7 @@ class DescribeTopicPartitionsRequest(Message):
 
 
 class DescribeTopicPartitionsResponse(Message):
-    """The DescribeTopicPartitionsResponse message."""
+    """Describes topics, and says where the next page begins."""
 
     __slots__ = ("throttle_time_ms", "topics", "next_cursor", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

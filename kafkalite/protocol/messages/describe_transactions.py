@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DescribeTransactionsRequest(Message):
-    """The DescribeTransactionsRequest message."""
+    """Asks for the state of transactions."""
 
     __slots__ = ("transactional_ids", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -26,7 +26,7 @@ class DescribeTransactionsRequest(Message):
 
 
 class DescribeTransactionsResponse(Message):
-    """The DescribeTransactionsResponse message."""
+    """Describes transactions by their transactional ids."""
 
     __slots__ = ("throttle_time_ms", "transaction_states", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

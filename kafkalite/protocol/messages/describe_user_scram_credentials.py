@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DescribeUserScramCredentialsRequest(Message):
-    """The DescribeUserScramCredentialsRequest message."""
+    """Asks which SCRAM credentials users have."""
 
     __slots__ = ("users", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -40,7 +40,7 @@ class DescribeUserScramCredentialsRequest(Message):
 
 
 class DescribeUserScramCredentialsResponse(Message):
-    """The DescribeUserScramCredentialsResponse message."""
+    """Lists mechanisms and iterations per user, never the secrets."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "results", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

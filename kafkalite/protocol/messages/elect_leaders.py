@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ElectLeadersRequest(Message):
-    """The ElectLeadersRequest message."""
+    """Asks for partitions to elect a leader anew."""
 
     __slots__ = ("election_type", "topic_partitions", "timeout_ms", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
@@ -46,7 +46,7 @@ class ElectLeadersRequest(Message):
 
 
 class ElectLeadersResponse(Message):
-    """The ElectLeadersResponse message."""
+    """Tells per partition whether it has elected."""
 
     __slots__ = ("throttle_time_ms", "error_code", "replica_election_results", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

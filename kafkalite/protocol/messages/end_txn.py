@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class EndTxnRequest(Message):
-    """The EndTxnRequest message."""
+    """Commits or aborts a transaction."""
 
     __slots__ = ("transactional_id", "producer_id", "producer_epoch", "committed", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)
@@ -32,7 +32,7 @@ class EndTxnRequest(Message):
 
 
 class EndTxnResponse(Message):
-    """The EndTxnResponse message."""
+    """Tells whether the end of the transaction is decided."""
 
     __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)

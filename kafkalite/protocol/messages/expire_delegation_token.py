@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ExpireDelegationTokenRequest(Message):
-    """The ExpireDelegationTokenRequest message."""
+    """Changes when a delegation token expires, or ends it now."""
 
     __slots__ = ("hmac", "expiry_time_period_ms", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
@@ -28,7 +28,7 @@ class ExpireDelegationTokenRequest(Message):
 
 
 class ExpireDelegationTokenResponse(Message):
-    """The ExpireDelegationTokenResponse message."""
+    """Tells when the delegation token expires."""
 
     __slots__ = ("error_code", "expiry_timestamp_ms", "throttle_time_ms", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class FetchRequest(Message):
-    """The FetchRequest message."""
+    """Reads batches of records from partitions, waiting for them if need be."""
 
     __slots__ = ("cluster_id", "replica_id", "replica_state", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "session_id", "session_epoch", "topics", "forgotten_topics_data", "rack_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(4, 18)
@@ -128,7 +128,7 @@ class FetchRequest(Message):
 
 
 class FetchResponse(Message):
-    """The FetchResponse message."""
+    """Carries batches of records as they lie in the log."""
 
     __slots__ = ("throttle_time_ms", "error_code", "session_id", "responses", "node_endpoints", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(4, 18)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class FindCoordinatorRequest(Message):
-    """The FindCoordinatorRequest message."""
+    """Asks who coordinates groups, transactions or share groups."""
 
     __slots__ = ("key", "key_type", "coordinator_keys", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 6)
@@ -30,7 +30,7 @@ class FindCoordinatorRequest(Message):
 
 
 class FindCoordinatorResponse(Message):
-    """The FindCoordinatorResponse message."""
+    """Names the coordinator of each key."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "node_id", "host", "port", "coordinators", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 6)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class GetTelemetrySubscriptionsRequest(Message):
-    """The GetTelemetrySubscriptionsRequest message."""
+    """Asks which metrics a client should push (KIP-714)."""
 
     __slots__ = ("client_instance_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -26,7 +26,7 @@ class GetTelemetrySubscriptionsRequest(Message):
 
 
 class GetTelemetrySubscriptionsResponse(Message):
-    """The GetTelemetrySubscriptionsResponse message."""
+    """Lists the metrics wanted, and how often."""
 
     __slots__ = ("throttle_time_ms", "error_code", "client_instance_id", "subscription_id", "accepted_compression_types", "push_interval_ms", "telemetry_max_bytes", "delta_temporality", "requested_metrics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class RequestHeader(Message):
-    """The RequestHeader message."""
+    """Stands before every request: which API, which version, who asks."""
 
     __slots__ = ("request_api_key", "request_api_version", "correlation_id", "client_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(1, 2)
@@ -32,7 +32,7 @@ class RequestHeader(Message):
 
 
 class ResponseHeader(Message):
-    """The ResponseHeader message."""
+    """Stands before every response and names the request it answers."""
 
     __slots__ = ("correlation_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class HeartbeatRequest(Message):
-    """The HeartbeatRequest message."""
+    """Keeps a member in its classic group."""
 
     __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)
@@ -32,7 +32,7 @@ class HeartbeatRequest(Message):
 
 
 class HeartbeatResponse(Message):
-    """The HeartbeatResponse message."""
+    """Tells a member whether to go on or to join again."""
 
     __slots__ = ("throttle_time_ms", "error_code", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class IncrementalAlterConfigsRequest(Message):
-    """The IncrementalAlterConfigsRequest message."""
+    """Changes single configuration entries of resources."""
 
     __slots__ = ("resources", "validate_only", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)
@@ -64,7 +64,7 @@ class IncrementalAlterConfigsRequest(Message):
 
 
 class IncrementalAlterConfigsResponse(Message):
-    """The IncrementalAlterConfigsResponse message."""
+    """Tells per resource whether its entries were changed."""
 
     __slots__ = ("throttle_time_ms", "responses", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class InitProducerIdRequest(Message):
-    """The InitProducerIdRequest message."""
+    """Asks for a producer id, and fences older producers of the same transactional id."""
 
     __slots__ = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "enable2_pc", "keep_prepared_txn", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)
@@ -36,7 +36,7 @@ class InitProducerIdRequest(Message):
 
 
 class InitProducerIdResponse(Message):
-    """The InitProducerIdResponse message."""
+    """Hands out a producer id and an epoch."""
 
     __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "ongoing_txn_producer_id", "ongoing_txn_producer_epoch", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)

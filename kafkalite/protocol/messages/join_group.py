@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class JoinGroupRequest(Message):
-    """The JoinGroupRequest message."""
+    """Joins a classic group, or waits in it for the next generation."""
 
     __slots__ = ("group_id", "session_timeout_ms", "rebalance_timeout_ms", "member_id", "group_instance_id", "protocol_type", "protocols", "reason", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 9)
@@ -56,7 +56,7 @@ class JoinGroupRequest(Message):
 
 
 class JoinGroupResponse(Message):
-    """The JoinGroupResponse message."""
+    """Begins a generation: who leads, what was agreed on, and to the leader who is in."""
 
     __slots__ = ("throttle_time_ms", "error_code", "generation_id", "protocol_type", "protocol_name", "leader", "skip_assignment", "member_id", "members", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 9)

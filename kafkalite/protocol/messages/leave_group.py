@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class LeaveGroupRequest(Message):
-    """The LeaveGroupRequest message."""
+    """Takes members out of a classic group."""
 
     __slots__ = ("group_id", "member_id", "members", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)
@@ -48,7 +48,7 @@ class LeaveGroupRequest(Message):
 
 
 class LeaveGroupResponse(Message):
-    """The LeaveGroupResponse message."""
+    """Tells per member whether it is out."""
 
     __slots__ = ("throttle_time_ms", "error_code", "members", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ListConfigResourcesRequest(Message):
-    """The ListConfigResourcesRequest message."""
+    """Asks which resources can be configured."""
 
     __slots__ = ("resource_types", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)
@@ -26,7 +26,7 @@ class ListConfigResourcesRequest(Message):
 
 
 class ListConfigResourcesResponse(Message):
-    """The ListConfigResourcesResponse message."""
+    """Lists resources by their types and names."""
 
     __slots__ = ("throttle_time_ms", "error_code", "config_resources", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)

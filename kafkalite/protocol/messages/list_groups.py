@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ListGroupsRequest(Message):
-    """The ListGroupsRequest message."""
+    """Asks which groups a broker coordinates."""
 
     __slots__ = ("states_filter", "types_filter", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)
@@ -28,7 +28,7 @@ class ListGroupsRequest(Message):
 
 
 class ListGroupsResponse(Message):
-    """The ListGroupsResponse message."""
+    """Lists groups with their types and states."""
 
     __slots__ = ("throttle_time_ms", "error_code", "groups", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ListOffsetsRequest(Message):
-    """The ListOffsetsRequest message."""
+    """Asks for the offset at a timestamp, or at an end of a partition."""
 
     __slots__ = ("replica_id", "isolation_level", "topics", "timeout_ms", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 11)
@@ -68,7 +68,7 @@ class ListOffsetsRequest(Message):
 
 
 class ListOffsetsResponse(Message):
-    """The ListOffsetsResponse message."""
+    """Tells per partition the offset that was looked for."""
 
     __slots__ = ("throttle_time_ms", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 11)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ListPartitionReassignmentsRequest(Message):
-    """The ListPartitionReassignmentsRequest message."""
+    """Asks which partitions are on the move."""
 
     __slots__ = ("timeout_ms", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -44,7 +44,7 @@ class ListPartitionReassignmentsRequest(Message):
 
 
 class ListPartitionReassignmentsResponse(Message):
-    """The ListPartitionReassignmentsResponse message."""
+    """Lists partitions on the move, with the replicas they gain and lose."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

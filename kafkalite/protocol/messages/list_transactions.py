@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ListTransactionsRequest(Message):
-    """The ListTransactionsRequest message."""
+    """Asks which transactions a broker coordinates."""
 
     __slots__ = ("state_filters", "producer_id_filters", "duration_filter", "transactional_id_pattern", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
@@ -32,7 +32,7 @@ class ListTransactionsRequest(Message):
 
 
 class ListTransactionsResponse(Message):
-    """The ListTransactionsResponse message."""
+    """Lists transactions with their states."""
 
     __slots__ = ("throttle_time_ms", "error_code", "unknown_state_filters", "transaction_states", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

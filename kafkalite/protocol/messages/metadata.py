@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class MetadataRequest(Message):
-    """The MetadataRequest message."""
+    """Asks where topics and their partitions live."""
 
     __slots__ = ("topics", "allow_auto_topic_creation", "include_cluster_authorized_operations", "include_topic_authorized_operations", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 13)
@@ -48,7 +48,7 @@ class MetadataRequest(Message):
 
 
 class MetadataResponse(Message):
-    """The MetadataResponse message."""
+    """Tells which nodes there are and which of them leads each partition."""
 
     __slots__ = ("throttle_time_ms", "brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations", "error_code", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 13)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class OffsetCommitRequest(Message):
-    """The OffsetCommitRequest message."""
+    """Keeps how far a group has read each partition."""
 
     __slots__ = ("group_id", "generation_id_or_member_epoch", "member_id", "group_instance_id", "retention_time_ms", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(1, 10)
@@ -76,7 +76,7 @@ class OffsetCommitRequest(Message):
 
 
 class OffsetCommitResponse(Message):
-    """The OffsetCommitResponse message."""
+    """Tells per partition whether the offset was kept."""
 
     __slots__ = ("throttle_time_ms", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(1, 10)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class OffsetDeleteRequest(Message):
-    """The OffsetDeleteRequest message."""
+    """Forgets how far a group has read partitions."""
 
     __slots__ = ("group_id", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -58,7 +58,7 @@ class OffsetDeleteRequest(Message):
 
 
 class OffsetDeleteResponse(Message):
-    """The OffsetDeleteResponse message."""
+    """Tells per partition whether the offset was forgotten."""
 
     __slots__ = ("error_code", "throttle_time_ms", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class OffsetFetchRequest(Message):
-    """The OffsetFetchRequest message."""
+    """Asks how far groups have read."""
 
     __slots__ = ("group_id", "topics", "groups", "require_stable", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 10)
@@ -86,7 +86,7 @@ class OffsetFetchRequest(Message):
 
 
 class OffsetFetchResponse(Message):
-    """The OffsetFetchResponse message."""
+    """Tells per partition the offset that was committed last."""
 
     __slots__ = ("throttle_time_ms", "topics", "error_code", "groups", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 10)

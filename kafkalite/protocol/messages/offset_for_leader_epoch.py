@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class OffsetForLeaderEpochRequest(Message):
-    """The OffsetForLeaderEpochRequest message."""
+    """Asks where leader epochs end in partitions."""
 
     __slots__ = ("replica_id", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)
@@ -62,7 +62,7 @@ class OffsetForLeaderEpochRequest(Message):
 
 
 class OffsetForLeaderEpochResponse(Message):
-    """The OffsetForLeaderEpochResponse message."""
+    """Tells per partition the end of the epoch, for a reader to find where logs part."""
 
     __slots__ = ("throttle_time_ms", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ProduceRequest(Message):
-    """The ProduceRequest message."""
+    """Hands batches of records to the leaders of partitions."""
 
     __slots__ = ("transactional_id", "acks", "timeout_ms", "topic_data", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(3, 13)
@@ -66,7 +66,7 @@ class ProduceRequest(Message):
 
 
 class ProduceResponse(Message):
-    """The ProduceResponse message."""
+    """Tells per partition where the batch went, or why it did not."""
 
     __slots__ = ("responses", "throttle_time_ms", "node_endpoints", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(3, 13)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class PushTelemetryRequest(Message):
-    """The PushTelemetryRequest message."""
+    """Carries a client's metrics (KIP-714)."""
 
     __slots__ = ("client_instance_id", "subscription_id", "terminating", "compression_type", "metrics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -34,7 +34,7 @@ class PushTelemetryRequest(Message):
 
 
 class PushTelemetryResponse(Message):
-    """The PushTelemetryResponse message."""
+    """Tells whether the metrics were taken."""
 
     __slots__ = ("throttle_time_ms", "error_code", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class RemoveRaftVoterRequest(Message):
-    """The RemoveRaftVoterRequest message."""
+    """Asks the controllers to drop a voter."""
 
     __slots__ = ("cluster_id", "voter_id", "voter_directory_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -30,7 +30,7 @@ class RemoveRaftVoterRequest(Message):
 
 
 class RemoveRaftVoterResponse(Message):
-    """The RemoveRaftVoterResponse message."""
+    """Tells whether the voter was dropped."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

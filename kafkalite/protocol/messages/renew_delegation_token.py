@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class RenewDelegationTokenRequest(Message):
-    """The RenewDelegationTokenRequest message."""
+    """Puts off when a delegation token expires."""
 
     __slots__ = ("hmac", "renew_period_ms", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
@@ -28,7 +28,7 @@ class RenewDelegationTokenRequest(Message):
 
 
 class RenewDelegationTokenResponse(Message):
-    """The RenewDelegationTokenResponse message."""
+    """Tells when the delegation token expires."""
 
     __slots__ = ("error_code", "expiry_timestamp_ms", "throttle_time_ms", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class SaslAuthenticateRequest(Message):
-    """The SaslAuthenticateRequest message."""
+    """Carries one step of a SASL exchange to the broker."""
 
     __slots__ = ("auth_bytes", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
@@ -26,7 +26,7 @@ class SaslAuthenticateRequest(Message):
 
 
 class SaslAuthenticateResponse(Message):
-    """The SaslAuthenticateResponse message."""
+    """Carries one step of a SASL exchange back."""
 
     __slots__ = ("error_code", "error_message", "auth_bytes", "session_lifetime_ms", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class SaslHandshakeRequest(Message):
-    """The SaslHandshakeRequest message."""
+    """Chooses a SASL mechanism."""
 
     __slots__ = ("mechanism", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)
@@ -26,7 +26,7 @@ class SaslHandshakeRequest(Message):
 
 
 class SaslHandshakeResponse(Message):
-    """The SaslHandshakeResponse message."""
+    """Lists the mechanisms a broker offers."""
 
     __slots__ = ("error_code", "mechanisms", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)

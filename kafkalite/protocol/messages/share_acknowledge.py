@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ShareAcknowledgeRequest(Message):
-    """The ShareAcknowledgeRequest message."""
+    """Tells what became of records that were fetched in a share group."""
 
     __slots__ = ("group_id", "member_id", "share_session_epoch", "is_renew_ack", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(1, 2)
@@ -84,7 +84,7 @@ class ShareAcknowledgeRequest(Message):
 
 
 class ShareAcknowledgeResponse(Message):
-    """The ShareAcknowledgeResponse message."""
+    """Tells per partition whether the acknowledgement holds."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "acquisition_lock_timeout_ms", "responses", "node_endpoints", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(1, 2)

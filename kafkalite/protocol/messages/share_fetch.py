@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ShareFetchRequest(Message):
-    """The ShareFetchRequest message."""
+    """Acquires records for a member of a share group, and acknowledges earlier ones."""
 
     __slots__ = ("group_id", "member_id", "share_session_epoch", "max_wait_ms", "min_bytes", "max_bytes", "max_records", "batch_size", "share_acquire_mode", "is_renew_ack", "topics", "forgotten_topics_data", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(1, 2)
@@ -114,7 +114,7 @@ class ShareFetchRequest(Message):
 
 
 class ShareFetchResponse(Message):
-    """The ShareFetchResponse message."""
+    """Carries acquired records, and how often each was delivered."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "acquisition_lock_timeout_ms", "responses", "node_endpoints", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(1, 2)

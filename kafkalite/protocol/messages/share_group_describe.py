@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ShareGroupDescribeRequest(Message):
-    """The ShareGroupDescribeRequest message."""
+    """Asks for the state of share groups (KIP-932)."""
 
     __slots__ = ("group_ids", "include_authorized_operations", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(1, 1)
@@ -28,7 +28,7 @@ class ShareGroupDescribeRequest(Message):
 
 
 class ShareGroupDescribeResponse(Message):
-    """The ShareGroupDescribeResponse message."""
+    """Describes share groups with their members."""
 
     __slots__ = ("throttle_time_ms", "groups", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(1, 1)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ShareGroupHeartbeatRequest(Message):
-    """The ShareGroupHeartbeatRequest message."""
+    """Keeps a member in its share group (KIP-932)."""
 
     __slots__ = ("group_id", "member_id", "member_epoch", "rack_id", "subscribed_topic_names", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(1, 1)
@@ -34,7 +34,7 @@ class ShareGroupHeartbeatRequest(Message):
 
 
 class ShareGroupHeartbeatResponse(Message):
-    """The ShareGroupHeartbeatResponse message."""
+    """Gives a member its epoch and, when it changed, its assignment."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "member_id", "member_epoch", "heartbeat_interval_ms", "assignment", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(1, 1)

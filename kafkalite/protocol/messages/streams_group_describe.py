@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class StreamsGroupDescribeRequest(Message):
-    """The StreamsGroupDescribeRequest message."""
+    """Asks for the state of streams groups (KIP-1071)."""
 
     __slots__ = ("group_ids", "include_authorized_operations", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -28,7 +28,7 @@ class StreamsGroupDescribeRequest(Message):
 
 
 class StreamsGroupDescribeResponse(Message):
-    """The StreamsGroupDescribeResponse message."""
+    """Describes streams groups with their topologies and members."""
 
     __slots__ = ("throttle_time_ms", "groups", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class StreamsGroupHeartbeatRequest(Message):
-    """The StreamsGroupHeartbeatRequest message."""
+    """Keeps a member in its streams group and tells its tasks (KIP-1071)."""
 
     __slots__ = ("group_id", "member_id", "member_epoch", "endpoint_information_epoch", "instance_id", "rack_id", "rebalance_timeout_ms", "topology", "active_tasks", "standby_tasks", "warmup_tasks", "process_id", "user_endpoint", "client_tags", "task_offsets", "task_end_offsets", "shutdown_application", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -204,7 +204,7 @@ class StreamsGroupHeartbeatRequest(Message):
 
 
 class StreamsGroupHeartbeatResponse(Message):
-    """The StreamsGroupHeartbeatResponse message."""
+    """Gives a member its epoch, its tasks, and what is wrong with its topology."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "member_id", "member_epoch", "heartbeat_interval_ms", "acceptable_recovery_lag", "task_offset_interval_ms", "status", "active_tasks", "standby_tasks", "warmup_tasks", "endpoint_information_epoch", "partitions_by_user_endpoint", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

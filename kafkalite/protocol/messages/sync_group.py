@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class SyncGroupRequest(Message):
-    """The SyncGroupRequest message."""
+    """Brings the leader's assignment of a classic group, and asks for one's own part."""
 
     __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id", "protocol_type", "protocol_name", "assignments", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)
@@ -54,7 +54,7 @@ class SyncGroupRequest(Message):
 
 
 class SyncGroupResponse(Message):
-    """The SyncGroupResponse message."""
+    """Carries a member's part of the assignment."""
 
     __slots__ = ("throttle_time_ms", "error_code", "protocol_type", "protocol_name", "assignment", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class TxnOffsetCommitRequest(Message):
-    """The TxnOffsetCommitRequest message."""
+    """Keeps a group's offsets until their transaction ends."""
 
     __slots__ = ("transactional_id", "group_id", "producer_id", "producer_epoch", "generation_id", "member_id", "group_instance_id", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)
@@ -76,7 +76,7 @@ class TxnOffsetCommitRequest(Message):
 
 
 class TxnOffsetCommitResponse(Message):
-    """The TxnOffsetCommitResponse message."""
+    """Tells per partition whether the offset waits for the transaction."""
 
     __slots__ = ("throttle_time_ms", "topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 5)

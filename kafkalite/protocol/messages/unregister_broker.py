@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class UnregisterBrokerRequest(Message):
-    """The UnregisterBrokerRequest message."""
+    """Takes a broker that is gone for good out of the cluster."""
 
     __slots__ = ("broker_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -26,7 +26,7 @@ class UnregisterBrokerRequest(Message):
 
 
 class UnregisterBrokerResponse(Message):
-    """The UnregisterBrokerResponse message."""
+    """Tells whether the broker is out."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class UpdateFeaturesRequest(Message):
-    """The UpdateFeaturesRequest message."""
+    """Raises or lowers the level of cluster features."""
 
     __slots__ = ("timeout_ms", "feature_updates", "validate_only", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
@@ -50,7 +50,7 @@ class UpdateFeaturesRequest(Message):
 
 
 class UpdateFeaturesResponse(Message):
-    """The UpdateFeaturesResponse message."""
+    """Tells whether the feature levels were changed."""
 
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "results", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

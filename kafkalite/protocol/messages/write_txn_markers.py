@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class WriteTxnMarkersRequest(Message):
-    """The WriteTxnMarkersRequest message."""
+    """Ends transactions in the partitions they wrote to."""
 
     __slots__ = ("markers", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
@@ -66,7 +66,7 @@ class WriteTxnMarkersRequest(Message):
 
 
 class WriteTxnMarkersResponse(Message):
-    """The WriteTxnMarkersResponse message."""
+    """Tells per producer and partition whether the marker was written."""
 
     __slots__ = ("markers", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class AbortTransactionRecord(Message):
-    """The AbortTransactionRecord message."""
+    """Calls off the records since the last BeginTransactionRecord."""
 
     __slots__ = ("reason", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

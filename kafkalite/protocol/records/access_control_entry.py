@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class AccessControlEntryRecord(Message):
-    """The AccessControlEntryRecord message."""
+    """Adds an access rule."""
 
     __slots__ = ("id", "resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

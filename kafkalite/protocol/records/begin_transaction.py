@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class BeginTransactionRecord(Message):
-    """The BeginTransactionRecord message."""
+    """Opens a run of metadata records that count together or not at all."""
 
     __slots__ = ("name", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

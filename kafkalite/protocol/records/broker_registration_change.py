@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class BrokerRegistrationChangeRecord(Message):
-    """The BrokerRegistrationChangeRecord message."""
+    """Changes a broker's registration in part."""
 
     __slots__ = ("broker_id", "broker_epoch", "fenced", "in_controlled_shutdown", "log_dirs", "cordoned_log_dirs", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ClearElrRecord(Message):
-    """The ClearElrRecord message."""
+    """Empties the eligible leader replicas of one topic, or of all."""
 
     __slots__ = ("topic_name", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ClientQuotaRecord(Message):
-    """The ClientQuotaRecord message."""
+    """Sets or removes one quota of an entity."""
 
     __slots__ = ("entity", "key", "value", "remove", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ConfigRecord(Message):
-    """The ConfigRecord message."""
+    """Sets one configuration entry of a resource, or with a null removes it."""
 
     __slots__ = ("resource_type", "resource_name", "name", "value", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Message):
-    """The ConsumerGroupCurrentMemberAssignmentKey message."""
+    """Names what a member of a consumer group is assigned now."""
 
     __slots__ = ("group_id", "member_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -29,7 +29,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
-    """The ConsumerGroupCurrentMemberAssignmentValue message."""
+    """Keeps what a member of a consumer group is assigned now."""
 
     __slots__ = ("member_epoch", "previous_member_epoch", "state", "assigned_partitions", "partitions_pending_revocation", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ConsumerGroupMemberMetadataKey(Message):
-    """The ConsumerGroupMemberMetadataKey message."""
+    """Names what a member of a consumer group told of itself."""
 
     __slots__ = ("group_id", "member_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -29,7 +29,7 @@ class ConsumerGroupMemberMetadataKey(Message):
 
 
 class ConsumerGroupMemberMetadataValue(Message):
-    """The ConsumerGroupMemberMetadataValue message."""
+    """Keeps what a member of a consumer group told of itself."""
 
     __slots__ = ("instance_id", "rack_id", "client_id", "client_host", "subscribed_topic_names", "subscribed_topic_regex", "rebalance_timeout_ms", "server_assignor", "classic_member_metadata", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ConsumerGroupMetadataKey(Message):
-    """The ConsumerGroupMetadataKey message."""
+    """Names the epoch of a consumer group."""
 
     __slots__ = ("group_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -27,7 +27,7 @@ class ConsumerGroupMetadataKey(Message):
 
 
 class ConsumerGroupMetadataValue(Message):
-    """The ConsumerGroupMetadataValue message."""
+    """Keeps the epoch of a consumer group."""
 
     __slots__ = ("epoch", "metadata_hash", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ConsumerGroupPartitionMetadataKey(Message):
-    """The ConsumerGroupPartitionMetadataKey message."""
+    """Names the partitions a consumer group knew of; Kafka writes it no longer."""
 
     __slots__ = ("group_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -27,7 +27,7 @@ class ConsumerGroupPartitionMetadataKey(Message):
 
 
 class ConsumerGroupPartitionMetadataValue(Message):
-    """The ConsumerGroupPartitionMetadataValue message."""
+    """Keeps the partitions a consumer group knew of; Kafka writes it no longer."""
 
     __slots__ = ("topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ConsumerGroupRegularExpressionKey(Message):
-    """The ConsumerGroupRegularExpressionKey message."""
+    """Names the topics a consumer group's regular expression stands for."""
 
     __slots__ = ("group_id", "regular_expression", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -29,7 +29,7 @@ class ConsumerGroupRegularExpressionKey(Message):
 
 
 class ConsumerGroupRegularExpressionValue(Message):
-    """The ConsumerGroupRegularExpressionValue message."""
+    """Keeps the topics a consumer group's regular expression stands for."""
 
     __slots__ = ("topics", "version", "timestamp", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Message):
-    """The ConsumerGroupTargetAssignmentMemberKey message."""
+    """Names what a member of a consumer group shall be assigned."""
 
     __slots__ = ("group_id", "member_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -29,7 +29,7 @@ class ConsumerGroupTargetAssignmentMemberKey(Message):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message):
-    """The ConsumerGroupTargetAssignmentMemberValue message."""
+    """Keeps what a member of a consumer group shall be assigned."""
 
     __slots__ = ("topic_partitions", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ConsumerProtocolAssignment(Message):
-    """The ConsumerProtocolAssignment message."""
+    """What a classic consumer is assigned, as its group carries it."""
 
     __slots__ = ("assigned_partitions", "user_data", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)

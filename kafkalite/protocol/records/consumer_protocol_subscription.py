@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ConsumerProtocolSubscription(Message):
-    """The ConsumerProtocolSubscription message."""
+    """What a classic consumer subscribes to, as its group carries it."""
 
     __slots__ = ("topics", "user_data", "owned_partitions", "generation_id", "rack_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 3)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ControlRecordTypeSchema(Message):
-    """The ControlRecordTypeSchema message."""
+    """The key of a control record: its type."""
 
     __slots__ = ("type", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class DelegationTokenRecord(Message):
-    """The DelegationTokenRecord message."""
+    """Adds or changes a delegation token."""
 
     __slots__ = ("owner", "requester", "renewers", "issue_timestamp", "max_timestamp", "expiration_timestamp", "token_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class EndTransactionRecord(Message):
-    """The EndTransactionRecord message."""
+    """Makes the records since the last BeginTransactionRecord count."""
 
     __slots__ = ("unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class EndTxnMarker(Message):
-    """The EndTxnMarker message."""
+    """The value of a control record that ends a transaction."""
 
     __slots__ = ("coordinator_epoch", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class FeatureLevelRecord(Message):
-    """The FeatureLevelRecord message."""
+    """Sets the level of a feature; zero removes it."""
 
     __slots__ = ("name", "feature_level", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

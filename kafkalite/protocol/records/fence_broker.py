@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class FenceBrokerRecord(Message):
-    """The FenceBrokerRecord message."""
+    """Fences a broker: it may lead nothing until it is unfenced."""
 
     __slots__ = ("id", "epoch", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class GroupMetadataKey(Message):
-    """The GroupMetadataKey message."""
+    """Names a classic group with its members."""
 
     __slots__ = ("group", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -27,7 +27,7 @@ class GroupMetadataKey(Message):
 
 
 class GroupMetadataValue(Message):
-    """The GroupMetadataValue message."""
+    """Keeps a classic group with its members."""
 
     __slots__ = ("protocol_type", "generation", "protocol", "leader", "current_state_timestamp", "members", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class KRaftVersionRecord(Message):
-    """The KRaftVersionRecord message."""
+    """Control record: the version of the raft protocol."""
 
     __slots__ = ("version", "k_raft_version", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class LeaderChangeMessage(Message):
-    """The LeaderChangeMessage message."""
+    """Control record: who leads the quorum, and who voted so."""
 
     __slots__ = ("version", "leader_id", "voters", "granting_voters", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class LegacyOffsetCommitKey(Message):
-    """The LegacyOffsetCommitKey message."""
+    """Names a committed offset as Kafka 0.8 wrote it."""
 
     __slots__ = ("group", "topic", "partition", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -31,7 +31,7 @@ class LegacyOffsetCommitKey(Message):
 
 
 class LegacyOffsetCommitValue(Message):
-    """The LegacyOffsetCommitValue message."""
+    """Keeps a committed offset as Kafka 0.8 wrote it."""
 
     __slots__ = ("offset", "metadata", "commit_timestamp", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class NoOpRecord(Message):
-    """The NoOpRecord message."""
+    """Says nothing, and so moves the end of the log."""
 
     __slots__ = ("unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class OffsetCommitKey(Message):
-    """The OffsetCommitKey message."""
+    """Names a committed offset."""
 
     __slots__ = ("group", "topic", "partition", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -31,7 +31,7 @@ class OffsetCommitKey(Message):
 
 
 class OffsetCommitValue(Message):
-    """The OffsetCommitValue message."""
+    """Keeps a committed offset."""
 
     __slots__ = ("offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)

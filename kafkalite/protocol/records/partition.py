@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class PartitionRecord(Message):
-    """The PartitionRecord message."""
+    """Adds a partition, with replicas, leader and epochs."""
 
     __slots__ = ("partition_id", "topic_id", "replicas", "isr", "removing_replicas", "adding_replicas", "leader", "leader_recovery_state", "leader_epoch", "partition_epoch", "directories", "eligible_leader_replicas", "last_known_elr", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

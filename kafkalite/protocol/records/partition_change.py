@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class PartitionChangeRecord(Message):
-    """The PartitionChangeRecord message."""
+    """Changes a partition in part; what is absent stays as it was."""
 
     __slots__ = ("partition_id", "topic_id", "isr", "leader", "replicas", "removing_replicas", "adding_replicas", "leader_recovery_state", "directories", "eligible_leader_replicas", "last_known_elr", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ProducerIdsRecord(Message):
-    """The ProducerIdsRecord message."""
+    """Hands a block of producer ids to a broker."""
 
     __slots__ = ("broker_id", "broker_epoch", "next_producer_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class RegisterBrokerRecord(Message):
-    """The RegisterBrokerRecord message."""
+    """Registers a broker: where it listens, what it can do."""
 
     __slots__ = ("broker_id", "is_migrating_zk_broker", "incarnation_id", "broker_epoch", "end_points", "features", "rack", "fenced", "in_controlled_shutdown", "log_dirs", "cordoned_log_dirs", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class RegisterControllerRecord(Message):
-    """The RegisterControllerRecord message."""
+    """Registers a controller: where it listens, what it can do."""
 
     __slots__ = ("controller_id", "incarnation_id", "zk_migration_ready", "end_points", "features", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class RemoveAccessControlEntryRecord(Message):
-    """The RemoveAccessControlEntryRecord message."""
+    """Removes an access rule."""
 
     __slots__ = ("id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

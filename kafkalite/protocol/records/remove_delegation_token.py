@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class RemoveDelegationTokenRecord(Message):
-    """The RemoveDelegationTokenRecord message."""
+    """Removes a delegation token."""
 
     __slots__ = ("token_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

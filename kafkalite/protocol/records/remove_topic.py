@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class RemoveTopicRecord(Message):
-    """The RemoveTopicRecord message."""
+    """Removes a topic with its partitions and configuration."""
 
     __slots__ = ("topic_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

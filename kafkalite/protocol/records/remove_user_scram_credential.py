@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class RemoveUserScramCredentialRecord(Message):
-    """The RemoveUserScramCredentialRecord message."""
+    """Removes a user's SCRAM credential."""
 
     __slots__ = ("name", "mechanism", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

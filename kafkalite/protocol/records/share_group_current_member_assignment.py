@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ShareGroupCurrentMemberAssignmentKey(Message):
-    """The ShareGroupCurrentMemberAssignmentKey message."""
+    """Names what a member of a share group is assigned now."""
 
     __slots__ = ("group_id", "member_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -29,7 +29,7 @@ class ShareGroupCurrentMemberAssignmentKey(Message):
 
 
 class ShareGroupCurrentMemberAssignmentValue(Message):
-    """The ShareGroupCurrentMemberAssignmentValue message."""
+    """Keeps what a member of a share group is assigned now."""
 
     __slots__ = ("member_epoch", "previous_member_epoch", "state", "assigned_partitions", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

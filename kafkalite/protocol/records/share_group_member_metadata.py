@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ShareGroupMemberMetadataKey(Message):
-    """The ShareGroupMemberMetadataKey message."""
+    """Names what a member of a share group told of itself."""
 
     __slots__ = ("group_id", "member_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -29,7 +29,7 @@ class ShareGroupMemberMetadataKey(Message):
 
 
 class ShareGroupMemberMetadataValue(Message):
-    """The ShareGroupMemberMetadataValue message."""
+    """Keeps what a member of a share group told of itself."""
 
     __slots__ = ("rack_id", "client_id", "client_host", "subscribed_topic_names", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ShareGroupMetadataKey(Message):
-    """The ShareGroupMetadataKey message."""
+    """Names the epoch of a share group."""
 
     __slots__ = ("group_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -27,7 +27,7 @@ class ShareGroupMetadataKey(Message):
 
 
 class ShareGroupMetadataValue(Message):
-    """The ShareGroupMetadataValue message."""
+    """Keeps the epoch of a share group."""
 
     __slots__ = ("epoch", "metadata_hash", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

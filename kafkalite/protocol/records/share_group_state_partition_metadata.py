@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ShareGroupStatePartitionMetadataKey(Message):
-    """The ShareGroupStatePartitionMetadataKey message."""
+    """Names the partitions whose share state is set up."""
 
     __slots__ = ("group_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -27,7 +27,7 @@ class ShareGroupStatePartitionMetadataKey(Message):
 
 
 class ShareGroupStatePartitionMetadataValue(Message):
-    """The ShareGroupStatePartitionMetadataValue message."""
+    """Keeps the partitions whose share state is set up."""
 
     __slots__ = ("initializing_topics", "initialized_topics", "deleting_topics", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

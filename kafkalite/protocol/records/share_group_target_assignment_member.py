@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ShareGroupTargetAssignmentMemberKey(Message):
-    """The ShareGroupTargetAssignmentMemberKey message."""
+    """Names what a member of a share group shall be assigned."""
 
     __slots__ = ("group_id", "member_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -29,7 +29,7 @@ class ShareGroupTargetAssignmentMemberKey(Message):
 
 
 class ShareGroupTargetAssignmentMemberValue(Message):
-    """The ShareGroupTargetAssignmentMemberValue message."""
+    """Keeps what a member of a share group shall be assigned."""
 
     __slots__ = ("topic_partitions", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

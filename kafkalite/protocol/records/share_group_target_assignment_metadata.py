@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ShareGroupTargetAssignmentMetadataKey(Message):
-    """The ShareGroupTargetAssignmentMetadataKey message."""
+    """Names the epoch of a share group's target assignment."""
 
     __slots__ = ("group_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -27,7 +27,7 @@ class ShareGroupTargetAssignmentMetadataKey(Message):
 
 
 class ShareGroupTargetAssignmentMetadataValue(Message):
-    """The ShareGroupTargetAssignmentMetadataValue message."""
+    """Keeps the epoch of a share group's target assignment."""
 
     __slots__ = ("assignment_epoch", "assignment_timestamp", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ShareSnapshotKey(Message):
-    """The ShareSnapshotKey message."""
+    """Names the whole share state of a partition."""
 
     __slots__ = ("group_id", "topic_id", "partition", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -31,7 +31,7 @@ class ShareSnapshotKey(Message):
 
 
 class ShareSnapshotValue(Message):
-    """The ShareSnapshotValue message."""
+    """Keeps the whole share state of a partition."""
 
     __slots__ = ("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset", "delivery_complete_count", "create_timestamp", "write_timestamp", "state_batches", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

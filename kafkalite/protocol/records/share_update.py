@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ShareUpdateKey(Message):
-    """The ShareUpdateKey message."""
+    """Names what changed in the share state of a partition."""
 
     __slots__ = ("group_id", "topic_id", "partition", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -31,7 +31,7 @@ class ShareUpdateKey(Message):
 
 
 class ShareUpdateValue(Message):
-    """The ShareUpdateValue message."""
+    """Keeps what changed in the share state of a partition."""
 
     __slots__ = ("snapshot_epoch", "leader_epoch", "start_offset", "delivery_complete_count", "state_batches", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

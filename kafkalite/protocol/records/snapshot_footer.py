@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class SnapshotFooterRecord(Message):
-    """The SnapshotFooterRecord message."""
+    """Control record: the end of a snapshot."""
 
     __slots__ = ("version", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

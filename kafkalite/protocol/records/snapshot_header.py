@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class SnapshotHeaderRecord(Message):
-    """The SnapshotHeaderRecord message."""
+    """Control record: the beginning of a snapshot."""
 
     __slots__ = ("version", "last_contained_log_timestamp", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class StreamsGroupCurrentMemberAssignmentKey(Message):
-    """The StreamsGroupCurrentMemberAssignmentKey message."""
+    """Names the tasks a member of a streams group has now."""
 
     __slots__ = ("group_id", "member_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -29,7 +29,7 @@ class StreamsGroupCurrentMemberAssignmentKey(Message):
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Message):
-    """The StreamsGroupCurrentMemberAssignmentValue message."""
+    """Keeps the tasks a member of a streams group has now."""
 
     __slots__ = ("member_epoch", "previous_member_epoch", "state", "active_tasks", "standby_tasks", "warmup_tasks", "active_tasks_pending_revocation", "standby_tasks_pending_revocation", "warmup_tasks_pending_revocation", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

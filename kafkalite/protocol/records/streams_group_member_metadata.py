@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class StreamsGroupMemberMetadataKey(Message):
-    """The StreamsGroupMemberMetadataKey message."""
+    """Names what a member of a streams group told of itself."""
 
     __slots__ = ("group_id", "member_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -29,7 +29,7 @@ class StreamsGroupMemberMetadataKey(Message):
 
 
 class StreamsGroupMemberMetadataValue(Message):
-    """The StreamsGroupMemberMetadataValue message."""
+    """Keeps what a member of a streams group told of itself."""
 
     __slots__ = ("instance_id", "rack_id", "client_id", "client_host", "rebalance_timeout_ms", "topology_epoch", "process_id", "user_endpoint", "client_tags", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class StreamsGroupMetadataKey(Message):
-    """The StreamsGroupMetadataKey message."""
+    """Names the epoch of a streams group."""
 
     __slots__ = ("group_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -27,7 +27,7 @@ class StreamsGroupMetadataKey(Message):
 
 
 class StreamsGroupMetadataValue(Message):
-    """The StreamsGroupMetadataValue message."""
+    """Keeps the epoch of a streams group."""
 
     __slots__ = ("epoch", "metadata_hash", "validated_topology_epoch", "last_assignment_configs", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

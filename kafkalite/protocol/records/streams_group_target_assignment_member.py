@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class StreamsGroupTargetAssignmentMemberKey(Message):
-    """The StreamsGroupTargetAssignmentMemberKey message."""
+    """Names the tasks a member of a streams group shall have."""
 
     __slots__ = ("group_id", "member_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -29,7 +29,7 @@ class StreamsGroupTargetAssignmentMemberKey(Message):
 
 
 class StreamsGroupTargetAssignmentMemberValue(Message):
-    """The StreamsGroupTargetAssignmentMemberValue message."""
+    """Keeps the tasks a member of a streams group shall have."""
 
     __slots__ = ("active_tasks", "standby_tasks", "warmup_tasks", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

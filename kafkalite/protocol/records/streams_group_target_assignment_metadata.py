@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class StreamsGroupTargetAssignmentMetadataKey(Message):
-    """The StreamsGroupTargetAssignmentMetadataKey message."""
+    """Names the epoch of a streams group's target assignment."""
 
     __slots__ = ("group_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -27,7 +27,7 @@ class StreamsGroupTargetAssignmentMetadataKey(Message):
 
 
 class StreamsGroupTargetAssignmentMetadataValue(Message):
-    """The StreamsGroupTargetAssignmentMetadataValue message."""
+    """Keeps the epoch of a streams group's target assignment."""
 
     __slots__ = ("assignment_epoch", "assignment_timestamp", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

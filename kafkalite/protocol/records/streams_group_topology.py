@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class StreamsGroupTopologyKey(Message):
-    """The StreamsGroupTopologyKey message."""
+    """Names the topology of a streams group."""
 
     __slots__ = ("group_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -27,7 +27,7 @@ class StreamsGroupTopologyKey(Message):
 
 
 class StreamsGroupTopologyValue(Message):
-    """The StreamsGroupTopologyValue message."""
+    """Keeps the topology of a streams group."""
 
     __slots__ = ("epoch", "subtopologies", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class TopicRecord(Message):
-    """The TopicRecord message."""
+    """Adds a topic: its name and its id."""
 
     __slots__ = ("name", "topic_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class TransactionLogKey(Message):
-    """The TransactionLogKey message."""
+    """Names a transaction."""
 
     __slots__ = ("transactional_id", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
@@ -27,7 +27,7 @@ class TransactionLogKey(Message):
 
 
 class TransactionLogValue(Message):
-    """The TransactionLogValue message."""
+    """Keeps a transaction."""
 
     __slots__ = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 1)

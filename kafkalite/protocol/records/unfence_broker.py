@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class UnfenceBrokerRecord(Message):
-    """The UnfenceBrokerRecord message."""
+    """Lets a fenced broker lead again."""
 
     __slots__ = ("id", "epoch", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

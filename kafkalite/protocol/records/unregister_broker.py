@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class UnregisterBrokerRecord(Message):
-    """The UnregisterBrokerRecord message."""
+    """Takes a broker out of the cluster."""
 
     __slots__ = ("broker_id", "broker_epoch", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class UserScramCredentialRecord(Message):
-    """The UserScramCredentialRecord message."""
+    """Sets a user's SCRAM credential."""
 
     __slots__ = ("name", "mechanism", "salt", "stored_key", "server_key", "iterations", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class VotersRecord(Message):
-    """The VotersRecord message."""
+    """Control record: the voters of the quorum."""
 
     __slots__ = ("version", "voters", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)

@@ -9,7 +9,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class ZkMigrationStateRecord(Message):
-    """The ZkMigrationStateRecord message."""
+    """Tells how far a cluster has come on its way from ZooKeeper."""
 
     __slots__ = ("zk_migration_state", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
