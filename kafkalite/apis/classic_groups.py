@@ -160,7 +160,9 @@ def refuse_sync_group(
 
 # Heartbeat
 
-_ALIVE = HeartbeatResponse(error_code=ErrorCode.NONE)
+_NONE = ErrorCode.NONE
+_ALIVE = HeartbeatResponse(error_code=_NONE)
+"""The answer to nearly every heartbeat, made once."""
 
 
 def handle_heartbeat(
@@ -168,10 +170,12 @@ def handle_heartbeat(
 ) -> HeartbeatResponse | Waiting[HeartbeatResponse]:
     """Take a sign of life and say whether a rebalance is on."""
     services = context.services
-    _require_group_id(request.group_id)
-    shard = services.groups.locate(request.group_id, context.node_id)
+    group_id = request.group_id
+    if not group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    shard = services.groups.locate(group_id, context.node_id)
     code = shard.machine.classic.heartbeat(request, services.clock.now_ms())
-    if code is ErrorCode.NONE:
+    if code is _NONE:
         return _ALIVE
     if code is not None:
         return HeartbeatResponse(error_code=code)

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from kafkalite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
     from kafkalite.protocol.records.group_metadata import GroupMetadataValue
 
+# The hottest path looks these up once, for a member of an enum is not found for nothing.
+_NONE = ErrorCode.NONE
+_REBALANCE_IN_PROGRESS = ErrorCode.REBALANCE_IN_PROGRESS
+_PREPARING = ClassicState.PREPARING_REBALANCE
+
 
 class ClassicGroups:
     """The classic groups of a shard."""
@@ -128,22 +133,18 @@ class ClassicGroups:
         if type(group) is not ClassicGroup:
             return ErrorCode.UNKNOWN_MEMBER_ID if group is None else None
         soft = group.soft
-        member_id = request.member_id
-        member = soft.members.get(member_id)
-        instance_id = request.group_instance_id
+        member = soft.members.get(request.member_id)
         if (
             member is None
+            or member.group_instance_id != request.group_instance_id
             or request.generation_id != soft.generation_id
-            or (instance_id is not None and soft.static_members.get(instance_id) != member_id)
         ):
             return None
         deadline_ms = now_ms + member.session_timeout_ms
         if deadline_ms < member.armed_ms:
             return None
         member.deadline_ms = deadline_ms
-        if soft.state is ClassicState.PREPARING_REBALANCE:
-            return ErrorCode.REBALANCE_IN_PROGRESS
-        return ErrorCode.NONE
+        return _REBALANCE_IN_PROGRESS if soft.state is _PREPARING else _NONE
 
     def beat(self, request: HeartbeatRequest, now_ms: int) -> CoordinatorResult[ErrorCode]:
         """Decide a Heartbeat in full: refusals, and timers to be set."""
