@@ -59,14 +59,12 @@ def handle_describe_cluster(
 
 
 def refuse_describe_cluster(
-    request: DescribeClusterRequest, code: ErrorCode, message: str | None
+    request: DescribeClusterRequest,  # noqa: ARG001 - the answer is the same for all
+    code: ErrorCode,
+    message: str | None,
 ) -> DescribeClusterResponse:
     """Say one error for the whole request."""
-    return DescribeClusterResponse(
-        error_code=code,
-        error_message=message if message is not None else code.message,
-        endpoint_type=request.endpoint_type,
-    )
+    return DescribeClusterResponse(error_code=code, error_message=message or code.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +108,16 @@ def handle_elect_leaders(
         ) from None
     wanted = _wanted(context, request)
     outcome = context.services.metadata.elect_leaders(wanted.partitions, kind)
-    results: dict[str, ElectLeadersResponse.ReplicaElectionResult] = {}
+    # Every topic is named, even one with nothing to tell.
+    results = {
+        topic: ElectLeadersResponse.ReplicaElectionResult(topic=topic)
+        for topic, _ in wanted.partitions
+    }
     for (topic, index), error in zip(wanted.partitions, outcome, strict=True):
         code = ErrorCode.NONE if error is None else error.code
         if code is ErrorCode.ELECTION_NOT_NEEDED and not wanted.named:
             continue
-        result = results.setdefault(topic, ElectLeadersResponse.ReplicaElectionResult(topic=topic))
-        result.partition_result.append(
+        results[topic].partition_result.append(
             ElectLeadersResponse.PartitionResult(
                 partition_id=index,
                 error_code=code,

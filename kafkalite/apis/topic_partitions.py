@@ -27,15 +27,11 @@ def handle_describe_topic_partitions(
     """Describe partitions in order of topic name, at most as many as asked for and allowed."""
     services = context.services
     topics = services.metadata.image.topics
-    wants_all = not request.topics
-    names = sorted(topics if wants_all else {topic.name for topic in request.topics})
+    asked = {topic.name for topic in request.topics}
+    names = sorted(asked or topics)
     first_index = 0
     if (cursor := request.cursor) is not None:
-        if cursor.partition_index < 0:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor!r}",
-            )
+        _check_cursor(cursor, asked)
         names = [name for name in names if name >= cursor.topic_name]
         if names and names[0] == cursor.topic_name:
             first_index = cursor.partition_index
@@ -60,6 +56,20 @@ def handle_describe_topic_partitions(
         room -= len(shown)
         first_index = 0
     return response
+
+
+def _check_cursor(cursor: DescribeTopicPartitionsRequest.Cursor, asked: set[str]) -> None:
+    if asked and cursor.topic_name not in asked:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "DescribeTopicPartitionsRequest topic list should contain the cursor topic: "
+            f"{cursor.topic_name}",
+        )
+    if cursor.partition_index < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor!r}",
+        )
 
 
 def _cursor(name: str, index: int) -> DescribeTopicPartitionsResponse.Cursor:

@@ -95,6 +95,7 @@ def _creation_result(
     return CreateTopicsResponse.CreatableTopicResult(
         name=creation.name,
         topic_id=creation.topic_id,
+        error_message=None,
         num_partitions=creation.partitions,
         replication_factor=creation.replication_factor,
         configs=created_configs(creation.configs, services),
@@ -144,10 +145,9 @@ def handle_delete_topics(
         raise KafkaError(code, message or code.message)
     image = services.metadata.image
     repeated_names = _repeated(state.name for state in request.topics if state.name is not None)
+    given_ids = Counter(state.topic_id for state in request.topics if state.name is None)
     repeated_ids = frozenset(
-        topic_id
-        for topic_id, count in Counter(state.topic_id for state in request.topics).items()
-        if count > 1 and topic_id != ZERO_UUID
+        topic_id for topic_id, count in given_ids.items() if count > 1 and topic_id != ZERO_UUID
     )
     answers: dict[tuple[str | None, bytes], KafkaError | None] = {}
     for state in request.topics:
@@ -155,6 +155,11 @@ def handle_delete_topics(
         try:
             _check_state(state, repeated_names, repeated_ids)
             name, topic_id = _resolve(state, image)
+            if state.name is not None and topic_id in given_ids:
+                raise KafkaError(  # noqa: TRY301 - told like every other refusal of one topic
+                    ErrorCode.INVALID_REQUEST,
+                    "The provided topic name maps to an ID that was already supplied.",
+                )
         except KafkaError as error:
             answers[key] = error
         else:
@@ -167,7 +172,7 @@ def handle_delete_topics(
                 name=name,
                 topic_id=topic_id,
                 error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message,
+                error_message=None if error is None else error.message or error.code.message,
             )
             for (name, topic_id), error in answers.items()
         ]

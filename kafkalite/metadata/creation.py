@@ -118,7 +118,8 @@ class TopicMaker:
     def _check_name(self, name: str, taken: set[str]) -> None:
         if (complaint := name_complaint(name)) is not None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, complaint)
-        if (other := colliding_topic(name, taken)) is not None:
+        # Two topics of one request may collide with each other, in Kafka too.
+        if (other := colliding_topic(name, self._topics.by_name)) is not None:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with existing topic: {other}",
