@@ -68,23 +68,17 @@ def test_a_version_is_looked_up_and_never_compared() -> None:
                 operands = [node.left, *node.comparators]
             elif isinstance(node, ast.Match):
                 operands = [node.subject]
-            if any(is_api_version(operand) for operand in operands):
+            if any(is_api_version(operand, storey_of(path)) for operand in operands):
                 ladders.append(f"{relative(path)}:{node.lineno}")
     assert ladders == []
 
 
-def is_api_version(node: ast.expr) -> bool:
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return name in {"api_version", "version"} and storeyless(node)
-
-
-def storeyless(node: ast.expr) -> bool:
-    """Leave out what is a version of something else, such as an image's."""
-    return not (
-        isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id not in {"context", "self", "request"}
-    )
+def is_api_version(node: ast.expr, storey: str) -> bool:
+    """Below the APIs a plain `version` is another thing's: an image's, a subscription's."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "api_version"
+    names = {"api_version", "version"} if storey == "apis" else {"api_version"}
+    return isinstance(node, ast.Name) and node.id in names
 
 
 def test_a_decision_never_waits() -> None:
