@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _OFFSET_ENTRY_SIZE = 8
 _TIME_ENTRY = struct.Struct(">qi")
+TIME_ENTRY_SIZE = _TIME_ENTRY.size
 
 
 class OffsetIndex:
@@ -40,11 +41,6 @@ class OffsetIndex:
     def entries(self) -> list[tuple[int, int]]:
         """The entries: relative offset and position."""
         return list(zip(self._offsets, self._positions, strict=True))
-
-    @property
-    def size_bytes(self) -> int:
-        """Length of the file once all is saved."""
-        return len(self._offsets) * _OFFSET_ENTRY_SIZE
 
     def append(self, relative_offset: int, position: int) -> None:
         """Add an entry, larger in both than the last."""
@@ -122,11 +118,6 @@ class TimeIndex:
     def entries(self) -> list[tuple[int, int]]:
         """The entries: timestamp and relative offset."""
         return list(zip(self._timestamps, self._offsets, strict=True))
-
-    @property
-    def size_bytes(self) -> int:
-        """Length of the file once all is saved."""
-        return len(self._timestamps) * _TIME_ENTRY.size
 
     @property
     def last(self) -> tuple[int, int] | None:

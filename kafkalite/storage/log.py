@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.ports.files import join
 from kafkalite.storage.batch import FIRST_SIZE
@@ -37,8 +36,7 @@ class OffsetOutOfRangeError(LookupError):
     """An offset before the start of the log or beyond its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class AppendInfo:
+class AppendInfo(NamedTuple):
     """What an append did; `append_time_ms` is -1 unless the records carry the append time."""
 
     base_offset: int
@@ -196,14 +194,7 @@ class Log:
         """Return the segment that an append goes to, a new one when the last is full."""
         if self._segments:
             active = self._segments[-1]
-            if not must_roll(
-                active,
-                self.config,
-                size=size,
-                last_offset=last_offset,
-                max_timestamp=max_timestamp,
-                now_ms=now_ms,
-            ):
+            if not must_roll(active, self.config, size, last_offset, max_timestamp, now_ms):
                 return active
         return self._roll(now_ms)
 

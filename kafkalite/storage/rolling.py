@@ -13,10 +13,9 @@ _INT32_MAX = 2**31 - 1
 _INDEX_ENTRY_SIZE = 12  # of the larger kind
 
 
-def must_roll(
+def must_roll(  # noqa: PLR0917 - asked for every append
     active: Segment,
     config: LogConfig,
-    *,
     size: int,
     last_offset: int,
     max_timestamp: int,
@@ -28,7 +27,7 @@ def must_roll(
     return (
         active.size + size > config.segment_bytes
         or last_offset - active.base_offset > _INT32_MAX
-        or active.largest_index_bytes + _INDEX_ENTRY_SIZE > config.segment_index_bytes
+        or active.index_bytes + _INDEX_ENTRY_SIZE > config.segment_index_bytes
         or is_overdue(active, config, max_timestamp, now_ms)
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkalite.ports.files import join
 from kafkalite.storage.aborted import AbortedIndex
 from kafkalite.storage.batch import LENGTH_END, WALK, WALK_SIZE
-from kafkalite.storage.index import OffsetIndex, TimeIndex
+from kafkalite.storage.index import TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
 from kafkalite.storage.recovery import believable_batches, placed_batches
 
 if TYPE_CHECKING:
@@ -102,10 +102,9 @@ class Segment:
         return self._max_timestamp_offset
 
     @property
-    def largest_index_bytes(self) -> int:
-        """Length of the longer of the index files, in bytes."""
-        offsets, times = self._loaded_indexes()
-        return max(offsets.size_bytes, times.size_bytes)
+    def index_bytes(self) -> int:
+        """What the longer of the index files may hold by now, in bytes."""
+        return len((self._indexes or self._loaded_indexes())[0]) * TIME_ENTRY_SIZE
 
     def first_timestamp(self) -> int | None:
         """Return the first batch's largest timestamp, which segment.ms counts from, or None."""
@@ -128,7 +127,8 @@ class Segment:
         one of the cutting, and the segment must not be written again before it is recovered.
         """
         log = self._log
-        self._loaded_indexes()
+        if self._indexes is None:
+            self._load_indexes()
         position = log.size
         try:
             log.append(buffers)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import NO_TIMESTAMP
-from kafkalite.storage.compression import CODEC_NUMBERS, CompressedDataError
+from kafkalite.storage.batch import CONTROL, NO_TIMESTAMP
+from kafkalite.storage.compression import CODEC_NUMBERS, CODECS, CompressedDataError
 from kafkalite.storage.records import MalformedRecordsError, scan_records
 
 if TYPE_CHECKING:
@@ -61,7 +61,14 @@ def prepare(
 
 
 def _prepare_batch(batch: BatchView, config: LogConfig, now_ms: int, partition: str) -> BatchView:
-    _check_whole(batch, config, partition)
+    if batch.base_offset != 0:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"a batch for {partition} has base offset {batch.base_offset} instead of 0",
+        )
+    _check_size(batch, config, partition)
+    if not batch.has_valid_crc():
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch for {partition} fails its CRC")
     _check_head(batch, partition)
     is_compacted = "compact" in config.cleanup_policy
     is_log_append_time = config.message_timestamp_type == "LogAppendTime"
@@ -72,17 +79,6 @@ def _prepare_batch(batch: BatchView, config: LogConfig, now_ms: int, partition: 
     if is_log_append_time:
         return batch.with_log_append_time(now_ms)
     return batch.with_create_time() if batch.is_log_append_time else batch
-
-
-def _check_whole(batch: BatchView, config: LogConfig, partition: str) -> None:
-    if batch.base_offset != 0:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD,
-            f"a batch for {partition} has base offset {batch.base_offset} instead of 0",
-        )
-    _check_size(batch, config, partition)
-    if not batch.has_valid_crc():
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch for {partition} fails its CRC")
 
 
 def _check_size(batch: BatchView, config: LogConfig, partition: str) -> None:
@@ -96,22 +92,18 @@ def _check_size(batch: BatchView, config: LogConfig, partition: str) -> None:
 
 def _check_head(batch: BatchView, partition: str) -> None:
     """Refuse a head that contradicts itself, or that only brokers may write."""
-    reason = None
-    if batch.record_count <= 0 or batch.last_offset_delta < 0:
-        reason = f"{batch.record_count} records"
-    elif batch.last_offset_delta + 1 != batch.record_count:
-        reason = f"{batch.record_count} records, the last at delta {batch.last_offset_delta}"
-    elif batch.is_control:
+    count = batch.record_count
+    if count <= 0 or batch.last_offset_delta + 1 != count:
+        reason = f"{count} records, the last at delta {batch.last_offset_delta}"
+    elif batch.attributes & CONTROL:
         reason = "a control batch from a client"
-    elif batch.has_producer_id and batch.base_sequence < 0:
+    elif batch.producer_id >= 0 and batch.base_sequence < 0:
         reason = f"sequence {batch.base_sequence} of producer {batch.producer_id}"
-    elif batch.compression not in _CODECS_ON_DISK:
+    elif batch.compression not in CODECS:
         reason = f"compression {batch.compression}"
-    if reason is not None:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch for {partition} with {reason}")
-
-
-_CODECS_ON_DISK = frozenset(CODEC_NUMBERS.values())
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch for {partition} with {reason}")
 
 
 def _may_be_out_of_bounds(batch: BatchView, config: LogConfig, now_ms: int) -> bool:

@@ -144,7 +144,7 @@ def test_a_segment_rolls_when_the_next_batch_would_exceed_its_size() -> None:
 def test_a_segment_rolls_when_its_index_is_full() -> None:
     log = filled_log(40, replace(SMALL, segment_bytes=100_000, segment_index_bytes=36))
     assert len(log.segments) > 3
-    assert all(segment.largest_index_bytes <= 48 for segment in log.segments)
+    assert all(segment.index_bytes <= 36 for segment in log.segments)
 
 
 def test_a_segment_rolls_when_records_are_too_far_apart_in_time() -> None:
