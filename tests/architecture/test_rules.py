@@ -8,7 +8,14 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from source import PACKAGE, ROOT, hand_written_modules, module_name, storey_of, tree_of
+from tests.architecture.source import (
+    PACKAGE,
+    ROOT,
+    hand_written_modules,
+    module_name,
+    storey_of,
+    tree_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,8 +75,11 @@ def test_a_version_is_looked_up_and_never_compared() -> None:
                 operands = [node.left, *node.comparators]
             elif isinstance(node, ast.Match):
                 operands = [node.subject]
-            if any(is_api_version(operand, storey_of(path)) for operand in operands):
-                ladders.append(f"{relative(path)}:{node.lineno}")
+            ladders += [
+                f"{relative(path)}:{operand.lineno}"
+                for operand in operands
+                if is_api_version(operand, storey_of(path))
+            ]
     assert ladders == []
 
 
