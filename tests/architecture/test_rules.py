@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.architecture.source import (
     PACKAGE,
     ROOT,
