@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kafkalite.groups.consumer.member import OwnedPartitions
     from kafkalite.groups.consumer.settings import SettingsBook
     from kafkalite.groups.directory import GroupDirectory
-    from kafkalite.groups.group import GroupId, MemberId, Record
+    from kafkalite.groups.group import MemberId, Record
     from kafkalite.protocol.messages.consumer_group_heartbeat import (
         ConsumerGroupHeartbeatRequest,
     )
@@ -56,9 +56,9 @@ class Client:
 
 
 class Surroundings:
-    """What groups look at besides themselves, and which of them have seen its latest turn."""
+    """What groups look at besides themselves; topics and settings come in turns."""
 
-    __slots__ = ("_seen", "_topics_turn", "directory", "newest_topic_version", "settings")
+    __slots__ = ("_topics_turn", "directory", "newest_topic_version", "settings")
 
     def __init__(self, directory: GroupDirectory, settings: SettingsBook) -> None:
         self.directory = directory
@@ -66,7 +66,6 @@ class Surroundings:
         self.newest_topic_version = -1
         """The metadata version at which a topic was last created."""
         self._topics_turn = 0
-        self._seen: dict[GroupId, int] = {}
 
     def topics_created(self) -> None:
         """Let groups resolve their expressions again."""
@@ -76,13 +75,13 @@ class Surroundings:
         """Let every group compare its metadata hash."""
         self._topics_turn += 1
 
-    def has_seen_topics(self, group_id: GroupId) -> bool:
+    def has_seen_topics(self, group: ConsumerGroup) -> bool:
         """Whether a group has compared its hash since topics last changed."""
-        return self._seen.get(group_id) == self._topics_turn
+        return group.soft.topics_turn == self._topics_turn
 
-    def saw_topics(self, group_id: GroupId) -> None:
+    def saw_topics(self, group: ConsumerGroup) -> None:
         """Note that a group has compared its hash and found it right."""
-        self._seen[group_id] = self._topics_turn
+        group.soft.topics_turn = self._topics_turn
 
 
 class Beat:
@@ -185,7 +184,7 @@ class Beat:
             is_new
             or len(subscribers) != len(group.resolved_regexes)
             or max(regex.version for regex in resolved) < around.newest_topic_version
-            or self.now_ms > last_ms + around.settings.of(group.group_id).regex_refresh_interval_ms
+            or self.now_ms > last_ms + around.settings.of(group).regex_refresh_interval_ms
         ):
             key = ("consumer-regex", group.group_id)
             self.timers.append(SetTimer(key, self.now_ms, RegexRefresh(group.group_id)))
@@ -203,7 +202,7 @@ class Beat:
     def move_group_epoch(self) -> None:
         """Move the group on when a subscription changed, or topics did."""
         group, around = self.group, self._around
-        if not self._bumps_epoch and around.has_seen_topics(group.group_id):
+        if not self._bumps_epoch and around.has_seen_topics(group):
             return
         names = subscribed_topics(self._members().values(), self.resolved_regexes)
         topics_hash = metadata_hash(names, around.directory.image)
@@ -212,7 +211,7 @@ class Beat:
             self.records.append(records.group_epoch_record(group.group_id, self.epoch, topics_hash))
         else:
             # Noted only when there is nothing to write: what was to be written may yet be lost.
-            around.saw_topics(group.group_id)
+            around.saw_topics(group)
         if group.has_partition_metadata:
             self.records.append(records.partition_metadata_tombstone(group.group_id))
 
@@ -223,7 +222,7 @@ class Beat:
         group = self.group
         if group.target_epoch >= self.epoch:
             return
-        interval_ms = self._around.settings.of(group.group_id).assignment_interval_ms
+        interval_ms = self._around.settings.of(group).assignment_interval_ms
         if not may_assign_now(group.target_timestamp_ms, interval_ms, self.now_ms):
             return
         directory = self._around.directory
@@ -289,9 +288,7 @@ class Beat:
         response = ConsumerGroupHeartbeatResponse(
             member_id=self.member_id,
             member_epoch=self.current.member_epoch,
-            heartbeat_interval_ms=self._around.settings.of(
-                self.group.group_id
-            ).heartbeat_interval_ms,
+            heartbeat_interval_ms=self._around.settings.of(self.group).heartbeat_interval_ms,
         )
         if (
             self.is_join

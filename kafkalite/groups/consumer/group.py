@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kafkalite.groups.assignors.contract import Assignment
     from kafkalite.groups.consumer.member import OwnedPartitions
     from kafkalite.groups.consumer.regex import ResolvedRegex
+    from kafkalite.groups.consumer.settings import GroupSettings
     from kafkalite.groups.group import CommitClaim, GroupId, MemberId, PartitionCheck, Record
     from kafkalite.groups.offset import OffsetAndMetadata
 
@@ -36,13 +37,25 @@ def _commit_timestamp_ms(offset: OffsetAndMetadata) -> int:
     return offset.commit_timestamp_ms
 
 
+class SoftState:
+    """What deciders remember of a group, and may lose."""
+
+    __slots__ = ("settings", "topics_turn")
+
+    def __init__(self) -> None:
+        self.settings: tuple[int, GroupSettings | None] = (0, None)
+        """What the group goes by, and at which turn of the configuration that was worked out."""
+        self.topics_turn = -1
+        """The last turn of the metadata at which the metadata hash was found right."""
+
+
 class ConsumerGroup:
     """A group whose partitions the coordinator assigns, and its members."""
 
     __slots__ = (
         "_owners", "_subscribed", "current", "epoch", "group_id", "has_partition_metadata",
-        "members", "metadata_hash", "regex_subscribers", "resolved_regexes", "static_members",
-        "target", "target_epoch", "target_timestamp_ms",
+        "members", "metadata_hash", "regex_subscribers", "resolved_regexes", "soft",
+        "static_members", "target", "target_epoch", "target_timestamp_ms",
     )  # fmt: skip
 
     def __init__(self, group_id: GroupId) -> None:
@@ -63,6 +76,7 @@ class ConsumerGroup:
         """How many members subscribe by each expression; follows from `members`."""
         self._owners: dict[bytes, dict[int, MemberId]] = {}
         self._subscribed: frozenset[str] | None = None
+        self.soft = SoftState()
 
     # What a group is to its neighbours.
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kafkalite.coordinator.contract import TimerChange
+    from kafkalite.groups.consumer.reconcile import Reported
     from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import GroupId, MemberId, Record
     from kafkalite.metadata.image import MetadataDelta
@@ -80,20 +81,17 @@ class ConsumerGroups:
         if request.member_epoch < JOIN_EPOCH:
             return self._leave(request, now_ms)
         group_id = request.group_id
-        reported = request.topic_partitions
         member = Identity(
             member_id=request.member_id,
             instance_id=request.instance_id,
             member_epoch=request.member_epoch,
-            reported=None
-            if reported is None
-            else {topic.topic_id: frozenset(topic.partitions) for topic in reported},
+            reported=_reported(request),
         )
         is_joining = request.member_epoch == JOIN_EPOCH
         group, made_room = find_or_found_group(
             self._directory.groups, group_id, is_joining=is_joining
         )
-        check_room(group, member, self._settings.of(group_id).max_size)
+        check_room(group, member, self._settings.of(group).max_size)
         if not member.member_id:
             member = replace(member, member_id=uuid_to_text(self._directory.entropy.uuid()))
         admitted = admit(group, member)
@@ -113,7 +111,7 @@ class ConsumerGroups:
         timers = beat.timers
         if replaced is not None and replaced != member_id:
             timers.extend(self._sessions.end(group_id, replaced))
-        deadline_ms = beat.now_ms + self._settings.of(group_id).session_timeout_ms
+        deadline_ms = beat.now_ms + self._settings.of(beat.group).session_timeout_ms
         # A join sets the timer whatever is remembered of it: an earlier join may have failed to
         # reach the log, and its timers with it.
         timer = (
@@ -232,7 +230,7 @@ class ConsumerGroups:
 
     def _timers_of(self, group: ConsumerGroup, now_ms: int) -> list[SetTimer]:
         group_id = group.group_id
-        timeout_ms = self._settings.of(group_id).session_timeout_ms
+        timeout_ms = self._settings.of(group).session_timeout_ms
         timers = []
         for member_id, member in group.members.items():
             timers.append(self._sessions.start(group_id, member_id, now_ms + timeout_ms))
@@ -258,6 +256,16 @@ class ConsumerGroups:
         if changes.created or changes.deleted or changes.changed or changes.brokers_changed:
             self._surroundings.topics_changed()
         return _NOTHING
+
+
+def _reported(request: ConsumerGroupHeartbeatRequest) -> Reported | None:
+    """Return the partitions a member says it owns; None when it does not say."""
+    if request.topic_partitions is None:
+        return None
+    reported: dict[bytes, set[int]] = {}
+    for topic in request.topic_partitions:
+        reported.setdefault(topic.topic_id, set()).update(topic.partitions)
+    return reported
 
 
 def _gone_for_a_while(group: ConsumerGroup, member_id: MemberId) -> Record:

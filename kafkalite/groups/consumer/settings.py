@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
+    from kafkalite.groups.consumer.group import ConsumerGroup
     from kafkalite.groups.group import GroupId
 
 
@@ -27,19 +28,23 @@ class GroupSettings:
 
 
 class SettingsBook:
-    """Every group's settings, worked out once and again when configurations change."""
+    """Every group's settings, worked out once and again when configurations change.
 
-    __slots__ = ("_config", "_known")
+    What was worked out is kept with the group, so that it goes when the group goes.
+    """
+
+    __slots__ = ("_config", "_turn")
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
-        self._known: dict[GroupId, GroupSettings] = {}
+        self._turn = 0
 
-    def of(self, group_id: GroupId) -> GroupSettings:
+    def of(self, group: ConsumerGroup) -> GroupSettings:
         """Return what a group is to go by now."""
-        settings = self._known.get(group_id)
-        if settings is None:
-            settings = self._known[group_id] = GroupSettings(
+        turn, settings = group.soft.settings
+        if settings is None or turn != self._turn:
+            group_id = group.group_id
+            settings = GroupSettings(
                 session_timeout_ms=self._bounded(group_id, "session.timeout.ms"),
                 heartbeat_interval_ms=self._bounded(group_id, "heartbeat.interval.ms"),
                 assignment_interval_ms=self._bounded(group_id, "assignment.interval.ms"),
@@ -48,6 +53,7 @@ class SettingsBook:
                     "group.consumer.regex.refresh.interval.ms"
                 ),
             )
+            group.soft.settings = (self._turn, settings)
         return settings
 
     def _bounded(self, group_id: GroupId, name: str) -> int:
@@ -59,4 +65,4 @@ class SettingsBook:
 
     def forget(self) -> None:
         """Read everything anew."""
-        self._known.clear()
+        self._turn += 1

@@ -254,4 +254,5 @@ def state_of(group: Group | None) -> object:
     if group is None:
         return None
     assert isinstance(group, ConsumerGroup)
-    return {name: getattr(group, name) for name in group.__slots__ if name != "_subscribed"}
+    soft = ("_subscribed", "soft")
+    return {name: getattr(group, name) for name in group.__slots__ if name not in soft}
