@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.contract import Api, Eras
 from kafkalite.partitions.fetch_sessions import Wanted
 from kafkalite.partitions.long_poll import LongPoll
+from kafkalite.partitions.partition import NO_EPOCH
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -292,19 +293,22 @@ def _aborted_transactions(
 
 
 def _wanted(request: FetchRequest, era: FetchEra) -> list[Wanted]:
+    """Return what is wanted; of a partition that is named twice, what was said last."""
     by_id = era.uses_topic_ids
-    return [
-        Wanted(
-            topic.topic_id if by_id else topic.topic,
-            partition.partition,
-            partition.fetch_offset,
-            partition.partition_max_bytes,
-            partition.current_leader_epoch,
-            partition.last_fetched_epoch,
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
+    wanted = {}
+    for topic in request.topics:
+        name = topic.topic_id if by_id else topic.topic
+        for partition in topic.partitions:
+            wanted[name, partition.partition] = Wanted(
+                name,
+                partition.partition,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                # To Fetch every negative epoch is none.
+                max(NO_EPOCH, partition.current_leader_epoch),
+                partition.last_fetched_epoch,
+            )
+    return list(wanted.values())
 
 
 def _forgotten(request: FetchRequest, era: FetchEra) -> list[PartitionKey]:

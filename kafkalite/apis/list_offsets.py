@@ -63,32 +63,26 @@ LIST_OFFSETS_ERAS = Eras(
 def handle_list_offsets(
     context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
-    """Answer each partition's question, or say why not."""
-    duplicates = _duplicates(request)
-    response = ListOffsetsResponse()
-    for topic in request.topics:
-        answers = [
-            _answer(context, request, topic.name, asked)
-            if (topic.name, asked.partition_index) not in duplicates
-            else _refused(asked.partition_index, ErrorCode.INVALID_REQUEST)
-            for asked in topic.partitions
-        ]
-        response.topics.append(
-            ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers)
-        )
-    return response
+    """Answer each partition's question, or say why not.
 
-
-def _duplicates(request: ListOffsetsRequest) -> set[tuple[str, int]]:
-    seen: set[tuple[str, int]] = set()
-    duplicates = set()
+    A partition that is asked about twice is refused, once.
+    """
+    answers: dict[str, dict[int, ListOffsetsResponse.ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
+        rows = answers.setdefault(topic.name, {})
         for asked in topic.partitions:
-            key = (topic.name, asked.partition_index)
-            if key in seen:
-                duplicates.add(key)
-            seen.add(key)
-    return duplicates
+            index = asked.partition_index
+            rows[index] = (
+                _answer(context, request, topic.name, asked)
+                if index not in rows
+                else _refused(index, ErrorCode.INVALID_REQUEST)
+            )
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.ListOffsetsTopicResponse(name=name, partitions=list(rows.values()))
+            for name, rows in answers.items()
+        ]
+    )
 
 
 def _answer(

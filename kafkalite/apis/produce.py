@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.contract import Api, Eras
-from kafkalite.partitions.producing import only_batch
+from kafkalite.partitions.producing import check_codec, only_batch
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -35,12 +35,14 @@ class ProduceEra:
     """What a range of Produce versions means, once its bytes are out of the way."""
 
     allows_zstd: bool
+    uses_topic_ids: bool
 
 
-# Clients before v7 could not read zstd back, so they may not write it either (KIP-110).
 PRODUCE_ERAS = Eras(
-    (0, ProduceEra(allows_zstd=False)),
-    (7, ProduceEra(allows_zstd=True)),
+    (0, ProduceEra(allows_zstd=False, uses_topic_ids=False)),
+    # KIP-110: clients before v7 could not read zstd back, so they may not write it either.
+    (7, ProduceEra(allows_zstd=True, uses_topic_ids=False)),
+    (13, ProduceEra(allows_zstd=True, uses_topic_ids=True)),  # KIP-516
 )
 
 
@@ -48,25 +50,61 @@ def handle_produce(context: RequestContext, request: ProduceRequest) -> ProduceR
     """Append what a client sends, and say where it is; nothing is said where acks is 0.
 
     With acks=0 an error can only be told by closing the connection, which Kafka does as well.
+    KafkaError for a request that is refused as a whole.
     """
-    services = context.services
+    try:
+        batches = iter(_open_batches(request, context.era))
+    except KafkaError as error:
+        if request.acks == _NO_ANSWER:
+            raise _unheard(error.code) from error
+        raise
+    partitions = context.services.partitions
     response = ProduceResponse()
     appender = _Appender(context, request)
     for topic_data in request.topic_data:
-        topic = _find(services.partitions, topic_data)
+        topic = _find(partitions, topic_data)
         answers = ProduceResponse.TopicProduceResponse(
             name=topic_data.name, topic_id=topic_data.topic_id
         )
         response.responses.append(answers)
         for data in topic_data.partition_data:
-            answers.partition_responses.append(appender.append(topic_data, topic, data))
-    services.partitions.announce()
+            answers.partition_responses.append(appender.answer(topic, data.index, next(batches)))
+    partitions.announce()
     if request.acks == _NO_ANSWER:
-        _close_on_error(response)
+        for answer in _answers(response):
+            if answer.error_code:
+                raise _unheard(ErrorCode(answer.error_code))
         return None
     if appender.met_stranger:
         _name_leaders(context, response)
     return response
+
+
+def _open_batches(request: ProduceRequest, era: ProduceEra) -> list[BatchView | KafkaError]:
+    """Return each partition's batch, or what is wrong with it.
+
+    KafkaError when all partitions fall with one: CORRUPT_MESSAGE for what cannot be read as
+    batches at all, and TRANSACTIONAL_ID_AUTHORIZATION_FAILED for a batch of a transaction.
+    Transactions are not served: a client must hear so, and take it as final.
+    """
+    opened: list[BatchView | KafkaError] = []
+    for topic_data in request.topic_data:
+        for data in topic_data.partition_data:
+            try:
+                batch = only_batch(data.records, allows_zstd=era.allows_zstd)
+            except KafkaError as error:
+                if error.code is ErrorCode.CORRUPT_MESSAGE:
+                    raise
+                opened.append(error)
+            else:
+                if batch.is_transactional:
+                    raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                opened.append(batch)
+    return opened
+
+
+def _unheard(code: ErrorCode) -> ProtocolViolation:
+    return ProtocolViolation(f"produce with acks=0 failed: {code.name}")
 
 
 def _find(partitions: PartitionTable, data: ProduceRequest.TopicProduceData) -> HostedTopic | None:
@@ -79,84 +117,89 @@ def _find(partitions: PartitionTable, data: ProduceRequest.TopicProduceData) -> 
 class _Appender:
     """One Produce request at work."""
 
-    __slots__ = ("_acks", "_allows_zstd", "_context", "_now_ms", "_writes_internal", "met_stranger")
+    __slots__ = (
+        "_acks", "_node_id", "_now_ms", "_unknown_topic", "_writes_internal", "met_stranger",
+    )  # fmt: skip
 
     def __init__(self, context: RequestContext, request: ProduceRequest) -> None:
-        self._context = context
         self._acks = request.acks
-        self._allows_zstd = context.era.allows_zstd
+        self._node_id = context.node_id
         self._now_ms = context.services.clock.now_ms()
+        self._unknown_topic = (
+            ErrorCode.UNKNOWN_TOPIC_ID
+            if context.era.uses_topic_ids
+            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
         # Kafka lets its own tools repair internal topics, and knows them by their client id.
         self._writes_internal = context.client_id == _ADMIN_CLIENT_ID
         self.met_stranger = False
         """Whether some partition is led by another node."""
 
-    def append(
-        self,
-        topic_data: ProduceRequest.TopicProduceData,
-        topic: HostedTopic | None,
-        data: ProduceRequest.PartitionProduceData,
+    def answer(
+        self, topic: HostedTopic | None, index: int, batch: BatchView | KafkaError
     ) -> ProduceResponse.PartitionProduceResponse:
-        """Append one partition's batch and return what to say of it."""
-        partition = None if topic is None else topic.partition(data.index)
+        """Append one partition's batch, if both are there, and return what to say of it."""
+        if topic is None:
+            return _refused(index, self._unknown_topic)
+        partition = topic.partition(index)
         if partition is None:
-            unknown_id = topic is None and topic_data.topic_id != ZERO_UUID
-            return _refused(
-                data.index,
-                ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            )
+            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if isinstance(batch, KafkaError):
+            return _refused(index, batch.code)
+        return self._append(partition, batch)
+
+    def _append(
+        self, partition: Partition, batch: BatchView
+    ) -> ProduceResponse.PartitionProduceResponse:
         try:
-            batch = only_batch(data.records, allows_zstd=self._allows_zstd)
-            self._admit(partition, batch)
+            self._admit(partition)
+            check_codec(batch)
             place = partition.append(batch, self._now_ms)
         except RecordsRefusedError as error:
             return _refused_records(partition, error)
         except KafkaError as error:
-            return self._refuse(partition, error)
+            return self._refuse(partition, error.code)
         except OSError:
-            return _refused(data.index, ErrorCode.KAFKA_STORAGE_ERROR)
+            return _refused(partition.index, ErrorCode.KAFKA_STORAGE_ERROR)
         return ProduceResponse.PartitionProduceResponse(
-            index=data.index,
+            index=partition.index,
             base_offset=place.base_offset,
             log_append_time_ms=place.append_time_ms,
             log_start_offset=partition.log.start_offset,
         )
 
-    def _admit(self, partition: Partition, batch: BatchView) -> None:
-        if batch.is_transactional:
-            # Transactions are not served: a client must hear so, and take it as final.
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    def _admit(self, partition: Partition) -> None:
         if self._acks not in _REQUIRED_ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
         if partition.is_internal and not self._writes_internal:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if partition.leader != self._context.node_id:
+        if partition.leader != self._node_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self._acks == _ALL_REPLICAS and not partition.has_enough_replicas:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def _refuse(
-        self, partition: Partition, error: KafkaError
+        self, partition: Partition, code: ErrorCode
     ) -> ProduceResponse.PartitionProduceResponse:
-        answer = _refused(partition.index, error.code)
-        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        answer = _refused(partition.index, code)
+        if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self.met_stranger = True
             answer.current_leader = ProduceResponse.LeaderIdAndEpoch(
                 leader_id=partition.leader, leader_epoch=partition.leader_epoch
             )
-        elif error.code in _KNOWS_LOG_START:
+        elif code not in _EXPECTED:
             answer.log_start_offset = partition.log.start_offset
         return answer
 
 
-# Kafka counts these as faults of the append itself, and tells where the log starts with them.
-_KNOWS_LOG_START = frozenset(
+# What Kafka expects to meet before a log is reached; with all else it tells where the log starts.
+_EXPECTED = frozenset(
     (
-        ErrorCode.INVALID_RECORD,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_TXN_STATE,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
     )
 )
 
@@ -180,15 +223,6 @@ def _refused_records(
         for refused in error.record_errors
     ]
     return answer
-
-
-def _close_on_error(response: ProduceResponse) -> None:
-    for topic in response.responses:
-        for answer in topic.partition_responses:
-            if answer.error_code:
-                raise ProtocolViolation(
-                    f"produce with acks=0 failed: {ErrorCode(answer.error_code).name}"
-                )
 
 
 def _name_leaders(context: RequestContext, response: ProduceResponse) -> None:

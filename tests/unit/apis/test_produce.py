@@ -12,7 +12,7 @@ import pytest
 
 from kafkalite.apis.produce import APIS, refuse_produce
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.storage.batch import CONTROL, TRANSACTIONAL, BatchView, Producer
 from kafkalite.storage.compression import CODEC_NUMBERS
@@ -105,12 +105,15 @@ def test_a_response_names_topics_as_the_request_did(plane: DataPlane) -> None:
     [
         ("missing", ZERO, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("", b"0123456789abcdef", ErrorCode.UNKNOWN_TOPIC_ID),
+        ("", ZERO, ErrorCode.UNKNOWN_TOPIC_ID),
     ],
 )
 def test_an_unknown_topic_is_said_in_the_words_it_was_asked_in(
     plane: DataPlane, name: str, topic_id: bytes, code: ErrorCode
 ) -> None:
-    assert code_of(plane, batch_of(b"a"), name=name, topic_id=topic_id) == code
+    version = 12 if name else 13
+    asked = {"name": name, "topic_id": topic_id, "version": version}
+    assert code_of(plane, batch_of(b"a"), **asked) == code
 
 
 def test_an_unknown_partition_spares_its_neighbours(plane: DataPlane) -> None:
@@ -172,7 +175,6 @@ def with_base_offset(batch: bytes, base_offset: int) -> bytes:
         (batch_of(b"a")[:-1], ErrorCode.INVALID_RECORD),
         (batch_of(b"a") * 2, ErrorCode.INVALID_RECORD),
         (corrupt(batch_of(b"a")), ErrorCode.CORRUPT_MESSAGE),
-        (b"\0" * 11 + b"\5" + b"\0" * 60, ErrorCode.CORRUPT_MESSAGE),
         (with_base_offset(batch_of(b"a"), 1), ErrorCode.INVALID_RECORD),
         (batch_of(b"a", attributes=CONTROL), ErrorCode.INVALID_RECORD),
         (batch_of(b"a", producer=Producer(5, 0, -1)), ErrorCode.INVALID_RECORD),
@@ -297,10 +299,28 @@ def test_producers_are_known_again_after_a_restart(plane: DataPlane) -> None:
         assert code_of(plane, counted(2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_transactional_batch_is_refused_for_good(plane: DataPlane) -> None:
-    plane.create()
-    batch = counted(0, attributes=TRANSACTIONAL)
-    assert code_of(plane, batch) == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (
+            counted(0, attributes=TRANSACTIONAL),
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+        (b"\0" * 11 + b"\5" + b"\0" * 60, ErrorCode.CORRUPT_MESSAGE),
+    ],
+)
+def test_some_batches_let_the_whole_request_fall(
+    plane: DataPlane, records: bytes, code: ErrorCode
+) -> None:
+    plane.create(partitions=2)
+    request = request_of(batch_of(b"a"), records)
+    with pytest.raises(KafkaError) as caught:
+        plane.ask(API, request, 12)
+    assert caught.value.code == code
+    assert read(plane) == []
+    request.acks = 0
+    with pytest.raises(ProtocolViolation):
+        plane.ask(API, request, 12)
 
 
 # --- who may write, and how safely ---------------------------------------------------------------

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.partitions.producing import only_batch
+from kafkalite.partitions.producing import check_codec, only_batch
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.batch import BatchView
 from kafkalite.storage.compression import CODEC_NUMBERS
 from tests.unit.data_plane import batch_of
 
 BATCH = batch_of(b"v")
 ZSTD = batch_of(b"v", attributes=CODEC_NUMBERS["zstd"])
-UNKNOWN_CODEC = BATCH[:22] + b"\x07" + BATCH[23:]
 
 
 def test_one_batch_is_taken_and_a_cut_tail_forgotten() -> None:
@@ -30,10 +30,22 @@ def test_one_batch_is_taken_and_a_cut_tail_forgotten() -> None:
         (BATCH + BATCH, ErrorCode.INVALID_RECORD),
         (ZSTD, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         (ZSTD + ZSTD, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
-        (UNKNOWN_CODEC, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
 def test_anything_else_is_refused(records: bytes | None, code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as caught:
         only_batch(records, allows_zstd=False)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("number", CODEC_NUMBERS.values())
+def test_records_in_their_own_codec_pass(number: int) -> None:
+    check_codec(BatchView(memoryview(batch_of(b"v", attributes=number))))
+
+
+@pytest.mark.parametrize("number", [1, 3, 4, 5, 6, 7])
+def test_plain_records_that_claim_to_be_compressed_do_not(number: int) -> None:
+    batch = BatchView(BATCH[:22] + bytes((number,)) + BATCH[23:])
+    with pytest.raises(KafkaError) as caught:
+        check_codec(batch)
+    assert caught.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
