@@ -24,6 +24,7 @@ COMMON_CONFIG: Mapping[str, str] = {
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.assignment.interval.ms": "0",
 }
 
 

@@ -1,0 +1,164 @@
+"""Answers made comparable: what may differ between two brokers is named here, and nowhere else.
+
+An id becomes a symbol by first appearance (`member_id#1`), so that two answers which name the
+same member still do.  A time, a port or a directory counts only as present.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from enum import Enum
+from typing import TypeAlias
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.message import Message
+
+Tree: TypeAlias = "str | int | float | bool | list[Tree] | dict[str, Tree] | None"
+
+# Kafka's word for "none" in a number.
+_NONE = -1
+
+
+class Rule(Enum):
+    """What is left of a field's value."""
+
+    DROP = "not compared at all"
+    PRESENT = "only whether there is one"
+    SYMBOL = "which of the values seen so far"
+
+
+RULES: dict[str, Rule] = {
+    "throttle_time_ms": Rule.DROP,
+    "correlation_id": Rule.DROP,
+    "port": Rule.PRESENT,
+    "log_dir": Rule.PRESENT,
+    "total_bytes": Rule.PRESENT,
+    "usable_bytes": Rule.PRESENT,
+    "log_append_time_ms": Rule.PRESENT,
+    "finalized_features_epoch": Rule.PRESENT,
+    # Wordings are our own; that something is said, or not, is Kafka's.
+    "error_message": Rule.PRESENT,
+    "batch_index_error_message": Rule.PRESENT,
+    "documentation": Rule.PRESENT,
+    "topic_id": Rule.SYMBOL,
+    "cluster_id": Rule.SYMBOL,
+    "member_id": Rule.SYMBOL,
+    "leader": Rule.SYMBOL,
+    "session_id": Rule.SYMBOL,
+    "producer_id": Rule.SYMBOL,
+    "replica_directory_id": Rule.SYMBOL,
+    "incarnation_id": Rule.SYMBOL,
+}
+
+# Lists whose order means nothing (Kafka fills them from hash maps), by the field that names a row.
+UNORDERED: dict[str, tuple[str, ...]] = {
+    "api_keys": ("api_key",),
+    "supported_features": ("name",),
+    "finalized_features": ("name",),
+    "topics": ("name", "topic", "topic_name", "topic_id"),
+    "responses": ("name", "topic", "topic_id", "resource_name"),
+    "partitions": ("partition_index", "partition", "partition_id"),
+    "partition_responses": ("index",),
+    "brokers": ("broker_id", "node_id"),
+    "configs": ("name",),
+    "groups": ("group_id",),
+    "members": ("group_instance_id", "instance_id", "member_id"),
+    "results": ("resource_name", "log_dir", "group_id"),
+    "config_resources": ("resource_type", "resource_name"),
+    "topic_partitions": ("topic_name", "topic_id"),
+}
+
+_BATCH_HEAD = struct.Struct(">qiibIhiqqqhii")
+_LOG_APPEND_TIME = 0x08
+
+
+class Normaliser:
+    """Remembers which ids were seen, for one scenario on one broker."""
+
+    def __init__(self) -> None:
+        self._symbols: dict[str, dict[object, str]] = defaultdict(dict)
+
+    def name(self, field: str, value: object, symbol: str) -> None:
+        """Give a value a symbol before it is first seen in an answer."""
+        self._symbols[field][value] = symbol
+
+    def tree(self, message: Message) -> dict[str, Tree]:
+        """Turn a message into plain values, with what may differ taken out."""
+        found: dict[str, Tree] = {}
+        for name in message.__slots__:
+            if RULES.get(name) is Rule.DROP:
+                continue
+            value = getattr(message, name)
+            if name == "unknown_tags" and not value:
+                continue
+            found[name] = self._value(name, value)
+        return found
+
+    def _value(self, name: str, value: object) -> Tree:
+        if isinstance(value, Message):
+            return self.tree(value)
+        if isinstance(value, list):
+            return self._list(name, value)
+        if name in RULES:
+            return self._symbol(name, value) if RULES[name] is Rule.SYMBOL else _presence(value)
+        if isinstance(value, bytes | memoryview):
+            return _batches(bytes(value)) if name == "records" else bytes(value).hex()
+        if name == "error_code" and isinstance(value, int):
+            return f"{int(value)} {ErrorCode(value).name}"
+        assert value is None or isinstance(value, str | bool | int | float), value
+        return value
+
+    def _symbol(self, name: str, value: object) -> Tree:
+        if value in {None, "", _NONE, 0, bytes(16)}:
+            return "none"
+        if isinstance(value, int) and name == "leader":
+            return value
+        seen = self._symbols["member_id" if name == "leader" else name]
+        return seen.setdefault(value, f"{name}#{len(seen) + 1}")
+
+    def _list(self, name: str, values: list[object]) -> Tree:
+        rows = [self._value(name, value) for value in values]
+        keys = UNORDERED.get(name, ())
+        if keys and all(isinstance(row, dict) for row in rows):
+            rows.sort(key=lambda row: [repr(row.get(key)) for key in keys])  # type: ignore[union-attr]
+        return rows
+
+
+def _presence(value: object) -> Tree:
+    if value is None or value == _NONE:
+        return "none"
+    if value == "":
+        return "empty"
+    return "number" if isinstance(value, int) else "text"
+
+
+def _batches(data: bytes) -> Tree:
+    """Show record batches by their heads; a time the broker set counts only as present."""
+    found: list[Tree] = []
+    position = 0
+    while position + _BATCH_HEAD.size <= len(data):
+        head = _BATCH_HEAD.unpack_from(data, position)
+        base_offset, length, epoch, magic, crc, attributes, last_delta, first, largest = head[:9]
+        end = position + 12 + length
+        is_broker_time = bool(attributes & _LOG_APPEND_TIME)
+        found.append(
+            {
+                "base_offset": base_offset,
+                "length": length,
+                "partition_leader_epoch": epoch,
+                "magic": magic,
+                "crc": "broker's" if is_broker_time else crc,
+                "attributes": attributes,
+                "last_offset_delta": last_delta,
+                "base_timestamp": first,
+                "max_timestamp": "broker's" if is_broker_time else largest,
+                "producer_epoch": head[10],
+                "base_sequence": head[11],
+                "records_count": head[12],
+                "payload": data[position + _BATCH_HEAD.size : end].hex(),
+                "is_whole": end <= len(data),
+            }
+        )
+        position = end
+    return found

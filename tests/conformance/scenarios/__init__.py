@@ -1,0 +1,1 @@
+"""The scenarios, by subject; each module lists its own in `SCENARIOS`."""

@@ -1,0 +1,289 @@
+"""Classic groups: joining, syncing, staying, leaving, with and without a name of one's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol.messages.join_group import JoinGroupRequest
+from kafkalite.protocol.messages.leave_group import LeaveGroupRequest
+from kafkalite.protocol.messages.sync_group import SyncGroupRequest
+from tests.conformance.setup import ready_group
+
+if TYPE_CHECKING:
+    from tests.conformance.world import World
+
+_SESSION_MS = 30_000
+_REBALANCE_MS = 10_000
+_JOIN, _SYNC, _HEARTBEAT, _LEAVE = 9, 5, 4, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Classic:
+    """Requests of one classic group."""
+
+    group: str
+
+    def join(
+        self,
+        member_id: str = "",
+        *protocols: str,
+        instance: str | None = None,
+        kind: str = "consumer",
+        session_timeout_ms: int = _SESSION_MS,
+    ) -> JoinGroupRequest:
+        names = protocols or ("range",)
+        return JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=_REBALANCE_MS,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=kind,
+            protocols=[
+                JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=name.encode())
+                for name in names
+            ],
+        )
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        *members: str,
+        instance: str | None = None,
+        kind: str | None = "consumer",
+        protocol: str | None = "range",
+    ) -> SyncGroupRequest:
+        return SyncGroupRequest(
+            group_id=self.group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=kind,
+            protocol_name=protocol,
+            assignments=[
+                SyncGroupRequest.SyncGroupRequestAssignment(
+                    member_id=member, assignment=b"share %d" % index
+                )
+                for index, member in enumerate(members)
+            ],
+        )
+
+    def heartbeat(
+        self, member_id: str, generation: int, instance: str | None = None
+    ) -> HeartbeatRequest:
+        return HeartbeatRequest(
+            group_id=self.group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+        )
+
+    def leave(self, *members: str, instance: str | None = None) -> LeaveGroupRequest:
+        identity = LeaveGroupRequest.MemberIdentity
+        return LeaveGroupRequest(
+            group_id=self.group,
+            member_id=members[0] if members else "",
+            members=[identity(member_id=member, group_instance_id=instance) for member in members],
+        )
+
+
+def new_member(world: World, group: Classic, on: str = "main", **fields: Any) -> Any:  # noqa: ANN401
+    """Join as a dynamic member does: once for an id, once with it; gives the second answer."""
+    refused = world.ask(group.join(**fields), _JOIN, on)
+    return world.ask(group.join(refused.member_id, **fields), _JOIN, on)
+
+
+def stable_group(world: World, name: str) -> tuple[Classic, str, int]:
+    """Form a group of one; gives its member's id and the generation."""
+    ready_group(world, name)
+    group = Classic(name)
+    joined = new_member(world, group)
+    world.ask(group.sync(joined.member_id, joined.generation_id, joined.member_id), _SYNC)
+    return group, joined.member_id, joined.generation_id
+
+
+def coordinators_are_found_in_every_version(world: World) -> None:
+    ready_group(world, world.name)
+    for version in range(7):
+        keys = [world.name] if version >= 4 else []
+        world.ask(FindCoordinatorRequest(key=world.name, coordinator_keys=keys), version)
+    world.ask(FindCoordinatorRequest(coordinator_keys=[world.name, "other", ""]), 6)
+    world.ask(FindCoordinatorRequest(coordinator_keys=[]), 4)
+    world.ask(FindCoordinatorRequest(key="", key_type=0), 2)
+    for version in (1, 4, 6):
+        bad = FindCoordinatorRequest(key="x", coordinator_keys=["x"], key_type=9)
+        world.ask(bad, version)
+
+
+def a_lone_member_joins_in_every_version(world: World) -> None:
+    for version in range(10):
+        name = f"{world.name}-{version}"
+        ready_group(world, name)
+        group = Classic(name)
+        joined = world.ask(group.join(), version)
+        if joined.generation_id < 0:
+            joined = world.ask(group.join(joined.member_id), version)
+        member, generation = joined.member_id, joined.generation_id
+        world.ask(group.sync(member, generation, member), min(version, _SYNC))
+        world.ask(group.heartbeat(member, generation), min(version, _HEARTBEAT))
+        world.ask(group.leave(member), min(version, _LEAVE))
+        world.ask(group.heartbeat(member, generation), min(version, _HEARTBEAT))
+
+
+def joining_wrongly_is_refused(world: World) -> None:
+    ready_group(world, world.name)
+    group = Classic(world.name)
+    world.ask(Classic("").join(), _JOIN)
+    world.ask(Classic("").join(), 3)
+    for timeout in (0, 999, 1_800_001):
+        world.ask(group.join(session_timeout_ms=timeout), _JOIN)
+    for version in (0, 5, _JOIN):
+        world.ask(group.join("nobody"), version)
+    world.ask(group.join(kind=""), _JOIN)
+    without = group.join()
+    without.protocols = []
+    for version in (3, 5, _JOIN):
+        world.ask(without, version)
+
+
+def protocols_must_be_shared(world: World) -> None:
+    group, _member, _generation = stable_group(world, world.name)
+    for kind in ("connect", "consumer"):
+        world.ask(group.join("", "strange", kind=kind), 3, on="other")
+        world.ask(group.join("", "strange", kind=kind), _JOIN, on="other")
+    world.ask(group.join("nobody", "range"), _JOIN, on="other")
+
+
+def heartbeats_are_checked(world: World) -> None:
+    group, member, generation = stable_group(world, world.name)
+    for version in range(5):
+        world.ask(group.heartbeat(member, generation), version)
+        world.ask(group.heartbeat(member, generation + 1), version)
+        world.ask(group.heartbeat("nobody", generation), version)
+        world.ask(Classic(f"{world.name}-missing").heartbeat(member, generation), version)
+        world.ask(Classic("").heartbeat(member, generation), version)
+    world.ask(group.heartbeat(member, generation, "no-such-instance"), _HEARTBEAT)
+
+
+def syncs_are_checked(world: World) -> None:
+    group, member, generation = stable_group(world, world.name)
+    for version in (0, 3, _SYNC):
+        world.ask(group.sync(member, generation), version)
+        world.ask(group.sync(member, generation + 1), version)
+        world.ask(group.sync("nobody", generation), version)
+        world.ask(Classic(f"{world.name}-missing").sync(member, generation), version)
+        world.ask(Classic("").sync(member, generation), version)
+    world.ask(group.sync(member, generation, kind="connect"), _SYNC)
+    world.ask(group.sync(member, generation, protocol="strange"), _SYNC)
+    world.ask(group.sync(member, generation, kind=None, protocol=None), _SYNC)
+
+
+def two_members_share_a_generation(world: World) -> None:
+    group, leader, generation = stable_group(world, world.name)
+    refused = world.ask(group.join(), _JOIN, on="second")
+    second = refused.member_id
+    world.send(group.join(second), _JOIN, on="second")
+    # The first hears of the rebalance and joins again; then both are answered.
+    world.settle(
+        group.heartbeat(leader, generation), _HEARTBEAT, lambda found: found.error_code != 0
+    )
+    first = world.ask(group.join(leader), _JOIN)
+    other = world.hear("second", asked="the join of the second")
+    generation = first.generation_id
+    world.note("same generation", generation == other.generation_id)
+    world.ask(group.heartbeat(second, generation), _HEARTBEAT)
+    world.send(group.sync(second, generation), _SYNC, on="second")
+    world.ask(group.sync(leader, generation, leader, second), _SYNC)
+    world.hear("second", asked="the sync of the second")
+    world.ask(group.heartbeat(second, generation), _HEARTBEAT)
+    world.ask(group.join(second), _JOIN, on="second")
+    world.ask(group.leave(second), _LEAVE)
+    world.ask(group.heartbeat(leader, generation), _HEARTBEAT)
+
+
+def a_rebalance_is_told_to_everyone(world: World) -> None:
+    group, leader, generation = stable_group(world, world.name)
+    refused = world.ask(group.join(), _JOIN, on="second")
+    world.send(group.join(refused.member_id), _JOIN, on="second")
+    world.settle(
+        group.heartbeat(leader, generation), _HEARTBEAT, lambda found: found.error_code != 0
+    )
+    world.ask(group.sync(leader, generation, leader), _SYNC)
+    world.ask(group.leave(leader), _LEAVE)
+    world.hear("second", asked="the join of the second")
+
+
+def pending_members_can_leave(world: World) -> None:
+    ready_group(world, world.name)
+    group = Classic(world.name)
+    refused = world.ask(group.join(), _JOIN)
+    world.ask(group.heartbeat(refused.member_id, 0), _HEARTBEAT)
+    world.ask(group.sync(refused.member_id, 0), _SYNC)
+    world.ask(group.leave(refused.member_id), _LEAVE)
+    world.ask(group.join(refused.member_id), _JOIN)
+
+
+def members_leave_in_every_version(world: World) -> None:
+    for version in range(6):
+        group, member, _generation = stable_group(world, f"{world.name}-{version}")
+        world.ask(group.leave("nobody"), version)
+        world.ask(Classic(f"{world.name}-missing").leave(member), version)
+        world.ask(Classic("").leave(member), version)
+        if version >= 3:
+            world.ask(group.leave("nobody", member, member), version)
+        else:
+            world.ask(group.leave(member), version)
+        world.ask(group.leave(member), version)
+
+
+def static_members_keep_their_place(world: World) -> None:
+    ready_group(world, world.name)
+    group = Classic(world.name)
+    first = world.ask(group.join(instance="i-1"), _JOIN)
+    member, generation = first.member_id, first.generation_id
+    world.ask(group.sync(member, generation, member, instance="i-1"), _SYNC)
+    for version in (5, 9):
+        again = world.ask(group.join(instance="i-1"), version)
+        world.note("a new id", again.member_id != member)
+        world.note("same generation", again.generation_id == generation)
+        world.ask(group.heartbeat(member, generation, "i-1"), _HEARTBEAT)
+        world.ask(group.sync(member, generation, instance="i-1"), _SYNC)
+        world.ask(group.join(member, instance="i-1"), _JOIN)
+        member, generation = again.member_id, again.generation_id
+        world.ask(group.sync(member, generation, member, instance="i-1"), _SYNC)
+        world.ask(group.heartbeat(member, generation, "i-1"), _HEARTBEAT)
+    world.ask(group.join("nobody", instance="i-9"), _JOIN)
+    world.ask(group.heartbeat(member, generation, "i-9"), _HEARTBEAT)
+    world.ask(group.leave("", instance="i-9"), _LEAVE)
+    world.ask(group.leave("wrong", instance="i-1"), _LEAVE)
+    world.ask(group.leave("", instance="i-1"), _LEAVE)
+    world.ask(group.heartbeat(member, generation, "i-1"), _HEARTBEAT)
+
+
+def a_static_member_with_new_protocols_rebalances(world: World) -> None:
+    ready_group(world, world.name)
+    group = Classic(world.name)
+    first = world.ask(group.join(instance="i-1"), _JOIN)
+    member, generation = first.member_id, first.generation_id
+    world.ask(group.sync(member, generation, member, instance="i-1"), _SYNC)
+    world.ask(group.join("", "roundrobin", "range", instance="i-1"), _JOIN)
+
+
+SCENARIOS = (
+    coordinators_are_found_in_every_version,
+    a_lone_member_joins_in_every_version,
+    joining_wrongly_is_refused,
+    protocols_must_be_shared,
+    heartbeats_are_checked,
+    syncs_are_checked,
+    two_members_share_a_generation,
+    a_rebalance_is_told_to_everyone,
+    pending_members_can_leave,
+    members_leave_in_every_version,
+    static_members_keep_their_place,
+    a_static_member_with_new_protocols_rebalances,
+)

@@ -1,0 +1,234 @@
+"""Committed offsets: kept, given back, refused, in every version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
+from tests.conformance.scenarios.classic_groups import Classic, stable_group
+from tests.conformance.setup import UNKNOWN_ID, create_topic, ready_group
+
+if TYPE_CHECKING:
+    from tests.conformance.world import World
+
+_BATCHED = 8
+_BY_ID = 10
+_NO_MEMBER = ""
+_OFFSET = 5
+
+
+def commit(
+    group: str,
+    topic: str,
+    *partitions: int,
+    member_id: str = _NO_MEMBER,
+    epoch: int = -1,
+    instance: str | None = None,
+    topic_id: bytes = bytes(16),
+    metadata: str | None = "note",
+    offset: int = _OFFSET,
+    leader_epoch: int = -1,
+) -> OffsetCommitRequest:
+    """Ask to commit the same offset for partitions of one topic."""
+    row = OffsetCommitRequest.OffsetCommitRequestPartition
+    named = OffsetCommitRequest.OffsetCommitRequestTopic(
+        name=topic,
+        topic_id=topic_id,
+        partitions=[
+            row(
+                partition_index=index,
+                committed_offset=offset + index,
+                committed_leader_epoch=leader_epoch,
+                committed_metadata=metadata,
+            )
+            for index in partitions
+        ],
+    )
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=epoch,
+        member_id=member_id,
+        group_instance_id=instance,
+        topics=[named],
+    )
+
+
+def fetch(
+    group: str,
+    topic: str,
+    *partitions: int,
+    topic_id: bytes = bytes(16),
+    member_id: str | None = None,
+    epoch: int = -1,
+) -> OffsetFetchRequest:
+    """Ask for committed offsets in a form that every version has a part of."""
+    old = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=list(partitions))
+    new = OffsetFetchRequest.OffsetFetchRequestTopics(
+        name=topic, topic_id=topic_id, partition_indexes=list(partitions)
+    )
+    batched = OffsetFetchRequest.OffsetFetchRequestGroup(
+        group_id=group, member_id=member_id, member_epoch=epoch, topics=[new]
+    )
+    return OffsetFetchRequest(group_id=group, topics=[old], groups=[batched])
+
+
+def fetch_all(*groups: str) -> OffsetFetchRequest:
+    """Ask for everything that groups have committed."""
+    row = OffsetFetchRequest.OffsetFetchRequestGroup
+    return OffsetFetchRequest(
+        group_id=groups[0],
+        topics=None,
+        groups=[row(group_id=group, topics=None) for group in groups],
+    )
+
+
+def offsets_are_committed_and_fetched_in_every_version(world: World) -> None:
+    topic_id = create_topic(world, world.name, partitions=2)
+    for version in range(2, 11):
+        group = f"{world.name}-{version}"
+        ready_group(world, group)
+        world.ask(commit(group, world.name, 0, 1, topic_id=topic_id, leader_epoch=0), version)
+        world.ask(fetch(group, world.name, 0, 1, 7, topic_id=topic_id), version)
+    for version in (1, *range(2, 11)):
+        world.ask(fetch(f"{world.name}-9", world.name, 1, topic_id=topic_id), version)
+
+
+def all_offsets_of_a_group_are_fetched(world: World) -> None:
+    first, second = f"{world.name}-a", f"{world.name}-b"
+    create_topic(world, first)
+    create_topic(world, second)
+    ready_group(world, world.name)
+    world.ask(commit(world.name, first, 0), 8)
+    world.ask(commit(world.name, second, 0), 8)
+    for version in range(2, 11):
+        world.ask(fetch_all(world.name), version)
+    many = fetch_all(world.name, f"{world.name}-missing", "")
+    for version in (8, 9, 10):
+        world.ask(many, version)
+
+
+def offsets_of_unknown_groups_are_none(world: World) -> None:
+    topic_id = create_topic(world, world.name)
+    ready_group(world, world.name)
+    for version in range(1, 11):
+        request = fetch(world.name, world.name, 0, topic_id=topic_id)
+        world.ask(request, version)
+    for version in (1, 7, 8, 9):
+        world.ask(fetch("", world.name, 0), version)
+
+
+def stable_offsets_can_be_required(world: World) -> None:
+    create_topic(world, world.name)
+    ready_group(world, world.name)
+    world.ask(commit(world.name, world.name, 0), 8)
+    for version in (7, 8, 9):
+        request = fetch(world.name, world.name, 0)
+        request.require_stable = True
+        world.ask(request, version)
+
+
+def commits_to_strangers_are_refused(world: World) -> None:
+    topic_id = create_topic(world, world.name)
+    ready_group(world, world.name)
+    for version in (2, 8, 9):
+        world.ask(commit(world.name, f"{world.name}-missing", 0), version)
+        world.ask(commit(world.name, world.name, 0, 7), version)
+        world.ask(commit("", world.name, 0), version)
+        world.ask(commit(world.name, "in valid", 0), version)
+    world.ask(commit(world.name, "", 0, topic_id=UNKNOWN_ID), _BY_ID)
+    world.ask(commit(world.name, "", 0), _BY_ID)
+    world.ask(commit(world.name, "", 7, topic_id=topic_id), _BY_ID)
+    world.ask(fetch(world.name, "", 0, topic_id=UNKNOWN_ID), _BY_ID)
+
+
+def commit_metadata_has_a_limit(world: World) -> None:
+    create_topic(world, world.name)
+    ready_group(world, world.name)
+    for size in (4096, 4097):
+        world.ask(commit(world.name, world.name, 0, metadata="m" * size), 8)
+    world.ask(commit(world.name, world.name, 0, metadata=None), 8)
+    world.ask(fetch(world.name, world.name, 0), 8)
+    world.ask(commit(world.name, world.name, 0, offset=-3), 8)
+    world.ask(fetch(world.name, world.name, 0), 8)
+
+
+def commits_of_members_are_checked(world: World) -> None:
+    topic_id = create_topic(world, world.name)
+    _group, member, generation = stable_group(world, world.name)
+
+    def committed(member_id: str, epoch: int, version: int, instance: str | None = None) -> None:
+        request = commit(
+            world.name,
+            world.name,
+            0,
+            member_id=member_id,
+            epoch=epoch,
+            instance=instance,
+            topic_id=topic_id,
+        )
+        world.ask(request, version)
+
+    for version in (2, 7, 8, 9, 10):
+        committed(member, generation, version)
+        committed(member, generation + 1, version)
+        committed(member, -1, version)
+        committed("nobody", generation, version)
+        committed(_NO_MEMBER, -1, version)
+        committed(_NO_MEMBER, generation, version)
+    committed(member, generation, 7, instance="no-such-instance")
+
+
+def commits_to_unknown_groups_are_checked(world: World) -> None:
+    topic_id = create_topic(world, world.name)
+    for version in (2, 7, 8, 9, 10):
+        group = f"{world.name}-{version}"
+        ready_group(world, group)
+        for member, epoch in (("member", 1), ("member", -1), ("", 1), ("", 0)):
+            request = commit(group, world.name, 0, member_id=member, epoch=epoch, topic_id=topic_id)
+            world.ask(request, version)
+
+
+def commits_during_a_rebalance_are_judged(world: World) -> None:
+    create_topic(world, world.name)
+    group, member, generation = stable_group(world, world.name)
+    refused = world.ask(group.join(), 9, on="second")
+    world.send(group.join(refused.member_id), 9, on="second")
+    world.settle(group.heartbeat(member, generation), 4, lambda found: found.error_code != 0)
+    named = {"member_id": member, "epoch": generation}
+    for version in (2, 8):
+        world.ask(commit(world.name, world.name, 0, **named), version)  # type: ignore[arg-type]
+    joined = world.ask(group.join(member), 9)
+    world.hear("second", asked="the join of the second")
+    after = commit(world.name, world.name, 0, member_id=member, epoch=joined.generation_id)
+    for version in (2, 8):
+        world.ask(after, version)
+
+
+def static_members_commit_by_their_instance(world: World) -> None:
+    create_topic(world, world.name)
+    ready_group(world, world.name)
+    group = Classic(world.name)
+    joined = world.ask(group.join(instance="i-1"), 9)
+    member, generation = joined.member_id, joined.generation_id
+    world.ask(group.sync(member, generation, member, instance="i-1"), 5)
+    for member_id in (member, "wrong"):
+        request = commit(
+            world.name, world.name, 0, member_id=member_id, epoch=generation, instance="i-1"
+        )
+        for version in (7, 9):
+            world.ask(request, version)
+
+
+SCENARIOS = (
+    offsets_are_committed_and_fetched_in_every_version,
+    all_offsets_of_a_group_are_fetched,
+    offsets_of_unknown_groups_are_none,
+    stable_offsets_can_be_required,
+    commits_to_strangers_are_refused,
+    commit_metadata_has_a_limit,
+    commits_of_members_are_checked,
+    commits_to_unknown_groups_are_checked,
+    commits_during_a_rebalance_are_judged,
+    static_members_commit_by_their_instance,
+)

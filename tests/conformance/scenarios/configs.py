@@ -1,0 +1,266 @@
+"""Settings of topics, brokers and groups: described, altered, refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.alter_configs import AlterConfigsRequest
+from kafkalite.protocol.messages.describe_configs import DescribeConfigsRequest
+from kafkalite.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kafkalite.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from tests.conformance.setup import create_topic
+
+if TYPE_CHECKING:
+    from tests.conformance.world import World
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+# What says where a broker runs; the harness gives each broker its own.
+PLACES = {
+    "advertised.listeners",
+    "controller.listener.names",
+    "controller.quorum.bootstrap.servers",
+    "listener.security.protocol.map",
+    "listeners",
+    "log.cleaner.dedupe.buffer.size",
+    "log.dirs",
+    "process.roles",
+    "node.id",
+    "broker.id",
+}
+
+
+def describe(
+    kind: int, name: str, keys: list[str] | None = None, *, fully: bool = True
+) -> DescribeConfigsRequest:
+    """Ask for the settings of one resource."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=keys
+    )
+    return DescribeConfigsRequest(
+        resources=[resource], include_synonyms=fully, include_documentation=fully
+    )
+
+
+def alter(
+    kind: int, name: str, *operations: tuple[str, int, str | None], validate_only: bool = False
+) -> IncrementalAlterConfigsRequest:
+    """Ask to change settings of one resource."""
+    config = IncrementalAlterConfigsRequest.AlterableConfig
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            config(name=key, config_operation=operation, value=value)
+            for key, operation, value in operations
+        ],
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+
+
+def _value(response: Any, key: str) -> str | None:  # noqa: ANN401 - any response class
+    for row in response.results[0].configs:
+        if row.name == key:
+            value: str | None = row.value
+            return value
+    return None
+
+
+def settled(world: World, key: str, value: str, kind: int = TOPIC, name: str | None = None) -> None:
+    """Wait until a setting has a value, and put its description into the transcript."""
+    request = describe(kind, world.name if name is None else name, [key])
+    world.settle(request, 4, lambda found: _value(found, key) == value)
+
+
+def topic_configs_are_described_in_every_version(world: World) -> None:
+    create_topic(world, world.name, configs={"retention.ms": "1000", "cleanup.policy": "compact"})
+    for version in range(1, 5):
+        world.ask(describe(TOPIC, world.name), version)
+    world.ask(describe(TOPIC, world.name, fully=False), 4)
+
+
+def topic_configs_are_described_by_key(world: World) -> None:
+    create_topic(world, world.name)
+    world.ask(describe(TOPIC, world.name, ["retention.ms", "segment.bytes"]), 4)
+    world.ask(describe(TOPIC, world.name, ["no.such.key"]), 4)
+    world.ask(describe(TOPIC, world.name, []), 4)
+
+
+def broker_configs_are_described(world: World) -> None:
+    for version in (1, 4):
+        response = world.connection("main").call(describe(BROKER, "1"), version)
+        (result,) = response.results
+        rows = sorted(result.configs, key=lambda row: str(row.name))
+        world.note(f"v{version} names", [str(row.name) for row in rows])
+        for row in rows:
+            told: list[str | int | bool | None] = [row.config_type, row.read_only, row.is_sensitive]
+            if row.name not in PLACES:
+                told += [row.value, row.config_source, row.documentation is not None]
+                told += [f"{seen.source} {seen.name}={seen.value}" for seen in row.synonyms]
+            world.note(f"v{version} {row.name}", [*told])
+
+
+def cluster_defaults_and_strangers_are_described(world: World) -> None:
+    world.ask(describe(BROKER, "", ["log.retention.ms"]), 4)
+    for name in ("99", "abc", "-1"):
+        world.ask(describe(BROKER, name), 4)
+    world.ask(describe(TOPIC, f"{world.name}-missing"), 4)
+    for name in ("in valid", ""):
+        world.ask(describe(TOPIC, name), 4)
+    for kind in (0, 1, 3, 99):
+        world.ask(describe(kind, world.name), 4)
+
+
+def group_configs_are_described_and_altered(world: World) -> None:
+    world.ask(describe(GROUP, world.name), 4)
+    world.ask(alter(GROUP, world.name, ("consumer.session.timeout.ms", SET, "46000")), 1)
+    settled(world, "consumer.session.timeout.ms", "46000", kind=GROUP)
+    world.ask(alter(GROUP, world.name, ("consumer.session.timeout.ms", SET, "1")), 1)
+    world.ask(alter(GROUP, world.name, ("no.such.key", SET, "1")), 1)
+    world.ask(alter(GROUP, "", ("consumer.session.timeout.ms", SET, "46000")), 1)
+    world.ask(describe(GROUP, ""), 4)
+
+
+def configs_are_set_appended_subtracted_and_deleted(world: World) -> None:
+    create_topic(world, world.name)
+    key = "cleanup.policy"
+    for version, operation, given, value in (
+        (0, APPEND, "compact", "delete,compact"),
+        (1, SUBTRACT, "delete", "compact"),
+        (1, SUBTRACT, "delete", "compact"),
+        (1, APPEND, "compact", "compact"),
+        (1, DELETE, None, "delete"),
+        (1, SET, "compact,delete", "compact,delete"),
+    ):
+        world.ask(alter(TOPIC, world.name, (key, operation, given)), version)
+        settled(world, key, value)
+    world.ask(alter(TOPIC, world.name, ("retention.ms", SET, "5"), ("segment.ms", SET, "6")), 1)
+    settled(world, "segment.ms", "6")
+    settled(world, "retention.ms", "5")
+
+
+def config_changes_are_refused(world: World) -> None:
+    create_topic(world, world.name)
+    for operation in (
+        ("no.such.key", SET, "1"),
+        ("retention.ms", SET, "soon"),
+        ("segment.bytes", SET, "1"),
+        ("retention.ms", APPEND, "1"),
+        ("retention.ms", SUBTRACT, "1"),
+        ("retention.ms", SET, None),
+        ("cleanup.policy", APPEND, None),
+        ("", SET, "1"),
+    ):
+        world.ask(alter(TOPIC, world.name, operation), 1)
+    twice = ("retention.ms", SET, "1")
+    world.ask(alter(TOPIC, world.name, twice, twice), 1)
+    both = alter(TOPIC, world.name, twice)
+    both.resources = [*both.resources, *both.resources]
+    world.ask(both, 1)
+    for name in (f"{world.name}-missing", "in valid", ""):
+        world.ask(alter(TOPIC, name, twice), 1)
+    for kind in (0, 1, 99):
+        world.ask(alter(kind, world.name, twice), 1)
+
+
+def config_changes_can_be_validated_only(world: World) -> None:
+    create_topic(world, world.name)
+    good = ("retention.ms", SET, "1000")
+    world.ask(alter(TOPIC, world.name, good, validate_only=True), 1)
+    world.ask(alter(TOPIC, world.name, ("no.such", SET, "1"), validate_only=True), 1)
+    world.ask(describe(TOPIC, world.name, ["retention.ms"]), 4)
+
+
+def broker_configs_are_altered(world: World) -> None:
+    key = "log.cleaner.backoff.ms"
+    world.ask(alter(BROKER, "1", (key, SET, "14000")), 1)
+    settled(world, key, "14000", kind=BROKER, name="1")
+    world.ask(alter(BROKER, "", (key, SET, "13000")), 1)
+    settled(world, key, "13000", kind=BROKER, name="")
+    world.ask(describe(BROKER, "1", [key]), 4)
+    world.ask(alter(BROKER, "1", (key, DELETE, None)), 1)
+    settled(world, key, "13000", kind=BROKER, name="1")
+    world.ask(alter(BROKER, "", (key, DELETE, None)), 1)
+    settled(world, key, "15000", kind=BROKER, name="1")
+
+
+def broker_config_changes_are_refused(world: World) -> None:
+    for operation in (
+        ("node.id", SET, "7"),
+        ("num.partitions", SET, "7"),
+        ("no.such.key", SET, "7"),
+        ("log.cleaner.backoff.ms", SET, "never"),
+        ("log.cleaner.threads", SET, "0"),
+    ):
+        world.ask(alter(BROKER, "1", operation), 1)
+        world.ask(alter(BROKER, "", operation), 1)
+    for name in ("99", "abc"):
+        world.ask(alter(BROKER, name, ("log.cleaner.backoff.ms", SET, "1")), 1)
+
+
+def _replace(
+    name: str, *values: tuple[str, str | None], validate_only: bool = False
+) -> AlterConfigsRequest:
+    resource = AlterConfigsRequest.AlterConfigsResource(
+        resource_type=TOPIC,
+        resource_name=name,
+        configs=[
+            AlterConfigsRequest.AlterableConfig(name=key, value=value) for key, value in values
+        ],
+    )
+    return AlterConfigsRequest(resources=[resource], validate_only=validate_only)
+
+
+def legacy_changes_replace_everything(world: World) -> None:
+    create_topic(world, world.name, configs={"retention.ms": "1000"})
+    for version in (0, 1, 2):
+        world.ask(_replace(world.name, ("segment.ms", str(7 + version))), version)
+        settled(world, "segment.ms", str(7 + version))
+        settled(world, "retention.ms", "604800000")
+    world.ask(_replace(world.name, ("no.such.key", "1")), 2)
+    world.ask(_replace(world.name, ("segment.ms", "soon")), 2)
+    world.ask(_replace(world.name, ("segment.ms", None)), 2)
+    world.ask(_replace(world.name, ("retention.ms", "1"), validate_only=True), 2)
+    world.ask(_replace(f"{world.name}-missing", ("retention.ms", "1")), 2)
+    world.ask(_replace(world.name), 2)
+    settled(world, "segment.ms", "604800000")
+
+
+def resources_with_configs_are_listed(world: World) -> None:
+    create_topic(world, world.name, configs={"retention.ms": "1000"})
+    group = f"{world.name}-group"
+    altered = alter(GROUP, group, ("consumer.session.timeout.ms", SET, "46000"))
+    world.probe(altered, 1)
+    key = "consumer.session.timeout.ms"
+    world.settle(
+        describe(GROUP, group, [key]), 4, lambda found: _value(found, key) == "46000", note=False
+    )
+    for version, kinds in ((0, []), (1, []), (1, [TOPIC]), (1, [GROUP, TOPIC]), (1, [BROKER])):
+        request = ListConfigResourcesRequest(resource_types=kinds)
+        response = world.connection("main").call(request, version)
+        found = sorted(
+            f"{row.resource_type} {row.resource_name}"
+            for row in response.config_resources
+            if row.resource_name.startswith(world.name) or row.resource_name == "1"
+        )
+        world.note(f"v{version} {kinds}", [ErrorCode(response.error_code).name, *found])
+    world.ask(ListConfigResourcesRequest(resource_types=[99]), 1)
+    world.ask(ListConfigResourcesRequest(resource_types=[CLIENT_METRICS]), 1)
+
+
+SCENARIOS = (
+    topic_configs_are_described_in_every_version,
+    topic_configs_are_described_by_key,
+    broker_configs_are_described,
+    cluster_defaults_and_strangers_are_described,
+    group_configs_are_described_and_altered,
+    configs_are_set_appended_subtracted_and_deleted,
+    config_changes_are_refused,
+    config_changes_can_be_validated_only,
+    broker_configs_are_altered,
+    broker_config_changes_are_refused,
+    legacy_changes_replace_everything,
+    resources_with_configs_are_listed,
+)

@@ -1,0 +1,130 @@
+"""What a connection says before any topic is known, and what ends it."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol.messages.metadata import MetadataRequest
+from tests.conformance.raw import ConnectionClosedError
+
+if TYPE_CHECKING:
+    from tests.conformance.world import World
+
+_API_VERSIONS = 18
+_METADATA = 3
+_OFFSET_COMMIT = 8
+_UNKNOWN_KEY = 999
+
+# The requests that this broker has to answer; others may come and go.
+_SERVED = (*range(4), *range(8, 17), 18, 19, 20, 21, 22, 23, 32, 33, 35, 37, 42, 43, 44, 47)
+_SERVED_TOO = (60, 68, 69, 74, 75)
+
+
+def api_versions_reach_as_far(world: World) -> None:
+    for version in range(5):
+        request = ApiVersionsRequest(client_software_name="judge", client_software_version="1.0")
+        response = world.connection(f"v{version}").call(request, version)
+        highest = {row.api_key: row.max_version for row in response.api_keys}
+        lowest = {row.api_key: row.min_version for row in response.api_keys}
+        for key in (*_SERVED, *_SERVED_TOO):
+            world.note(f"v{version} max of {key}", highest.get(key))
+            # Reaching further back than Kafka 4 is our promise to old clients.
+            world.note(f"v{version} min of {key}", lowest.get(key, 99) <= _KAFKA_MINIMA.get(key, 0))
+
+
+_KAFKA_MINIMA = {1: 4, 2: 1, 8: 2, 9: 1, 19: 2, 20: 1, 23: 2, 32: 1, 35: 1}
+
+
+def api_versions_tell_the_features(world: World) -> None:
+    request = ApiVersionsRequest(client_software_name="judge", client_software_version="1.0")
+    for version in (3, 4):
+        response = world.connection("features").call(request, version)
+        for row in sorted(response.supported_features, key=lambda row: str(row.name)):
+            world.note(f"v{version} {row.name}", [row.min_version, row.max_version])
+        for row in sorted(response.finalized_features, key=lambda row: str(row.name)):
+            levels: list[str | int] = [row.min_version_level, row.max_version_level]
+            world.note(f"v{version} finalized {row.name}", [*levels])
+        world.note(f"v{version} epoch", response.finalized_features_epoch >= 0)
+
+
+def api_versions_of_an_unknown_version_are_answered_in_version_0(world: World) -> None:
+    connection = world.connection("main")
+    connection.send_body(_API_VERSIONS, 99, b"\0\0\0\0")
+    response = connection.receive(answer_version=0)
+    found = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
+    world.note("error", ErrorCode(response.error_code).name)
+    world.note("ApiVersions is told", [*found[_API_VERSIONS]])
+    world.note("still open", bool(connection.call(ApiVersionsRequest(), 0).api_keys))
+
+
+def api_versions_want_a_proper_software_name(world: World) -> None:
+    for name, number in (
+        ("", "1"),
+        ("bad name", "1"),
+        ("-bad", "1"),
+        ("good", "1 0"),
+        ("ok", "1.0"),
+    ):
+        request = ApiVersionsRequest(client_software_name=name, client_software_version=number)
+        response = world.connection("main").call(request, 3)
+        world.note(f"{name!r} {number!r}", ErrorCode(response.error_code).name)
+
+
+def _ends_with(world: World, what: str, frame: bytes) -> None:
+    """Send a frame on a connection of its own and note whether it is closed."""
+    connection = world.connection(what)
+    try:
+        connection.send_bytes(frame)
+        connection.receive_frame()
+    except ConnectionClosedError:
+        world.note(what, "closed")
+    else:
+        world.note(what, "answered")
+
+
+def _framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def _head(key: int, version: int) -> bytes:
+    return struct.pack(">hhih", key, version, 7, -1)
+
+
+def unknown_keys_and_versions_close_the_connection(world: World) -> None:
+    _ends_with(world, "unknown key", _framed(_head(_UNKNOWN_KEY, 0)))
+    _ends_with(world, "negative key", _framed(_head(-1, 0)))
+    _ends_with(world, "unknown version", _framed(_head(_METADATA, 99)))
+    _ends_with(world, "negative version", _framed(_head(_METADATA, -1)))
+
+
+def broken_frames_close_the_connection(world: World) -> None:
+    _ends_with(world, "negative length", struct.pack(">i", -5))
+    _ends_with(world, "huge length", struct.pack(">i", 2**31 - 1))
+    _ends_with(world, "no room for a header", _framed(b"\0\3"))
+    _ends_with(world, "body cut short", _framed(_head(_METADATA, 1) + b"\0\0\0\5"))
+    _ends_with(world, "body of garbage", _framed(_head(_OFFSET_COMMIT, 8) + b"\xff" * 20))
+
+
+def answers_come_in_the_order_of_the_requests(world: World) -> None:
+    connection = world.connection("main")
+    versions = [1, 9, 0, 12, 5]
+    for version in versions:
+        connection.send(MetadataRequest(topics=[]), version)
+    for version in versions:
+        response = connection.receive()
+        if version:
+            world.note(f"v{version}", len(response.brokers))
+
+
+SCENARIOS = (
+    api_versions_reach_as_far,
+    api_versions_tell_the_features,
+    api_versions_of_an_unknown_version_are_answered_in_version_0,
+    api_versions_want_a_proper_software_name,
+    unknown_keys_and_versions_close_the_connection,
+    broken_frames_close_the_connection,
+    answers_come_in_the_order_of_the_requests,
+)

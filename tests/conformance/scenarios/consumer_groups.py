@@ -1,0 +1,331 @@
+"""Groups of the consumer protocol (KIP-848): every step of a rebalance, and every refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tests.conformance.scenarios.classic_groups import Classic, stable_group
+from tests.conformance.scenarios.commits import commit, fetch
+from tests.conformance.scenarios.configs import GROUP, SET, alter, settled
+from tests.conformance.setup import create_topic, ready_group
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.conformance.world import World
+
+_HEARTBEAT = 1
+_REBALANCE_MS = 30_000
+_LEAVE, _LEAVE_FOR_A_WHILE = -1, -2
+
+
+@dataclass(frozen=True, slots=True)
+class Consumers:
+    """Heartbeats of one group's members."""
+
+    group: str
+    topic: str
+    topic_id: bytes
+
+    def join(self, member: str, **fields: Any) -> ConsumerGroupHeartbeatRequest:  # noqa: ANN401
+        """Make a first heartbeat, with everything a first one must tell."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=member,
+            member_epoch=0,
+            rebalance_timeout_ms=_REBALANCE_MS,
+            subscribed_topic_names=[self.topic],
+            topic_partitions=[],
+        )
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return request
+
+    def heartbeat(
+        self,
+        member_id: str,
+        epoch: int,
+        owned: Sequence[int] | None = None,
+        **fields: Any,  # noqa: ANN401
+    ) -> ConsumerGroupHeartbeatRequest:
+        """Make a later heartbeat, which tells only what changed."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=member_id,
+            member_epoch=epoch,
+            subscribed_topic_names=None,
+            topic_partitions=self._owned(owned),
+        )
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return request
+
+    def _owned(
+        self, owned: Sequence[int] | None
+    ) -> list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None:
+        if owned is None:
+            return None
+        row = ConsumerGroupHeartbeatRequest.TopicPartitions
+        return [row(topic_id=self.topic_id, partitions=list(owned))] if owned else []
+
+
+def new_group(world: World, partitions: int = 4, name: str = "") -> Consumers:
+    """Create a topic and get a coordinator for a group that will read it."""
+    group = name or world.name
+    topic_id = create_topic(world, f"{group}-topic", partitions)
+    ready_group(world, group)
+    return Consumers(group, f"{group}-topic", topic_id)
+
+
+def joined_consumer(world: World, group: str, topic: str) -> Any:  # noqa: ANN401
+    """Let one member join a group for an existing topic."""
+    ready_group(world, group)
+    return world.ask(Consumers(group, topic, bytes(16)).join("member-a"), _HEARTBEAT)
+
+
+def _owns(answer: Any, topic_id: bytes) -> list[int]:  # noqa: ANN401 - any response class
+    assert answer.assignment is not None, answer
+    rows = answer.assignment.topic_partitions
+    return sorted(index for row in rows if row.topic_id == topic_id for index in row.partitions)
+
+
+def a_rebalance_goes_step_by_step(world: World) -> None:
+    """Two members, four partitions: revoke before assign, and epochs that fence commits."""
+    group = new_group(world)
+
+    def committed(member: str, epoch: int, *partitions: int) -> None:
+        request = commit(group.group, group.topic, *partitions, member_id=member, epoch=epoch)
+        world.ask(request, 9)
+
+    first = world.ask(group.join("a"), _HEARTBEAT)
+    world.ask(group.join("b"), _HEARTBEAT)
+    told = world.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
+    kept = _owns(told, group.topic_id)
+    given = sorted(set(range(4)) - set(kept))
+    world.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
+    committed("a", first.member_epoch, given[0])
+    second = world.ask(group.heartbeat("a", first.member_epoch, kept), _HEARTBEAT)
+    committed("a", first.member_epoch, kept[0])
+    committed("a", first.member_epoch, given[0])
+    world.ask(group.heartbeat("a", first.member_epoch, kept[:1]), _HEARTBEAT)
+    world.ask(group.heartbeat("b", second.member_epoch), _HEARTBEAT)
+    world.ask(group.heartbeat("b", _LEAVE), _HEARTBEAT)
+    third = world.ask(group.heartbeat("a", second.member_epoch), _HEARTBEAT)
+    committed("a", second.member_epoch, kept[0], given[0])
+    committed("a", third.member_epoch, *range(4))
+    world.ask(fetch(group.group, group.topic, *range(4)), 8)
+
+
+def a_group_is_described_on_its_way(world: World) -> None:
+    group = new_group(world)
+
+    def described() -> None:
+        for version in (0, 1):
+            world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), version)
+
+    first = world.ask(group.join("a", rack_id="rack-1"), _HEARTBEAT)
+    described()
+    world.ask(group.join("b", instance_id="i-1"), _HEARTBEAT)
+    described()
+    told = world.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
+    described()
+    kept = _owns(told, group.topic_id)
+    world.ask(group.heartbeat("a", first.member_epoch, kept), _HEARTBEAT)
+    described()
+    world.ask(group.heartbeat("a", _LEAVE), _HEARTBEAT)
+    described()
+
+
+def first_heartbeats_are_checked(world: World) -> None:
+    group = new_group(world)
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"group_id": ""},
+        {"member_id": ""},
+        {"rebalance_timeout_ms": -1},
+        {"topic_partitions": None},
+        {"subscribed_topic_names": None},
+        {"subscribed_topic_names": []},
+        {"server_assignor": "magic"},
+        {"instance_id": ""},
+        {"rack_id": ""},
+        {"member_epoch": -3},
+        {"subscribed_topic_regex": "["},
+        {"subscribed_topic_names": None, "subscribed_topic_regex": ""},
+    )
+    for fields in wrongs:
+        world.ask(group.join("a", **fields), _HEARTBEAT)
+    with_partitions = group.join("a")
+    row = ConsumerGroupHeartbeatRequest.TopicPartitions
+    with_partitions.topic_partitions = [row(topic_id=group.topic_id, partitions=[0])]
+    world.ask(with_partitions, _HEARTBEAT)
+
+
+def member_ids_may_be_given_by_the_broker_in_version_0(world: World) -> None:
+    group = new_group(world)
+    joined = world.ask(group.join(""), 0)
+    world.note("has an id", bool(joined.member_id))
+    world.ask(group.heartbeat(joined.member_id, joined.member_epoch), 0)
+
+
+def later_heartbeats_are_checked(world: World) -> None:
+    group = new_group(world)
+    joined = world.ask(group.join("a"), _HEARTBEAT)
+    epoch = joined.member_epoch
+    world.ask(group.heartbeat("nobody", epoch), _HEARTBEAT)
+    world.ask(Consumers("", group.topic, group.topic_id).heartbeat("a", epoch), _HEARTBEAT)
+    missing = Consumers(f"{world.name}-missing", group.topic, group.topic_id)
+    world.ask(missing.heartbeat("a", epoch), _HEARTBEAT)
+    world.ask(missing.heartbeat("a", _LEAVE), _HEARTBEAT)
+    world.ask(group.heartbeat("nobody", _LEAVE), _HEARTBEAT)
+    for wrong in (epoch + 1, epoch + 7):
+        world.ask(group.heartbeat("a", wrong), _HEARTBEAT)
+    world.ask(group.heartbeat("a", epoch), _HEARTBEAT)
+    world.ask(group.heartbeat("a", epoch, [0]), _HEARTBEAT)
+    world.ask(group.heartbeat("a", epoch - 1), _HEARTBEAT)
+    world.ask(group.heartbeat("a", epoch - 1, [0, 1]), _HEARTBEAT)
+    world.ask(group.join("a"), _HEARTBEAT)
+    world.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE), _HEARTBEAT)
+
+
+def assignors_can_be_chosen(world: World) -> None:
+    for assignor in ("uniform", "range"):
+        group = new_group(world, partitions=5, name=f"{world.name}-{assignor}")
+        world.ask(group.join("a", server_assignor=assignor), _HEARTBEAT)
+        second = world.ask(group.join("b", server_assignor=assignor), _HEARTBEAT)
+        first_epoch = second.member_epoch - 1
+        told = world.ask(group.heartbeat("a", first_epoch), _HEARTBEAT)
+        kept = _owns(told, group.topic_id)
+        world.ask(group.heartbeat("a", first_epoch, kept), _HEARTBEAT)
+        world.ask(group.heartbeat("b", second.member_epoch), _HEARTBEAT)
+        world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+
+
+def assignments_wait_for_their_interval(world: World) -> None:
+    """Wait with a new assignment until the last one has stood for a while (KIP-1263)."""
+    group = new_group(world)
+    key = "consumer.assignment.interval.ms"
+    world.ask(alter(GROUP, group.group, (key, SET, "15000")), 1)
+    settled(world, key, "15000", kind=GROUP)
+    first = world.ask(group.join("a"), _HEARTBEAT)
+    world.ask(group.join("b"), _HEARTBEAT)
+    world.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
+    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+
+
+def subscriptions_change(world: World) -> None:
+    group = new_group(world, partitions=2)
+    other = f"{world.name}-other"
+    create_topic(world, other)
+    joined = world.ask(group.join("a"), _HEARTBEAT)
+    epoch = joined.member_epoch
+    both = [group.topic, other]
+    changed = world.ask(group.heartbeat("a", epoch, subscribed_topic_names=both), _HEARTBEAT)
+    same = world.ask(
+        group.heartbeat("a", changed.member_epoch, subscribed_topic_names=both[::-1]), _HEARTBEAT
+    )
+    world.ask(group.heartbeat("a", same.member_epoch, subscribed_topic_names=[]), _HEARTBEAT)
+
+
+def topics_that_come_later_are_assigned(world: World) -> None:
+    ready_group(world, world.name)
+    group = Consumers(world.name, f"{world.name}-late", bytes(16))
+    joined = world.ask(group.join("a"), _HEARTBEAT)
+    create_topic(world, group.topic, partitions=2)
+    world.settle(
+        group.heartbeat("a", joined.member_epoch),
+        _HEARTBEAT,
+        lambda found: found.assignment is not None,
+    )
+
+
+def expressions_choose_topics(world: World) -> None:
+    for suffix in ("one", "two"):
+        create_topic(world, f"{world.name}-{suffix}")
+    ready_group(world, world.name)
+    group = Consumers(world.name, "", bytes(16))
+    chosen = f"{world.name}-(one|two)"
+    joined = world.ask(
+        group.join("a", subscribed_topic_names=None, subscribed_topic_regex=chosen), _HEARTBEAT
+    )
+    if joined.assignment is None or not joined.assignment.topic_partitions:
+        # Kafka resolves an expression beside the heartbeat and assigns at a later one.
+        world.settle(
+            group.heartbeat("a", joined.member_epoch),
+            _HEARTBEAT,
+            lambda found: bool(found.assignment and found.assignment.topic_partitions),
+        )
+    world.ask(group.join("b", subscribed_topic_regex="("), _HEARTBEAT)
+    world.ask(group.join("b", subscribed_topic_regex="(?=x)"), _HEARTBEAT)
+
+
+def static_members_come_back(world: World) -> None:
+    group = new_group(world)
+    first = world.ask(group.join("a", instance_id="i-1"), _HEARTBEAT)
+    world.ask(group.join("b", instance_id="i-1"), _HEARTBEAT)
+    world.ask(group.heartbeat("x", first.member_epoch, instance_id="i-1"), _HEARTBEAT)
+    world.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE, instance_id="i-1"), _HEARTBEAT)
+    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+    back = world.ask(group.join("c", instance_id="i-1"), _HEARTBEAT)
+    world.ask(group.heartbeat("a", first.member_epoch, instance_id="i-1"), _HEARTBEAT)
+    world.ask(group.heartbeat("c", back.member_epoch, instance_id="i-1"), _HEARTBEAT)
+    world.ask(group.heartbeat("c", _LEAVE, instance_id="i-1"), _HEARTBEAT)
+    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+
+
+def commits_and_fetches_want_the_right_epoch(world: World) -> None:
+    group = new_group(world)
+    joined = world.ask(group.join("a"), _HEARTBEAT)
+    epoch = joined.member_epoch
+    claims = (("a", epoch), ("a", epoch + 1), ("a", -1), ("nobody", epoch), ("", -1))
+    for version in (8, 9):
+        for member, wrong in claims:
+            request = commit(group.group, group.topic, 0, member_id=member, epoch=wrong)
+            world.ask(request, version)
+    readers: tuple[tuple[str | None, int], ...] = ((None, -1), *claims)
+    for reader, wrong in readers:
+        world.ask(fetch(group.group, group.topic, 0, member_id=reader, epoch=wrong), 9)
+
+
+def the_two_protocols_do_not_mix(world: World) -> None:
+    group = new_group(world)
+    world.ask(group.join("a"), _HEARTBEAT)
+    classic = Classic(group.group)
+    world.ask(classic.heartbeat("a", 1), 4)
+    world.ask(classic.sync("a", 1), 5)
+    world.ask(classic.leave("nobody"), 5)
+    world.ask(classic.join("", "range", kind="connect"), 9)
+
+
+def an_empty_group_changes_its_protocol(world: World) -> None:
+    topic_id = create_topic(world, world.name)
+    classic, member, _generation = stable_group(world, world.name)
+    world.ask(commit(world.name, world.name, 0), 8)
+    world.ask(classic.leave(member), 5)
+    group = Consumers(world.name, world.name, topic_id)
+    world.ask(group.join("a"), _HEARTBEAT)
+    world.ask(fetch(world.name, world.name, 0), 8)
+    world.ask(group.heartbeat("a", _LEAVE), _HEARTBEAT)
+    refused = world.ask(classic.join(), 9)
+    world.ask(classic.join(refused.member_id), 9)
+    world.ask(fetch(world.name, world.name, 0), 8)
+
+
+SCENARIOS = (
+    a_rebalance_goes_step_by_step,
+    a_group_is_described_on_its_way,
+    first_heartbeats_are_checked,
+    member_ids_may_be_given_by_the_broker_in_version_0,
+    later_heartbeats_are_checked,
+    assignors_can_be_chosen,
+    assignments_wait_for_their_interval,
+    subscriptions_change,
+    topics_that_come_later_are_assigned,
+    expressions_choose_topics,
+    static_members_come_back,
+    commits_and_fetches_want_the_right_epoch,
+    the_two_protocols_do_not_mix,
+    an_empty_group_changes_its_protocol,
+)

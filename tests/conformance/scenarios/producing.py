@@ -1,0 +1,217 @@
+"""Records going in: what is stored, what is refused, and what an idempotent producer is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol.messages.produce import ProduceRequest
+from tests.conformance.batches import BASE_TIMESTAMP, CONTROL, TRANSACTIONAL, Batch, batch
+from tests.conformance.setup import UNKNOWN_ID, create_topic, list_offsets, produce, producer_id
+
+if TYPE_CHECKING:
+    from tests.conformance.world import World
+
+_BY_ID = 13
+_YEAR_MS = 365 * 24 * 3600 * 1000
+
+
+def records_are_produced_in_every_version(world: World) -> None:
+    topic_id = create_topic(world, world.name)
+    for version in range(3, 14):
+        for acks in (-1, 1):
+            request = produce(world.name, batch(b"a", b"b"), acks=acks, topic_id=topic_id)
+            world.ask(request, version)
+
+
+def records_without_acknowledgement_are_stored(world: World) -> None:
+    create_topic(world, world.name)
+    world.send(produce(world.name, batch(b"a", b"b", b"c"), acks=0), 9)
+    # No answer comes, so the next answer belongs to the next request.
+    connection = world.connection("main")
+    connection.forget_last()
+    world.settle(
+        list_offsets(world.name), 7, lambda found: found.topics[0].partitions[0].offset == 3
+    )
+    world.ask(list_offsets(world.name), 7)
+
+
+def records_without_acknowledgement_that_fail_end_the_connection(world: World) -> None:
+    create_topic(world, world.name)
+    world.send(produce(f"{world.name}-missing", batch(b"a"), acks=0), 9)
+    world.connection("main").forget_last()
+    world.ask(list_offsets(world.name), 7)
+
+
+def producing_to_strangers_is_refused(world: World) -> None:
+    topic_id = create_topic(world, world.name)
+    for version in (3, 8, 9, 12):
+        world.ask(produce(f"{world.name}-missing", batch()), version)
+        world.ask(produce(world.name, batch(), partition=7), version)
+    world.ask(produce("", batch(), topic_id=UNKNOWN_ID), _BY_ID)
+    world.ask(produce("", batch(), topic_id=topic_id, partition=7), _BY_ID)
+    world.ask(produce("", batch()), _BY_ID)
+    world.ask(produce("in valid", batch()), 9)
+
+
+def required_acknowledgements_are_checked(world: World) -> None:
+    create_topic(world, world.name)
+    for acks in (2, -2, 100):
+        for version in (3, 9):
+            world.ask(produce(world.name, batch(), acks=acks), version)
+
+
+def corrupt_batches_are_refused(world: World) -> None:
+    create_topic(world, world.name)
+    good = batch(b"a", b"b")
+    for records in (
+        Batch(crc_error=1).encode(),
+        good[:-1],
+        good[:40],
+        good[:8],
+        good + b"\0",
+        good + good,
+        Batch(magic=1).encode(),
+        Batch(magic=9).encode(),
+        Batch(base_offset=5).encode(),
+    ):
+        for version in (3, 9):
+            world.ask(produce(world.name, records), version)
+    world.ask(list_offsets(world.name), 7)
+
+
+def empty_records_are_refused(world: World) -> None:
+    create_topic(world, world.name)
+    for version in (3, 9):
+        world.ask(produce(world.name, b""), version)
+
+
+def batches_that_lie_about_themselves_are_refused(world: World) -> None:
+    create_topic(world, world.name)
+    for attributes in (CONTROL, TRANSACTIONAL, CONTROL | TRANSACTIONAL, 7, 0x40):
+        world.ask(produce(world.name, Batch(attributes=attributes).encode()), 9)
+    not_compressed = Batch(attributes=1, values=(b"plain",)).encode()
+    world.ask(produce(world.name, not_compressed), 9)
+    world.ask(list_offsets(world.name), 7)
+
+
+def large_batches_are_refused(world: World) -> None:
+    create_topic(world, world.name, configs={"max.message.bytes": "200"})
+    world.ask(produce(world.name, batch(b"x" * 100)), 9)
+    world.ask(produce(world.name, batch(b"x" * 200)), 9)
+    world.ask(produce(world.name, batch(*[b"x" * 50] * 4)), 9)
+
+
+def the_broker_sets_the_time_when_told(world: World) -> None:
+    create_topic(world, world.name, configs={"message.timestamp.type": "LogAppendTime"})
+    for version in (3, 9):
+        world.ask(produce(world.name, batch(b"a", b"b")), version)
+
+
+def times_too_far_away_are_refused(world: World) -> None:
+    limits = {"message.timestamp.before.max.ms": "1000", "message.timestamp.after.max.ms": "1000"}
+    create_topic(world, world.name, configs=limits)
+    world.ask(produce(world.name, Batch(timestamp=BASE_TIMESTAMP, values=(b"a", b"b")).encode()), 9)
+    future = Batch(timestamp=BASE_TIMESTAMP + 100 * _YEAR_MS).encode()
+    world.ask(produce(world.name, future), 9)
+    world.ask(produce(world.name, future), 7)
+    create_topic(world, f"{world.name}-default")
+    world.ask(produce(f"{world.name}-default", future), 9)
+    world.ask(produce(f"{world.name}-default", Batch(timestamp=-1).encode()), 9)
+
+
+def compacted_topics_want_keys(world: World) -> None:
+    create_topic(world, world.name, configs={"cleanup.policy": "compact"})
+    keyless = Batch(key=None, values=(b"a", b"b")).encode()
+    for version in (7, 8, 9):
+        world.ask(produce(world.name, keyless), version)
+    world.ask(produce(world.name, batch(b"a", None)), 9)
+
+
+def several_partitions_answer_for_themselves(world: World) -> None:
+    create_topic(world, world.name, partitions=2)
+    request = produce(world.name, batch(b"a"))
+    (topic,) = request.topic_data
+    part = ProduceRequest.PartitionProduceData
+    topic.partition_data += [
+        part(index=1, records=Batch(crc_error=1).encode()),
+        part(index=2, records=batch(b"c")),
+    ]
+    other = produce(f"{world.name}-missing", batch(b"d"))
+    request.topic_data += other.topic_data
+    world.ask(request, 9)
+
+
+def sequences_are_followed(world: World) -> None:
+    create_topic(world, world.name)
+    pid, epoch = producer_id(world)
+
+    def numbered(first: int, count: int = 1, of_epoch: int = epoch) -> ProduceRequest:
+        values = tuple(b"%d" % number for number in range(first, first + count))
+        return produce(
+            world.name,
+            Batch(
+                values=values, producer_id=pid, producer_epoch=of_epoch, base_sequence=first
+            ).encode(),
+        )
+
+    world.ask(numbered(0, 2), 9)
+    world.ask(numbered(2), 9)
+    world.ask(numbered(0, 2), 9)  # a duplicate gets the first answer again
+    world.ask(numbered(2), 9)
+    world.ask(numbered(5), 9)  # a gap
+    world.ask(numbered(3, 2), 9)
+    world.ask(numbered(4), 9)  # overlaps what is there
+    for first in range(5, 11):
+        world.ask(numbered(first), 9)
+    world.ask(numbered(6), 9)  # among the last five
+    world.ask(numbered(5), 9)  # no longer
+    world.ask(numbered(11, of_epoch=epoch + 1), 9)  # a new epoch begins at 0
+    world.ask(numbered(0, of_epoch=epoch + 1), 9)
+    world.ask(numbered(11), 9)  # the old epoch is fenced
+    world.ask(list_offsets(world.name), 7)
+
+
+def an_unknown_producer_may_begin_anywhere(world: World) -> None:
+    create_topic(world, world.name)
+    pid, epoch = producer_id(world)
+    for first in (7, 8, 5):
+        records = Batch(producer_id=pid, producer_epoch=epoch, base_sequence=first).encode()
+        world.ask(produce(world.name, records), 9)
+
+
+def producer_ids_are_given(world: World) -> None:
+    for version in range(6):
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        world.settle(request, version, lambda found: found.error_code == 0)
+    request = InitProducerIdRequest(transactional_id="", transaction_timeout_ms=60_000)
+    world.ask(request, 4)
+    for version in (3, 4):
+        resumed = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=60_000, producer_id=5, producer_epoch=3
+        )
+        world.ask(resumed, version)
+    half = InitProducerIdRequest(
+        transactional_id=None, transaction_timeout_ms=60_000, producer_id=5, producer_epoch=-1
+    )
+    world.ask(half, 4)
+
+
+SCENARIOS = (
+    records_are_produced_in_every_version,
+    records_without_acknowledgement_are_stored,
+    records_without_acknowledgement_that_fail_end_the_connection,
+    producing_to_strangers_is_refused,
+    required_acknowledgements_are_checked,
+    corrupt_batches_are_refused,
+    empty_records_are_refused,
+    batches_that_lie_about_themselves_are_refused,
+    large_batches_are_refused,
+    the_broker_sets_the_time_when_told,
+    times_too_far_away_are_refused,
+    compacted_topics_want_keys,
+    several_partitions_answer_for_themselves,
+    sequences_are_followed,
+    an_unknown_producer_may_begin_anywhere,
+    producer_ids_are_given,
+)
