@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.apis.configs import node_id_of
 from kafkalite.apis.contract import Api
+from kafkalite.apis.log_levels import alter_loggers
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.protocol.error_codes import ErrorCode
@@ -69,9 +70,10 @@ def handle_incremental_alter_configs(
     """Set, take back, extend or cut single settings; each resource succeeds or fails alone."""
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     altered: dict[ConfigResource, list[ConfigChange]] = {}
-    refused: dict[tuple[int, str], KafkaError] = {}
+    outcome: dict[tuple[int, str], KafkaError | None] = {}
     for asked in request.resources:
         identity = (asked.resource_type, asked.resource_name)
+        outcome[identity] = None
         try:
             _check_once(identity, counts)
             _check_keys(
@@ -82,28 +84,46 @@ def handle_incremental_alter_configs(
                     if config.value is None and config.config_operation != AlterOperation.DELETE
                 ],
             )
-            resource = _resource(context, *identity)
-            altered[resource] = [_change(config) for config in asked.configs]
+            changes = [_change(config) for config in asked.configs]
+            if asked.resource_type == ResourceType.BROKER_LOGGER:
+                _check_own_loggers(context, asked.resource_name)
+                levels = context.services.config.log_levels
+                alter_loggers(levels, changes, validate_only=request.validate_only)
+            else:
+                altered[_resource(context, *identity)] = changes
         except KafkaError as error:
-            refused[identity] = error
-    outcome = context.services.metadata.alter_configs(altered, validate_only=request.validate_only)
-    answers = {(int(resource.type), resource.name): error for resource, error in outcome.items()}
+            outcome[identity] = error
+    decided = context.services.metadata.alter_configs(altered, validate_only=request.validate_only)
+    outcome.update(((resource.type, resource.name), error) for resource, error in decided.items())
     return IncrementalAlterConfigsResponse(
         responses=[
-            _incremental_result(identity, refused.get(identity) or answers.get(identity))
-            for identity in counts
+            _incremental_result(identity, outcome[identity])
+            for identity in ((each.resource_type, each.resource_name) for each in request.resources)
         ]
     )
+
+
+def _check_own_loggers(context: RequestContext, name: str) -> None:
+    if node_id_of(name, "Node") != context.node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected node id. Expected {context.node_id}, but received {name}",
+        )
 
 
 def _change(config: IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigChange:
     try:
         operation = AlterOperation(config.config_operation)
     except ValueError:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Unknown operations type {config.config_operation}"
-        ) from None
+        # Kafka stumbles over such a number, and so it is told as a stumble.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
     return ConfigChange(config.name, operation, config.value)
+
+
+def _message_of(error: KafkaError | None) -> str | None:
+    if error is None or error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+        return None
+    return error.message or error.code.message
 
 
 def _incremental_result(
@@ -111,7 +131,7 @@ def _incremental_result(
 ) -> IncrementalAlterConfigsResponse.AlterConfigsResourceResponse:
     return IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
         error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=None if error is None else error.message or error.code.message,
+        error_message=_message_of(error),
         resource_type=identity[0],
         resource_name=identity[1],
     )
@@ -136,9 +156,10 @@ def handle_alter_configs(
     """Set all settings of resources, taking back those left out."""
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     wanted: dict[ConfigResource, dict[str, str]] = {}
-    refused: dict[tuple[int, str], KafkaError] = {}
+    outcome: dict[tuple[int, str], KafkaError | None] = {}
     for asked in request.resources:
         identity = (asked.resource_type, asked.resource_name)
+        outcome[identity] = None
         try:
             _check_once(identity, counts)
             _check_keys(
@@ -147,14 +168,15 @@ def handle_alter_configs(
             )
             resource = _resource(context, *identity)
         except KafkaError as error:
-            refused[identity] = error
+            outcome[identity] = error
             continue
         wanted[resource] = {config.name: config.value or "" for config in asked.configs}
-    outcome = context.services.metadata.replace_configs(wanted, validate_only=request.validate_only)
-    answers = {(int(resource.type), resource.name): error for resource, error in outcome.items()}
+    decided = context.services.metadata.replace_configs(wanted, validate_only=request.validate_only)
+    outcome.update(((resource.type, resource.name), error) for resource, error in decided.items())
     return AlterConfigsResponse(
         responses=[
-            _result(identity, refused.get(identity) or answers.get(identity)) for identity in counts
+            _result(identity, outcome[identity])
+            for identity in ((each.resource_type, each.resource_name) for each in request.resources)
         ]
     )
 
@@ -164,7 +186,7 @@ def _result(
 ) -> AlterConfigsResponse.AlterConfigsResourceResponse:
     return AlterConfigsResponse.AlterConfigsResourceResponse(
         error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=None if error is None else error.message or error.code.message,
+        error_message=_message_of(error),
         resource_type=identity[0],
         resource_name=identity[1],
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.apis.config_layers import layers_of
 from kafkalite.apis.contract import Api, Eras
+from kafkalite.apis.log_levels import describe_loggers
 from kafkalite.config.describe import (
     ConfigEntry,
     describe_broker,
@@ -157,14 +158,26 @@ def _describe_client_metrics(context: RequestContext, name: str) -> Iterable[Con
     return describe_client_metrics(image.config_of(ResourceType.CLIENT_METRICS, name))
 
 
+def _describe_loggers(context: RequestContext, name: str) -> Iterable[ConfigEntry]:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    if node_id_of(name, "Broker") != context.node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {context.node_id} but received {name}",
+        )
+    return describe_loggers(context.services.config.log_levels)
+
+
 def _describe_unsupported(context: RequestContext, name: str) -> Iterable[ConfigEntry]:
     del context, name  # every describer takes them
-    raise KafkaError(ErrorCode.INVALID_REQUEST, "Unsupported resource type")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
 
 
 _DESCRIBERS: Mapping[int, Callable[[RequestContext, str], Iterable[ConfigEntry]]] = {
     ResourceType.TOPIC: _describe_topic,
     ResourceType.BROKER: _describe_broker,
+    ResourceType.BROKER_LOGGER: _describe_loggers,
     ResourceType.GROUP: _describe_group,
     ResourceType.CLIENT_METRICS: _describe_client_metrics,
 }

@@ -22,7 +22,8 @@ def created_configs(
     return [
         CreateTopicsResponse.CreatableTopicConfigs(
             name=entry.name,
-            value=entry.value,
+            # As it was written, not as it was read.
+            value=own.get(entry.name, entry.value),
             read_only=entry.is_read_only,
             config_source=entry.source,
             is_sensitive=entry.is_sensitive,

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from kafkalite.config.checks import check_broker_values
 from kafkalite.config.definitions import ConfigError, Value
 from kafkalite.config.group import within_bounds
-from kafkalite.config.keys import broker_keys, group_config_keys, group_synonym
+from kafkalite.config.keys import (
+    broker_keys,
+    dynamic_broker_keys,
+    group_config_keys,
+    group_synonym,
+)
+from kafkalite.config.log_levels import LogLevels
 from kafkalite.config.preset import PRESET
 
 if TYPE_CHECKING:
@@ -34,7 +40,7 @@ def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Val
     keys = broker_keys()
     parsed: dict[str, Value] = {}
     for name, value_text in text.items():
-        key = keys.get(known_key_of(name))
+        key = keys.get(known_key_of(name)) or (None if strict else dynamic_broker_keys().get(name))
         if key is not None:
             parsed[name] = key.parse(value_text)
         elif strict and not name.startswith(_PREFIXES):
@@ -55,13 +61,14 @@ def _unknown_key_message(name: str) -> str:
 class BrokerConfig:
     """Parsed values by Kafka's names, dynamic ones included; reading is by type."""
 
-    __slots__ = ("_groups", "_node_text", "_static", "_static_text", "_values")
+    __slots__ = ("_groups", "_node_text", "_static", "_static_text", "_values", "log_levels")
 
     def __init__(self, static_text: Mapping[str, str], static: Mapping[str, Value]) -> None:
         self._static_text = static_text
         self._static = static
         self._values: Mapping[str, Value] = static
         self._groups: Mapping[str, Mapping[str, Value]] = {}
+        self.log_levels = LogLevels()
         self._node_text: dict[builtins.int, Mapping[str, str]] = {}
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kafkalite.config.definitions import ConfigError
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from kafkalite.config.definitions import Value
 
 _DEDUPE_BYTES_PER_CLEANER = 1024 * 1024
-_UNLIMITED = -1
 
 
 def _require(holds: bool, key: str, message: str) -> None:  # noqa: FBT001 - read as a sentence
@@ -45,6 +45,19 @@ def _check_bounds(get: Callable[[str], Value], kind: str, subject: str) -> None:
     )
 
 
+_COUNTED_ADDRESS = re.compile(r"[^,]+:[0-9]+")
+
+
+def _check_counted_addresses(get: Callable[[str], Value], key: str) -> None:
+    """Check a list of `host:count`."""
+    text = get(key)
+    for item in text.split(",") if isinstance(text, str) and text else ():
+        if not _COUNTED_ADDRESS.fullmatch(item.strip()):
+            raise ConfigError(
+                key, f"Error parsing configuration property '{key}': {item} is not host:count"
+            )
+
+
 def check_broker_values(get: Callable[[str], Value]) -> None:
     """Raise ConfigError for values that are fine alone and impossible together."""
     _require(
@@ -61,9 +74,7 @@ def check_broker_values(get: Callable[[str], Value]) -> None:
         "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
     )
     _require(
-        get("log.retention.ms") is None
-        or _integer(get, "log.retention.ms") == _UNLIMITED
-        or _integer(get, "log.retention.ms") >= 1,
+        get("log.retention.ms") != 0,
         "log.retention.ms",
         "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
     )
@@ -78,6 +89,7 @@ def check_broker_values(get: Callable[[str], Value]) -> None:
         "queued.max.request.bytes",
         "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
     )
+    _check_counted_addresses(get, "max.connections.per.ip.overrides")
     for kind in ("consumer", "share", "streams"):
         for subject in ("session.timeout.ms", "heartbeat.interval.ms"):
             _check_bounds(get, kind, subject)

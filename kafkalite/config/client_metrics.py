@@ -65,10 +65,11 @@ def check_client_metrics_values(text: Mapping[str, str]) -> None:
 
 
 def _check_pattern(pattern: str) -> None:
-    selector, _, expression = pattern.partition("=")
+    selector, separator, expression = pattern.partition("=")
+    is_regular = bool(separator)
     try:
         re.compile(expression.strip())
     except re.error:
-        selector = ""
-    if selector.strip() not in _SELECTORS:
+        is_regular = False
+    if not is_regular or selector.strip() not in _SELECTORS:
         raise ConfigError("match", f"Illegal client matching pattern: {pattern}")

@@ -7,11 +7,13 @@ because a string constant costs a start-up nothing until someone asks for a key.
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
-from kafkalite.config.rules import Rule, rule_from_text
+from kafkalite.config.rules import Rule, rule_from_text, throttled_replicas
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,6 +54,8 @@ class UpdateMode(Enum):
 
 
 _INTEGER_BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)")
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -80,6 +84,8 @@ class ConfigKey:
         if self.type is ConfigType.CLASS and value != self.default:
             # There is no JVM here to load a class with: to us, no other class exists.
             raise _invalid(self.name, text, f"Class {value} could not be found.")
+        if isinstance(value, tuple) and self.rule is not throttled_replicas:
+            value = tuple(dict.fromkeys(value))
         if self.rule is not None and (complaint := self.rule(self.name, value)) is not None:
             raise ConfigError(self.name, complaint)
         return value
@@ -102,12 +108,13 @@ def parse_value(name: str, kind: ConfigType, text: str) -> Value:
         if trimmed.lower() not in _BOOLEANS:
             raise _invalid(name, trimmed, "Expected value to be either true or false")
         return _BOOLEANS[trimmed.lower()]
-    try:
-        if kind is ConfigType.DOUBLE:
-            return float(trimmed)
-        number = int(trimmed)
-    except ValueError:
-        raise _invalid(name, text, f"Not a number of type {kind.name}") from None
+    # Python reads more as numbers than Java does: underscores, other digits, "inf".
+    pattern = _DOUBLE if kind is ConfigType.DOUBLE else _INTEGER
+    if not pattern.fullmatch(trimmed):
+        raise _invalid(name, text, f"Not a number of type {kind.name}")
+    if kind is ConfigType.DOUBLE:
+        return float(trimmed)
+    number = int(trimmed)
     limit = 1 << _INTEGER_BITS[kind]
     if not -limit <= number < limit:
         raise _invalid(name, text, f"Not a number of type {kind.name}")
@@ -129,6 +136,10 @@ def value_to_text(value: Value) -> str | None:
 
 def java_double_text(value: float) -> str:
     """Return a double as Java's Double.toString: "0.5", "1.7976931348623157E308"."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
     text = repr(value)
     if "e" not in text:
         return text

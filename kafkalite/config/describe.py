@@ -66,9 +66,11 @@ def describe_topic(
         synonyms: tuple[Synonym, ...] = ()
         if name in TOPIC_SYNONYMS:
             synonyms = layers.synonyms(TOPIC_SYNONYMS[name][0][0])
+        value = topic_value(name, own, config)
         if name in own:
-            synonyms = (Synonym(name, own[name], ConfigSource.DYNAMIC_TOPIC), *synonyms)
-        yield _entry(key, topic_value(name, own, config), synonyms)
+            said = Synonym(name, value_to_text(value), ConfigSource.DYNAMIC_TOPIC)
+            synonyms = (said, *synonyms)
+        yield _entry(key, value, synonyms)
 
 
 def describe_broker(layers: BrokerLayers, config: BrokerConfig) -> Iterator[ConfigEntry]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.config.definitions import Value
 
-_LISTENER_SECURITY = ("ssl.", "sasl.", "principal.builder.class")
+_LISTENER_ONLY = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
 _THREAD_COUNTS = frozenset(
     (
         "num.network.threads",
@@ -49,16 +49,11 @@ def check_dynamic_values(
         "Cannot update these configs dynamically",
     )
     _refuse_any(
-        (
-            name
-            for name in own
-            if name in dynamic
-            and name.startswith(_LISTENER_SECURITY)
-            and dynamic[name].mode is UpdateMode.PER_BROKER
-        ),
+        (name for name in own if name.startswith(_LISTENER_ONLY)),
         "These security configs can be dynamically updated only per-listener using the listener "
         "prefix",
     )
+    parsed = parse_broker_text(own, strict=False)
     if not is_per_broker:
         _refuse_any(
             (
@@ -70,7 +65,6 @@ def check_dynamic_values(
             ),
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
-    parsed = parse_broker_text(own, strict=False)
     _check_thread_counts(parsed, config)
 
     def effective(name: str) -> Value:

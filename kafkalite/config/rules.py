@@ -91,7 +91,8 @@ def _gzip_level(name: str, value: object) -> str | None:
 _THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+")
 
 
-def _throttled_replicas(name: str, value: object) -> str | None:
+def throttled_replicas(name: str, value: object) -> str | None:
+    """Accept pairs of partition and broker, or a star for all."""
     if not isinstance(value, tuple) or value == ("*",):
         return None
     if all(_THROTTLED_REPLICA.fullmatch(item) for item in value):
@@ -152,7 +153,7 @@ _NAMED: dict[str, Rule] = {
     "items+": _items((), may_be_empty=False),
     "non-empty": _non_empty,
     "gzip-level": _gzip_level,
-    "throttled-replicas": _throttled_replicas,
+    "throttled-replicas": throttled_replicas,
     "share-reset": _share_reset,
     "voters": _voters,
     "host-and-port": _host_and_port,

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.config.definitions import Value
 
+UNLIMITED = -1
+
 
 def parse_topic_text(text: Mapping[str, str]) -> dict[str, Value]:
     """Return a topic's own settings parsed; ConfigError for an unknown key or a bad value."""
@@ -52,6 +54,8 @@ def topic_default(name: str, broker: BrokerConfig) -> Value:
         value = broker.get(synonym)
         if value is None:
             continue
+        if name == "retention.ms" and isinstance(value, int) and value < 0:
+            return UNLIMITED
         return value * factor if factor != 1 and isinstance(value, int) else value
     return topic_keys()[name].default
 

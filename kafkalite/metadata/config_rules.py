@@ -44,6 +44,15 @@ def list_default(resource: ConfigResource, name: str) -> tuple[str, ...] | None:
     return key.default if isinstance(key.default, tuple) else ()
 
 
+def unlisted_message(resource: ConfigResource, name: str, operation: str) -> str:
+    """Return what Kafka says of APPEND or SUBTRACT on a key that is no list."""
+    if resource.type is not ResourceType.BROKER:
+        return f"Can't {operation} to key {name} because its type is not LIST."
+    if name not in broker_keys():
+        return f"Unknown config name: {name}"
+    return f"Config value {operation.lower()} is not allowed for config key: {name}"
+
+
 def _check_topic(name: str, own: Mapping[str, str], config: BrokerConfig) -> None:
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")

@@ -11,7 +11,12 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kafkalite.metadata.config_rules import MAX_VALUE_BYTES, check_resource, list_default
+from kafkalite.metadata.config_rules import (
+    MAX_VALUE_BYTES,
+    check_resource,
+    list_default,
+    unlisted_message,
+)
 from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -92,13 +97,18 @@ class Configs:
         after = dict(before)
         for change in changes:
             self._apply(resource, change, after)
+            # Taking back what was never set is no change, and still not allowed.
+            _check_least_in_sync(resource, change.name, after)
         self._check_existence(resource)
         return self._checked(resource, after, before)
 
     def replace(self, resource: ConfigResource, wanted: Mapping[str, str]) -> list[ConfigRecord]:
         """Return the records that make `wanted` all that is set on a resource."""
+        before = self._own(resource)
+        for name in before.keys() | wanted.keys():
+            _check_least_in_sync(resource, name, wanted)
         self._check_existence(resource)
-        return self._checked(resource, wanted, self._own(resource))
+        return self._checked(resource, wanted, before)
 
     def _apply(self, resource: ConfigResource, change: ConfigChange, after: dict[str, str]) -> None:
         if change.operation is AlterOperation.DELETE:
@@ -112,15 +122,15 @@ class Configs:
         if default is None:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"Can't {change.operation.name} to key {change.name} because its type is not LIST.",
+                unlisted_message(resource, change.name, change.operation.name),
             )
         now = after.get(change.name)
-        items = list(default) if now is None else [item for item in now.split(",") if item]
-        for item in (item.strip() for item in value.split(",")):
-            if change.operation is AlterOperation.SUBTRACT:
-                items = [other for other in items if other != item]
-            elif item not in items:
+        items = list(default) if now is None else _items(now)
+        for item in _items(value):
+            if change.operation is AlterOperation.APPEND and item not in items:
                 items.append(item)
+            elif change.operation is AlterOperation.SUBTRACT and item in items:
+                items.remove(item)
         after[change.name] = ",".join(items)
 
     def _check_existence(self, resource: ConfigResource) -> None:
@@ -142,29 +152,13 @@ class Configs:
             if after.get(name) != before.get(name)
         ]
         for record in changed:
-            self._check_record(resource, record)
+            if record.value is not None and len(record.value.encode()) > MAX_VALUE_BYTES:
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG,
+                    "The configuration value cannot be added because it exceeds the maximum value "
+                    f"size of {MAX_VALUE_BYTES} bytes.",
+                )
         return changed
-
-    @staticmethod
-    def _check_record(resource: ConfigResource, record: ConfigRecord) -> None:
-        if record.value is not None and len(record.value.encode()) > MAX_VALUE_BYTES:
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG,
-                "The configuration value cannot be added because it exceeds the maximum value "
-                f"size of {MAX_VALUE_BYTES} bytes.",
-            )
-        if resource.type is not ResourceType.BROKER or record.name != MIN_INSYNC_REPLICAS:
-            return
-        if resource.name:
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG,
-                "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
-            )
-        if record.value is None:
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG,
-                "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
-            )
 
     def forget_topic(self, name: str) -> None:
         """Drop what was set on a topic that is gone; part of replaying its removal."""
@@ -187,7 +181,28 @@ class Configs:
         return {resource: MappingProxyType(dict(own)) for resource, own in self.by_resource.items()}
 
 
+def _items(text: str) -> list[str]:
+    """Split a list as Java does: spaces stay, empty items at the end go."""
+    return text.rstrip(",").split(",")
+
+
 def _config_record(resource: ConfigResource, name: str, value: str | None) -> ConfigRecord:
     return ConfigRecord(
         resource_type=int(resource.type), resource_name=resource.name, name=name, value=value
     )
+
+
+def _check_least_in_sync(resource: ConfigResource, name: str, after: Mapping[str, str]) -> None:
+    """Raise unless the least in-sync replicas stay one number for all nodes (KIP-966)."""
+    if resource.type is not ResourceType.BROKER or name != MIN_INSYNC_REPLICAS:
+        return
+    if resource.name:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        )
+    if MIN_INSYNC_REPLICAS not in after:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+        )
