@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.contract import Api, Eras
+from kafkalite.groups.assignors.table import assignor_names
 from kafkalite.groups.consumer.beat import Client
 from kafkalite.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from kafkalite.protocol.error_codes import ErrorCode
@@ -86,7 +87,7 @@ def check_heartbeat(
         raise _invalid(f"MemberEpoch {epoch} means nothing.")
     assignor = request.server_assignor
     if assignor is not None:
-        known = config.list("group.consumer.assignors")
+        known = assignor_names(config.list("group.consumer.assignors"))
         if assignor not in known:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_ASSIGNOR,

@@ -9,10 +9,29 @@ from kafkalite.groups.assignors.range import assign_range
 from kafkalite.groups.assignors.uniform import assign_uniform
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from kafkalite.groups.assignors.contract import Assignor
 
 ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
     {"uniform": assign_uniform, "range": assign_range}
 )
+
+_CLASSES = MappingProxyType(
+    {
+        "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+        "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+    }
+)
+"""Kafka's configuration may name an assignor by its Java class; clients never do."""
+
+
+def assignor_names(configured: Iterable[str]) -> tuple[str, ...]:
+    """Return the assignors that `group.consumer.assignors` offers, the default first.
+
+    Java classes other than Kafka's own cannot run here and are passed over; where nothing is
+    left, all that can run are offered.
+    """
+    names = (_CLASSES.get(name, name) for name in configured)
+    offered = dict.fromkeys(name for name in names if name in ASSIGNORS)
+    return tuple(offered or ASSIGNORS)

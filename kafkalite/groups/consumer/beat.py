@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import SetTimer
+from kafkalite.groups.assignors.table import assignor_names
 from kafkalite.groups.consumer import records
 from kafkalite.groups.consumer.group import subscribed_topics, topics_of
 from kafkalite.groups.consumer.member import JOIN_EPOCH, MemberMetadata, MemberState
@@ -226,12 +227,11 @@ class Beat:
         if not may_assign_now(group.target_timestamp_ms, interval_ms, self.now_ms):
             return
         directory = self._around.directory
+        default_assignor = assignor_names(directory.config.list("group.consumer.assignors"))[0]
         members = self._members()
         previous = {**group.target, self.member_id: self.target}
         targets = compute_target(
-            preferred_assignor(
-                members.values(), directory.config.list("group.consumer.assignors")[0]
-            ),
+            preferred_assignor(members.values(), default_assignor),
             members,
             previous,
             self.resolved_regexes,

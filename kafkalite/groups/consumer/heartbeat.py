@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.contract import CoordinatorResult, SetTimer
+from kafkalite.groups.assignors.table import assignor_names
 from kafkalite.groups.consumer import records
 from kafkalite.groups.consumer.admission import (
     Identity,
@@ -164,7 +165,7 @@ class ConsumerGroups:
         return describe_group(
             find_group(directory.groups, group_id),
             directory.image,
-            directory.config.list("group.consumer.assignors")[0],
+            assignor_names(directory.config.list("group.consumer.assignors"))[0],
         )
 
     # Timers.
