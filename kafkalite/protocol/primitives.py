@@ -22,7 +22,6 @@ from construct import (
     Int32sb,
     Int64sb,
     Renamed,
-    StreamError,
     stream_read,
     stream_tell,
     stream_write,
@@ -50,6 +49,22 @@ _LAST_SHIFT: Final = 28
 _LAST_BITS: Final = 15
 
 
+@dataclass(slots=True)
+class Trace:
+    """Given to a tree as its context, it keeps how far the parse has come."""
+
+    path: str = ""
+    offset: int = 0
+
+
+def _step(subcon: Construct, stream: BinaryIO, context: Any, path: str) -> Any:
+    """Parse one thing that has a place of its own in the message."""
+    if isinstance(context, Trace):
+        context.path = path
+        context.offset = stream.tell()
+    return subcon._parse(stream, context, path)
+
+
 def _remaining(stream: BinaryIO) -> int:
     here = stream.tell()
     end = stream.seek(0, 2)
@@ -70,7 +85,7 @@ class UnsignedVarint(Construct):  # type: ignore[misc]  # construct tells no typ
                 if shift == _LAST_SHIFT and byte > _LAST_BITS:
                     break
                 return value
-        raise ProtocolViolation(f"a varint of more than 32 bits at {path}")
+        raise ProtocolViolation("a varint of more than 32 bits")
 
     def _build(self, obj: int, stream: BinaryIO, _context: Any, path: str) -> int:
         encoded = encode_varint(obj)
@@ -99,9 +114,9 @@ class _Counted(Construct):  # type: ignore[misc]  # construct tells no types
         if length == -1 and self.nullable:
             return None
         if length == -1:
-            raise ProtocolViolation(f"null where null is not allowed at {path}")
+            raise ProtocolViolation("null where null is not allowed")
         if length < 0:
-            raise ProtocolViolation(f"length {length} at {path}")
+            raise ProtocolViolation(f"a length of {length}")
         return length
 
     def _build_length(self, length: int, stream: BinaryIO, context: Any, path: str) -> None:
@@ -121,7 +136,7 @@ class KafkaString(_Counted):
         if length is None:
             return None
         if length > LONGEST_STRING:
-            raise ProtocolViolation(f"a string of {length} bytes at {path}")
+            raise ProtocolViolation(f"a string of {length} bytes")
         text: bytes = stream_read(stream, length, path)
         return text.decode()
 
@@ -131,7 +146,7 @@ class KafkaString(_Counted):
             return None
         text = obj.encode()
         if len(text) > LONGEST_STRING:
-            raise ProtocolViolation(f"a string of {len(text)} bytes at {path}")
+            raise ProtocolViolation(f"a string of {len(text)} bytes")
         self._build_length(len(text), stream, context, path)
         stream_write(stream, text, len(text), path)
         return obj
@@ -167,8 +182,8 @@ class KafkaArray(_Counted):
         if count is None:
             return None
         if count > _remaining(stream):
-            raise ProtocolViolation(f"{count} rows, and no bytes for them, at {path}")
-        return [self.subcon._parse(stream, context, f"{path}[{row}]") for row in range(count)]
+            raise ProtocolViolation(f"{count} rows, and no bytes for them")
+        return [_step(self.subcon, stream, context, f"{path}[{row}]") for row in range(count)]
 
     def _build(self, obj: list[Any] | None, stream: BinaryIO, context: Any, path: str) -> Any:
         self._build_length(-1 if obj is None else len(obj), stream, context, path)
@@ -228,7 +243,7 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct tells no types
             return None
         # Absent and tagged fields have their defaults from the class itself.
         values = {
-            field.name: field.subcon._parse(stream, context, f"{path}.{field.name}")
+            field.name: _step(field.subcon, stream, context, f"{path}.{field.name}")
             for field in self.shape.fields
         }
         if self.shape.flexible:
@@ -239,20 +254,20 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct tells no types
         self, values: dict[str, Any], stream: BinaryIO, context: Any, path: str
     ) -> None:
         unknown: dict[int, bytes] = {}
-        for _ in range(VARINT._parse(stream, context, f"{path}.<tags>")):
-            tag = VARINT._parse(stream, context, f"{path}.<tag>")
-            size = VARINT._parse(stream, context, f"{path}.<tag {tag}>")
+        for _ in range(_step(VARINT, stream, context, f"{path}.tags")):
+            tag = _step(VARINT, stream, context, f"{path}.tags")
+            size = _step(VARINT, stream, context, f"{path}.tags[{tag}]")
             if size > _remaining(stream):
-                raise StreamError(f"tag {tag} ends past the frame", path=path)
+                raise ProtocolViolation(f"a tagged field of {size} bytes that are not there")
             known = self.shape.tagged.get(tag)
             if known is None:
                 unknown[tag] = stream_read(stream, size, path)
                 continue
             end = stream_tell(stream, path) + size
             where = f"{path}.{known.attribute}"
-            values[known.attribute] = known.subcon._parse(stream, context, where)
+            values[known.attribute] = _step(known.subcon, stream, context, where)
             if stream_tell(stream, path) != end:
-                raise ProtocolViolation(f"tag {tag} is not of its declared size at {where}")
+                raise ProtocolViolation(f"a tagged field that is not the {size} bytes it says")
         if unknown:
             values["unknown_tags"] = unknown
 

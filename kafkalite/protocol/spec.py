@@ -210,6 +210,11 @@ def spec_directory() -> Path:
     return _PACKED if _PACKED.is_dir() else _CHECKOUT
 
 
+def load_spec(shelf: str, name: str) -> MessageSpec:
+    """Read one spec file, such as `produce_request` from `apis`."""
+    return parse_spec((spec_directory() / shelf / f"{name}.ksp").read_text(encoding="utf-8"))
+
+
 def load_specs(directory: Path | None = None) -> Iterator[MessageSpec]:
     """Read every spec file, in the order of their paths."""
     for path in sorted((directory or spec_directory()).glob("*/*.ksp")):
