@@ -74,16 +74,12 @@ def find_or_found_group(
     An empty classic group in the way makes room: the records say so. One with members would have
     to be upgraded, which is refused as under `group.consumer.migration.policy=disabled`.
     """
-    group = groups.get(group_id)
-    if is_joining and group is None:
-        return ConsumerGroup(group_id), ()
-    if (
-        is_joining
-        and group is not None
-        and group.group_type is GroupType.CLASSIC
-        and group.is_empty()
-    ):
-        return ConsumerGroup(group_id), tuple(group.tombstones())
+    if is_joining:
+        group = groups.get(group_id)
+        if group is None:
+            return ConsumerGroup(group_id), ()
+        if group.group_type is GroupType.CLASSIC and group.is_empty():
+            return ConsumerGroup(group_id), tuple(group.tombstones())
     return find_group(groups, group_id), ()
 
 

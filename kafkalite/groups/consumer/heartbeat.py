@@ -80,7 +80,7 @@ class ConsumerGroups:
         KafkaError for every refusal; the request is one whose form was checked.
         """
         if request.member_epoch < JOIN_EPOCH:
-            return self._leave(request, now_ms)
+            return self._leave(request)
         group_id = request.group_id
         member = Identity(
             member_id=request.member_id,
@@ -125,10 +125,9 @@ class ConsumerGroups:
         return timers
 
     def _leave(
-        self, request: ConsumerGroupHeartbeatRequest, now_ms: int
+        self, request: ConsumerGroupHeartbeatRequest
     ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
         """Let a member go, for good or, with its instance id, for a while."""
-        del now_ms
         group = find_group(self._directory.groups, request.group_id)
         response = ConsumerGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch
