@@ -41,14 +41,22 @@ def lift_single(request: FindCoordinatorRequest) -> FindCoordinatorRequest:
 
 
 def lower_single(response: FindCoordinatorResponse) -> FindCoordinatorResponse:
-    """Put the only coordinator where old versions have it."""
+    """Put the only coordinator where old versions have it.
+
+    Kafka says "NONE" to these clients when all is well.
+    """
     for found in response.coordinators:
         response.error_code = found.error_code
-        response.error_message = found.error_message
+        response.error_message = found.error_message or _default_message(found.error_code)
         response.node_id = found.node_id
         response.host = found.host
         response.port = found.port
     return response
+
+
+def _default_message(code: int) -> str:
+    error = ErrorCode(code)
+    return error.name if error is ErrorCode.NONE else error.message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +98,7 @@ def _check_kind(kind: int) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker has no transaction coordinator.")
     if kind == CoordinatorKind.SHARE:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker has no share coordinator.")
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type {kind}.")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
 
 
 def _coordinator_of(context: RequestContext, group_id: str) -> Coordinator:
@@ -108,7 +116,7 @@ def _coordinator_of(context: RequestContext, group_id: str) -> Coordinator:
         host=endpoint.host,
         port=endpoint.port,
         error_code=ErrorCode.NONE,
-        error_message=None,
+        error_message="",
     )
 
 
@@ -139,7 +147,7 @@ def _not_found(key: str, code: ErrorCode, message: str | None) -> Coordinator:
         host="",
         port=NO_PORT,
         error_code=code,
-        error_message=message,
+        error_message=message or "",
     )
 
 

@@ -81,7 +81,7 @@ def handle_describe_groups(
             shown = _describe(context, group_id)
         except KafkaError as refusal:
             shown = _undescribed(group_id, refusal.code)
-        if request.include_authorized_operations and shown.error_code is ErrorCode.NONE:
+        if request.include_authorized_operations and shown.error_code == ErrorCode.NONE:
             shown.authorized_operations = GROUP_OPERATIONS
         groups.append(shown)
     return DescribeGroupsResponse(groups=groups)
@@ -132,7 +132,7 @@ def handle_delete_groups(
 ) -> DeleteGroupsResponse:
     """Delete groups that have no members, their offsets with them; each is answered by itself."""
     results = []
-    for group_id in request.groups_names:
+    for group_id in dict.fromkeys(request.groups_names):
         code = ErrorCode.NONE
         try:
             _delete(context, group_id)

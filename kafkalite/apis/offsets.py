@@ -201,8 +201,6 @@ def handle_offset_delete(
         response.topics.append(
             OffsetDeleteResponse.OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
         )
-    if not wanted:
-        return response
 
     def fill_in(codes: Sequence[ErrorCode]) -> OffsetDeleteResponse:
         for answer, code in zip(answers, codes, strict=True):

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def described(group: ClassicGroup) -> DescribeGroupsResponse.DescribedGroup:
-    """Return the group and its members; what they agreed on only shows while it is Stable."""
+    """Return the group and its members; their protocol only shows while it is Stable.
+
+    Through a rebalance Kafka goes on to show what each member was assigned last.
+    """
     soft = group.soft
     is_stable = soft.state is ClassicState.STABLE
     return DescribeGroupsResponse.DescribedGroup(
@@ -27,7 +30,7 @@ def described(group: ClassicGroup) -> DescribeGroupsResponse.DescribedGroup:
                 client_id=member.client_id,
                 client_host=member.client_host,
                 member_metadata=member.metadata(soft.protocol_name) if is_stable else b"",
-                member_assignment=member.assignment if is_stable else b"",
+                member_assignment=member.assignment,
             )
             for member in soft.members.values()
         ],

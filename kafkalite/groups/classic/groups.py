@@ -76,8 +76,9 @@ class ClassicGroups:
         begun = self._begun[request.group_id] = ClassicGroup(request.group_id)
         answer = Joining(draft, self._directory, begun, request, caller).decide()
         # Membership alone is no record, so the group says that it is there.
-        value = Membership().to_record({})
-        draft.records.append(group_metadata_record(request.group_id, value))
+        empty = Membership()
+        empty.state_timestamp_ms = now_ms
+        draft.records.append(group_metadata_record(request.group_id, empty.to_record({})))
         return draft.result(answer)
 
     def sync(self, request: SyncGroupRequest, now_ms: int) -> CoordinatorResult[SyncGroupResponse]:

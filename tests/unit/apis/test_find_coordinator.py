@@ -1,0 +1,89 @@
+"""FindCoordinator: every version, and the topic that the first question makes."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.coordinator.runtime import partition_of
+from kafkalite.groups.coordinator import OFFSETS_TOPIC
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
+from tests.unit.apis.group_wire import GroupWire
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_one_key_is_answered_at_the_top(version: int) -> None:
+    wire = GroupWire()
+    found = wire.ask(FindCoordinatorRequest(key="g"), version)
+    assert (found.error_code, found.node_id, found.host, found.port) == (0, 1, "localhost", 9001)
+    assert found.error_message in (None, "", "NONE")
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+def test_several_keys_are_answered_each_by_itself(version: int) -> None:
+    wire = GroupWire()
+    found = wire.ask(FindCoordinatorRequest(coordinator_keys=["g", "h", ""]), version)
+    assert [(each.key, each.error_code, each.node_id) for each in found.coordinators] == [
+        ("g", 0, 1),
+        ("h", 0, 1),
+        ("", 0, 1),
+    ]
+    assert {each.error_message for each in found.coordinators} == {""}
+
+
+def test_the_first_question_makes_the_offsets_topic_as_kafka_does() -> None:
+    wire = GroupWire(config={"offsets.topic.num.partitions": "7"})
+    assert OFFSETS_TOPIC not in wire.metadata.image.topics
+    wire.ask(FindCoordinatorRequest(key="g"), 3)
+    image = wire.metadata.image
+    assert len(image.topics[OFFSETS_TOPIC].partitions) == 7
+    assert image.topics[OFFSETS_TOPIC].is_internal
+    assert image.topic_config(OFFSETS_TOPIC) == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    }
+    assert len(wire.logs) == 7
+
+
+def test_the_leader_of_the_groups_partition_is_its_coordinator_and_nobody_else() -> None:
+    wire = GroupWire(nodes=3)
+    groups = [f"group-{number}" for number in range(20)]
+    found = wire.ask(FindCoordinatorRequest(coordinator_keys=groups), 4)
+    image = wire.metadata.image.topics[OFFSETS_TOPIC]
+    for coordinator in found.coordinators:
+        leader = image.partitions[partition_of(coordinator.key, 50)].leader
+        assert coordinator.node_id == leader
+        assert coordinator.port == 9000 + leader
+        beat = HeartbeatRequest(group_id=coordinator.key, generation_id=1, member_id="m")
+        for node in (1, 2, 3):
+            code = wire.ask(beat, 4, node).error_code
+            expected = ErrorCode.UNKNOWN_MEMBER_ID if node == leader else ErrorCode.NOT_COORDINATOR
+            assert code == expected
+    assert len({coordinator.node_id for coordinator in found.coordinators}) == 3
+
+
+def test_before_the_offsets_topic_exists_nobody_is_coordinator() -> None:
+    wire = GroupWire()
+    answer = wire.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_an_offsets_topic_that_cannot_be_placed_is_told_of() -> None:
+    wire = GroupWire(config={"offsets.topic.replication.factor": "3"})
+    found = wire.ask(FindCoordinatorRequest(key="g"), 3)
+    assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "3" in found.error_message
+    assert (found.node_id, found.host, found.port) == (-1, "", -1)
+
+
+@pytest.mark.parametrize("kind", [1, 2, 7])
+def test_what_has_no_coordinator_here_is_refused_for_good(kind: int) -> None:
+    wire = GroupWire()
+    found = wire.ask(FindCoordinatorRequest(key="k", key_type=kind), 3)
+    assert found.error_code == ErrorCode.INVALID_REQUEST
+    found = wire.ask(FindCoordinatorRequest(coordinator_keys=["k"], key_type=kind), 6)
+    (coordinator,) = found.coordinators
+    assert coordinator.error_code == ErrorCode.INVALID_REQUEST
+    assert coordinator.error_message
