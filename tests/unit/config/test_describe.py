@@ -1,0 +1,112 @@
+"""Settings as a describing client sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.definitions import ConfigType
+from kafkalite.config.describe import (
+    describe_broker,
+    describe_client_metrics,
+    describe_everybody,
+    describe_group,
+    describe_topic,
+)
+from kafkalite.config.layers import BrokerLayers, ConfigSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafkalite.config.describe import ConfigEntry
+
+CONFIG = BrokerConfig.from_text()
+LAYERS = BrokerLayers(node={}, everybody={}, static=CONFIG.node_text(1))
+
+
+def by_name(entries: Iterable[ConfigEntry]) -> dict[str, ConfigEntry]:
+    return {entry.name: entry for entry in entries}
+
+
+def test_a_topic_shows_all_that_is_not_internal() -> None:
+    plain = by_name(describe_topic({}, LAYERS, CONFIG))
+    assert len(plain) == 33
+    assert "internal.segment.bytes" not in plain
+    own = by_name(describe_topic({"internal.segment.bytes": "9"}, LAYERS, CONFIG))
+    assert own["internal.segment.bytes"].value == "9"
+
+
+def test_a_topics_own_value_is_shown_as_it_is_understood() -> None:
+    own = by_name(describe_topic({"cleanup.policy": " compact , compact"}, LAYERS, CONFIG))
+    entry = own["cleanup.policy"]
+    assert (entry.value, entry.source) == ("compact", ConfigSource.DYNAMIC_TOPIC)
+    assert [(each.name, each.value) for each in entry.synonyms] == [
+        ("cleanup.policy", "compact"),
+        ("log.cleanup.policy", "delete"),
+    ]
+    assert (entry.type, entry.is_read_only, entry.is_sensitive) == (ConfigType.LIST, False, False)
+
+
+def test_an_unset_key_that_another_unit_decides_looks_like_a_default() -> None:
+    entry = by_name(describe_topic({}, LAYERS, CONFIG))["retention.ms"]
+    assert (entry.value, entry.source, entry.synonyms) == ("604800000", ConfigSource.DEFAULT, ())
+
+
+def test_a_node_shows_its_secrets_without_their_values() -> None:
+    layers = BrokerLayers(
+        node={}, everybody={}, static={"ssl.key.password": "hush", "my.own": "hush"}
+    )
+    shown = by_name(describe_broker(layers, CONFIG))
+    for name, kind in (("ssl.key.password", ConfigType.PASSWORD), ("my.own", None)):
+        assert shown[name].value is None
+        assert shown[name].is_sensitive
+        assert shown[name].type is kind
+        assert [each.value for each in shown[name].synonyms] == [None]
+
+
+def test_a_node_shows_what_a_restart_alone_can_change() -> None:
+    shown = by_name(describe_broker(LAYERS, CONFIG))
+    assert shown["num.partitions"].is_read_only
+    assert not shown["num.io.threads"].is_read_only
+    assert shown["node.id"].source is ConfigSource.STATIC_BROKER
+    assert shown["group.initial.rebalance.delay.ms"].value == "0"
+
+
+def test_a_listener_key_has_the_type_of_the_key_it_overrides() -> None:
+    name = "listener.name.internal.ssl.keystore.location"
+    layers = BrokerLayers(node={name: "/x"}, everybody={}, static={})
+    entry = by_name(describe_broker(layers, CONFIG))[name]
+    assert (entry.value, entry.type) == ("/x", ConfigType.STRING)
+
+
+def test_all_nodes_together_show_what_was_set_for_all() -> None:
+    layers = BrokerLayers(
+        node={"message.max.bytes": "1"},
+        everybody={"message.max.bytes": "2"},
+        static={"message.max.bytes": "3"},
+    )
+    (entry,) = describe_everybody(layers, CONFIG)
+    assert (entry.name, entry.value) == ("message.max.bytes", "2")
+    assert [each.source for each in entry.synonyms] == [ConfigSource.DYNAMIC_DEFAULT_BROKER]
+
+
+def test_a_group_shows_its_own_settings_and_those_of_its_broker() -> None:
+    shown = by_name(describe_group({"consumer.session.timeout.ms": "46000"}, LAYERS, CONFIG))
+    own = shown["consumer.session.timeout.ms"]
+    assert (own.value, own.source) == ("46000", ConfigSource.GROUP)
+    assert [each.name for each in own.synonyms] == [
+        "consumer.session.timeout.ms",
+        "group.consumer.session.timeout.ms",
+    ]
+    preset = shown["consumer.heartbeat.interval.ms"]
+    assert (preset.value, preset.source) == ("1000", ConfigSource.STATIC_BROKER)
+    alone = shown["share.auto.offset.reset"]
+    assert [(each.name, each.source) for each in alone.synonyms] == [
+        ("share.auto.offset.reset", ConfigSource.DEFAULT)
+    ]
+
+
+def test_a_subscription_shows_defaults_without_synonyms() -> None:
+    shown = by_name(describe_client_metrics({"metrics": "a,b"}))
+    assert (shown["metrics"].value, shown["metrics"].source) == ("a,b", ConfigSource.CLIENT_METRICS)
+    assert (shown["interval.ms"].value, shown["interval.ms"].synonyms) == ("300000", ())

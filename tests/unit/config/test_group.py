@@ -1,0 +1,62 @@
+"""A group's settings lie within the bounds of its broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.definitions import ConfigError
+from kafkalite.config.group import check_group_values, within_bounds
+
+REFUSED = [
+    ({"foo": "1"}, "Unknown group config name: foo"),
+    (
+        {"consumer.session.timeout.ms": "5"},
+        (
+            "consumer.session.timeout.ms must be greater than or equal to "
+            "group.consumer.min.session.timeout.ms"
+        ),
+    ),
+    (
+        {"consumer.heartbeat.interval.ms": "99999"},
+        (
+            "consumer.heartbeat.interval.ms must be less than or equal to "
+            "group.consumer.max.heartbeat.interval.ms"
+        ),
+    ),
+    (
+        {"streams.num.standby.replicas": "9"},
+        (
+            "streams.num.standby.replicas must be less than or equal to "
+            "group.streams.max.standby.replicas"
+        ),
+    ),
+    (
+        {"share.session.timeout.ms": "1000"},
+        "share.session.timeout.ms must be greater than share.heartbeat.interval.ms",
+    ),
+]
+
+
+@pytest.mark.parametrize(("own", "complaint"), REFUSED)
+def test_what_the_broker_does_not_allow_is_refused(own: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        check_group_values(own, BrokerConfig.from_text())
+    assert refusal.value.message == complaint
+
+
+def test_what_fits_is_taken() -> None:
+    own = {
+        "consumer.session.timeout.ms": "30000",
+        "consumer.heartbeat.interval.ms": "500",
+        "share.renew.acknowledge.enable": "false",
+        "share.auto.offset.reset": "by_duration:PT1H",
+    }
+    check_group_values(own, BrokerConfig.from_text())
+
+
+def test_only_numbers_have_bounds() -> None:
+    config = BrokerConfig.from_text()
+    assert within_bounds("share.isolation.level", "read_committed", config) == "read_committed"
+    assert within_bounds("share.renew.acknowledge.enable", True, config) is True
+    assert within_bounds("consumer.session.timeout.ms", 1, config) == 1000
