@@ -8,6 +8,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
+from kafkalite.config.preset import PRESET
 from tests.oracle.jars import java_command
 from tests.oracle.requirements import UnavailableError
 from tests.oracle.target import COMMON_CONFIG, free_port
@@ -129,6 +130,8 @@ class RealKafka:
     def _properties(self) -> dict[str, str]:
         controller = f"127.0.0.1:{self._controller_port}"
         return {
+            # Where kafkalite's own defaults differ from Kafka's, both are told the same.
+            **PRESET,
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.bootstrap.servers": controller,

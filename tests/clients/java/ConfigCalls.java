@@ -2,6 +2,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.AlterConfigOp.OpType;
@@ -34,7 +35,7 @@ final class ConfigCalls {
         this.admin = sweep.admin;
     }
 
-    void run() {
+    void run() throws Exception {
         sweep.call("createTopics tuned", () -> AdminSweep.each(admin.createTopics(
                 List.of(new NewTopic(TOPIC.name(), 1, (short) 1))).values()));
         describe("describeConfigs broker", BROKER);
@@ -47,14 +48,20 @@ final class ConfigCalls {
 
         alter("set", TOPIC, op("retention.ms", "5000", OpType.SET),
                 op("cleanup.policy", "compact", OpType.APPEND));
+        await(TOPIC, "cleanup.policy", "delete,compact");
         describe("describeConfigs topic set", TOPIC);
         alter("subtract and delete", TOPIC, op("cleanup.policy", "delete", OpType.SUBTRACT),
                 op("retention.ms", "", OpType.DELETE));
+        await(TOPIC, "cleanup.policy", "compact");
         describe("describeConfigs topic subtracted", TOPIC);
         alter("group", GROUP, op("consumer.session.timeout.ms", "46000", OpType.SET));
+        await(GROUP, "consumer.session.timeout.ms", "46000");
         describe("describeConfigs group set", GROUP);
         alter("broker", BROKER, op("log.retention.ms", "7200000", OpType.SET));
         alter("brokers", BROKERS, op("log.retention.ms", "3600000", OpType.SET));
+        await(BROKERS, "log.retention.ms", "3600000");
+        await(BROKER, "log.retention.ms", "7200000");
+        await(TOPIC, "retention.ms", "7200000");
         describe("describeConfigs brokers set", BROKERS);
         sweep.call("describeConfigs broker set", () ->
                 AdminSweep.describe(config(BROKER)).get("log.retention.ms"));
@@ -70,6 +77,7 @@ final class ConfigCalls {
                 op("retention.ms", "1", OpType.SET));
         alter("read-only broker key", BROKER, op("node.id", "7", OpType.SET));
         alter("bad group value", GROUP, op("consumer.session.timeout.ms", "1", OpType.SET));
+        await(TOPIC, "retention.ms", "604800000");
         sweep.call("incrementalAlterConfigs validateOnly", () -> AdminSweep.get(
                 admin.incrementalAlterConfigs(
                         Map.of(TOPIC, List.of(op("retention.ms", "1", OpType.SET))),
@@ -104,6 +112,18 @@ final class ConfigCalls {
 
     private void describe(String name, ConfigResource resource) {
         sweep.call(name, () -> AdminSweep.describe(config(resource)));
+    }
+
+    /** A broker applies what its controller decided a moment later. */
+    private void await(ConfigResource resource, String key, String value) throws Exception {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(AdminSweep.TIMEOUT_S);
+        while (System.nanoTime() < deadline) {
+            ConfigEntry entry = config(resource).get(key);
+            if (entry != null && value.equals(entry.value())) {
+                return;
+            }
+            Thread.sleep(10);
+        }
     }
 
     private Config config(ConfigResource resource) throws Exception {

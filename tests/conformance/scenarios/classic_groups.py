@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,10 @@ _JOIN, _SYNC, _HEARTBEAT, _LEAVE = 9, 5, 4, 5
 
 @dataclass(frozen=True, slots=True)
 class Classic:
-    """Requests of one classic group."""
+    """Requests of one classic group that reads one topic."""
 
     group: str
+    topic: str = "topic"
 
     def join(
         self,
@@ -43,7 +45,9 @@ class Classic:
             group_instance_id=instance,
             protocol_type=kind,
             protocols=[
-                JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=name.encode())
+                JoinGroupRequest.JoinGroupRequestProtocol(
+                    name=name, metadata=_subscription(self.topic, name)
+                )
                 for name in names
             ],
         )
@@ -91,16 +95,22 @@ class Classic:
         )
 
 
+def _subscription(topic: str, note: str) -> bytes:
+    """Pack what a consumer tells its group: the topics it wants, and a note of its assignor's."""
+    name, data = topic.encode(), note.encode()
+    return struct.pack(f">hih{len(name)}si{len(data)}s", 0, 1, len(name), name, len(data), data)
+
+
 def new_member(world: World, group: Classic, on: str = "main", **fields: Any) -> Any:  # noqa: ANN401
     """Join as a dynamic member does: once for an id, once with it; gives the second answer."""
     refused = world.ask(group.join(**fields), _JOIN, on)
     return world.ask(group.join(refused.member_id, **fields), _JOIN, on)
 
 
-def stable_group(world: World, name: str) -> tuple[Classic, str, int]:
+def stable_group(world: World, name: str, topic: str = "topic") -> tuple[Classic, str, int]:
     """Form a group of one; gives its member's id and the generation."""
     ready_group(world, name)
-    group = Classic(name)
+    group = Classic(name, topic)
     joined = new_member(world, group)
     world.ask(group.sync(joined.member_id, joined.generation_id, joined.member_id), _SYNC)
     return group, joined.member_id, joined.generation_id

@@ -35,6 +35,8 @@ def api_versions_reach_as_far(world: World) -> None:
             world.note(f"v{version} min of {key}", lowest.get(key, 99) <= _KAFKA_MINIMA.get(key, 0))
 
 
+# A feature whose requests are not served is not claimed.
+SERVED_FEATURES = ("group.version", "metadata.version")
 _KAFKA_MINIMA = {1: 4, 2: 1, 8: 2, 9: 1, 19: 2, 20: 1, 23: 2, 32: 1, 35: 1}
 
 
@@ -42,11 +44,14 @@ def api_versions_tell_the_features(world: World) -> None:
     request = ApiVersionsRequest(client_software_name="judge", client_software_version="1.0")
     for version in (3, 4):
         response = world.connection("features").call(request, version)
-        for row in sorted(response.supported_features, key=lambda row: str(row.name)):
-            world.note(f"v{version} {row.name}", [row.min_version, row.max_version])
-        for row in sorted(response.finalized_features, key=lambda row: str(row.name)):
-            levels: list[str | int] = [row.min_version_level, row.max_version_level]
-            world.note(f"v{version} finalized {row.name}", [*levels])
+        supported = {row.name: row for row in response.supported_features}
+        finalized = {row.name: row for row in response.finalized_features}
+        for name in SERVED_FEATURES:
+            row = supported[name]
+            world.note(f"v{version} {name}", [row.min_version, row.max_version])
+            row = finalized[name]
+            levels = [row.min_version_level, row.max_version_level]
+            world.note(f"v{version} finalized {name}", [*levels])
         world.note(f"v{version} epoch", response.finalized_features_epoch >= 0)
 
 

@@ -297,6 +297,8 @@ def the_two_protocols_do_not_mix(world: World) -> None:
     world.ask(classic.sync("a", 1), 5)
     world.ask(classic.leave("nobody"), 5)
     world.ask(classic.join("", "range", kind="connect"), 9)
+    world.ask(classic.leave("a"), 5)
+    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
 
 
 def an_empty_group_changes_its_protocol(world: World) -> None:

@@ -134,7 +134,7 @@ def offsets_are_forgotten(world: World) -> None:
 
 def offsets_in_use_are_not_forgotten(world: World) -> None:
     create_topic(world, world.name)
-    stable_group(world, f"{world.name}-classic")
+    stable_group(world, f"{world.name}-classic", world.name)
     joined_consumer(world, f"{world.name}-consumer", world.name)
     for kind in ("classic", "consumer"):
         world.ask(_forget(f"{world.name}-{kind}", world.name, 0), 0)

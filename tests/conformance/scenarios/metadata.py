@@ -68,8 +68,6 @@ def metadata_that_mixes_names_and_ids(world: World) -> None:
     mixed = _by_id(topic_id)
     mixed.topics = [*(mixed.topics or []), *(_named(world.name).topics or [])]
     world.ask(mixed, 12)
-    null = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=None)])
-    world.ask(null, 12)
     world.ask(_by_id(topic_id), 10)
 
 
