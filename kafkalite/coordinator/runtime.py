@@ -208,9 +208,12 @@ class ActiveShard(Generic[M]):
 
     def _fire(self) -> None:
         self._armed = None
-        while (event := self._timers.pop_due(self._clock.now_ms())) is not None:
-            self._expire(event)
-        self._arm()
+        try:
+            while (event := self._timers.pop_due(self._clock.now_ms())) is not None:
+                self._expire(event)
+        finally:
+            # A fault in one event must not cost the others their clock.
+            self._arm()
 
     def _expire(self, event: object) -> None:
         try:

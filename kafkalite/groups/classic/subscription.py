@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import struct
 
-_VERSION_AND_COUNT = struct.Struct(">hi")
-_LENGTH = struct.Struct(">h")
+from kafkalite.protocol import codec
+
+_VERSION = struct.Struct(">h")
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str]:
     """Return the topics of an embedded consumer subscription, whatever its version.
 
-    Every version begins with the version and an array of topic names. ValueError when these bytes
-    are something else.
+    All versions begin as the oldest does, so what a newer one adds is left unread. ValueError when
+    these bytes are something else.
     """
+    parse = codec.parser("consumer_protocol_subscription", 0)
     try:
-        version, count = _VERSION_AND_COUNT.unpack_from(metadata)
-        position = _VERSION_AND_COUNT.size
-        topics = set()
-        for _ in range(count):
-            (length,) = _LENGTH.unpack_from(metadata, position)
-            position += _LENGTH.size
-            if length < 0 or position + length > len(metadata):
-                raise ValueError("a topic name is cut short")
-            topics.add(metadata[position : position + length].decode())
-            position += length
-    except struct.error as error:
+        (version,) = _VERSION.unpack_from(metadata)
+        subscription, _ = parse(metadata, _VERSION.size, len(metadata))
+    except codec.PARSE_ERRORS as error:
         raise ValueError("not an embedded consumer subscription") from error
-    if version < 0 or count < 0:
-        raise ValueError("not an embedded consumer subscription")
-    return frozenset(topics)
+    if version < 0:
+        raise ValueError(f"a consumer subscription of version {version}")
+    return frozenset(subscription.topics)
