@@ -242,7 +242,13 @@ APIS = (
         lift=lift_join_group,
         lower=lower_join_group,
     ),
-    Api(key=12, versions=Versions(0, 4), handler=handle_heartbeat, refuse=refuse_heartbeat),
+    Api(
+        key=12,
+        versions=Versions(0, 4),
+        handler=handle_heartbeat,
+        refuse=refuse_heartbeat,
+        is_repeated=True,
+    ),
     Api(
         key=13,
         versions=Versions(0, 5),

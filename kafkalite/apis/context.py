@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kafkalite.apis.dispatch import Repeated
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.runtime import CoordinatorRuntime
     from kafkalite.groups.shard import GroupShard
@@ -47,7 +48,7 @@ class RequestContext:
 
     __slots__ = (
         "api_version", "client_host", "client_id", "client_id_key", "era", "listener", "node_id",
-        "principal", "services", "session",
+        "principal", "repeated", "services", "session",
     )  # fmt: skip
 
     def __init__(
@@ -71,5 +72,7 @@ class RequestContext:
         self.api_version = 0
         """Read by the dispatcher and eras alone."""
         self.era: Any = None
+        self.repeated: Repeated | None = None
+        """The dispatcher's memory of what this client says over and over."""
         self.session: dict[str, Any] = {}
         """What an API keeps with the connection, by that API's module name."""

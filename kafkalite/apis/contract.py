@@ -51,6 +51,12 @@ class Api:
     """(request, version) → the request in today's shape."""
     lower: Callable[[Any, int], Any] | None = None
     """(response, version) → the response in the shape this version can carry."""
+    is_repeated: bool = False
+    """Clients send the very same request over and over: its decoded form is kept and used again.
+
+    The handler must not change the request, nor an answer it gives more than once; and its
+    answers are small, for the bytes of the last are kept as well.
+    """
     substitutes: Mapping[ErrorCode, tuple[tuple[int, ErrorCode], ...]] = field(default_factory=dict)
     """error → ((below this version, say this instead), …); applied by the API's own `lower`."""
 

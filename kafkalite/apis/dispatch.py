@@ -19,6 +19,7 @@ from kafkalite.wire.headers import (
     API_VERSIONS_FLEXIBLE_FROM,
     API_VERSIONS_KEY,
     HEADER_BYTES,
+    UNREPEATED_BYTES,
     response_head,
     response_head_v0,
     skip_tagged_fields,
@@ -40,6 +41,9 @@ _NO_TAGGED_FIELDS = 0
 _PLACEHOLDER = b""
 _INT16_MAX = 0x7FFF
 
+_REMEMBERED_BYTES = 1024
+"""A longer request is decoded anew however often it comes."""
+
 
 class Route(NamedTuple):
     """All that one version of one API needs, looked up once."""
@@ -56,6 +60,22 @@ class Route(NamedTuple):
     api: Api
 
 
+class Repeated:
+    """A request of a client that says the same again and again, and what it was told."""
+
+    __slots__ = ("answer", "body", "key_and_version", "request", "route", "tail")
+
+    def __init__(self, key_and_version: int, tail: bytes, route: Route, request: object) -> None:
+        self.key_and_version = key_and_version
+        self.tail = tail
+        """The request's bytes from the client id on."""
+        self.route = route
+        self.request = request
+        self.answer: object = None
+        self.body = b""
+        """The bytes of `answer`."""
+
+
 class Dispatcher:
     """Serves the APIs of a table.
 
@@ -69,52 +89,51 @@ class Dispatcher:
         self._report_fault = report_fault
         self._routes: dict[int, Route] = {}
 
-    def dispatch(  # noqa: C901, PLR0912 - one straight path, where a call costs a tenth of it
+    def dispatch(
         self, context: RequestContext, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> int | Owed:
         """Serve the request between `start` and `end`: see `wire.session.Serve`."""
-        position = start + HEADER_BYTES
-        if position > end:
+        if end - start < HEADER_BYTES:
             raise ProtocolViolation(f"a frame of {end - start} bytes is too short for a header")
         key_and_version, correlation_id, client_id_length = unpack_header(buffer, start)
-        route = self._routes.get(key_and_version) or self._find(key_and_version)
-        parse, handler, _, _, is_flexible, version, era, lift, _, api = route
-
-        # Clients name themselves the same way every time, so the name is compared, not decoded.
-        name: bytearray | int = client_id_length
-        if client_id_length > 0:
-            name = buffer[position : position + client_id_length]
-            position += client_id_length
+        repeated = context.repeated
+        if (
+            repeated is not None
+            and buffer[start + UNREPEATED_BYTES : end] == repeated.tail
+            and key_and_version == repeated.key_and_version
+        ):
+            route, request = repeated.route, repeated.request
+        else:
+            repeated = None
+            route = self._routes.get(key_and_version) or self._find(key_and_version)
+            request = _read(route, context, buffer, start, end, client_id_length)
+        context.api_version = route.version
+        context.era = route.era
         try:
-            if name != context.client_id_key:
-                _set_client_id(context, name, position, end)
-            if is_flexible:
-                if buffer[position] == _NO_TAGGED_FIELDS:
-                    position += 1
-                else:
-                    position = skip_tagged_fields(buffer, position, end)
-            # Bytes behind the body are passed over, as Kafka does: librdkafka 2.16 sends three
-            # with some of its Metadata requests.
-            request, _ = parse(buffer, position, end)
-        except MALFORMED as error:
-            raise ProtocolViolation(f"malformed {_title(route)}: {error}") from error
-
-        context.api_version = version
-        context.era = era
-        if lift is not None:
-            request = lift(request, version)
-        try:
-            answer = handler(context, request)
+            answer = route.handler(context, request)
         except KafkaError as refusal:
             answer = refusal
         except ProtocolViolation:
             raise
         except Exception as fault:  # noqa: BLE001 - a fault of ours must not hurt other clients
-            self._report_fault(api, fault)
+            self._report_fault(route.api, fault)
             answer = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if repeated is not None and answer is repeated.answer:
+            body = repeated.body
+            head = route.head(len(body), correlation_id)
+            out += (head, body)
+            return len(head) + len(body)
         if answer.__class__ is Waiting:
             return Owed(answer, partial(self._encode, route, correlation_id, request))
-        return self._encode(route, correlation_id, request, answer, out)
+        mark = len(out)
+        size = self._encode(route, correlation_id, request, answer, out)
+        if repeated is None and route.api.is_repeated and end - start <= _REMEMBERED_BYTES:
+            tail = bytes(buffer[start + UNREPEATED_BYTES : end])
+            repeated = context.repeated = Repeated(key_and_version, tail, route, request)
+        if repeated is not None:
+            repeated.answer = answer
+            repeated.body = b"".join(out[mark + 1 :])
+        return size
 
     def _encode(
         self, route: Route, correlation_id: int, request: object, answer: object, out: Pieces
@@ -190,6 +209,37 @@ def _unsupported_api_versions(api: Api, version: int) -> Route:
     )
 
 
+def _read(  # noqa: PLR0917 - all of what dispatch knows by then, and it is called for every request
+    route: Route,
+    context: RequestContext,
+    buffer: bytearray,
+    start: int,
+    end: int,
+    client_id_length: int,
+) -> object:
+    """Return the request that follows a header's fixed part, and let `context` know its client."""
+    # Clients name themselves the same way every time, so the name is compared, not decoded.
+    position = start + HEADER_BYTES
+    name: bytearray | int = client_id_length
+    if client_id_length > 0:
+        name = buffer[position : position + client_id_length]
+        position += client_id_length
+    try:
+        if name != context.client_id_key:
+            _set_client_id(context, name, position, end)
+        if route.is_flexible:
+            if buffer[position] == _NO_TAGGED_FIELDS:
+                position += 1
+            else:
+                position = skip_tagged_fields(buffer, position, end)
+        # Bytes behind the body are passed over, as Kafka does: librdkafka 2.16 sends three with
+        # some of its Metadata requests.
+        request, _ = route.parse(buffer, position, end)
+    except MALFORMED as error:
+        raise ProtocolViolation(f"malformed {_title(route)}: {error}") from error
+    return request if route.lift is None else route.lift(request, route.version)
+
+
 def _set_client_id(context: RequestContext, name: bytearray | int, position: int, end: int) -> None:
     """Take note of how the client names itself; UTF-8 of the given bytes, or a length below 1."""
     if position > end:
@@ -199,6 +249,7 @@ def _set_client_id(context: RequestContext, name: bytearray | int, position: int
     else:
         context.client_id = name.decode(errors="replace")
     context.client_id_key = name
+    context.repeated = None  # said under another name
 
 
 def _title(route: Route) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from kafkalite.config.definitions import ConfigError
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker
-from kafkalite.server.data_directory import DataDirectoryError
+from kafkalite.server.cluster import TopicError
+from kafkalite.server.home import HomeError
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import Settings, SettingsError
@@ -19,7 +20,7 @@ from kafkalite.server.settings import Settings, SettingsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-CANNOT_START = (AddressError, ConfigError, DataDirectoryError, SettingsError)
+CANNOT_START = (AddressError, ConfigError, HomeError, SettingsError, TopicError)
 """What keeps a broker from starting as asked; each prints as one line."""
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # from glibc's malloc.h
@@ -78,9 +79,9 @@ async def _serve(settings: Settings, log: Log, announce: Callable[[Broker], None
     broker = Broker(settings, log)
     try:
         await broker.start()
-        # What start-up left behind stays for good: no collection need look at it again.
-        gc.collect()
+        # What start-up left behind stays for good: no collection need look at it, now or later.
         gc.freeze()
+        gc.enable()
         announce(broker)
         await told_to_stop.wait()
     finally:
