@@ -42,16 +42,20 @@ class Brokers:
             for node_id, broker in self.registered.items()
             if node_id not in racks
         ]
+        unknown = [
+            node_id
+            for node_id in sorted(racks)
+            if node_id not in self.registered or self.registered[node_id].rack != racks[node_id]
+        ]
         new = [
             RegisterBrokerRecord(
                 broker_id=node_id,
                 incarnation_id=self._entropy.uuid(),
-                broker_epoch=epoch + 1 + order,
+                broker_epoch=next_epoch,
                 rack=racks[node_id],
                 fenced=False,
             )
-            for order, node_id in enumerate(sorted(racks))
-            if node_id not in self.registered or self.registered[node_id].rack != racks[node_id]
+            for next_epoch, node_id in enumerate(unknown, epoch + 1)
         ]
         return [*gone, *new]
 

@@ -48,12 +48,24 @@ def plan_replicas(
         )
     placed = []
     for index in range(partitions):
+        turn = index // len(ring)
+        at = (start + index) % len(ring)
+        others = ring[at + 1 :] + ring[:at]
         # After each full round the followers shift by one, so that no node always follows another.
-        turn, at = divmod(start + index, len(ring))
-        others = len(ring) - 1
-        followers = (
-            ring[(at + 1 + (turn + step) % others) % len(ring)]
-            for step in range(replication_factor - 1)
-        )
-        placed.append((ring[at], *followers))
+        shift = turn % max(1, len(others))
+        followers = _spread(ring[at], others[shift:] + others[:shift], brokers)
+        placed.append((ring[at], *followers[: replication_factor - 1]))
     return tuple(placed)
+
+
+def _spread(
+    leader: int, others: tuple[int, ...], brokers: Mapping[int, BrokerImage]
+) -> tuple[int, ...]:
+    """Return the others in order, but those on racks that none before is on come first."""
+    racks = {brokers[leader].rack}
+    first: list[int] = []
+    rest: list[int] = []
+    for node_id in others:
+        (rest if brokers[node_id].rack in racks else first).append(node_id)
+        racks.add(brokers[node_id].rack)
+    return (*first, *rest)

@@ -34,8 +34,8 @@ REFUSED = [
     (
         {"ssl.keystore.location": "/x"},
         (
-            "These security configs can be dynamically updated only per-listener using the listener "
-            "prefix: [ssl.keystore.location]"
+            "These security configs can be dynamically updated only per-listener using the "
+            "listener prefix: [ssl.keystore.location]"
         ),
     ),
     (
@@ -45,17 +45,17 @@ REFUSED = [
     (
         {"num.io.threads": "17"},
         (
-            "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update "
-            "validation failed for num.io.threads=17, value should not be greater than double the "
-            "current value 8 for configuration Invalid dynamic configuration"
+            "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count "
+            "update validation failed for num.io.threads=17, value should not be greater than "
+            "double the current value 8 for configuration Invalid dynamic configuration"
         ),
     ),
     (
         {"num.io.threads": "3"},
         (
-            "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update "
-            "validation failed for num.io.threads=3, value should be at least half the current value 8 "
-            "for configuration Invalid dynamic configuration"
+            "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count "
+            "update validation failed for num.io.threads=3, value should be at least half the "
+            "current value 8 for configuration Invalid dynamic configuration"
         ),
     ),
     (

@@ -52,7 +52,8 @@ CASES = [
         ("*", "0:1"),
         (
             "Invalid value [*, 0:1] for configuration k: k must be the literal '*' or a list of "
-            "replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+            "replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
         ),
     ),
     ("share-reset", "latest", None),

@@ -1,0 +1,117 @@
+"""The replay law: what the controller decided is what its log makes of a new one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.metadata.configs import AlterOperation, ConfigChange
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.elections import ElectionType
+from kafkalite.metadata.growth import Growth
+from kafkalite.metadata.image import ConfigResource, MetadataImage, ResourceType
+from kafkalite.metadata.serde import MetadataSerde
+from kafkalite.metadata.shard import MetadataShard
+from kafkalite.testing.entropy import SeededEntropy
+from tests.unit.metadata_world import MetadataWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalite.coordinator.contract import CoordinatorRecord
+
+NAMES = st.sampled_from(["a", "b", "c.d", "c_d", "__consumer_offsets", "bad name", ""])
+NODES = st.sets(st.integers(1, 4), min_size=1)
+VALUES = st.sampled_from(["1", "5000000", "compact", "delete,compact", "x", ""])
+KEYS = st.sampled_from(
+    ["retention.ms", "cleanup.policy", "message.max.bytes", "consumer.session.timeout.ms", "foo"]
+)
+RESOURCES = st.builds(
+    ConfigResource,
+    st.sampled_from([ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP]),
+    st.sampled_from(["a", "b", "c.d", "1", ""]),
+)
+
+
+def replayed(world: MetadataWorld) -> MetadataImage:
+    """Return the image that a fresh machine makes of the log alone."""
+    shard = MetadataShard(BrokerConfig.from_text(), SeededEntropy())
+    serde = MetadataSerde()
+
+    def records() -> Iterator[CoordinatorRecord[object, object]]:
+        for key, value in world.log.read_all():
+            record = serde.decode(key, value)
+            assert record is not None
+            yield record
+
+    for record in records():
+        shard.replay(record)
+    image, _ = shard.next_image(MetadataImage(), world.image.version)
+    return image
+
+
+class Cluster(RuleBasedStateMachine):
+    """Any commands, any restarts: the log is the state."""
+
+    @initialize(nodes=NODES)
+    def start(self, nodes: set[int]) -> None:
+        self.world = MetadataWorld(nodes=nodes)
+
+    @rule(nodes=NODES)
+    def restart(self, nodes: set[int]) -> None:
+        self.world = self.world.restart(*nodes)
+
+    @rule(name=NAMES, partitions=st.integers(-1, 4), replicas=st.integers(-1, 3))
+    def create(self, name: str, partitions: int, replicas: int) -> None:
+        new = NewTopic(name=name, partitions=partitions, replication_factor=replicas)
+        self.world.controller.create_topics([new])
+
+    @rule(name=NAMES)
+    def delete(self, name: str) -> None:
+        topic = self.world.image.topics.get(name)
+        self.world.controller.delete_topics([b"n" * 16 if topic is None else topic.topic_id])
+
+    @rule(name=NAMES, count=st.integers(0, 6))
+    def grow(self, name: str, count: int) -> None:
+        self.world.controller.create_partitions([Growth(topic=name, count=count)])
+
+    @rule(resource=RESOURCES, key=KEYS, operation=st.sampled_from(AlterOperation), value=VALUES)
+    def alter(
+        self, resource: ConfigResource, key: str, operation: AlterOperation, value: str
+    ) -> None:
+        self.world.controller.alter_configs({resource: [ConfigChange(key, operation, value)]})
+
+    @rule(resource=RESOURCES, key=KEYS, value=VALUES)
+    def replace(self, resource: ConfigResource, key: str, value: str) -> None:
+        self.world.controller.replace_configs({resource: {key: value}})
+
+    @rule(name=NAMES, index=st.integers(0, 3), kind=st.sampled_from(ElectionType))
+    def elect(self, name: str, index: int, kind: ElectionType) -> None:
+        self.world.controller.elect_leaders([(name, index)], kind)
+
+    @rule(node_id=st.integers(1, 4))
+    def allocate(self, node_id: int) -> None:
+        self.world.controller.allocate_producer_ids(node_id)
+
+    @invariant()
+    def the_log_is_the_state(self) -> None:
+        assert replayed(self.world) == self.world.image
+
+    @invariant()
+    def every_partition_has_a_leader_that_is_here_and_in_sync(self) -> None:
+        image = self.world.image
+        assert set(image.topics) == {topic.name for topic in image.topics_by_id.values()}
+        for topic in image.topics.values():
+            assert [each.index for each in topic.partitions] == list(range(len(topic.partitions)))
+            for partition in topic.partitions:
+                assert partition.leader in image.brokers
+                assert partition.leader in partition.isr
+                assert set(partition.isr) <= set(partition.replicas)
+
+
+TestMetadataReplay = Cluster.TestCase
+TestMetadataReplay.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)

@@ -1,0 +1,225 @@
+"""Settings change key by key or whole, and what cannot be set is told in Kafka's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.metadata.configs import AlterOperation, ConfigChange
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.image import ConfigResource, ResourceType
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.metadata_world import MetadataWorld
+
+TOPIC = ConfigResource(ResourceType.TOPIC, "t")
+NODE = ConfigResource(ResourceType.BROKER, "1")
+EVERYBODY = ConfigResource(ResourceType.BROKER, "")
+GROUP = ConfigResource(ResourceType.GROUP, "g")
+SET, DELETE, APPEND, SUBTRACT = AlterOperation
+
+
+def world_with_topic() -> MetadataWorld:
+    world = MetadataWorld()
+    world.controller.create_topics([NewTopic(name="t")])
+    return world
+
+
+def alter(
+    world: MetadataWorld, resource: ConfigResource, *changes: tuple[AlterOperation, str, str | None]
+) -> tuple[ErrorCode, str | None] | None:
+    """Alter one resource; return the refusal, None when there was none."""
+    wanted = [ConfigChange(name, operation, value) for operation, name, value in changes]
+    error = world.controller.alter_configs({resource: wanted})[resource]
+    return None if error is None else (error.code, error.message)
+
+
+def test_a_setting_comes_and_goes() -> None:
+    world = world_with_topic()
+    assert alter(world, TOPIC, (SET, "retention.ms", "5"), (SET, "segment.ms", "6")) is None
+    assert world.image.topic_config("t") == {"retention.ms": "5", "segment.ms": "6"}
+    assert [topic.name for topic in world.last_delta.reconfigured] == ["t"]
+    assert alter(world, TOPIC, (DELETE, "retention.ms", None)) is None
+    assert world.image.topic_config("t") == {"segment.ms": "6"}
+
+
+def test_setting_what_is_set_writes_nothing() -> None:
+    world = world_with_topic()
+    alter(world, TOPIC, (SET, "retention.ms", "5"))
+    entries = len(world.log.entries)
+    assert alter(world, TOPIC, (SET, "retention.ms", "5"), (DELETE, "segment.ms", None)) is None
+    assert len(world.log.entries) == entries
+
+
+def test_lists_grow_from_their_default_and_shrink() -> None:
+    world = world_with_topic()
+    alter(world, TOPIC, (APPEND, "cleanup.policy", "compact"))
+    assert world.image.topic_config("t") == {"cleanup.policy": "delete,compact"}
+    alter(world, TOPIC, (APPEND, "cleanup.policy", "compact,"))
+    alter(world, TOPIC, (SUBTRACT, "cleanup.policy", "delete"))
+    assert world.image.topic_config("t") == {"cleanup.policy": "compact"}
+    alter(world, TOPIC, (SUBTRACT, "cleanup.policy", "compact"))
+    assert world.image.topic_config("t") == {"cleanup.policy": ""}
+
+
+def test_asking_only_sets_nothing() -> None:
+    world = world_with_topic()
+    changes = [ConfigChange("retention.ms", SET, "5")]
+    assert world.controller.alter_configs({TOPIC: changes}, validate_only=True) == {TOPIC: None}
+    assert world.image.topic_config("t") == {}
+
+
+def test_replacing_takes_back_what_is_left_out() -> None:
+    world = world_with_topic()
+    alter(world, TOPIC, (SET, "retention.ms", "5"), (SET, "segment.ms", "6"))
+    assert world.controller.replace_configs({TOPIC: {"retention.ms": "7"}}) == {TOPIC: None}
+    assert world.image.topic_config("t") == {"retention.ms": "7"}
+
+
+def test_each_resource_succeeds_or_fails_alone() -> None:
+    world = world_with_topic()
+    outcome = world.controller.alter_configs(
+        {
+            ConfigResource(ResourceType.TOPIC, "nope"): [ConfigChange("retention.ms", SET, "5")],
+            TOPIC: [ConfigChange("retention.ms", SET, "5")],
+        }
+    )
+    assert [error is None for error in outcome.values()] == [False, True]
+    assert world.image.topic_config("t") == {"retention.ms": "5"}
+
+
+REFUSED = [
+    (
+        TOPIC,
+        (SET, "retention.ms", "x"),
+        ErrorCode.INVALID_CONFIG,
+        "Invalid value x for configuration retention.ms: Not a number of type LONG",
+    ),
+    (TOPIC, (SET, "foo", "x"), ErrorCode.INVALID_CONFIG, "Unknown topic config name: foo"),
+    (
+        TOPIC,
+        (APPEND, "retention.ms", "1"),
+        ErrorCode.INVALID_CONFIG,
+        "Can't APPEND to key retention.ms because its type is not LIST.",
+    ),
+    (
+        TOPIC,
+        (SET, "leader.replication.throttled.replicas", ",".join(["0:1"] * 9000)),
+        ErrorCode.INVALID_CONFIG,
+        (
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            "32767 bytes."
+        ),
+    ),
+    (
+        ConfigResource(ResourceType.TOPIC, "nope"),
+        (SET, "retention.ms", "1"),
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "The topic 'nope' does not exist.",
+    ),
+    (
+        ConfigResource(ResourceType.TOPIC, ""),
+        (SET, "retention.ms", "1"),
+        ErrorCode.INVALID_REQUEST,
+        "Default topic resources are not allowed.",
+    ),
+    (
+        ConfigResource(ResourceType.TOPIC, "."),
+        (SET, "retention.ms", "1"),
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "Topic name is invalid: '.' is not allowed",
+    ),
+    (
+        NODE,
+        (SET, "num.partitions", "3"),
+        ErrorCode.INVALID_REQUEST,
+        "Cannot update these configs dynamically: [num.partitions]",
+    ),
+    (
+        NODE,
+        (APPEND, "num.io.threads", "3"),
+        ErrorCode.INVALID_CONFIG,
+        "Config value append is not allowed for config key: num.io.threads",
+    ),
+    (NODE, (SUBTRACT, "zzz", "3"), ErrorCode.INVALID_CONFIG, "Unknown config name: zzz"),
+    (
+        NODE,
+        (DELETE, "min.insync.replicas", None),
+        ErrorCode.INVALID_CONFIG,
+        "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+    ),
+    (
+        EVERYBODY,
+        (DELETE, "min.insync.replicas", None),
+        ErrorCode.INVALID_CONFIG,
+        "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+    ),
+    (GROUP, (SET, "foo", "1"), ErrorCode.INVALID_CONFIG, "Unknown group config name: foo"),
+    (
+        ConfigResource(ResourceType.GROUP, ""),
+        (SET, "foo", "1"),
+        ErrorCode.INVALID_REQUEST,
+        "Default group resources are not allowed.",
+    ),
+    (
+        ConfigResource(ResourceType.CLIENT_METRICS, "m"),
+        (SET, "foo", "1"),
+        ErrorCode.INVALID_REQUEST,
+        "Unknown client metrics configuration: foo",
+    ),
+    (
+        ConfigResource(ResourceType.CLIENT_METRICS, ""),
+        (SET, "metrics", "1"),
+        ErrorCode.INVALID_REQUEST,
+        "Subscription name can't be empty",
+    ),
+    (
+        ConfigResource(ResourceType.CLIENT_METRICS, "m"),
+        (SET, "match", "x"),
+        ErrorCode.INVALID_CONFIG,
+        "Illegal client matching pattern: x",
+    ),
+    (
+        ConfigResource(ResourceType.UNKNOWN, "x"),
+        (SET, "x", "x"),
+        ErrorCode.INVALID_REQUEST,
+        "Unknown resource type 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("resource", "change", "code", "message"), REFUSED)
+def test_refusals_have_kafkas_codes_and_words(
+    resource: ConfigResource,
+    change: tuple[AlterOperation, str, str | None],
+    code: ErrorCode,
+    message: str,
+) -> None:
+    world = world_with_topic()
+    entries = len(world.log.entries)
+    assert alter(world, resource, change) == (code, message)
+    assert len(world.log.entries) == entries
+
+
+def test_a_new_cluster_keeps_its_least_in_sync_replicas_in_the_metadata() -> None:
+    """KIP-966: the properties file counts once, when the cluster is made."""
+    world = MetadataWorld(min_insync_replicas="2")
+    assert world.image.config_of(ResourceType.BROKER, "") == {"min.insync.replicas": "2"}
+    assert alter(world, EVERYBODY, (SET, "min.insync.replicas", "1")) is None
+    assert world.config.int("min.insync.replicas") == 1
+
+
+def test_a_node_counts_before_all_nodes_and_both_before_the_file() -> None:
+    world = MetadataWorld(message_max_bytes="1000")
+    alter(world, EVERYBODY, (SET, "message.max.bytes", "2000"))
+    assert world.config.int("message.max.bytes") == 2000
+    alter(world, NODE, (SET, "message.max.bytes", "3000"))
+    assert world.config.int("message.max.bytes") == 3000
+    alter(world, NODE, (DELETE, "message.max.bytes", None))
+    alter(world, EVERYBODY, (DELETE, "message.max.bytes", None))
+    assert world.config.int("message.max.bytes") == 1000
+
+
+def test_a_groups_settings_take_effect_at_once_and_after_a_restart() -> None:
+    world = MetadataWorld()
+    alter(world, GROUP, (SET, "consumer.session.timeout.ms", "46000"))
+    for each in (world, world.restart(1)):
+        assert each.config.group_int("g", "consumer.session.timeout.ms") == 46000

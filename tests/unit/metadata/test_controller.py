@@ -1,0 +1,63 @@
+"""The controller: decided, logged, replayed, shown and told, in that order and at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.metadata.creation import NewTopic
+from tests.unit.metadata_world import MetadataWorld
+
+
+def test_listeners_hear_of_a_start_as_one_change() -> None:
+    first = MetadataWorld()
+    first.controller.create_topics([NewTopic(name="t"), NewTopic(name="u")])
+    again = first.restart(1)
+    ((image, delta),) = again.changes
+    assert [topic.name for topic in delta.created] == ["t", "u"]
+    assert delta.brokers_changed
+    assert image is again.image
+
+
+def test_listeners_hear_of_each_change_once_it_is_true() -> None:
+    world = MetadataWorld()
+    seen: list[bool] = []
+    world.controller.subscribe(lambda image, _: seen.append(world.image is image))
+    world.controller.create_topics([NewTopic(name="t")])
+    assert seen == [True]
+    assert world.last_delta.changed_topic_ids == {world.topic("t").topic_id}
+
+
+def test_an_old_image_stays_as_it_was() -> None:
+    world = MetadataWorld()
+    before = world.image
+    world.controller.create_topics([NewTopic(name="t")])
+    assert "t" not in before.topics
+    assert world.image.version > before.version
+
+
+def test_a_deletion_is_told_with_the_topic_that_is_gone() -> None:
+    world = MetadataWorld()
+    world.controller.create_topics([NewTopic(name="t", partitions=2)])
+    topic = world.topic("t")
+    assert world.controller.delete_topics([topic.topic_id]) == {topic.topic_id: None}
+    assert world.last_delta.deleted == (topic,)
+    assert world.last_delta.deleted_topic_ids == {topic.topic_id}
+    assert world.last_delta.changed_topic_ids == frozenset()
+
+
+def test_a_change_that_cannot_be_logged_did_not_happen() -> None:
+    world = MetadataWorld()
+    changes = len(world.changes)
+    world.log.fails_with = OSError("no room")
+    with pytest.raises(OSError, match="no room"):
+        world.controller.create_topics([NewTopic(name="t")])
+    assert (world.image.topics, len(world.changes)) == ({}, changes)
+    world.controller.create_topics([NewTopic(name="t")])
+    assert "t" in world.image.topics
+
+
+def test_deciding_nothing_tells_nobody() -> None:
+    world = MetadataWorld()
+    changes = len(world.changes)
+    world.controller.create_topics([NewTopic(name=".")])
+    assert len(world.changes) == changes

@@ -1,0 +1,157 @@
+"""New topics: what is wrong with them is told one by one, and the others are made."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from tests.unit.metadata_world import MetadataWorld, code_of
+
+
+def test_a_topic_is_made_with_what_it_asked_for() -> None:
+    world = MetadataWorld(nodes=(1, 2, 3))
+    (made,) = world.controller.create_topics(
+        [NewTopic(name="t", partitions=4, replication_factor=2, configs={"retention.ms": "5"})]
+    )
+    topic = world.topic("t")
+    assert made.error is None
+    assert (made.topic_id, made.partitions, made.replication_factor) == (topic.topic_id, 4, 2)
+    assert world.image.topics_by_id[topic.topic_id] is topic
+    assert [partition.index for partition in topic.partitions] == [0, 1, 2, 3]
+    for partition in topic.partitions:
+        assert partition.leader == partition.replicas[0]
+        assert partition.isr == partition.replicas
+        assert (partition.leader_epoch, partition.partition_epoch) == (0, 0)
+    assert world.image.topic_config("t") == {"retention.ms": "5"}
+
+
+def test_what_is_left_open_is_the_brokers_default() -> None:
+    world = MetadataWorld(nodes=(1, 2), num_partitions="3", default_replication_factor="2")
+    (made,) = world.controller.create_topics([NewTopic(name="t")])
+    assert (made.partitions, made.replication_factor) == (3, 2)
+
+
+def test_asking_only_makes_nothing() -> None:
+    world = MetadataWorld()
+    (made,) = world.controller.create_topics([NewTopic(name="t")], validate_only=True)
+    assert made.error is None
+    assert "t" not in world.image.topics
+
+
+def test_one_bad_topic_does_not_hurt_the_others() -> None:
+    world = MetadataWorld()
+    outcome = world.controller.create_topics([NewTopic(name="a b"), NewTopic(name="good")])
+    assert [code_of(each.error) for each in outcome] == [ErrorCode.INVALID_TOPIC_EXCEPTION, None]
+    assert list(world.image.topics) == ["good"]
+
+
+REFUSED = [
+    (NewTopic(name="there"), ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'there' already exists."),
+    (
+        NewTopic(name="like_this"),
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "Topic 'like_this' collides with existing topic: like.this",
+    ),
+    (
+        NewTopic(name="t", partitions=0),
+        ErrorCode.INVALID_PARTITIONS,
+        "Number of partitions was set to an invalid non-positive value.",
+    ),
+    (
+        NewTopic(name="t", replication_factor=0),
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        "Replication factor must be larger than 0, or -1 to use the default value.",
+    ),
+    (
+        NewTopic(name="t", partitions=10_001),
+        ErrorCode.POLICY_VIOLATION,
+        "Excessively large number of partitions per request.",
+    ),
+    (
+        NewTopic(name="t", configs={"foo": "1"}),
+        ErrorCode.INVALID_CONFIG,
+        "Unknown topic config name: foo",
+    ),
+    (
+        NewTopic(name="t", configs={"b": None, "a": None}),
+        ErrorCode.INVALID_CONFIG,
+        "Null value not supported for topic configs: a,b",
+    ),
+    (
+        NewTopic(name="t", partitions=1, assignments=((0, (1,)),)),
+        ErrorCode.INVALID_REQUEST,
+        "A manual partition assignment was specified, but numPartitions was not set to -1.",
+    ),
+    (
+        NewTopic(name="t", replication_factor=1, assignments=((0, (1,)),)),
+        ErrorCode.INVALID_REQUEST,
+        "A manual partition assignment was specified, but replication factor was not set to -1.",
+    ),
+    (
+        NewTopic(name="t", assignments=((0, (1,)), (0, (1,)))),
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        "Found multiple manual partition assignments for partition 0",
+    ),
+    (
+        NewTopic(name="t", assignments=((0, (1,)), (2, (1,)))),
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        "partitions should be a consecutive 0-based integer sequence",
+    ),
+    (
+        NewTopic(name="t", assignments=((0, ()),)),
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        "The manual partition assignment includes an empty replica list.",
+    ),
+    (
+        NewTopic(name="t", assignments=((0, (9,)),)),
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        "The manual partition assignment includes broker 9, but no such broker is registered.",
+    ),
+    (
+        NewTopic(name="t", assignments=((0, (1, 1)),)),
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        "The manual partition assignment includes the broker 1 more than once.",
+    ),
+    (
+        NewTopic(name="t", assignments=((0, (1, 2)), (1, (1,)))),
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        (
+            "The manual partition assignment includes a partition with 1 replica(s), but this is "
+            "not consistent with previous partitions, which have 2 replica(s)."
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("new", "code", "message"), REFUSED)
+def test_refusals_have_kafkas_codes_and_words(new: NewTopic, code: ErrorCode, message: str) -> None:
+    world = MetadataWorld(nodes=(1, 2))
+    world.controller.create_topics([NewTopic(name="there"), NewTopic(name="like.this")])
+    entries = len(world.log.entries)
+    (outcome,) = world.controller.create_topics([new])
+    assert outcome.error is not None
+    assert (outcome.error.code, outcome.error.message) == (code, message)
+    assert len(world.log.entries) == entries
+
+
+def test_topics_of_one_request_may_collide_as_they_may_in_kafka() -> None:
+    world = MetadataWorld()
+    outcome = world.controller.create_topics([NewTopic(name="a.b"), NewTopic(name="a_b")])
+    assert [each.error for each in outcome] == [None, None]
+
+
+def test_a_manual_assignment_is_taken_as_it_is() -> None:
+    world = MetadataWorld(nodes=(1, 2, 3))
+    world.controller.create_topics([NewTopic(name="t", assignments=((1, (3, 1)), (0, (2, 3))))])
+    assert [each.replicas for each in world.topic("t").partitions] == [(2, 3), (3, 1)]
+
+
+def test_a_request_of_too_many_partitions_is_refused_whole() -> None:
+    world = MetadataWorld()
+    wanted = [NewTopic(name=f"t{index}", partitions=6_000) for index in range(2)]
+    with pytest.raises(KafkaError) as refusal:
+        world.controller.create_topics(wanted)
+    assert refusal.value.code is ErrorCode.POLICY_VIOLATION
+    assert world.image.topics == {}

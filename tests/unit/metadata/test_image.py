@@ -1,0 +1,32 @@
+"""The image answers what others ask of it."""
+
+from __future__ import annotations
+
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.image import MetadataImage, ResourceType
+from tests.unit.metadata_world import MetadataWorld
+
+
+def test_partitions_are_found_by_topic_and_index() -> None:
+    world = MetadataWorld()
+    world.controller.create_topics([NewTopic(name="t", partitions=2)])
+    found = world.image.partition("t", 1)
+    assert found is not None
+    assert found.index == 1
+    for topic, index in (("t", 2), ("t", -1), ("nope", 0)):
+        assert world.image.partition(topic, index) is None
+
+
+def test_the_brokers_own_topics_are_known_by_name() -> None:
+    world = MetadataWorld()
+    world.controller.create_topics([NewTopic(name="__consumer_offsets"), NewTopic(name="mine")])
+    assert world.topic("__consumer_offsets").is_internal
+    assert not world.topic("mine").is_internal
+
+
+def test_an_empty_image_knows_nothing() -> None:
+    image = MetadataImage()
+    assert image.controller_id == -1
+    assert image.topic_config("t") == image.group_config("g") == {}
+    assert image.config_of(ResourceType.BROKER, "") == {}
+    assert image.at_version(5).version == 5

@@ -1,0 +1,56 @@
+"""Replicas are spread: over nodes, over racks, and no node leads more than its share."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from kafkalite.metadata.image import BrokerImage
+from kafkalite.metadata.placement import interleave_racks, plan_replicas
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+
+
+def brokers(*racks: str | None) -> dict[int, BrokerImage]:
+    return {
+        node_id: BrokerImage(node_id=node_id, broker_epoch=node_id, rack=rack)
+        for node_id, rack in enumerate(racks, 1)
+    }
+
+
+@pytest.mark.parametrize("start", range(5))
+@pytest.mark.parametrize("replication_factor", [1, 2, 3, 5])
+def test_leaders_and_replicas_are_spread_evenly(start: int, replication_factor: int) -> None:
+    placed = plan_replicas(
+        brokers(*[None] * 5), partitions=10, replication_factor=replication_factor, start=start
+    )
+    assert all(len(set(replicas)) == replication_factor for replicas in placed)
+    assert set(Counter(replicas[0] for replicas in placed).values()) == {2}
+    load = Counter(node_id for replicas in placed for node_id in replicas)
+    assert max(load.values()) - min(load.values()) <= 1
+
+
+def test_replicas_lie_on_as_many_racks_as_there_are() -> None:
+    nodes = brokers("a", "a", "b", "b")
+    assert interleave_racks(nodes) == (1, 3, 2, 4)
+    placed = plan_replicas(nodes, partitions=2, replication_factor=2, start=0)
+    assert [{nodes[node_id].rack for node_id in replicas} for replicas in placed] == [
+        {"a", "b"}
+    ] * 2
+
+
+def test_there_cannot_be_more_replicas_than_nodes() -> None:
+    with pytest.raises(KafkaError) as refusal:
+        plan_replicas(brokers(None), partitions=1, replication_factor=3, start=0)
+    assert refusal.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert refusal.value.message == (
+        "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be "
+        "reached because only 1 broker(s) are registered or some brokers have all their log "
+        "directories cordoned."
+    )
+
+
+def test_without_nodes_nothing_can_be_placed() -> None:
+    with pytest.raises(KafkaError):
+        plan_replicas({}, partitions=1, replication_factor=1, start=0)
