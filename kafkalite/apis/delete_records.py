@@ -22,14 +22,22 @@ _NO_WATERMARK = -1
 def handle_delete_records(
     context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    """Delete what lies below each offset, and say where each log starts now."""
+    """Delete what lies below each offset, and say where each log starts now.
+
+    Of a partition that is named twice, what is said last counts.
+    """
+    wanted: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        offsets = wanted.setdefault(topic.name, {})
+        for asked in topic.partitions:
+            offsets[asked.partition_index] = asked.offset
     response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsResponse.DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_delete(context, topic.name, asked) for asked in topic.partitions],
+                name=name,
+                partitions=[_delete(context, name, *one) for one in offsets.items()],
             )
-            for topic in request.topics
+            for name, offsets in wanted.items()
         ]
     )
     # Records that were deleted must not come back after a crash.
@@ -38,11 +46,8 @@ def handle_delete_records(
 
 
 def _delete(
-    context: RequestContext,
-    topic_name: str,
-    asked: DeleteRecordsRequest.DeleteRecordsPartition,
+    context: RequestContext, topic_name: str, index: int, offset: int
 ) -> DeleteRecordsResponse.DeleteRecordsPartitionResult:
-    index = asked.partition_index
     topic = context.services.partitions.topic(topic_name)
     partition = None if topic is None else topic.partition(index)
     if partition is None:
@@ -51,7 +56,7 @@ def _delete(
         return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
     try:
         partition.admit(context.node_id)
-        low_watermark = partition.delete_records(asked.offset)
+        low_watermark = partition.delete_records(offset)
     except KafkaError as error:
         return _refused(index, error.code)
     except OSError:

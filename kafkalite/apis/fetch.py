@@ -36,7 +36,6 @@ class FetchEra:
     """What a range of Fetch versions means, once its bytes are out of the way."""
 
     knows_storage_errors: bool = True
-    knows_zstd: bool = True
     reads_from_followers: bool = True
     uses_topic_ids: bool = True
     hears_of_leaders: bool = True
@@ -44,7 +43,6 @@ class FetchEra:
 
 _FIRST_ERA = FetchEra(
     knows_storage_errors=False,
-    knows_zstd=False,
     reads_from_followers=False,
     uses_topic_ids=False,
     hears_of_leaders=False,
@@ -53,8 +51,6 @@ FETCH_ERAS = Eras(
     (0, _FIRST_ERA),
     # KIP-112: before v6 a client would take a failed disk for a reason to give up.
     (6, replace(_FIRST_ERA, knows_storage_errors=True)),
-    # KIP-110: before v10 a consumer cannot open zstd.
-    (10, FetchEra(reads_from_followers=False, uses_topic_ids=False, hears_of_leaders=False)),
     # KIP-392: from v11 a consumer knows that any replica may serve it.
     (11, FetchEra(uses_topic_ids=False, hears_of_leaders=False)),
     # KIP-516: ids instead of names.
@@ -143,6 +139,9 @@ class _Fetch:
                 size = len(answer.records)
                 found_bytes += size
                 left_bytes = max(0, left_bytes - size)
+                if partition.is_behind(wanted.fetch_offset):
+                    # A read ends with its segment: there is more, but not in this answer.
+                    self.may_wait = False
             elif answer.diverging_epoch is not None:
                 self.may_wait = False
             answers.append((wanted, answer))
@@ -205,8 +204,6 @@ class _Fetch:
                 if wanted.current_leader_epoch < 0
                 else ErrorCode.UNKNOWN_LEADER_EPOCH
             )
-        if not self._era.knows_zstd and partition.log.config.compression_type == "zstd":
-            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
     def _refusal(self, partition: Partition, code: ErrorCode) -> FetchResponse.PartitionData:
         answer = _refused(partition.index, code)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kafkalite.apis.context import RequestContext
     from kafkalite.partitions.partition import Partition
-    from kafkalite.partitions.table import HostedTopic, PartitionTable
+    from kafkalite.partitions.table import HostedTopic
     from kafkalite.storage.batch import BatchView
 
 _NO_ANSWER = 0
@@ -28,6 +28,9 @@ _ALL_REPLICAS = -1
 _REQUIRED_ACKS = frozenset((-1, 0, 1))
 _ADMIN_CLIENT_ID = "__admin_client"
 _NO_OFFSET = -1
+
+TopicKey = tuple[str, bytes]
+"""A topic's name and id as the client gave them, one of them empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,23 +56,22 @@ def handle_produce(context: RequestContext, request: ProduceRequest) -> ProduceR
     KafkaError for a request that is refused as a whole.
     """
     try:
-        batches = iter(_open_batches(request, context.era))
+        batches = _open_batches(request, context.era)
     except KafkaError as error:
         if request.acks == _NO_ANSWER:
             raise _unheard(error.code) from error
         raise
     partitions = context.services.partitions
-    response = ProduceResponse()
     appender = _Appender(context, request)
-    for topic_data in request.topic_data:
-        topic = _find(partitions, topic_data)
-        answers = ProduceResponse.TopicProduceResponse(
-            name=topic_data.name, topic_id=topic_data.topic_id
-        )
-        response.responses.append(answers)
-        for data in topic_data.partition_data:
-            answers.partition_responses.append(appender.answer(topic, data.index, next(batches)))
+    answers: dict[TopicKey, ProduceResponse.TopicProduceResponse] = {}
+    for (key, index), batch in batches.items():
+        topic = partitions.topic_by_id(key[1]) if key[1] != ZERO_UUID else partitions.topic(key[0])
+        own = answers.get(key)
+        if own is None:
+            own = answers[key] = ProduceResponse.TopicProduceResponse(name=key[0], topic_id=key[1])
+        own.partition_responses.append(appender.answer(topic, index, batch))
     partitions.announce()
+    response = ProduceResponse(responses=list(answers.values()))
     if request.acks == _NO_ANSWER:
         for answer in _answers(response):
             if answer.error_code:
@@ -80,38 +82,34 @@ def handle_produce(context: RequestContext, request: ProduceRequest) -> ProduceR
     return response
 
 
-def _open_batches(request: ProduceRequest, era: ProduceEra) -> list[BatchView | KafkaError]:
-    """Return each partition's batch, or what is wrong with it.
+def _open_batches(
+    request: ProduceRequest, era: ProduceEra
+) -> dict[tuple[TopicKey, int], BatchView | KafkaError]:
+    """Return each partition's batch, or what is wrong with it; the last one if there are several.
 
     KafkaError when all partitions fall with one: CORRUPT_MESSAGE for what cannot be read as
     batches at all, and TRANSACTIONAL_ID_AUTHORIZATION_FAILED for a batch of a transaction.
     Transactions are not served: a client must hear so, and take it as final.
     """
-    opened: list[BatchView | KafkaError] = []
+    opened: dict[tuple[TopicKey, int], BatchView | KafkaError] = {}
     for topic_data in request.topic_data:
+        topic = (topic_data.name, topic_data.topic_id)
         for data in topic_data.partition_data:
             try:
                 batch = only_batch(data.records, allows_zstd=era.allows_zstd)
             except KafkaError as error:
                 if error.code is ErrorCode.CORRUPT_MESSAGE:
                     raise
-                opened.append(error)
+                opened[topic, data.index] = error
             else:
                 if batch.is_transactional:
                     raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-                opened.append(batch)
+                opened[topic, data.index] = batch
     return opened
 
 
 def _unheard(code: ErrorCode) -> ProtocolViolation:
     return ProtocolViolation(f"produce with acks=0 failed: {code.name}")
-
-
-def _find(partitions: PartitionTable, data: ProduceRequest.TopicProduceData) -> HostedTopic | None:
-    """Return the topic, by its id from v13 on and by its name before."""
-    if data.topic_id != ZERO_UUID:
-        return partitions.topic_by_id(data.topic_id)
-    return partitions.topic(data.name)
 
 
 class _Appender:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import NO_PRODUCER_ID, NO_TIMESTAMP
-from kafkalite.storage.log import OffsetOutOfRangeError
 from kafkalite.storage.timestamps import (
     FoundOffset,
     offset_for_timestamp,
@@ -194,19 +193,27 @@ class Partition:
     def read(self, offset: int, *, max_bytes: int, limit_offset: int, at_least_one: bool) -> bytes:
         """Return whole batches from `offset` on, below `limit_offset`.
 
-        KafkaError OFFSET_OUT_OF_RANGE when the log does not reach to `offset`.
+        KafkaError OFFSET_OUT_OF_RANGE when the log does not reach to `offset`, and
+        UNKNOWN_SERVER_ERROR for a negative size of what is there, over which Kafka stumbles.
         """
         log = self.log
-        if offset == log.end_offset or (max_bytes <= 0 and not at_least_one):
-            if not log.start_offset <= offset <= log.end_offset:
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if not log.start_offset <= offset <= log.end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if offset >= limit_offset:
             return b""
-        try:
-            return log.read(
-                offset, max_bytes=max_bytes, limit_offset=limit_offset, at_least_one=at_least_one
-            )
-        except OffsetOutOfRangeError:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE) from None
+        if max_bytes <= 0:
+            if max_bytes < 0:
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            if not at_least_one:
+                return b""
+        return log.read(
+            offset, max_bytes=max_bytes, limit_offset=limit_offset, at_least_one=at_least_one
+        )
+
+    def is_behind(self, offset: int) -> bool:
+        """Whether `offset` lies before the segment that is appended to."""
+        segments = self.log.segments
+        return bool(segments) and offset < segments[-1].base_offset
 
     def divergence(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEnd | None:
         """Return where a reader's log parts from ours, or None while it does not (KIP-320).

@@ -49,6 +49,13 @@ def test_records_below_the_offset_are_gone(plane: DataPlane) -> None:
     assert plane.partition().end_offset == 5
 
 
+def test_of_several_offsets_the_last_counts(plane: DataPlane) -> None:
+    request = request_of(2)
+    request.topics += request_of(4).topics
+    (topic,) = plane.ask(API, request).topics
+    assert [answer.low_watermark for answer in topic.partitions] == [4]
+
+
 @pytest.mark.parametrize("cleanly", [True, False])
 def test_deleted_records_stay_deleted(plane: DataPlane, *, cleanly: bool) -> None:
     delete(plane, 3)

@@ -181,6 +181,20 @@ def test_limits_count_whole_batches(plane: DataPlane) -> None:
     assert values_in(second.records) == [b"0"]
 
 
+def test_a_partition_named_twice_is_wanted_as_it_was_named_last(plane: DataPlane) -> None:
+    filled(plane, 2)
+    first, second = fetch(plane, wanted(0, 0), wanted(1, 3), wanted(0, 2))
+    assert values_in(first.records) == [b"2"]
+    assert second.records == b""
+
+
+def test_a_negative_limit_is_no_limit_at_all_but_a_fault(plane: DataPlane) -> None:
+    filled(plane)
+    negative = {"max_bytes": -5, "max_wait_ms": 500}
+    assert code_of(plane, wanted(), **negative) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert code_of(plane, wanted(offset=3), **negative) == ErrorCode.NONE
+
+
 def test_the_broker_has_a_limit_of_its_own(tmp_path: Path) -> None:
     plane = DataPlane(tmp_path, {"fetch.max.bytes": "1024"})
     plane.create()
@@ -246,12 +260,6 @@ def test_diverging_logs_are_told_where_they_part(plane: DataPlane) -> None:
     assert fetch_one(plane, wanted(offset=3, last_fetched_epoch=0)).diverging_epoch is None
     unknown = wanted(offset=3, last_fetched_epoch=5)
     assert code_of(plane, unknown) == ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-def test_clients_that_cannot_open_zstd_are_not_sent_it(plane: DataPlane) -> None:
-    filled(plane, config={"compression.type": "zstd"})
-    assert code_of(plane, wanted(), version=9) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert code_of(plane, wanted(), version=10) == ErrorCode.NONE
 
 
 def test_a_disk_that_fails_is_said_in_words_the_client_knows(
@@ -387,6 +395,14 @@ def test_a_client_that_went_away_leaves_nothing_behind(plane: DataPlane) -> None
     plane.append(b"v")
     plane.clock.advance(1000)
     assert came == []
+
+
+def test_a_reader_of_an_older_segment_does_not_wait_for_more(plane: DataPlane) -> None:
+    filled(plane)
+    plane.partition().log.roll(plane.clock.now_ms())
+    plane.append(b"in the next")
+    answer = fetch_one(plane, wanted(offset=1), min_bytes=10_000, max_wait_ms=500)
+    assert values_in(answer.records) == [b"1", b"2"]
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,15 @@ def test_an_unknown_partition_spares_its_neighbours(plane: DataPlane) -> None:
     )
 
 
+def test_of_several_batches_for_a_partition_the_last_counts(plane: DataPlane) -> None:
+    plane.create()
+    request = request_of(batch_of(b"a"))
+    request.topic_data += request_of(batch_of(b"b")).topic_data
+    (topic,) = plane.ask(API, request, 12).responses
+    assert [answer.base_offset for answer in topic.partition_responses] == [0]
+    assert read(plane) == [b"b"]
+
+
 def test_only_the_leader_appends_and_others_say_who_it_is(plane: DataPlane) -> None:
     plane.create(replicas=(2, 0))
     response = plane.ask(API, request_of(batch_of(b"a")), 10)
