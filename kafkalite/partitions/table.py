@@ -6,6 +6,7 @@ neither its readers nor its log can take it for its predecessor.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import ResourceType
@@ -187,7 +188,10 @@ class PartitionTable:
         hosted = self._by_id.pop(topic_id)
         del self._by_name[hosted.name]
         for partition in hosted.partitions:
-            partition.log.delete()
+            # What cannot be removed now is a stray when the broker starts again; the topic is gone
+            # by the metadata, and a disk that fails does not bring it back.
+            with suppress(OSError):
+                partition.log.delete()
         # Only now: whoever waited reads again, and finds the topic gone.
         for partition in hosted.partitions:
             partition.disturb()

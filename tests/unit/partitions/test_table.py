@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kafkalite.metadata.image import MetadataDelta
 from kafkalite.partitions.coordinator_log import open_coordinator_log
 from kafkalite.protocol.uuids import uuid_to_text
 from tests.unit.data_plane import values_in
 
 if TYPE_CHECKING:
+    import pytest
+
     from tests.unit.data_plane import DataPlane
 
 
@@ -90,6 +93,33 @@ def test_a_log_that_outlived_its_topic_is_not_its_successors(plane: DataPlane) -
     assert directories(plane) == set()
     plane.create()
     assert values(plane) == []
+
+
+def test_a_topic_may_be_made_again_in_the_change_that_deletes_it(plane: DataPlane) -> None:
+    old = plane.create()
+    plane.append(b"old")
+    new = replace(old, topic_id=plane.entropy.uuid())
+    plane.image = replace(plane.image, topics={"t": new}, topics_by_id={new.topic_id: new})
+    plane.table.apply(plane.image, MetadataDelta(deleted=(old,), created=(new,)))
+    assert plane.table.topic_by_id(old.topic_id) is None
+    assert values(plane) == []
+    assert plane.append(b"new") == 0
+
+
+def test_a_disk_that_fails_does_not_keep_a_topic(
+    plane: DataPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane.create()
+    plane.append(b"v")
+
+    def fail(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(plane.files, "rename", fail)
+    plane.delete("t")
+    assert plane.table.topic("t") is None
+    plane.restart(cleanly=False)
+    assert directories(plane) == set()
 
 
 def test_a_topic_may_grow(plane: DataPlane) -> None:
