@@ -1,0 +1,160 @@
+"""DescribeConfigs and ListConfigResources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkalite.apis.configs import APIS
+from kafkalite.metadata.configs import AlterOperation, ConfigChange
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.image import ConfigResource, ResourceType
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.describe_configs import DescribeConfigsRequest
+from kafkalite.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from tests.unit.metadata_world import MetadataWorld
+
+DESCRIBE, LIST = APIS
+EVERYBODY = ConfigResource(ResourceType.BROKER, "")
+GROUP = ConfigResource(ResourceType.GROUP, "g")
+
+
+@pytest.fixture
+def world() -> MetadataWorld:
+    world = MetadataWorld(nodes=(1, 2))
+    world.controller.create_topics([NewTopic(name="t", configs={"retention.ms": "5"})])
+    return world
+
+
+def describe(world: MetadataWorld, kind: int, name: str, *keys: str, **flags: Any) -> Any:  # noqa: ANN401 - a generated result
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=list(keys) or None
+    )
+    request = DescribeConfigsRequest(resources=[resource], **flags)
+    (result,) = world.ask(DESCRIBE, request).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result
+
+
+def test_a_topic_is_described_with_what_is_asked_for(world: MetadataWorld) -> None:
+    (plain,) = describe(world, ResourceType.TOPIC, "t", "retention.ms", "nope").configs
+    assert (plain.value, plain.config_source, plain.config_type) == ("5", 1, 5)
+    assert (plain.synonyms, plain.documentation) == ([], None)
+    (full,) = describe(
+        world,
+        ResourceType.TOPIC,
+        "t",
+        "max.message.bytes",
+        include_synonyms=True,
+        include_documentation=True,
+    ).configs
+    assert [(each.name, each.source) for each in full.synonyms] == [("message.max.bytes", 5)]
+    assert full.documentation == "Largest batch that the topic takes, as it comes in."
+    assert len(describe(world, ResourceType.TOPIC, "t").configs) == 33
+
+
+def test_nodes_answer_for_themselves(world: MetadataWorld) -> None:
+    own = {each.name: each for each in describe(world, ResourceType.BROKER, "1").configs}
+    assert own["node.id"].value == "1"
+    assert own["num.partitions"].read_only
+    assert describe(world, ResourceType.BROKER, "2").error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_what_is_set_for_all_nodes_is_described_alone(world: MetadataWorld) -> None:
+    (only,) = describe(world, ResourceType.BROKER, "", include_synonyms=True).configs
+    assert (only.name, only.config_source) == ("min.insync.replicas", 3)
+    assert [each.source for each in only.synonyms] == [3]
+
+
+def test_loggers_have_levels(world: MetadataWorld) -> None:
+    result = describe(world, ResourceType.BROKER_LOGGER, "1")
+    assert [(each.name, each.value, each.config_source) for each in result.configs] == [
+        ("kafkalite", "INFO", 6),
+        ("root", "INFO", 6),
+    ]
+
+
+def test_groups_and_subscriptions_need_not_exist_to_be_described(world: MetadataWorld) -> None:
+    assert len(describe(world, ResourceType.GROUP, "nobody").configs) == 17
+    assert len(describe(world, ResourceType.CLIENT_METRICS, "nothing").configs) == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code", "message"),
+    [
+        (ResourceType.TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""),
+        (
+            ResourceType.TOPIC,
+            "..",
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            "Topic name is invalid: '..' is not allowed",
+        ),
+        (
+            ResourceType.BROKER,
+            "x",
+            ErrorCode.INVALID_REQUEST,
+            "Broker id must be an integer, but it is: x",
+        ),
+        (
+            ResourceType.BROKER,
+            "7",
+            ErrorCode.INVALID_REQUEST,
+            "Unexpected broker id, expected 1 or empty string, but received 7",
+        ),
+        (ResourceType.BROKER_LOGGER, "", ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
+        (
+            ResourceType.BROKER_LOGGER,
+            "7",
+            ErrorCode.INVALID_REQUEST,
+            "Unexpected broker id, expected 1 but received 7",
+        ),
+        (ResourceType.GROUP, "", ErrorCode.INVALID_REQUEST, "Group name must not be empty"),
+        (
+            ResourceType.CLIENT_METRICS,
+            "",
+            ErrorCode.INVALID_REQUEST,
+            "Client metrics subscription name must not be empty",
+        ),
+        (77, "x", ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message),
+    ],
+)
+def test_refusals(
+    world: MetadataWorld, kind: int, name: str, code: ErrorCode, message: str
+) -> None:
+    result = describe(world, kind, name)
+    assert (result.error_code, result.error_message, result.configs) == (code, message, [])
+
+
+def listed(world: MetadataWorld, version: int, *kinds: int) -> list[tuple[int, str]]:
+    request = ListConfigResourcesRequest(resource_types=list(kinds))
+    answer = world.ask(LIST, request, version)
+    assert answer.error_code == ErrorCode.NONE
+    return [(each.resource_type, each.resource_name) for each in answer.config_resources]
+
+
+def test_resources_are_listed_by_kind(world: MetadataWorld) -> None:
+    world.controller.alter_configs(
+        {
+            GROUP: [ConfigChange("consumer.session.timeout.ms", AlterOperation.SET, "46000")],
+            ConfigResource(ResourceType.CLIENT_METRICS, "m"): [
+                ConfigChange("metrics", AlterOperation.SET, "")
+            ],
+        }
+    )
+    assert listed(world, 1) == [
+        (ResourceType.TOPIC, "t"),
+        (ResourceType.BROKER, "1"),
+        (ResourceType.BROKER, "2"),
+        (ResourceType.BROKER_LOGGER, "1"),
+        (ResourceType.BROKER_LOGGER, "2"),
+        (ResourceType.CLIENT_METRICS, "m"),
+        (ResourceType.GROUP, "g"),
+    ]
+    assert listed(world, 1, ResourceType.GROUP) == [(ResourceType.GROUP, "g")]
+    assert listed(world, 0) == [(ResourceType.CLIENT_METRICS, "m")]
+
+
+def test_an_unknown_kind_cannot_be_listed(world: MetadataWorld) -> None:
+    answer = world.ask(LIST, ListConfigResourcesRequest(resource_types=[77]))
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
