@@ -64,5 +64,5 @@ class GroupCoordinator(CoordinatorRuntime[GroupShard]):
             try:
                 shard.write(lambda machine, now_ms: machine.on_image(image, delta, now_ms))
             except KafkaError:
-                # The offsets stay, as they do when a coordinator was away; expiry takes them.
-                shard.machine.directory.image = image
+                # The metadata is what it is, whether or not this log takes records just now.
+                shard.write(lambda machine, now_ms: machine.on_image_failed(delta, now_ms))

@@ -7,6 +7,7 @@ record that is already in the log and make it true.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorResult, SetTimer
@@ -48,6 +49,17 @@ class ExpireOffsets:
     """Timer event: look for offsets that have outlived their retention."""
 
 
+@dataclass(frozen=True, slots=True)
+class ForgetTopics:
+    """Timer event: drop what is left of the offsets of deleted topics, as (name, id)."""
+
+    deleted: tuple[tuple[str, bytes], ...]
+
+
+_TOMBSTONES_AT_ONCE = 2_000
+"""One decision is one batch, which has a limit of size; whatever is more takes another one."""
+
+
 class Offsets:
     """The offsets of every group in a shard."""
 
@@ -58,7 +70,8 @@ class Offsets:
             OffsetCommitKey: self.replay_offset_commit
         }
         self.timers: Mapping[type, Callable[..., CoordinatorResult[None]]] = {
-            ExpireOffsets: self.expire
+            ExpireOffsets: self.expire,
+            ForgetTopics: self.forget_topics,
         }
 
     # Deciders
@@ -140,38 +153,49 @@ class Offsets:
         records = [*self._tombstones_of(group_id), *group.tombstones()]
         return CoordinatorResult(response=None, records=records)
 
-    def forget_topics(self, deleted: Mapping[str, bytes]) -> CoordinatorResult[None]:
-        """Drop every group's offsets of topics, by name and id, that are no more.
+    def forget_topics(self, event: ForgetTopics, now_ms: int) -> CoordinatorResult[None]:
+        """Drop every group's offsets of topics that are no more.
 
         An offset committed under another id belongs to a topic created since; it stays.
         """
-        records = [
+        forgotten = (
             offset_commit_tombstone(group_id, topic, partition)
             for group_id, stored in self._committed.items()
-            for topic, topic_id in deleted.items()
+            for topic, topic_id in event.deleted
             for partition, committed in stored.get(topic, {}).items()
             if committed.topic_id in (ZERO_UUID, topic_id)
-        ]
-        return CoordinatorResult(response=None, records=records)
+        )
+        records = list(islice(forgotten, _TOMBSTONES_AT_ONCE))
+        if len(records) < _TOMBSTONES_AT_ONCE:
+            return CoordinatorResult(response=None, records=records)
+        return CoordinatorResult(
+            response=None, records=records, timers=[self.forget_later(event, now_ms)]
+        )
+
+    def forget_later(self, event: ForgetTopics, now_ms: int) -> SetTimer:
+        """Return the timer by which forgetting is taken up again."""
+        return SetTimer(event, now_ms, event)
 
     def expire(self, event: ExpireOffsets, now_ms: int) -> CoordinatorResult[None]:
         """Drop what has outlived its retention, then groups left with nothing at all (KIP-211)."""
-        records = [
-            record
-            for group in self._directory.groups.values()
-            for record in self._expired(group, now_ms)
-        ]
+        expired = chain.from_iterable(
+            self._expired(group, now_ms) for group in self._directory.groups.values()
+        )
+        records = list(islice(expired, _TOMBSTONES_AT_ONCE))
+        pause_ms = 0 if len(records) == _TOMBSTONES_AT_ONCE else self._check_interval_ms()
         return CoordinatorResult(
-            response=None, records=records, timers=[self._next_expiry(event, now_ms)]
+            response=None,
+            records=records,
+            timers=[SetTimer("expire-offsets", now_ms + pause_ms, event)],
         )
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
         """Begin to look for expired offsets."""
-        return CoordinatorResult(response=None, timers=[self._next_expiry(ExpireOffsets(), now_ms)])
+        first = SetTimer("expire-offsets", now_ms + self._check_interval_ms(), ExpireOffsets())
+        return CoordinatorResult(response=None, timers=[first])
 
-    def _next_expiry(self, event: ExpireOffsets, now_ms: int) -> SetTimer:
-        interval_ms = self._directory.config.int("offsets.retention.check.interval.ms")
-        return SetTimer("expire-offsets", now_ms + interval_ms, event)
+    def _check_interval_ms(self) -> int:
+        return self._directory.config.int("offsets.retention.check.interval.ms")
 
     def _expired(self, group: Group, now_ms: int) -> Iterator[Record]:
         group_id = group.group_id

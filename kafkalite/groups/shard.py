@@ -15,7 +15,7 @@ from kafkalite.groups.classic.groups import ClassicGroups
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.heartbeat import ConsumerGroups
 from kafkalite.groups.directory import GroupDirectory
-from kafkalite.groups.offsets import Offsets
+from kafkalite.groups.offsets import ForgetTopics, Offsets
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -81,10 +81,17 @@ class GroupShard:
     ) -> CoordinatorResult[None]:
         """Look at the cluster as it is now, and drop offsets of topics that are no more."""
         self.directory.image = image
-        deleted = {topic.name: topic.topic_id for topic in delta.deleted}
         return _together(
-            [self.offsets.forget_topics(deleted), self.consumer.on_image(delta, now_ms)]
+            [
+                self.offsets.forget_topics(_deleted(delta), now_ms),
+                self.consumer.on_image(delta, now_ms),
+            ]
         )
+
+    def on_image_failed(self, delta: MetadataDelta, now_ms: int) -> CoordinatorResult[None]:
+        """Try again to drop the offsets that could not be dropped with the image itself."""
+        later = self.offsets.forget_later(_deleted(delta), now_ms)
+        return CoordinatorResult(response=None, timers=[later])
 
     # Classic requests, to whichever protocol the group speaks
 
@@ -128,6 +135,10 @@ class GroupShard:
         """Return a group if it is a consumer group with members, which no classic one replaces."""
         group = self.directory.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) and not group.is_empty() else None
+
+
+def _deleted(delta: MetadataDelta) -> ForgetTopics:
+    return ForgetTopics(tuple((topic.name, topic.topic_id) for topic in delta.deleted))
 
 
 def _together(results: Sequence[CoordinatorResult[None]]) -> CoordinatorResult[None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from kafkalite.groups.group import CommitClaim
@@ -18,6 +20,9 @@ from tests.scenarios.group_world import (
     subscription,
     topic_image,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -208,6 +213,37 @@ def test_offsets_of_a_deleted_topic_go_at_once_but_not_those_of_its_successor() 
     world.show(MetadataDelta(deleted=(old,), created=(world.topics["t"],)))
     assert world.committed() == {("u", 0): 6}
     assert world.committed("other") == {("t", 2): 8}
+
+
+def test_offsets_of_a_deleted_topic_go_later_when_the_log_refuses_at_first() -> None:
+    world = GroupWorld(topics=[topic_image("t", 4), topic_image("u", 1)])
+    world.commit({("t", 0): 5, ("u", 0): 6})
+    world.log.fails_with = OSError(28, "disk full")
+    world.show(MetadataDelta(deleted=(world.topics["t"],)))
+    assert world.committed() == {("t", 0): 5, ("u", 0): 6}
+    world.clock.advance(0)
+    assert world.committed() == {("u", 0): 6}
+
+
+def test_more_offsets_than_fit_one_batch_go_in_several() -> None:
+    world = GroupWorld(topics=[topic_image("t", 5_000), topic_image("u", 5_000)])
+    for topic in ("t", "u"):
+        wishes = dict.fromkeys(((topic, index) for index in range(5_000)), 1)
+        world.commit(wishes, retention_ms=HOUR_MS)
+    sizes: list[int] = []
+    append = world.log.append
+
+    def measured(records: Sequence[tuple[bytes | None, bytes | None]], now_ms: int) -> int:
+        sizes.append(len(records))
+        return append(records, now_ms)
+
+    world.log.append = measured  # type: ignore[method-assign]
+    world.show(MetadataDelta(deleted=(world.topics["t"],)))
+    world.clock.advance(0)
+    assert len(world.committed()) == 5_000
+    world.clock.advance(HOUR_MS + SWEEP_MS)
+    assert (world.state(), world.committed()) == (None, {})
+    assert max(sizes) == 2_000
 
 
 # Old age (KIP-211)
