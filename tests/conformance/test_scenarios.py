@@ -18,6 +18,7 @@ from tests.conformance.scenarios import (
     metadata,
     offsets,
     producing,
+    record_edges,
     topics,
 )
 from tests.conformance.world import Entry, World
@@ -39,6 +40,7 @@ SCENARIOS = (
     *producing.SCENARIOS,
     *fetching.SCENARIOS,
     *offsets.SCENARIOS,
+    *record_edges.SCENARIOS,
     *classic_groups.SCENARIOS,
     *commits.SCENARIOS,
     *consumer_groups.SCENARIOS,

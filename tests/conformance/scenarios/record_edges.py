@@ -1,0 +1,283 @@
+"""Where two readings of the protocol could differ: the corners of Produce, Fetch and their kin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.protocol.messages.delete_records import DeleteRecordsRequest
+from kafkalite.protocol.messages.fetch import FetchRequest
+from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kafkalite.protocol.messages.produce import ProduceRequest
+from tests.conformance.batches import LOG_APPEND_TIME, Batch, batch
+from tests.conformance.setup import (
+    EARLIEST,
+    create_topic,
+    fill,
+    list_offsets,
+    produce,
+    producer_id,
+    ready_group,
+)
+
+if TYPE_CHECKING:
+    from tests.conformance.world import World
+
+_MANY_BYTES = 1 << 20
+_SPECIAL = (-1, -2, -3, -4, -5, -6)
+_OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def _partition(index: int = 0, offset: int = 0, **fields: int) -> FetchRequest.FetchPartition:
+    row = FetchRequest.FetchPartition(
+        partition=index, fetch_offset=offset, partition_max_bytes=_MANY_BYTES
+    )
+    for name, value in fields.items():
+        setattr(row, name, value)
+    return row
+
+
+def _fetch(
+    topic: str | bytes, *partitions: FetchRequest.FetchPartition, **fields: int
+) -> FetchRequest:
+    """Ask for partitions of one topic, by name or (v13) by id; without a session or a wait."""
+    named = FetchRequest.FetchTopic(partitions=list(partitions))
+    if isinstance(topic, bytes):
+        named.topic_id = topic
+    else:
+        named.topic = topic
+    request = FetchRequest(session_epoch=-1, min_bytes=1, max_bytes=_MANY_BYTES, topics=[named])
+    for name, value in fields.items():
+        setattr(request, name, value)
+    return request
+
+
+def _delete(name: str, *cuts: tuple[int, int]) -> DeleteRecordsRequest:
+    rows = [
+        DeleteRecordsRequest.DeleteRecordsPartition(partition_index=index, offset=offset)
+        for index, offset in cuts
+    ]
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=rows)
+    return DeleteRecordsRequest(timeout_ms=1000, topics=[topic])
+
+
+def fetching_begins_in_the_middle_of_a_batch(world: World) -> None:
+    create_topic(world, world.name)
+    fill(world, world.name, b"a", b"b", b"c")
+    fill(world, world.name, b"d", b"e")
+    for offset in range(6):
+        row = _partition(offset=offset)
+        world.ask(_fetch(world.name, row), 12)
+        world.ask(_fetch(world.name, _partition(offset=offset, partition_max_bytes=1)), 12)
+        for max_bytes in (1, 0, -5):
+            world.ask(_fetch(world.name, row, min_bytes=-1, max_bytes=max_bytes), 12)
+
+
+def a_partition_is_named_twice(world: World) -> None:
+    topic_id = create_topic(world, world.name, 2)
+    request = produce(world.name, batch(b"a"))
+    request.topic_data[0].partition_data += (
+        produce(world.name, batch(b"b")).topic_data[0].partition_data
+    )
+    world.ask(request, 9)
+    request = produce(world.name, batch(b"c"))
+    request.topic_data += produce(world.name, batch(b"d")).topic_data
+    world.ask(request, 9)
+    rows = (_partition(), _partition(1), _partition(0, 1))
+    world.ask(_fetch(world.name, *rows), 12)
+    world.ask(_fetch(topic_id, *rows), 13)
+    world.ask(_fetch(world.name, *rows, session_epoch=0), 12)
+    world.ask(_delete(world.name, (0, 1), (0, 2)), 2)
+
+
+def indexes_no_partition_has_are_refused(world: World) -> None:
+    create_topic(world, world.name)
+    for index in (-1, -2, 99_999):
+        world.ask(produce(world.name, batch(), partition=index), 9)
+        world.ask(_fetch(world.name, _partition(index)), 12)
+        world.ask(list_offsets(world.name, index), 7)
+        world.ask(_delete(world.name, (index, 0)), 2)
+
+
+def nothing_is_asked(world: World) -> None:
+    create_topic(world, world.name)
+    world.ask(ProduceRequest(acks=1), 9)
+    world.ask(ProduceRequest(acks=7), 9)
+    topic = ProduceRequest.TopicProduceData(name=world.name)
+    world.ask(ProduceRequest(acks=1, topic_data=[topic]), 9)
+    for version in (4, 7, 12):
+        world.ask(FetchRequest(session_epoch=-1, max_wait_ms=200, min_bytes=1), version)
+    for version in (7, 13):
+        world.ask(FetchRequest(session_epoch=0, max_wait_ms=200, min_bytes=1), version)
+    world.ask(_fetch(world.name), 12)
+    world.ask(_fetch(world.name, session_epoch=0), 12)
+    world.ask(DeleteRecordsRequest(), 2)
+    world.ask(OffsetForLeaderEpochRequest(), 4)
+
+
+def a_transactional_request_may_carry_plain_batches(world: World) -> None:
+    create_topic(world, world.name)
+    request = produce(world.name, batch())
+    request.transactional_id = "tx"
+    world.ask(request, 9)
+
+
+def the_brokers_own_topics_are_not_written(world: World) -> None:
+    ready_group(world, f"g-{world.name}")
+    for version in (3, 9):
+        world.ask(produce(_OFFSETS_TOPIC, batch()), version)
+    world.ask(list_offsets(_OFFSETS_TOPIC, timestamp=EARLIEST), 7)
+    world.ask(_delete(_OFFSETS_TOPIC, (0, 0)), 2)
+
+
+def times_go_up_and_down(world: World) -> None:
+    create_topic(world, world.name)
+    for timestamp, count, step in ((1000, 3, 10), (900, 2, 5), (2000, 3, 500), (3000, 2, 0)):
+        values = (b"v",) * count
+        records = Batch(values=values, timestamp=timestamp, timestamp_step=step).encode()
+        world.ask(produce(world.name, records), 9)
+    for timestamp in (0, 900, 901, 905, 906, 1000, 1001, 1020, 1021, 2500, 2501, 3000, 3001):
+        world.ask(list_offsets(world.name, timestamp=timestamp), 11)
+    for timestamp in _SPECIAL:
+        world.ask(list_offsets(world.name, timestamp=timestamp), 11)
+
+
+def records_may_have_no_time(world: World) -> None:
+    create_topic(world, world.name)
+    records = Batch(values=(b"v",) * 2, timestamp=-1, timestamp_step=0).encode()
+    world.ask(produce(world.name, records), 9)
+    for timestamp in (0, 5, *_SPECIAL):
+        world.ask(list_offsets(world.name, timestamp=timestamp), 11)
+    world.ask(_fetch(world.name, _partition()), 12)
+
+
+def a_repeated_batch_tells_its_time(world: World) -> None:
+    create_topic(world, world.name)
+    create_topic(world, f"{world.name}-b", configs={"message.timestamp.type": "LogAppendTime"})
+    number, epoch = producer_id(world)
+    records = Batch(producer_id=number, producer_epoch=epoch, base_sequence=0).encode()
+    for name in (world.name, f"{world.name}-b"):
+        world.ask(produce(name, records), 9)
+        world.ask(produce(name, records), 9)
+
+
+def a_client_claims_the_brokers_time(world: World) -> None:
+    create_topic(world, world.name)
+    create_topic(world, f"{world.name}-b", configs={"message.timestamp.type": "LogAppendTime"})
+    timed = Batch(attributes=LOG_APPEND_TIME, values=(b"a", b"b")).encode()
+    timeless = Batch(attributes=LOG_APPEND_TIME, timestamp=-1, timestamp_step=0).encode()
+    for name in (world.name, f"{world.name}-b"):
+        world.ask(produce(name, timed), 9)
+        world.ask(produce(name, timeless), 9)
+        world.ask(_fetch(name, _partition()), 12)
+
+
+def a_cut_log_goes_on(world: World) -> None:
+    create_topic(world, world.name, 2)
+    create_topic(world, f"{world.name}-c", configs={"cleanup.policy": "compact"})
+    create_topic(world, f"{world.name}-b", configs={"cleanup.policy": "compact,delete"})
+    for _ in range(4):
+        fill(world, world.name, b"x")
+    for version in (0, 1, 2):
+        for offset in (0, 2, 1, 5, -1, -2):
+            world.ask(_delete(world.name, (0, offset)), version)
+    for name, index, offset in (
+        (f"{world.name}-c", 0, 0),
+        (f"{world.name}-b", 0, 0),
+        (world.name, 1, -1),
+    ):
+        world.ask(_delete(name, (index, offset)), 2)
+    for offset in (0, 4):
+        world.ask(_fetch(world.name, _partition(offset=offset)), 12)
+    world.ask(produce(world.name, batch(b"next")), 9)
+    world.ask(list_offsets(world.name, timestamp=EARLIEST), 11)
+    for epoch in (0, 1):
+        row = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+            partition=0, leader_epoch=epoch, current_leader_epoch=-1
+        )
+        topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=world.name, partitions=[row])
+        world.ask(OffsetForLeaderEpochRequest(topics=[topic]), 4)
+
+
+def partitions_of_a_session_take_turns(world: World) -> None:
+    create_topic(world, world.name, 3)
+    for index in range(3):
+        for _ in range(3):
+            fill(world, world.name, b"%d" % index * 300, partition=index)
+    at_end = (_partition(index, 3) for index in range(3))
+    session_id = world.ask(_fetch(world.name, *at_end, session_epoch=0), 12).session_id
+    within = {"session_id": session_id, "max_bytes": 800}
+    at_start = (_partition(index) for index in range(3))
+    world.ask(_fetch(world.name, *at_start, session_epoch=1, **within), 12)
+    for epoch in (2, 3, 4):
+        world.ask(_fetch(world.name, session_epoch=epoch, **within), 12)
+    request = _fetch(world.name, _partition(0, 3), _partition(1, 99), session_epoch=5, **within)
+    request.forgotten_topics_data = [
+        FetchRequest.ForgottenTopic(topic=world.name, partitions=[2, 7])
+    ]
+    world.ask(request, 12)
+    world.ask(_fetch(world.name, _partition(1, 3), session_epoch=6, **within), 12)
+    world.ask(_fetch(world.name, session_epoch=7, **within), 12)
+    world.ask(_fetch(world.name, session_epoch=0, **within), 12)
+    world.ask(_fetch(world.name, session_epoch=1, **within), 12)
+
+
+def a_wait_ends_early_for_errors(world: World) -> None:
+    create_topic(world, world.name, 2)
+    for rows, max_wait_ms in (
+        ((_partition(), _partition(1, 5)), 10_000),
+        ((_partition(), _partition(7, 5)), 200),
+        ((_partition(7, 5),), 10_000),
+        ((_partition(last_fetched_epoch=0),), 200),
+        ((_partition(0, 1, last_fetched_epoch=0),), 10_000),
+        ((_partition(last_fetched_epoch=9),), 10_000),
+    ):
+        world.ask(_fetch(world.name, *rows, max_wait_ms=max_wait_ms), 12)
+
+
+def segments_have_a_size(world: World) -> None:
+    configs = {"segment.bytes": "1048576", "max.message.bytes": "2000000"}
+    create_topic(world, world.name, configs=configs)
+    for size in (1_100_000, 1_000_000, 1_000_000):
+        world.ask(produce(world.name, batch(b"x" * size)), 9)
+    row = _partition(partition_max_bytes=5_000_000)
+    limits = {"min_bytes": 1_500_000, "max_bytes": 10_000_000}
+    world.ask(_fetch(world.name, row, max_wait_ms=10_000, **limits), 12)
+
+
+def producers_ask_for_ids_in_every_version(world: World) -> None:
+    producer_id(world)
+    for version in range(6):
+        for transactional_id in (None, ""):
+            request = InitProducerIdRequest(
+                transactional_id=transactional_id, transaction_timeout_ms=1000
+            )
+            world.ask(request, version)
+    for version in (3, 4, 5):
+        for number, epoch in ((5, -1), (-1, 5), (5, 5)):
+            request = InitProducerIdRequest(
+                transactional_id=None,
+                transaction_timeout_ms=1000,
+                producer_id=number,
+                producer_epoch=epoch,
+            )
+            world.ask(request, version)
+
+
+SCENARIOS = (
+    fetching_begins_in_the_middle_of_a_batch,
+    a_partition_is_named_twice,
+    indexes_no_partition_has_are_refused,
+    nothing_is_asked,
+    a_transactional_request_may_carry_plain_batches,
+    the_brokers_own_topics_are_not_written,
+    times_go_up_and_down,
+    records_may_have_no_time,
+    a_repeated_batch_tells_its_time,
+    a_client_claims_the_brokers_time,
+    a_cut_log_goes_on,
+    partitions_of_a_session_take_turns,
+    a_wait_ends_early_for_errors,
+    segments_have_a_size,
+    producers_ask_for_ids_in_every_version,
+)
