@@ -160,7 +160,7 @@ class Partition:
                 return Appended(duplicate.first_offset, duplicate.timestamp)
         info = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
         if self._watches:
-            self._arrived += batch.length
+            self._arrived += batches[0].size
             self._touched.append(self)
         return Appended(info.base_offset, info.append_time_ms)
 
@@ -168,7 +168,7 @@ class Partition:
         """Append a batch of the broker's own, tell who waits, and return the end offset."""
         self.log.append((batch,), leader_epoch=self.leader_epoch, now_ms=now_ms)
         if self._watches:
-            self._arrived += batch.length
+            self._arrived += batch.size
             self.announce()
         return self.log.end_offset
 

@@ -349,7 +349,7 @@ def test_a_fetch_ends_at_its_deadline_with_what_there_is(plane: DataPlane) -> No
 
 def test_bytes_of_all_partitions_count_towards_the_least(plane: DataPlane) -> None:
     filled(plane, 2, batches=0)
-    _, came = waiting_fetch(plane, wanted(0), wanted(1), min_bytes=BATCH_BYTES + 20)
+    _, came = waiting_fetch(plane, wanted(0), wanted(1), min_bytes=2 * BATCH_BYTES)
     plane.append(b"a", index=1)
     assert came == []
     plane.append(b"b", index=0)
