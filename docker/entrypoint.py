@@ -32,7 +32,6 @@ from kafkalite.protocol.messages.metadata import MetadataRequest
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkalite.protocol.message import Message
 
 INSIDE_PORT = 29092
 DEFAULT_LISTEN = f"OUTSIDE://0.0.0.0:9092,INSIDE://0.0.0.0:{INSIDE_PORT}"
@@ -47,6 +46,9 @@ _ONE_VALUE = {
     "KAFKALITE_LOG_FORMAT": "--log-format",
     "KAFKALITE_LOG_LEVEL": "--log-level",
 }
+
+
+Request = ApiVersionsRequest | MetadataRequest
 
 
 class UnhealthyError(Exception):
@@ -101,7 +103,7 @@ def check(host: str, port: int, topics: Sequence[str]) -> None:
             raise UnhealthyError(f"topic {topic.name} is answered with error {topic.error_code}")
 
 
-def _ask(connected: socket.socket, request: Message, version: int) -> Any:  # noqa: ANN401
+def _ask(connected: socket.socket, request: Request, version: int) -> Any:  # noqa: ANN401
     """Return the answer to one request; both in versions from before flexible headers."""
     pieces: list[bytes | memoryview] = []
     codec.request_builder(request.API_KEY, version)(request, pieces)

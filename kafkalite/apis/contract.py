@@ -10,6 +10,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from kafkalite.protocol import codec
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -62,5 +64,5 @@ class Api:
 
     @property
     def name(self) -> str:
-        """What log lines call it."""
-        return self.handler.__name__.removeprefix("handle_")
+        """What Kafka calls it."""
+        return codec.api_name(self.key)

@@ -131,9 +131,9 @@ class Broker:
         cluster, home = self._running()
         services = cluster.services(home.cluster_id, self._endpoints.__getitem__)
         config = services.config
-        dispatch = Dispatcher(served_apis(), self._report_fault).dispatch
-        if self._log.level <= Level.DEBUG:
-            dispatch = traced(self._log, dispatch)
+        dispatcher = Dispatcher(served_apis(), self._report_fault)
+        is_traced = self._log.level <= Level.DEBUG
+        dispatch = traced(self._log, dispatcher.dispatch) if is_traced else dispatcher.dispatch
         queued_bytes = config.int("queued.max.request.bytes")
         buffers = ReceiveBuffers()
         loop = asyncio.get_running_loop()

@@ -6,8 +6,8 @@ import asyncio
 
 try:
     import uvloop
-except ImportError:
-    uvloop = None
+except ImportError:  # not made for every platform
+    uvloop = None  # type: ignore[assignment]
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -16,7 +16,6 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     Never a proactor loop: that one receives into a buffer while others run, and here all
     connections share theirs.
     """
-    if uvloop is not None:
-        loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-        return loop
-    return asyncio.SelectorEventLoop()
+    if uvloop is None:
+        return asyncio.SelectorEventLoop()
+    return uvloop.new_event_loop()

@@ -1,0 +1,105 @@
+"""ApiVersions tells what the table serves, in the shape each client can read."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from kafkalite.apis.context import RequestContext
+from kafkalite.apis.contract import Api
+from kafkalite.apis.dispatch import Dispatcher
+from kafkalite.apis.versions_api import with_api_versions
+from kafkalite.metadata.image import MetadataImage
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafkalite.protocol.versions import Versions
+from tests.unit.frames import framed, header, read_answer, request_frame, split_frames
+
+if TYPE_CHECKING:
+    from kafkalite.apis.context import Services
+
+PRODUCE = 0
+HEARTBEAT = 12
+API_VERSIONS = 18
+
+
+def never(*_: object) -> None:
+    raise AssertionError("nobody calls this")
+
+
+def ask(frame: bytes, answered_version: int) -> ApiVersionsResponse:
+    """Return the answer of a broker that serves Produce 3-13 and Heartbeat 0-4."""
+    apis = with_api_versions(
+        [
+            Api(key=HEARTBEAT, versions=Versions(0, 4), handler=never, refuse=never),
+            Api(key=PRODUCE, versions=Versions(3, 13), handler=never, refuse=never),
+        ]
+    )
+    image = MetadataImage(version=15, features={"metadata.version": 30, "group.version": 1})
+    services = SimpleNamespace(metadata=SimpleNamespace(image=image))
+    context = RequestContext(
+        services=cast("Services", services), node_id=1, listener="A", client_host="/"
+    )
+    out: list[bytes | memoryview] = []
+    Dispatcher(apis, never).dispatch(context, bytearray(frame), 4, len(frame), out)
+    (content,) = split_frames(b"".join(out))
+    return cast("ApiVersionsResponse", read_answer(API_VERSIONS, answered_version, content)[1])
+
+
+def named(name: str = "soft", version: str = "1.0") -> ApiVersionsRequest:
+    return ApiVersionsRequest(client_software_name=name, client_software_version=version)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_api_of_the_table_is_told_in_order_of_its_key(version: int) -> None:
+    answer = ask(request_frame(named(), version), version)
+    rows = [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys]
+    # Produce is told from 0, though served from 3: older librdkafka relies on it, and Kafka 4
+    # does the same.
+    assert rows == [(PRODUCE, 0, 13), (HEARTBEAT, 0, 4), (API_VERSIONS, 0, 4)]
+    assert answer.error_code == 0
+
+
+def test_features_are_told_from_version_3_with_their_levels() -> None:
+    answer = ask(request_frame(named(), 4), 4)
+    assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
+        "eligible.leader.replicas.version": (0, 1),
+        "group.version": (0, 1),
+        "metadata.version": (7, 30),
+    }
+    assert answer.finalized_features_epoch == 15
+    assert [
+        (row.name, row.min_version_level, row.max_version_level)
+        for row in answer.finalized_features
+    ] == [("group.version", 1, 1), ("metadata.version", 30, 30)]
+
+
+def test_version_3_cannot_read_a_lowest_level_of_zero() -> None:
+    answer = ask(request_frame(named(), 3), 3)
+    assert [row.name for row in answer.supported_features] == ["metadata.version"]
+
+
+@pytest.mark.parametrize("wrong", ["", "-soft", "soft-", "so ft", "söft", "soft\n"])
+@pytest.mark.parametrize("version", [3, 4])
+def test_software_names_follow_kafkas_pattern(wrong: str, version: int) -> None:
+    for request in (named(name=wrong), named(version=wrong)):
+        answer = ask(request_frame(request, version), version)
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        assert answer.api_keys == []
+
+
+@pytest.mark.parametrize("good", ["a", "apache-kafka-java", "librdkafka", "2.16.0", "1"])
+def test_usual_software_names_are_taken(good: str) -> None:
+    assert ask(request_frame(named(name=good, version=good), 3), 3).error_code == 0
+
+
+def test_an_unknown_version_is_told_which_would_do() -> None:
+    """As Kafka 4.3: error 35 and the row of ApiVersions, in version 0."""
+    frame = framed(header(API_VERSIONS, 99, is_flexible=True) + b"unreadable")
+    answer = ask(frame, 0)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [
+        (API_VERSIONS, 0, 4)
+    ]

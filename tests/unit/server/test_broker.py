@@ -1,0 +1,275 @@
+"""A whole broker: what it needs to start, what it leaves behind, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.config.definitions import ConfigError
+from kafkalite.protocol.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol.messages.describe_configs import DescribeConfigsRequest
+from kafkalite.protocol.messages.fetch import FetchRequest
+from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.server.addresses import AddressError
+from kafkalite.server.broker import Broker
+from kafkalite.server.cluster import TopicError
+from kafkalite.server.home import HomeError
+from kafkalite.server.settings import Settings, SettingsError
+from tests.unit.frames import read_answer, request_frame
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+ANYWHERE = ("127.0.0.1:0",)
+METADATA_VERSION = 12
+
+
+class Client:
+    """One connection, asking one thing at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def to(cls, address: str) -> Client:
+        host, _, port = address.rpartition(":")
+        return cls(*await asyncio.open_connection(host, int(port)))
+
+    def send(self, request: Any, version: int) -> None:  # noqa: ANN401 - any generated request
+        self._writer.write(request_frame(request, version))
+
+    async def receive(self, request: Any, version: int) -> Any:  # noqa: ANN401
+        length = int.from_bytes(await self._reader.readexactly(4))
+        content = await self._reader.readexactly(length)
+        return read_answer(request.API_KEY, version, content)[1]
+
+    async def ask(self, request: Any, version: int) -> Any:  # noqa: ANN401
+        self.send(request, version)
+        return await self.receive(request, version)
+
+    async def is_closed(self) -> bool:
+        return await self._reader.read(1) == b""
+
+    async def close(self) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    broker = Broker(Settings(listen=ANYWHERE, topics={"t": 3}))
+    await broker.start()
+    yield broker
+    await broker.stop(grace_s=0.1)
+
+
+async def test_a_broker_answers_with_its_topics(broker: Broker) -> None:
+    client = await Client.to(broker.bootstrap_servers)
+    versions = await client.ask(ApiVersionsRequest(), 0)
+    assert versions.error_code == 0
+    metadata = await client.ask(MetadataRequest(topics=None), METADATA_VERSION)
+    assert [(each.host, each.port) for each in metadata.brokers] == [
+        ("127.0.0.1", int(broker.bootstrap_servers.rpartition(":")[2]))
+    ]
+    assert [(topic.name, len(topic.partitions)) for topic in metadata.topics] == [("t", 3)]
+    assert metadata.cluster_id == broker.cluster_id
+    await client.close()
+
+
+async def test_nodes_tell_of_each_other_and_lead_different_partitions() -> None:
+    broker = Broker(Settings(listen=ANYWHERE, brokers=3, topics={"t": 6}))
+    await broker.start()
+    addresses = broker.bootstrap_servers.split(",")
+    assert len(set(addresses)) == 3
+    for address in addresses:
+        client = await Client.to(address)
+        metadata = await client.ask(MetadataRequest(topics=None), METADATA_VERSION)
+        assert {f"{each.host}:{each.port}" for each in metadata.brokers} == set(addresses)
+        assert {each.leader_id for each in metadata.topics[0].partitions} == {1, 2, 3}
+        await client.close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_each_listener_tells_its_own_addresses() -> None:
+    broker = Broker(
+        Settings(
+            listen=("INSIDE://127.0.0.1:0", "OUTSIDE://127.0.0.1:0"),
+            advertise=("OUTSIDE://outside.test:1234", "INSIDE://inside.test:0"),
+        )
+    )
+    await broker.start()
+    ports = {each.name: each.port for listeners in broker._listeners.values() for each in listeners}
+    told = {}
+    for name, port in ports.items():
+        client = await Client.to(f"127.0.0.1:{port}")
+        metadata = await client.ask(MetadataRequest(topics=None), METADATA_VERSION)
+        told[name] = [(each.host, each.port) for each in metadata.brokers]
+        await client.close()
+    assert told == {
+        "INSIDE": [("inside.test", ports["INSIDE"])],
+        "OUTSIDE": [("outside.test", 1234)],
+    }
+    await broker.stop(grace_s=0.1)
+
+
+async def test_localhost_is_found_by_ipv4_and_by_ipv6() -> None:
+    broker = Broker(Settings(listen=("localhost:0",)))
+    await broker.start()
+    port = broker.bootstrap_servers.rpartition(":")[2]
+    hosts = ["127.0.0.1"]
+    if _has_ipv6():
+        hosts.append("::1")
+    for host in hosts:
+        client = await Client.to(f"{host}:{port}")
+        metadata = await client.ask(MetadataRequest(topics=None), METADATA_VERSION)
+        assert metadata.brokers[0].host == "localhost"
+        await client.close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_a_node_describes_its_own_listeners(broker: Broker) -> None:
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=4, resource_name="1", configuration_keys=["listeners", "log.dirs", "node.id"]
+    )
+    client = await Client.to(broker.bootstrap_servers)
+    answer = await client.ask(DescribeConfigsRequest(resources=[resource]), 4)
+    found = {each.name: each.value for each in answer.results[0].configs}
+    assert found == {
+        "listeners": f"PLAINTEXT://{broker.bootstrap_servers}",
+        "log.dirs": str(broker.data_directory),
+        "node.id": "1",
+    }
+    await client.close()
+
+
+async def test_a_temporary_broker_leaves_nothing(broker: Broker) -> None:
+    path = broker.data_directory
+    assert path.is_dir()
+    assert broker.is_temporary
+    await broker.stop()
+    assert not path.exists()
+
+
+async def test_topics_and_the_cluster_survive_a_restart(tmp_path: Path) -> None:
+    settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"kept": 2})
+    cluster_ids = set()
+    topic_ids: set[tuple[str, bytes]] = set()
+    for _ in range(2):
+        broker = Broker(settings)
+        await broker.start()
+        client = await Client.to(broker.bootstrap_servers)
+        metadata = await client.ask(MetadataRequest(topics=None), METADATA_VERSION)
+        cluster_ids.add(metadata.cluster_id)
+        topic_ids.update((each.name, each.topic_id) for each in metadata.topics)
+        await client.close()
+        await broker.stop()
+    assert len(cluster_ids) == 1
+    assert [name for name, _ in topic_ids] == ["kept"]
+
+
+async def until_an_answer_is_owed(broker: Broker) -> None:
+    for _ in range(10_000):
+        if any(each.session.is_owing for node in broker._nodes for each in node.admission):
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("nothing is owed to anybody")
+
+
+async def test_an_answer_that_is_owed_leaves_before_the_end(broker: Broker) -> None:
+    client = await Client.to(broker.bootstrap_servers)
+    fetch = FetchRequest(
+        max_wait_ms=60_000,
+        min_bytes=1,
+        topics=[
+            FetchRequest.FetchTopic(
+                topic="t",
+                partitions=[FetchRequest.FetchPartition(partition=0, partition_max_bytes=1000)],
+            )
+        ],
+    )
+    client.send(fetch, 12)
+    await until_an_answer_is_owed(broker)
+    stopping = asyncio.create_task(broker.stop())
+    answer = await asyncio.wait_for(client.receive(fetch, 12), 1)
+    assert answer.error_code == 0
+    assert await client.is_closed()
+    await asyncio.wait_for(stopping, 2)
+    await client.close()
+
+
+async def test_a_client_that_does_not_read_cannot_hold_up_the_end(broker: Broker) -> None:
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    # Its reader takes little, and then lets the socket fill up.
+    _, writer = await asyncio.open_connection(host, int(port), limit=1)
+    for _ in range(2000):
+        writer.write(request_frame(MetadataRequest(topics=None), METADATA_VERSION))
+    await asyncio.wait_for(broker.stop(grace_s=0.1), 2)
+    writer.transport.abort()
+
+
+async def test_stopping_twice_is_harmless(broker: Broker) -> None:
+    await broker.stop()
+    await broker.stop()
+
+
+def refused(**settings: Any) -> Settings:  # noqa: ANN401
+    return Settings(**{"listen": ANYWHERE, **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        (refused(listen=("nowhere",)), AddressError),
+        (refused(listen=("203.0.113.77:0",)), AddressError),
+        (refused(config={"no.such.setting": "1"}), ConfigError),
+        (refused(config={"num.partitions": "many"}), ConfigError),
+        (refused(config={"node.id": "x"}), SettingsError),
+        (refused(data_directory="/dev/null/data"), HomeError),
+        (refused(topics={"bad name": 1}), TopicError),
+        (refused(topics={"t": 20_000}), TopicError),
+    ],
+)
+async def test_a_broker_that_cannot_start_says_why_in_one_line(
+    settings: Settings, kind: type[Exception]
+) -> None:
+    broker = Broker(settings)
+    with pytest.raises(kind) as refusal:
+        await broker.start()
+    assert str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+async def test_a_port_in_use_is_said_and_everything_let_go(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = Settings(
+            listen=("A://127.0.0.1:0", f"B://127.0.0.1:{port}"), data_directory=str(tmp_path)
+        )
+        with pytest.raises(AddressError, match=f"127.0.0.1:{port}.*in use"):
+            await Broker(settings).start()
+    again = Broker(settings)
+    await again.start()
+    await again.stop()
+
+
+async def test_a_topic_that_is_there_with_other_partitions_is_said(tmp_path: Path) -> None:
+    directory = str(tmp_path)
+    broker = Broker(Settings(listen=ANYWHERE, data_directory=directory, topics={"t": 2}))
+    await broker.start()
+    await broker.stop()
+    with pytest.raises(TopicError, match="t has 2 partitions"):
+        await Broker(Settings(listen=ANYWHERE, data_directory=directory, topics={"t": 3})).start()
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
