@@ -10,7 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.protocol.compile_parse import length_code
-from kafkalite.protocol.primitives import KafkaArray, KafkaBytes, KafkaString, KafkaStruct, Tagged
+from kafkalite.protocol.primitives import (
+    KafkaArray,
+    KafkaBytes,
+    KafkaString,
+    KafkaStruct,
+    MessageClass,
+    Tagged,
+)
 from kafkalite.protocol.source import Block, SourceModule, fixed_code
 
 if TYPE_CHECKING:
@@ -92,6 +99,8 @@ class BuildCompiler:
         attribute = f"{source}.{tagged.attribute}"
         if tagged.default is None:
             return f"{attribute} is None"
+        if isinstance(tagged.default, MessageClass):
+            return f"{attribute} == {self._module.message_class(tagged.default)}()"
         if tagged.default in ([], "", b"") and not tagged.subcon.nullable:
             return f"not {attribute}"
         return f"{attribute} == {tagged.default!r}"
@@ -115,7 +124,8 @@ class BuildCompiler:
             return
         self._flush_parts()
         self._block.indent(f"if {name} is None:")
-        self._block.add(f"{self._out}.append(b'\\xff')")
+        null = "\\0" if node.shape.behind_tag else "\\xff"
+        self._block.add(f"{self._out}.append(b'{null}')")
         self._block.dedent()
         self._block.indent("else:")
         self._pack("1", "b")

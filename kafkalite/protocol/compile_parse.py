@@ -91,6 +91,12 @@ class ParseCompiler:
             self._block.add(f"{targets}{comma} = {self._module.unpacker(codes)}(buf, pos)")
         self._block.add(f"pos += {size_of(codes)}")
 
+    def _rest_of_varint(self, name: str) -> None:
+        rest = self._module.helper("rest_of_varint")
+        self._block.indent(f"if {name} > 127:")
+        self._block.add(f"{name}, pos = {rest}(buf, pos, {name})")
+        self._block.dedent()
+
     # -- structs ------------------------------------------------------------------------
 
     def _new(self, shape: StructShape) -> str:
@@ -144,9 +150,11 @@ class ParseCompiler:
             inner = self._struct(node)
             self._block.add(f"{target} = {inner}")
             return
-        self._take("n", "b")
+        self._take("n", "B" if node.shape.behind_tag else "b")
         self._flush()
-        self._block.indent("if n < 0:")
+        if node.shape.behind_tag:
+            self._rest_of_varint("n")
+        self._block.indent("if not n:" if node.shape.behind_tag else "if n < 0:")
         self._block.add(f"{target} = None")
         self._block.dedent()
         self._block.indent("else:")
@@ -310,21 +318,12 @@ class ParseCompiler:
             return self._module.helper("read_unknown_tags")
         inner = ParseCompiler(self._module, end="stop")
         block = inner._block
-        rest = self._module.helper("rest_of_varint")
-
-        def varint(name: str) -> None:
-            block.add(f"{name} = buf[pos]")
-            block.add("pos += 1")
-            block.indent(f"if {name} > 127:")
-            block.add(f"{name}, pos = {rest}(buf, pos, {name})")
-            block.dedent()
-
-        block.indent("if count > 127:")
-        block.add(f"count, pos = {rest}(buf, pos, count)")
-        block.dedent()
+        inner._rest_of_varint("count")
         block.indent("for _ in range(count):")
-        varint("tag")
-        varint("n")
+        for name in ("tag", "n"):
+            inner._take(name, "B")
+            inner._flush()
+            inner._rest_of_varint(name)
         block.add("stop = pos + n")
         block.indent("if stop > end:")
         block.add(f"{self._module.helper('refuse_length')}()")

@@ -94,6 +94,10 @@ def _annotation(spec: MessageSpec, field: FieldSpec) -> str:
 
 def _parameter_default(field: FieldSpec) -> str:
     default = default_of(field)
+    if is_struct(field) and field.tag is not None:
+        # What one means by leaving it out is that there is none, even where Kafka would
+        # take an absent tag for an empty struct.
+        return "None"
     return "NEW" if default is FRESH or isinstance(default, list) else repr(default)
 
 

@@ -215,12 +215,19 @@ class Tagged:
     subcon: Construct
     default: object
 
+    def fresh_default(self) -> object:
+        """Return the default, made anew where it can be changed."""
+        if isinstance(self.default, MessageClass):
+            return self.default.load()()
+        return list(self.default) if isinstance(self.default, list) else self.default
+
 
 @dataclass(slots=True, kw_only=True)
 class StructShape:
     """What a struct is made of in one version.
 
     Fields that are `absent` only take their defaults, a class standing for a new instance.
+    A nullable struct begins with a byte: -1 where it is null, but 0 where it is `behind_tag`.
     """
 
     message: MessageClass
@@ -229,6 +236,7 @@ class StructShape:
     absent: dict[str, object] = field(default_factory=dict)
     flexible: bool = False
     nullable: bool = False
+    behind_tag: bool = False
 
 
 class KafkaStruct(Construct):  # type: ignore[misc]  # construct tells no types
@@ -239,7 +247,7 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct tells no types
         self.shape = shape
 
     def _parse(self, stream: BinaryIO, context: Any, path: str) -> Message | None:
-        if self.shape.nullable and Int8sb._parse(stream, context, path) < 0:
+        if self.shape.nullable and self._is_null(stream, context, path):
             return None
         # Absent and tagged fields have their defaults from the class itself.
         values = {
@@ -250,10 +258,17 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct tells no types
             self._parse_tags(values, stream, context, path)
         return self.shape.message.load()(**values)
 
+    def _is_null(self, stream: BinaryIO, context: Any, path: str) -> bool:
+        if self.shape.behind_tag:
+            return bool(VARINT._parse(stream, context, path) == 0)
+        return bool(Int8sb._parse(stream, context, path) < 0)
+
     def _parse_tags(
         self, values: dict[str, Any], stream: BinaryIO, context: Any, path: str
     ) -> None:
         unknown: dict[int, bytes] = {}
+        for absent in self.shape.tagged.values():
+            values[absent.attribute] = absent.fresh_default()
         for _ in range(_step(VARINT, stream, context, f"{path}.tags")):
             tag = _step(VARINT, stream, context, f"{path}.tags")
             size = _step(VARINT, stream, context, f"{path}.tags[{tag}]")
@@ -273,7 +288,8 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct tells no types
 
     def _build(self, obj: Message | None, stream: BinaryIO, context: Any, path: str) -> Any:
         if self.shape.nullable:
-            Int8sb._build(-1 if obj is None else 1, stream, context, path)
+            null = 0 if self.shape.behind_tag else -1
+            Int8sb._build(null if obj is None else 1, stream, context, path)
             if obj is None:
                 return obj
         for subcon in self.shape.fields:
@@ -287,7 +303,7 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct tells no types
         sections: dict[int, bytes] = dict(obj.unknown_tags or {})
         for tag, known in self.shape.tagged.items():
             value = getattr(obj, known.attribute)
-            if value != known.default:
+            if value != known.fresh_default():
                 sections[tag] = known.subcon.build(value)
         VARINT._build(len(sections), stream, context, path)
         for tag, section in sorted(sections.items()):

@@ -48,14 +48,15 @@ def nullable_somewhere(field: FieldSpec, versions: Versions) -> bool:
 
 def default_of(field: FieldSpec) -> object:
     """Return the value a field has where nothing sets it; FRESH and [] are made anew each time."""
-    if field.default == "null" or (is_struct(field) and field.tag is not None):
-        # A struct behind a tag is either there or it is None; Kafka compares it with an
-        # empty one instead, which costs more than the rest of the message.
+    if field.default == "null":
         return None
     if field.is_array:
         return []
     if is_struct(field):
-        return FRESH
+        # A struct behind a tag is either there or it is None; Kafka compares it with an
+        # empty one instead, which costs more than the rest of the message. Where null is
+        # a value of its own, there is no way around that.
+        return None if field.tag is not None and field.nullable is None else FRESH
     return _scalar_default(field)
 
 
@@ -106,7 +107,9 @@ class SchemaBuilder:
             elif field.tagged is not None and self._version in field.tagged:
                 assert field.tag is not None
                 subcon = self._field(field)
-                shape.tagged[field.tag] = Tagged(field.attribute, subcon, default_of(field))
+                if isinstance(subcon, KafkaStruct):
+                    subcon.shape.behind_tag = True
+                shape.tagged[field.tag] = Tagged(field.attribute, subcon, self._default(field))
             else:
                 shape.fields.append(field.attribute / self._field(field))
         return KafkaStruct(shape)

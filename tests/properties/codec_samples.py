@@ -83,14 +83,16 @@ class Samples:
         at = self._random.randrange(len(frame_))
         if kind == 1:
             frame_[at] = self._random.choice((0, 1, 2, 127, 128, 255, self._random.randrange(256)))
-        elif kind == 2:  # noqa: PLR2004 - one of four
-            hostile = self._random.choice((b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\xff\xfe"))
+        elif kind == 2:
+            hostile = self._random.choice(
+                (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\xff\xfe")
+            )
             frame_[at : at + len(hostile)] = hostile
         else:
             frame_.insert(at, self._random.randrange(256))
         return bytes(frame_)
 
-    def _value(self, node: Construct) -> Any:
+    def _value(self, node: Construct) -> Any:  # noqa: ANN401 - of any field
         wanted = bool(self._way) and id(node) in self._way
         if isinstance(node, KafkaStruct):
             return self._struct(node, wanted=wanted)
@@ -115,7 +117,7 @@ class Samples:
         is_signed = code[1].islower()
         return number - (1 << bits) if is_signed and number >> (bits - 1) else number
 
-    def _counted(self, node: KafkaString | KafkaBytes | KafkaArray, *, wanted: bool) -> Any:
+    def _counted(self, node: KafkaString | KafkaBytes | KafkaArray, *, wanted: bool) -> object:
         at_end = wanted and id(node) == self._way[-1]
         if node.nullable and not wanted and self._chance(0.25):
             return None

@@ -117,7 +117,7 @@ def test_both_refuse_the_same_frames(name: str) -> None:
 
 
 def interpreted(tree: KafkaStruct, frame: bytes) -> tuple[str, int] | None:
-    """What the tree reads, as text since a mutated float may be no number; None: refused."""
+    """Parse by the tree, as text since a mutated float may be no number; None: refused."""
     stream = BytesIO(frame)
     try:
         return as_text(tree.parse_stream(stream)), stream.tell()

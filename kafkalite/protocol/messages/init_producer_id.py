@@ -39,7 +39,7 @@ class InitProducerIdResponse(Message):
     """Hands out a producer id and an epoch."""
 
     __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "ongoing_txn_producer_id", "ongoing_txn_producer_epoch", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(0, 5)
+    versions: ClassVar[Versions] = Versions(0, 6)
     API_KEY: Final = 22
 
     def __init__(

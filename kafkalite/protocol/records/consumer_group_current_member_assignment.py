@@ -63,10 +63,10 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
             *,
             topic_id: bytes = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
             partitions: list[int] = NEW,
-            assignment_epochs: list[int] | None = None,
+            assignment_epochs: list[int] | None = NEW,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.topic_id = topic_id
             self.partitions = [] if partitions is NEW else partitions
-            self.assignment_epochs = assignment_epochs
+            self.assignment_epochs = [] if assignment_epochs is NEW else assignment_epochs
             self.unknown_tags = unknown_tags

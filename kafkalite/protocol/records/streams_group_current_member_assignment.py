@@ -71,10 +71,10 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
             *,
             subtopology_id: str = '',
             partitions: list[int] = NEW,
-            assignment_epochs: list[int] | None = None,
+            assignment_epochs: list[int] | None = NEW,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.subtopology_id = subtopology_id
             self.partitions = [] if partitions is NEW else partitions
-            self.assignment_epochs = assignment_epochs
+            self.assignment_epochs = [] if assignment_epochs is NEW else assignment_epochs
             self.unknown_tags = unknown_tags

@@ -40,13 +40,13 @@ class StreamsGroupMetadataValue(Message):
         epoch: int = 0,
         metadata_hash: int = 0,
         validated_topology_epoch: int = -1,
-        last_assignment_configs: list[StreamsGroupMetadataValue.LastAssignmentConfig] | None = None,
+        last_assignment_configs: list[StreamsGroupMetadataValue.LastAssignmentConfig] | None = NEW,
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.epoch = epoch
         self.metadata_hash = metadata_hash
         self.validated_topology_epoch = validated_topology_epoch
-        self.last_assignment_configs = last_assignment_configs
+        self.last_assignment_configs = [] if last_assignment_configs is NEW else last_assignment_configs
         self.unknown_tags = unknown_tags
 
     class LastAssignmentConfig(Message):

@@ -65,7 +65,7 @@ def parse_v0(buf, pos, end):
         l1 = o0.assigned_partitions = []
         for _ in range(n):
             o1 = new(C1)
-            o1.assignment_epochs = None
+            o1.assignment_epochs = []
             o1.unknown_tags = None
             o1.topic_id, n = U_uB(buf, pos)
             pos += 17
@@ -97,7 +97,7 @@ def parse_v0(buf, pos, end):
         l1 = o0.partitions_pending_revocation = []
         for _ in range(n):
             o1 = new(C1)
-            o1.assignment_epochs = None
+            o1.assignment_epochs = []
             o1.unknown_tags = None
             o1.topic_id, n = U_uB(buf, pos)
             pos += 17
@@ -129,7 +129,7 @@ def parse_v0(buf, pos, end):
 
 def tags_2(o):
     t = []
-    if not (o.assignment_epochs is None):
+    if not (o.assignment_epochs == []):
         b = []
         l1 = o.assignment_epochs
         n2 = 0 if l1 is None else len(l1) + 1
@@ -145,12 +145,12 @@ def build_v0(o, out):
     for o3 in l1:
         l4 = o3.partitions
         n5 = len(l4) + 1
-        out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)), pack_numbers("i", l4), (b'\0' if not o3.unknown_tags and o3.assignment_epochs is None else tags_2(o3)))
+        out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)), pack_numbers("i", l4), (b'\0' if not o3.unknown_tags and o3.assignment_epochs == [] else tags_2(o3)))
     l6 = o.partitions_pending_revocation
     n7 = len(l6) + 1
     out.append((VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
     for o8 in l6:
         l9 = o8.partitions
         n10 = len(l9) + 1
-        out += (P_u(o8.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (b'\0' if not o8.unknown_tags and o8.assignment_epochs is None else tags_2(o8)))
+        out += (P_u(o8.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (b'\0' if not o8.unknown_tags and o8.assignment_epochs == [] else tags_2(o8)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -9,7 +9,6 @@ C1 = ConsumerGroupMemberMetadataValue.ClassicMemberMetadata
 C2 = ConsumerGroupMemberMetadataValue.ClassicProtocol
 P_bi = Struct(">bi").pack
 P_i = Struct(">i").pack
-U_b = Struct(">b").unpack_from
 U_iB = Struct(">iB").unpack_from
 new = object.__new__
 
@@ -30,9 +29,11 @@ def tags_1(buf, pos, end, count, o):
         if stop > end:
             refuse_length()
         if tag == 0:
-            n, = U_b(buf, pos)
+            n = buf[pos]
             pos += 1
-            if n < 0:
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            if not n:
                 o.classic_member_metadata = None
             else:
                 o0 = new(C1)
@@ -93,7 +94,7 @@ def tags_1(buf, pos, end, count, o):
 
 def parse_v0(buf, pos, end):
     o0 = new(C0)
-    o0.classic_member_metadata = None
+    o0.classic_member_metadata = C1()
     o0.unknown_tags = None
     n = buf[pos]
     pos += 1
@@ -189,11 +190,11 @@ def parse_v0(buf, pos, end):
 
 def tags_2(o):
     t = []
-    if not (o.classic_member_metadata is None):
+    if not (o.classic_member_metadata == C1()):
         b = []
         o1 = o.classic_member_metadata
         if o1 is None:
-            b.append(b'\xff')
+            b.append(b'\0')
         else:
             l2 = o1.supported_protocols
             n3 = len(l2) + 1
@@ -249,4 +250,4 @@ def build_v0(o, out):
     else:
         s16 = s16.encode()
         n17 = len(s16) + 1
-    out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, P_i(o.rebalance_timeout_ms), (VARINTS[n17] if n17 < SHORT else string_length(n17)), s16, (b'\0' if not o.unknown_tags and o.classic_member_metadata is None else tags_2(o)))
+    out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, P_i(o.rebalance_timeout_ms), (VARINTS[n17] if n17 < SHORT else string_length(n17)), s16, (b'\0' if not o.unknown_tags and o.classic_member_metadata == C1() else tags_2(o)))

@@ -63,7 +63,7 @@ def parse_v0(buf, pos, end):
         l1 = o0.active_tasks = []
         for _ in range(n):
             o1 = new(C1)
-            o1.assignment_epochs = None
+            o1.assignment_epochs = []
             o1.unknown_tags = None
             n = buf[pos]
             pos += 1
@@ -105,7 +105,7 @@ def parse_v0(buf, pos, end):
         l1 = o0.standby_tasks = []
         for _ in range(n):
             o1 = new(C1)
-            o1.assignment_epochs = None
+            o1.assignment_epochs = []
             o1.unknown_tags = None
             n = buf[pos]
             pos += 1
@@ -147,7 +147,7 @@ def parse_v0(buf, pos, end):
         l1 = o0.warmup_tasks = []
         for _ in range(n):
             o1 = new(C1)
-            o1.assignment_epochs = None
+            o1.assignment_epochs = []
             o1.unknown_tags = None
             n = buf[pos]
             pos += 1
@@ -189,7 +189,7 @@ def parse_v0(buf, pos, end):
         l1 = o0.active_tasks_pending_revocation = []
         for _ in range(n):
             o1 = new(C1)
-            o1.assignment_epochs = None
+            o1.assignment_epochs = []
             o1.unknown_tags = None
             n = buf[pos]
             pos += 1
@@ -231,7 +231,7 @@ def parse_v0(buf, pos, end):
         l1 = o0.standby_tasks_pending_revocation = []
         for _ in range(n):
             o1 = new(C1)
-            o1.assignment_epochs = None
+            o1.assignment_epochs = []
             o1.unknown_tags = None
             n = buf[pos]
             pos += 1
@@ -273,7 +273,7 @@ def parse_v0(buf, pos, end):
         l1 = o0.warmup_tasks_pending_revocation = []
         for _ in range(n):
             o1 = new(C1)
-            o1.assignment_epochs = None
+            o1.assignment_epochs = []
             o1.unknown_tags = None
             n = buf[pos]
             pos += 1
@@ -315,7 +315,7 @@ def parse_v0(buf, pos, end):
 
 def tags_2(o):
     t = []
-    if not (o.assignment_epochs is None):
+    if not (o.assignment_epochs == []):
         b = []
         l1 = o.assignment_epochs
         n2 = 0 if l1 is None else len(l1) + 1
@@ -333,7 +333,7 @@ def build_v0(o, out):
         n5 = len(s4) + 1
         l6 = o3.partitions
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("i", l6), (b'\0' if not o3.unknown_tags and o3.assignment_epochs is None else tags_2(o3)))
+        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("i", l6), (b'\0' if not o3.unknown_tags and o3.assignment_epochs == [] else tags_2(o3)))
     l8 = o.standby_tasks
     n9 = len(l8) + 1
     out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
@@ -342,7 +342,7 @@ def build_v0(o, out):
         n12 = len(s11) + 1
         l13 = o10.partitions
         n14 = len(l13) + 1
-        out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o10.unknown_tags and o10.assignment_epochs is None else tags_2(o10)))
+        out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o10.unknown_tags and o10.assignment_epochs == [] else tags_2(o10)))
     l15 = o.warmup_tasks
     n16 = len(l15) + 1
     out.append((VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
@@ -351,7 +351,7 @@ def build_v0(o, out):
         n19 = len(s18) + 1
         l20 = o17.partitions
         n21 = len(l20) + 1
-        out += ((VARINTS[n19] if n19 < SHORT else string_length(n19)), s18, (VARINTS[n21] if n21 < SHORT else encode_varint(n21)), pack_numbers("i", l20), (b'\0' if not o17.unknown_tags and o17.assignment_epochs is None else tags_2(o17)))
+        out += ((VARINTS[n19] if n19 < SHORT else string_length(n19)), s18, (VARINTS[n21] if n21 < SHORT else encode_varint(n21)), pack_numbers("i", l20), (b'\0' if not o17.unknown_tags and o17.assignment_epochs == [] else tags_2(o17)))
     l22 = o.active_tasks_pending_revocation
     n23 = len(l22) + 1
     out.append((VARINTS[n23] if n23 < SHORT else encode_varint(n23)))
@@ -360,7 +360,7 @@ def build_v0(o, out):
         n26 = len(s25) + 1
         l27 = o24.partitions
         n28 = len(l27) + 1
-        out += ((VARINTS[n26] if n26 < SHORT else string_length(n26)), s25, (VARINTS[n28] if n28 < SHORT else encode_varint(n28)), pack_numbers("i", l27), (b'\0' if not o24.unknown_tags and o24.assignment_epochs is None else tags_2(o24)))
+        out += ((VARINTS[n26] if n26 < SHORT else string_length(n26)), s25, (VARINTS[n28] if n28 < SHORT else encode_varint(n28)), pack_numbers("i", l27), (b'\0' if not o24.unknown_tags and o24.assignment_epochs == [] else tags_2(o24)))
     l29 = o.standby_tasks_pending_revocation
     n30 = len(l29) + 1
     out.append((VARINTS[n30] if n30 < SHORT else encode_varint(n30)))
@@ -369,7 +369,7 @@ def build_v0(o, out):
         n33 = len(s32) + 1
         l34 = o31.partitions
         n35 = len(l34) + 1
-        out += ((VARINTS[n33] if n33 < SHORT else string_length(n33)), s32, (VARINTS[n35] if n35 < SHORT else encode_varint(n35)), pack_numbers("i", l34), (b'\0' if not o31.unknown_tags and o31.assignment_epochs is None else tags_2(o31)))
+        out += ((VARINTS[n33] if n33 < SHORT else string_length(n33)), s32, (VARINTS[n35] if n35 < SHORT else encode_varint(n35)), pack_numbers("i", l34), (b'\0' if not o31.unknown_tags and o31.assignment_epochs == [] else tags_2(o31)))
     l36 = o.warmup_tasks_pending_revocation
     n37 = len(l36) + 1
     out.append((VARINTS[n37] if n37 < SHORT else encode_varint(n37)))
@@ -378,5 +378,5 @@ def build_v0(o, out):
         n40 = len(s39) + 1
         l41 = o38.partitions
         n42 = len(l41) + 1
-        out += ((VARINTS[n40] if n40 < SHORT else string_length(n40)), s39, (VARINTS[n42] if n42 < SHORT else encode_varint(n42)), pack_numbers("i", l41), (b'\0' if not o38.unknown_tags and o38.assignment_epochs is None else tags_2(o38)))
+        out += ((VARINTS[n40] if n40 < SHORT else string_length(n40)), s39, (VARINTS[n42] if n42 < SHORT else encode_varint(n42)), pack_numbers("i", l41), (b'\0' if not o38.unknown_tags and o38.assignment_epochs == [] else tags_2(o38)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -87,7 +87,7 @@ def tags_1(buf, pos, end, count, o):
 def parse_v0(buf, pos, end):
     o0 = new(C0)
     o0.validated_topology_epoch = -1
-    o0.last_assignment_configs = None
+    o0.last_assignment_configs = []
     o0.unknown_tags = None
     o0.epoch, o0.metadata_hash, n = U_iqB(buf, pos)
     pos += 13
@@ -104,7 +104,7 @@ def tags_2(o):
         b = []
         b.append(P_i(o.validated_topology_epoch))
         t.append((0, b''.join(b)))
-    if not (o.last_assignment_configs is None):
+    if not (o.last_assignment_configs == []):
         b = []
         l1 = o.last_assignment_configs
         n2 = 0 if l1 is None else len(l1) + 1
@@ -121,7 +121,7 @@ def tags_2(o):
 
 
 def build_v0(o, out):
-    if not o.unknown_tags and o.validated_topology_epoch == -1 and o.last_assignment_configs is None:
+    if not o.unknown_tags and o.validated_topology_epoch == -1 and o.last_assignment_configs == []:
         out.append(P_iqB(o.epoch, o.metadata_hash, 0))
     else:
-        out += (P_iq(o.epoch, o.metadata_hash), (b'\0' if not o.unknown_tags and o.validated_topology_epoch == -1 and o.last_assignment_configs is None else tags_2(o)))
+        out += (P_iq(o.epoch, o.metadata_hash), (b'\0' if not o.unknown_tags and o.validated_topology_epoch == -1 and o.last_assignment_configs == [] else tags_2(o)))
