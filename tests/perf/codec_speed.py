@@ -1,0 +1,109 @@
+"""How fast the generated codec is, beside a hand-written one and construct itself.
+
+`python -m tests.perf.codec_speed` prints the times; with `--check` it fails where a target is
+missed. All run in one process in turns, and what counts is the median of the thread's own CPU
+time, so neighbours on the machine do not matter much.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from time import thread_time_ns
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.protocol import codec
+from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
+from tests.perf import codec_rivals as rivals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OF_HAND_WRITTEN: Final = 0.45
+"""The most that parse and build together may take of the hand-written pair's time."""
+
+TIMES_STOCK: Final = 80
+"""How many times slower interpreted construct has to be at least."""
+
+ROUNDS: Final = 41
+_API_KEY: Final = 8
+_VERSION: Final = 8
+_PARTITIONS: Final = 10
+
+
+def message() -> OffsetCommitRequest:
+    """Make an OffsetCommit as clients send them: ten partitions of one topic, no metadata."""
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(
+        name="orders-and-returns",
+        partitions=[
+            partition(partition_index=index, committed_offset=1_000_000 + index)
+            for index in range(_PARTITIONS)
+        ],
+    )
+    return OffsetCommitRequest(
+        group_id="billing-service",
+        generation_id_or_member_epoch=17,
+        member_id="consumer-billing-service-1-8a5f7d6e-0000-4000-8000-123456789abc",
+        topics=[topic],
+    )
+
+
+def contestants() -> dict[str, Callable[[], object]]:
+    """Name what is timed; each does the same work on the same bytes."""
+    request = message()
+    build_into = codec.request_builder(_API_KEY, _VERSION)
+    parse = codec.request_parser(_API_KEY, _VERSION)
+
+    def build() -> bytes:
+        out: codec.Out = []
+        build_into(request, out)
+        return b"".join(out)
+
+    frame = build()
+    by_hand = rivals.read_request(frame)
+    by_stock = rivals.STOCK.parse(frame)
+    if not frame == rivals.write_request(by_hand) == rivals.STOCK.build(by_stock):
+        raise AssertionError("the three do not write the same bytes")
+    return {
+        "generated parse": lambda: parse(frame, 0, len(frame)),
+        "generated build": build,
+        "hand-written parse": lambda: rivals.read_request(frame),
+        "hand-written build": lambda: rivals.write_request(by_hand),
+        "construct parse": lambda: rivals.STOCK.parse(frame),
+        "construct build": lambda: rivals.STOCK.build(by_stock),
+    }
+
+
+def measured() -> dict[str, float]:
+    """Time each contestant in turns; microseconds per message."""
+    runs = contestants()
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(ROUNDS):
+        for name, run in runs.items():
+            repeats = 20 if name.startswith("construct") else 400
+            started = thread_time_ns()
+            for _ in range(repeats):
+                run()
+            times[name].append((thread_time_ns() - started) / repeats / 1000)
+    return {name: statistics.median(rounds) for name, rounds in times.items()}
+
+
+def main(arguments: list[str]) -> int:
+    """Print the times; exit status 1 where a target is missed and `--check` is given."""
+    times = measured()
+    for name, time in times.items():
+        sys.stdout.write(f"{name:20} {time:8.2f} µs\n")
+    ours, by_hand, stock = (
+        times[f"{who} parse"] + times[f"{who} build"]
+        for who in ("generated", "hand-written", "construct")
+    )
+    share, factor = ours / by_hand, stock / ours
+    sys.stdout.write(f"of hand-written      {share:8.2f}     (at most {OF_HAND_WRITTEN})\n")
+    sys.stdout.write(f"times construct      {factor:8.1f}     (at least {TIMES_STOCK})\n")
+    missed = share > OF_HAND_WRITTEN or factor < TIMES_STOCK
+    return int(missed and "--check" in arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
