@@ -238,7 +238,7 @@ def handle_create_partitions(
     growths = [
         Growth(
             topic=topic.name,
-            count=topic.count,
+            partitions=topic.count,
             assignments=None
             if topic.assignments is None
             else tuple(tuple(assignment.broker_ids) for assignment in topic.assignments),

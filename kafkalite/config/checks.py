@@ -45,14 +45,14 @@ def _check_bounds(get: Callable[[str], Value], kind: str, subject: str) -> None:
     )
 
 
-_COUNTED_ADDRESS = re.compile(r"[^,]+:[0-9]+")
+_COUNTED_ADDRESS = r"[^,]+:[0-9]+"
 
 
 def _check_counted_addresses(get: Callable[[str], Value], key: str) -> None:
     """Check a list of `host:count`."""
     text = get(key)
     for item in text.split(",") if isinstance(text, str) and text else ():
-        if not _COUNTED_ADDRESS.fullmatch(item.strip()):
+        if not re.fullmatch(_COUNTED_ADDRESS, item.strip()):
             raise ConfigError(
                 key, f"Error parsing configuration property '{key}': {item} is not host:count"
             )

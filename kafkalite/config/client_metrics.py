@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kafkalite.config.definitions import ConfigError, keys_from_tables
+from kafkalite.config.definitions import ConfigError, KeyTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ _SELECTORS = frozenset(
 @cache
 def client_metrics_keys() -> Mapping[str, ConfigKey]:
     """Return every key of a client metrics subscription, by name."""
-    return keys_from_tables(_KEYS)
+    return KeyTable(_KEYS)
 
 
 class ClientMetricsRequestError(ConfigError):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.rules import Rule, rule_from_text, throttled_replicas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 Value = bool | int | float | str | tuple[str, ...] | None
 """A parsed configuration value; lists are tuples, passwords and class names are strings."""
@@ -54,13 +54,13 @@ class UpdateMode(Enum):
 
 
 _INTEGER_BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)")
+# Java's numbers: Python would read more, such as underscores, other digits, "inf".
+_INTEGER = r"[+-]?[0-9]+"
+_DOUBLE = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)"
 _BOOLEANS = {"true": True, "false": False}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigKey:
+class ConfigKey(NamedTuple):
     """One key of one kind of resource."""
 
     name: str
@@ -108,9 +108,9 @@ def parse_value(name: str, kind: ConfigType, text: str) -> Value:
         if trimmed.lower() not in _BOOLEANS:
             raise _invalid(name, trimmed, "Expected value to be either true or false")
         return _BOOLEANS[trimmed.lower()]
-    # Python reads more as numbers than Java does: underscores, other digits, "inf".
     pattern = _DOUBLE if kind is ConfigType.DOUBLE else _INTEGER
-    if not pattern.fullmatch(trimmed):
+    is_plain = trimmed.isascii() and trimmed.isdigit()
+    if not is_plain and not re.fullmatch(pattern, trimmed):
         raise _invalid(name, text, f"Not a number of type {kind.name}")
     if kind is ConfigType.DOUBLE:
         return float(trimmed)
@@ -175,19 +175,35 @@ def _key_from_row(row: str, documentation: str) -> ConfigKey:
     )
 
 
-def _rows(table: str) -> Iterator[ConfigKey]:
-    lines = [line for line in table.splitlines() if line.strip()]
-    at = 0
-    while at < len(lines):
-        sentences = []
-        row, at = lines[at], at + 1
-        while at < len(lines) and lines[at][0] == " ":
-            sentences.append(lines[at].strip())
-            at += 1
-        yield _key_from_row(row, " ".join(sentences))
+class KeyTable(Mapping[str, ConfigKey]):
+    """The keys of some tables by name, in order of their names, each read when it is first used."""
 
+    __slots__ = ("_keys", "_lines")
 
-def keys_from_tables(*tables: str) -> Mapping[str, ConfigKey]:
-    """Return the keys of some tables by name, sorted by name."""
-    keys = [key for table in tables for key in _rows(table)]
-    return {key.name: key for key in sorted(keys, key=lambda key: key.name)}
+    def __init__(self, *tables: str) -> None:
+        self._keys: dict[str, ConfigKey] = {}
+        lines: dict[str, list[str]] = {}
+        for table in tables:
+            entry: list[str] = []
+            for line in table.splitlines():
+                if line and line[0] != " ":
+                    entry = lines[line[: line.index(" ")]] = []
+                entry.append(line)
+        self._lines = {name: lines[name] for name in sorted(lines)}
+
+    def __getitem__(self, name: str) -> ConfigKey:
+        key = self._keys.get(name)
+        if key is None:
+            row, *documentation = self._lines[name]
+            sentence = " ".join(line.strip() for line in documentation if line)
+            key = self._keys[name] = _key_from_row(row, sentence)
+        return key
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kafkalite.config.definitions import UpdateMode, keys_from_tables
+from kafkalite.config.definitions import KeyTable, UpdateMode
 from kafkalite.config.tables import (
     cluster_keys,
     group_keys,
@@ -32,7 +32,7 @@ MS_PER_HOUR = 3_600_000
 @cache
 def broker_keys() -> Mapping[str, ConfigKey]:
     """Every key of a broker's own configuration, by name."""
-    return keys_from_tables(
+    return KeyTable(
         cluster_keys.KEYS,
         group_keys.KEYS,
         log_keys.KEYS,
@@ -45,13 +45,13 @@ def broker_keys() -> Mapping[str, ConfigKey]:
 @cache
 def topic_keys() -> Mapping[str, ConfigKey]:
     """Every key of a topic's configuration, by name."""
-    return keys_from_tables(topic_own_keys.KEYS)
+    return KeyTable(topic_own_keys.KEYS)
 
 
 @cache
 def group_config_keys() -> Mapping[str, ConfigKey]:
     """Every key of a group's configuration, by name."""
-    return keys_from_tables(group_own_keys.KEYS)
+    return KeyTable(group_own_keys.KEYS)
 
 
 # Where one setting can be written in several units, the first that is set wins; the factor brings
@@ -129,7 +129,6 @@ replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 0.. medi
 @cache
 def dynamic_broker_keys() -> Mapping[str, ConfigKey]:
     """Return every key that a running broker takes a new value for, by name."""
-    known = {
-        name: key for name, key in broker_keys().items() if key.mode is not UpdateMode.READ_ONLY
-    }
-    return {**known, **keys_from_tables(_DYNAMIC_ONLY)}
+    every = broker_keys()
+    known = {name: key for name, key in every.items() if key.mode is not UpdateMode.READ_ONLY}
+    return {**known, **KeyTable(_DYNAMIC_ONLY)}

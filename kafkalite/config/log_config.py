@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _INT64_MAX = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogConfig:
+class LogConfig(NamedTuple):
     """Topic configuration as the log reads it; names and defaults are Kafka 4.3's.
 
     Times are milliseconds, sizes are bytes, -1 means without limit where Kafka says so.

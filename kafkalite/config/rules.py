@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 Rule = Callable[[str, object], "str | None"]
 """(key, parsed value) → None, or why the value is refused."""
@@ -88,14 +88,14 @@ def _gzip_level(name: str, value: object) -> str | None:
     return _invalid(name, value, "Value must be between 1 and 9 or equal to -1")
 
 
-_THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+")
+_THROTTLED_REPLICA = r"[0-9]+:[0-9]+"
 
 
 def throttled_replicas(name: str, value: object) -> str | None:
     """Accept pairs of partition and broker, or a star for all."""
     if not isinstance(value, tuple) or value == ("*",):
         return None
-    if all(_THROTTLED_REPLICA.fullmatch(item) for item in value):
+    if all(re.fullmatch(_THROTTLED_REPLICA, item) for item in value):
         return None
     return _invalid(
         name,
@@ -105,15 +105,13 @@ def throttled_replicas(name: str, value: object) -> str | None:
     )
 
 
-_DURATION = re.compile(
-    r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?", re.IGNORECASE
-)
+_DURATION = r"by_duration:(?i:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?)"
 
 
 def _share_reset(name: str, value: object) -> str | None:
     if value in ("earliest", "latest"):
         return None
-    if isinstance(value, str) and value.startswith("by_duration:") and _DURATION.fullmatch(value):
+    if isinstance(value, str) and re.fullmatch(_DURATION, value):
         return None
     return _invalid(
         name,
@@ -123,12 +121,12 @@ def _share_reset(name: str, value: object) -> str | None:
     )
 
 
-_VOTER = re.compile(r"\d+@.+:\d+")
-_HOST_AND_PORT = re.compile(r".+:\d+")
+_VOTER = r"\d+@.+:\d+"
+_HOST_AND_PORT = r".+:\d+"
 
 
 def _voters(name: str, value: object) -> str | None:
-    if isinstance(value, tuple) and not all(_VOTER.fullmatch(item) for item in value):
+    if isinstance(value, tuple) and not all(re.fullmatch(_VOTER, item) for item in value):
         return (
             f"Invalid configuration value for {name}. "
             "Each entry should be in the form `{id}@{host}:{port}`."
@@ -139,7 +137,7 @@ def _voters(name: str, value: object) -> str | None:
 def _host_and_port(name: str, value: object) -> str | None:
     if not isinstance(value, tuple):
         return None
-    wrong = next((item for item in value if not _HOST_AND_PORT.fullmatch(item)), None)
+    wrong = next((item for item in value if not re.fullmatch(_HOST_AND_PORT, item)), None)
     if wrong is None:
         return None
     return (
@@ -158,8 +156,12 @@ _NAMED: dict[str, Rule] = {
     "voters": _voters,
     "host-and-port": _host_and_port,
 }
-_CHOICE = re.compile(r"(one|any-case|items|items\+)\((.+)\)")
-_RANGE = re.compile(r"(-?[0-9.]*?)\.\.(-?[0-9.]*)")
+_CHOICES: dict[str, Callable[[tuple[str, ...]], Rule]] = {
+    "one": _one_of,
+    "any-case": _one_of_in_any_case,
+    "items": partial(_items, may_be_empty=True),
+    "items+": partial(_items, may_be_empty=False),
+}
 
 
 @cache
@@ -167,13 +169,10 @@ def rule_from_text(text: str) -> Rule:
     """Return the rule that one word of a table means; ValueError for a word unknown."""
     if text in _NAMED:
         return _NAMED[text]
-    if choice := _CHOICE.fullmatch(text):
-        choices = tuple(choice[2].split("|"))
-        if choice[1] == "one":
-            return _one_of(choices)
-        if choice[1] == "any-case":
-            return _one_of_in_any_case(choices)
-        return _items(choices, may_be_empty=choice[1] == "items")
-    if limits := _RANGE.fullmatch(text):
-        return _between(_number(limits[1]), _number(limits[2]))
-    raise ValueError(f"no such rule: {text}")
+    word, bracket, choices = text.removesuffix(")").partition("(")
+    if bracket and word in _CHOICES:
+        return _CHOICES[word](tuple(choices.split("|")))
+    least, dots, most = text.partition("..")
+    if not dots:
+        raise ValueError(f"no such rule: {text}")
+    return _between(_number(least), _number(most))

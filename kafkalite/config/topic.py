@@ -75,7 +75,7 @@ def topic_log_config(overrides: Mapping[str, str], broker: BrokerConfig) -> LogC
     values: dict[str, object] = {
         field: topic_value(name, overrides, broker)
         for field, name in _LOG_FIELDS.items()
-        if field in LogConfig.__slots__
+        if field in LogConfig._fields
     }
     values["cleanup_policy"] = frozenset(cast("tuple[str, ...]", values["cleanup_policy"]))
     # The least segment that Kafka takes is a mebibyte; its own tests go below by this key.

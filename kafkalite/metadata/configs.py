@@ -6,10 +6,9 @@ kept as text: what they mean is for `config` to say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.metadata.config_rules import (
     MAX_VALUE_BYTES,
@@ -41,8 +40,7 @@ class AlterOperation(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(NamedTuple):
     """One key of one resource, and what to do with it."""
 
     name: str

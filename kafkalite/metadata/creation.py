@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.metadata.placement import plan_replicas
 from kafkalite.metadata.topic_names import colliding_topic, name_complaint
@@ -31,19 +30,17 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 """As Kafka's controller: one request becomes at most this many records."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
+class NewTopic(NamedTuple):
     """A topic somebody wants; `assignments` are (partition index, replicas), leaders first."""
 
     name: str
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    configs: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    configs: Mapping[str, str | None] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicCreation:
+class TopicCreation(NamedTuple):
     """What became of a NewTopic: an error, or what was made."""
 
     name: str
@@ -51,7 +48,7 @@ class TopicCreation:
     topic_id: bytes = bytes(16)
     partitions: int = -1
     replication_factor: int = -1
-    configs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    configs: Mapping[str, str] = MappingProxyType({})
 
 
 class TopicMaker:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST, check_manual_assignment
 from kafkalite.metadata.placement import plan_replicas
@@ -20,12 +19,11 @@ if TYPE_CHECKING:
     from kafkalite.protocol.records.partition import PartitionRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
-    """A topic that shall have `count` partitions; `assignments` places the new ones, if given."""
+class Growth(NamedTuple):
+    """A topic that shall have so many `partitions`; `assignments` places the new ones, if given."""
 
     topic: str
-    count: int
+    partitions: int
     assignments: tuple[tuple[int, ...], ...] | None = None
 
 
@@ -38,15 +36,15 @@ def plan_growth(
         # Kafka says no more than the code here.
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     have = len(topic.partitions)
-    if growth.count == have:
+    if growth.partitions == have:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
-    if growth.count < have:
+    if growth.partitions < have:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {growth.topic} currently has {have} partition(s); {growth.count} would "
-            "not be an increase.",
+            f"The topic {growth.topic} currently has {have} partition(s); "
+            f"{growth.partitions} would not be an increase.",
         )
-    added = growth.count - have
+    added = growth.partitions - have
     if added > MAX_PARTITIONS_PER_REQUEST:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."

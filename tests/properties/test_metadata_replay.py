@@ -77,7 +77,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(name=NAMES, count=st.integers(0, 6))
     def grow(self, name: str, count: int) -> None:
-        self.world.controller.create_partitions([Growth(topic=name, count=count)])
+        self.world.controller.create_partitions([Growth(topic=name, partitions=count)])
 
     @rule(resource=RESOURCES, key=KEYS, operation=st.sampled_from(AlterOperation), value=VALUES)
     def alter(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -132,7 +132,7 @@ def test_a_crash_while_recovering_is_recovered_from() -> None:
 def test_the_work_does_all_that_it_is_meant_to() -> None:
     files, told = MemoryFiles(), Told()
     work(files, told, 0)
-    log = DataDirectory(files, "data").open_log(*NAME, replace(CONFIG), now_ms=0)
+    log = DataDirectory(files, "data").open_log(*NAME, CONFIG, now_ms=0)
     assert told.flushed > 0
     assert log.start_offset > 0
     assert len(log.segments) > 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkalite.apis.context import Endpoint, RequestContext, Services
@@ -150,10 +149,9 @@ class DataPlane:
         """Let another node lead every partition of a topic."""
         old = self.image.topics[name]
         self.change(
-            replace(
-                old,
+            old._replace(
                 partitions=tuple(
-                    replace(partition, leader=leader, leader_epoch=leader_epoch)
+                    partition._replace(leader=leader, leader_epoch=leader_epoch)
                     for partition in old.partitions
                 ),
             )

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -347,8 +346,8 @@ def test_internal_topics_are_for_the_broker_and_its_tools(plane: DataPlane) -> N
 
 
 def with_isr(topic: TopicImage, isr: Sequence[int]) -> TopicImage:
-    return replace(
-        topic, partitions=tuple(replace(one, isr=tuple(isr)) for one in topic.partitions)
+    return topic._replace(
+        partitions=tuple(one._replace(isr=tuple(isr)) for one in topic.partitions)
     )
 
 

@@ -9,10 +9,10 @@ import pytest
 from kafkalite.config.definitions import (
     ConfigError,
     ConfigType,
+    KeyTable,
     UpdateMode,
     Value,
     java_double_text,
-    keys_from_tables,
     parse_value,
     value_to_text,
 )
@@ -27,7 +27,7 @@ a.must string required - medium internal
 
 
 def test_a_row_becomes_a_key() -> None:
-    keys = keys_from_tables(TABLE)
+    keys = KeyTable(TABLE)
     number = keys["a.number"]
     assert (number.type, number.default, number.importance) == (ConfigType.INT, 5, "high")
     assert number.mode is UpdateMode.CLUSTER_WIDE
@@ -39,7 +39,7 @@ def test_a_row_becomes_a_key() -> None:
 
 
 def test_keys_are_sorted_by_name() -> None:
-    assert list(keys_from_tables(TABLE)) == ["a.list", "a.must", "a.number"]
+    assert list(KeyTable(TABLE)) == ["a.list", "a.must", "a.number"]
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_doubles_that_are_no_numbers_are_printed_in_java_words() -> None:
 
 
 def test_a_list_is_read_without_repetitions_before_its_rule_is_asked() -> None:
-    assert keys_from_tables(TABLE)["a.list"].parse("x , x,y") == ("x", "y")
+    assert KeyTable(TABLE)["a.list"].parse("x , x,y") == ("x", "y")
 
 
 def test_a_class_that_is_not_the_default_does_not_exist() -> None:
-    keys = keys_from_tables("a.class class org.example.Own - low")
+    keys = KeyTable("a.class class org.example.Own - low")
     assert keys["a.class"].parse("org.example.Own") == "org.example.Own"
     with pytest.raises(ConfigError, match=r"Class org\.example\.Other could not be found\."):
         keys["a.class"].parse("org.example.Other")

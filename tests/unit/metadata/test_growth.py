@@ -18,21 +18,21 @@ def world_with_topic() -> MetadataWorld:
 
 def test_new_partitions_have_as_many_replicas_as_old_ones() -> None:
     world = world_with_topic()
-    assert world.controller.create_partitions([Growth(topic="t", count=5)]) == [None]
+    assert world.controller.create_partitions([Growth(topic="t", partitions=5)]) == [None]
     assert [len(each.replicas) for each in world.topic("t").partitions] == [2] * 5
     assert [topic.name for topic in world.last_delta.changed] == ["t"]
 
 
 def test_new_partitions_can_be_placed_by_hand() -> None:
     world = world_with_topic()
-    growth = Growth(topic="t", count=4, assignments=((2, 1), (1, 2)))
+    growth = Growth(topic="t", partitions=4, assignments=((2, 1), (1, 2)))
     assert world.controller.create_partitions([growth]) == [None]
     assert [each.replicas for each in world.topic("t").partitions[2:]] == [(2, 1), (1, 2)]
 
 
 def test_asking_only_adds_nothing() -> None:
     world = world_with_topic()
-    growths = [Growth(topic="t", count=9)]
+    growths = [Growth(topic="t", partitions=9)]
     assert world.controller.create_partitions(growths, validate_only=True) == [None]
     assert len(world.topic("t").partitions) == 2
 
@@ -40,29 +40,29 @@ def test_asking_only_adds_nothing() -> None:
 @pytest.mark.parametrize(
     ("growth", "code", "message"),
     [
-        (Growth(topic="nope", count=9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
+        (Growth(topic="nope", partitions=9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
         (
-            Growth(topic="t", count=2),
+            Growth(topic="t", partitions=2),
             ErrorCode.INVALID_PARTITIONS,
             "Topic already has 2 partition(s).",
         ),
         (
-            Growth(topic="t", count=1),
+            Growth(topic="t", partitions=1),
             ErrorCode.INVALID_PARTITIONS,
             "The topic t currently has 2 partition(s); 1 would not be an increase.",
         ),
         (
-            Growth(topic="t", count=20_000),
+            Growth(topic="t", partitions=20_000),
             ErrorCode.POLICY_VIOLATION,
             "Excessively large number of partitions per request.",
         ),
         (
-            Growth(topic="t", count=5, assignments=((1, 2),)),
+            Growth(topic="t", partitions=5, assignments=((1, 2),)),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Attempted to add 3 additional partition(s), but only 1 assignment(s) were specified.",
         ),
         (
-            Growth(topic="t", count=3, assignments=((1,),)),
+            Growth(topic="t", partitions=3, assignments=((1,),)),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             (
                 "The manual partition assignment includes a partition with 1 replica(s), but this "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -97,8 +96,8 @@ def test_a_change_that_is_not_of_the_leader_disturbs_nobody(
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
     poll.add(partition, readable=0, max_bytes=1, committed=False)
     topic = plane.image.topics["t"]
-    shrunk = tuple(replace(one, isr=(0,), partition_epoch=1) for one in topic.partitions)
-    plane.change(replace(topic, partitions=shrunk))
+    shrunk = tuple(one._replace(isr=(0,), partition_epoch=1) for one in topic.partitions)
+    plane.change(topic._replace(partitions=shrunk))
     assert (partition.isr, ended) == ((0,), [])
     plane.lead("t", 1, 1)
     assert (partition.leader, partition.leader_epoch, ended) == (1, 1, [True])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import MetadataDelta
@@ -86,9 +85,9 @@ def test_a_log_that_outlived_its_topic_is_not_its_successors(plane: DataPlane) -
     """As after a crash between the deletion in the metadata and that of the files."""
     topic = plane.create()
     plane.append(b"old")
-    plane.change(replace(topic, partitions=()))
+    plane.change(topic._replace(partitions=()))
     image = plane.image
-    plane.image = replace(image, topics={}, topics_by_id={})
+    plane.image = image._replace(topics={}, topics_by_id={})
     plane.restart(cleanly=False)
     assert directories(plane) == set()
     plane.create()
@@ -98,8 +97,8 @@ def test_a_log_that_outlived_its_topic_is_not_its_successors(plane: DataPlane) -
 def test_a_topic_may_be_made_again_in_the_change_that_deletes_it(plane: DataPlane) -> None:
     old = plane.create()
     plane.append(b"old")
-    new = replace(old, topic_id=plane.entropy.uuid())
-    plane.image = replace(plane.image, topics={"t": new}, topics_by_id={new.topic_id: new})
+    new = old._replace(topic_id=plane.entropy.uuid())
+    plane.image = plane.image._replace(topics={"t": new}, topics_by_id={new.topic_id: new})
     plane.table.apply(plane.image, MetadataDelta(deleted=(old,), created=(new,)))
     assert plane.table.topic_by_id(old.topic_id) is None
     assert values(plane) == []
@@ -125,8 +124,8 @@ def test_a_disk_that_fails_does_not_keep_a_topic(
 def test_a_topic_may_grow(plane: DataPlane) -> None:
     topic = plane.create()
     first = plane.partition()
-    grown = (topic.partitions[0], replace(topic.partitions[0], index=1))
-    plane.change(replace(topic, partitions=grown))
+    grown = (topic.partitions[0], topic.partitions[0]._replace(index=1))
+    plane.change(topic._replace(partitions=grown))
     assert plane.partition() is first
     assert plane.append(b"v", index=1) == 0
 

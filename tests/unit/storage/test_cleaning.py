@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,7 +105,7 @@ def test_segments_join_without_a_gap() -> None:
     log = log_of_updates(files)
     compact(log)
     # Were there gaps, the tail would count as lost with the power.
-    plain = open_log(files, replace(COMPACT, cleanup_policy=frozenset({"delete"})))
+    plain = open_log(files, COMPACT._replace(cleanup_policy=frozenset({"delete"})))
     assert contents(plain) == contents(log)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kafkalite.config.log_config import LogConfig
@@ -43,7 +41,7 @@ def test_it_is_due_when_dirty_enough(dirty: int, ratio: float, is_due: bool) -> 
 
 
 def test_it_is_due_when_anything_waited_too_long() -> None:
-    waiting = plan(replace(COMPACT, max_compaction_lag_ms=999), dirty=20)
+    waiting = plan(COMPACT._replace(max_compaction_lag_ms=999), dirty=20)
     assert waiting is not None
     assert waiting.is_due
 
@@ -54,7 +52,7 @@ def test_it_is_due_when_anything_waited_too_long() -> None:
         pytest.param(LogConfig(), SEGMENTS, id="the topic is not compacted"),
         pytest.param(COMPACT, [], id="nothing is there"),
         pytest.param(COMPACT, SEGMENTS[:1], id="only an active segment"),
-        pytest.param(replace(COMPACT, min_compaction_lag_ms=3001), SEGMENTS, id="all is young"),
+        pytest.param(COMPACT._replace(min_compaction_lag_ms=3001), SEGMENTS, id="all is young"),
     ],
 )
 def test_nothing_can_be_cleaned(config: LogConfig, segments: list[SegmentFacts]) -> None:
@@ -62,7 +60,7 @@ def test_nothing_can_be_cleaned(config: LogConfig, segments: list[SegmentFacts])
 
 
 def test_what_is_young_stays() -> None:
-    assert plan(replace(COMPACT, min_compaction_lag_ms=1500)) == CompactionPlan(
+    assert plan(COMPACT._replace(min_compaction_lag_ms=1500)) == CompactionPlan(
         0, 20, 1.0, is_due=True
     )
 

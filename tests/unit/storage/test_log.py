@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import replace
 
 import pytest
 
@@ -103,7 +102,7 @@ def test_a_read_stays_below_the_limit() -> None:
 
 
 def test_a_read_gives_whole_batches_up_to_its_size() -> None:
-    log = filled_log(40, replace(SMALL, segment_bytes=100_000))
+    log = filled_log(40, SMALL._replace(segment_bytes=100_000))
     size = batch(b"value 0", b"other").size
     assert [view.base_offset for view in read(log, 4, max_bytes=3 * size + 5)] == [4, 6, 8]
 
@@ -116,11 +115,11 @@ def test_the_first_batch_is_given_whatever_its_size() -> None:
 
 
 def test_a_batch_larger_than_any_chunk_is_read_back() -> None:
-    log = open_log(MemoryFiles(), replace(SMALL, segment_bytes=10_000_000))
+    log = open_log(MemoryFiles(), SMALL._replace(segment_bytes=10_000_000))
     append(log, b"small")
     append(log, b"x" * 3_000_000)
     append(log, b"after")
-    reopened = open_log(log.files, replace(SMALL, segment_bytes=10_000_000))
+    reopened = open_log(log.files, SMALL._replace(segment_bytes=10_000_000))
     assert [len(value or b"") for value in values_of(reopened)] == [5, 3_000_000, 5]
 
 
@@ -142,20 +141,20 @@ def test_a_segment_rolls_when_the_next_batch_would_exceed_its_size() -> None:
 
 
 def test_a_segment_rolls_when_its_index_is_full() -> None:
-    log = filled_log(40, replace(SMALL, segment_bytes=100_000, segment_index_bytes=36))
+    log = filled_log(40, SMALL._replace(segment_bytes=100_000, segment_index_bytes=36))
     assert len(log.segments) > 3
     assert all(segment.index_bytes <= 36 for segment in log.segments)
 
 
 def test_a_segment_rolls_when_records_are_too_far_apart_in_time() -> None:
-    log = open_log(MemoryFiles(), replace(SMALL, segment_ms=100))
+    log = open_log(MemoryFiles(), SMALL._replace(segment_ms=100))
     for timestamp in (1000, 1100, 1101, 1150):
         append(log, b"v", timestamp=timestamp)
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
 def test_a_segment_without_timestamps_rolls_by_the_clock() -> None:
-    log = open_log(MemoryFiles(), replace(SMALL, segment_ms=100))
+    log = open_log(MemoryFiles(), SMALL._replace(segment_ms=100))
     for now_ms in (0, 100, 101):
         view = batch(b"v", timestamp=-1)
         log.append([view], leader_epoch=0, now_ms=now_ms)
@@ -163,7 +162,7 @@ def test_a_segment_without_timestamps_rolls_by_the_clock() -> None:
 
 
 def test_jitter_rolls_earlier_but_never_later() -> None:
-    config = replace(SMALL, segment_ms=1000, segment_jitter_ms=900)
+    config = SMALL._replace(segment_ms=1000, segment_jitter_ms=900)
     rolls = set()
     for name in range(8):
         log = type(filled_log(0)).open(MemoryFiles(), f"data/t-{name}", config, now_ms=0)
@@ -311,7 +310,7 @@ def test_flushing_moves_the_recovery_point() -> None:
 
 def test_flush_messages_flushes_while_appending() -> None:
     disk = MemoryFiles()
-    log = filled_log(7, replace(SMALL, flush_messages=4), files=disk)
+    log = filled_log(7, SMALL._replace(flush_messages=4), files=disk)
     assert log.recovery_point == 12
     assert len(values_of(open_log(disk.without_power(lambda _: 0)))) == 12
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kafkalite.config.log_config import LogConfig
@@ -27,10 +25,10 @@ FOREVER = LogConfig(retention_ms=-1)
         pytest.param(SEGMENTS, LogConfig(retention_ms=0), 10**6, (0, 40), 4, id="all are old"),
         pytest.param(SEGMENTS, LogConfig(retention_ms=0), 10**6, (0, 25), 2, id="not replicated"),
         pytest.param(EMPTY_LAST, LogConfig(retention_ms=0), 10**6, (0, 20), 2, id="last is empty"),
-        pytest.param(SEGMENTS, replace(FOREVER, retention_bytes=400), 0, (0, 40), 0, id="fits"),
-        pytest.param(SEGMENTS, replace(FOREVER, retention_bytes=301), 0, (0, 40), 0, id="nearly"),
-        pytest.param(SEGMENTS, replace(FOREVER, retention_bytes=300), 0, (0, 40), 1, id="too much"),
-        pytest.param(SEGMENTS, replace(FOREVER, retention_bytes=0), 0, (0, 40), 4, id="no byte"),
+        pytest.param(SEGMENTS, FOREVER._replace(retention_bytes=400), 0, (0, 40), 0, id="fits"),
+        pytest.param(SEGMENTS, FOREVER._replace(retention_bytes=301), 0, (0, 40), 0, id="nearly"),
+        pytest.param(SEGMENTS, FOREVER._replace(retention_bytes=300), 0, (0, 40), 1, id="too much"),
+        pytest.param(SEGMENTS, FOREVER._replace(retention_bytes=0), 0, (0, 40), 4, id="no byte"),
         pytest.param(SEGMENTS, FOREVER, 0, (20, 40), 2, id="before the start"),
         pytest.param(SEGMENTS, FOREVER, 0, (25, 40), 2, id="start within a segment"),
         pytest.param(SEGMENTS, FOREVER, 0, (40, 40), 3, id="start at the end"),
@@ -69,7 +67,7 @@ def test_plan(
 
 def test_old_segments_are_removed_and_the_log_starts_later() -> None:
     files = MemoryFiles()
-    log = filled_log(40, replace(SMALL, retention_ms=200), files)
+    log = filled_log(40, SMALL._replace(retention_ms=200), files)
     second = log.segments[1]
     newest = log.segments[0].max_timestamp
     removed = enforce_retention(log, now_ms=newest + 201, high_watermark=80)
@@ -81,7 +79,7 @@ def test_old_segments_are_removed_and_the_log_starts_later() -> None:
 
 def test_when_all_is_old_an_empty_segment_holds_the_end() -> None:
     files = MemoryFiles()
-    log = filled_log(40, replace(SMALL, retention_ms=200), files)
+    log = filled_log(40, SMALL._replace(retention_ms=200), files)
     enforce_retention(log, now_ms=10**9, high_watermark=80)
     assert (log.start_offset, log.end_offset, log.size_bytes) == (80, 80, 0)
     again = open_log(files)
@@ -93,7 +91,7 @@ def test_when_all_is_old_an_empty_segment_holds_the_end() -> None:
 def test_records_without_timestamps_age_with_their_file() -> None:
     files = MemoryFiles()
     files.now_ms = 5000
-    log = open_log(files, replace(SMALL, retention_ms=200))
+    log = open_log(files, SMALL._replace(retention_ms=200))
     log.append([batch(b"v", timestamp=-1)], leader_epoch=0, now_ms=5000)
     assert enforce_retention(log, now_ms=5200, high_watermark=1) == 0
     assert enforce_retention(log, now_ms=5201, high_watermark=1) == 1
