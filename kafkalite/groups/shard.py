@@ -118,7 +118,10 @@ class GroupShard:
         self, request: LeaveGroupRequest, now_ms: int
     ) -> CoordinatorResult[LeaveGroupResponse]:
         """Decide a LeaveGroup."""
-        return self.classic.leave(request, now_ms)
+        group = self._consumer_group(request.group_id)
+        if group is None:
+            return self.classic.leave(request, now_ms)
+        return self.consumer.leave_classically(group, request)
 
     # Queries
 

@@ -201,6 +201,15 @@ def member_or_refuse(group: ConsumerGroup, member_id: MemberId) -> MemberMetadat
     return stored
 
 
+def named_member(group: ConsumerGroup, member_id: MemberId, instance_id: str | None) -> MemberId:
+    """Return whom an administrator means; a static member may be named by its instance alone."""
+    if instance_id is None:
+        member_or_refuse(group, member_id)
+        return member_id
+    check_holds_instance(group, member_id or group.static_members.get(instance_id, ""), instance_id)
+    return group.static_members[instance_id]
+
+
 def _unknown(group: ConsumerGroup, member_id: MemberId) -> KafkaError:
     return KafkaError(
         ErrorCode.UNKNOWN_MEMBER_ID,

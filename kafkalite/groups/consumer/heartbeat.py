@@ -20,6 +20,7 @@ from kafkalite.groups.consumer.admission import (
     find_group,
     find_or_found_group,
     member_or_refuse,
+    named_member,
 )
 from kafkalite.groups.consumer.beat import Beat, Client, Surroundings
 from kafkalite.groups.consumer.describe import describe_group
@@ -37,10 +38,11 @@ from kafkalite.groups.consumer.settings import SettingsBook
 from kafkalite.groups.consumer.topics import metadata_hash
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafkalite.protocol.messages.leave_group import LeaveGroupResponse
 from kafkalite.protocol.uuids import uuid_to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from kafkalite.coordinator.contract import TimerChange
     from kafkalite.groups.consumer.reconcile import Reported
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from kafkalite.protocol.messages.consumer_group_heartbeat import (
         ConsumerGroupHeartbeatRequest,
     )
+    from kafkalite.protocol.messages.leave_group import LeaveGroupRequest
 
 _NOTHING: CoordinatorResult[None] = CoordinatorResult(response=None)
 
@@ -139,24 +142,52 @@ class ConsumerGroups:
                     response=response, records=[_gone_for_a_while(group, request.member_id)]
                 )
         member_or_refuse(group, request.member_id)
-        removed, timers = self._remove(group, request.member_id)
+        removed, timers = self._remove(group, (request.member_id,))
         return CoordinatorResult(response=response, records=removed, timers=timers)
 
+    def leave_classically(
+        self, group: ConsumerGroup, request: LeaveGroupRequest
+    ) -> CoordinatorResult[LeaveGroupResponse]:
+        """Decide a LeaveGroup: how administrators remove members, whatever protocol these speak.
+
+        Each member is answered by itself; the group moves on once for all who left.
+        """
+        answers: list[LeaveGroupResponse.MemberResponse] = []
+        leaving: dict[MemberId, None] = {}
+        for named in request.members:
+            answer = LeaveGroupResponse.MemberResponse(
+                member_id=named.member_id, group_instance_id=named.group_instance_id
+            )
+            answers.append(answer)
+            try:
+                leaving[named_member(group, named.member_id, named.group_instance_id)] = None
+            except KafkaError as refusal:
+                answer.error_code = refusal.code
+        removed, timers = self._remove(group, leaving) if leaving else ([], [])
+        return CoordinatorResult(
+            response=LeaveGroupResponse(members=answers), records=removed, timers=timers
+        )
+
     def _remove(
-        self, group: ConsumerGroup, member_id: MemberId
-    ) -> tuple[list[Record], tuple[TimerChange, ...]]:
-        """Take a member out of the group and move the group on without it."""
+        self, group: ConsumerGroup, member_ids: Collection[MemberId]
+    ) -> tuple[list[Record], list[TimerChange]]:
+        """Take members out of the group and move the group on without them."""
         group_id = group.group_id
-        written = records.member_tombstones(group_id, member_id)
-        remaining = [member for m, member in group.members.items() if m != member_id]
-        regex = group.members[member_id].topic_regex
+        written: list[Record] = []
+        timers: list[TimerChange] = []
+        for member_id in member_ids:
+            written += records.member_tombstones(group_id, member_id)
+            timers += self._sessions.end(group_id, member_id)
+        remaining = [member for m, member in group.members.items() if m not in member_ids]
+        wanted = {member.topic_regex for member in remaining}
+        left = {group.members[member_id].topic_regex for member_id in member_ids}
         resolved = dict(group.resolved_regexes)
-        if regex in resolved and all(member.topic_regex != regex for member in remaining):
+        for regex in sorted(resolved.keys() & left - wanted):
             written.append(records.regex_tombstone(group_id, regex))
             del resolved[regex]
         topics_hash = metadata_hash(subscribed_topics(remaining, resolved), self._directory.image)
         written.append(records.group_epoch_record(group_id, group.epoch + 1, topics_hash))
-        return written, self._sessions.end(group_id, member_id)
+        return written, timers
 
     def describe(self, group_id: GroupId) -> ConsumerGroupDescribeResponse.DescribedGroup:
         """Describe a group; KafkaError(GROUP_ID_NOT_FOUND) when there is none of this type."""
@@ -190,7 +221,7 @@ class ConsumerGroups:
         group = self._directory.groups.get(group_id)
         if not isinstance(group, ConsumerGroup) or member_id not in group.members:
             return _NOTHING
-        removed, timers = self._remove(group, member_id)
+        removed, timers = self._remove(group, (member_id,))
         return CoordinatorResult(response=None, records=removed, timers=timers)
 
     def refresh_regexes(self, event: RegexRefresh, now_ms: int) -> CoordinatorResult[None]:

@@ -10,6 +10,7 @@ from kafkalite.groups.consumer.member import MemberState
 from kafkalite.metadata.image import ConfigResource, MetadataDelta, ResourceType
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkalite.protocol.messages.leave_group import LeaveGroupRequest
 from kafkalite.protocol.records.consumer_group_partition_metadata import (
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
@@ -303,6 +304,31 @@ def test_a_static_member_may_leave_for_good() -> None:
     stage.join("A", instance_id="i")
     assert stage.beat("A", -1, instance_id="i").member_epoch == -1
     assert stage.group.is_empty()
+
+
+def test_an_administrator_removes_members_of_a_consumer_group_in_one_move() -> None:
+    stage = Stage()
+    for member_id, instance_id in (("A", None), ("B", "i"), ("C", None)):
+        stage.join(member_id, instance_id=instance_id)
+    epoch = stage.group.epoch
+    named = [("A", None), ("", "i"), ("C", "other"), ("nobody", None), ("C", "i")]
+    request = LeaveGroupRequest(
+        group_id=G,
+        members=[
+            LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=instance_id)
+            for member_id, instance_id in named
+        ],
+    )
+    response = stage.run(stage.groups.leave_classically(stage.group, request))
+    assert [answer.error_code for answer in response.members] == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+    ]
+    assert list(stage.group.members) == ["C"]
+    assert stage.group.epoch == epoch + 1
 
 
 # Silence.
