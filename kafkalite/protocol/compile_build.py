@@ -2,12 +2,14 @@
 
 Between two loops a message is one tuple of byte strings added to `out` at once: neighbours of
 fixed size are packed together, short lengths are looked up, and a tag section that is empty
-costs one byte. A row whose strings are all empty is packed in one call.
+costs one byte. A row is packed in one call when its strings are all empty and its arrays are
+short ones of numbers; the format for each combination of lengths is made once and kept.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.protocol.compile_parse import length_code
 from kafkalite.protocol.primitives import (
@@ -24,6 +26,23 @@ if TYPE_CHECKING:
     from construct import Construct
 
     from kafkalite.protocol.primitives import StructShape
+
+_MOST_STRINGS: Final = 2
+"""Rows with more strings than this are seldom empty in all of them."""
+
+_NUMBERS: Final = ("b", "h", "i", "q")
+"""Numbers of which a short array is packed together with its row."""
+
+
+@dataclass(slots=True)
+class _PlainRow:
+    """How to pack a struct in one call, and the tests that say whether one may."""
+
+    prelude: list[str] = field(default_factory=list)
+    tests: list[str] = field(default_factory=list)
+    codes: list[str] = field(default_factory=list)
+    values: list[str] = field(default_factory=list)
+    counts: list[str] = field(default_factory=list)
 
 
 class BuildCompiler:
@@ -46,12 +65,12 @@ class BuildCompiler:
         self._module.function(name, "o, out", self._block)
 
     def _whole(self, shape: StructShape) -> None:
-        condition, codes, values = self._plain_row(shape, most_strings=0)
-        if condition:
-            self._fast_path(condition, codes, values)
+        plain = self._plain_row(shape, "o", most_strings=0)
+        if plain is not None and plain.tests:
+            self._fast_path(plain)
         self._struct("o", shape)
         self._flush_parts()
-        if condition:
+        if plain is not None and plain.tests:
             self._block.dedent()
 
     # -- straight runs --------------------------------------------------------------------
@@ -84,8 +103,8 @@ class BuildCompiler:
     # -- structs --------------------------------------------------------------------------
 
     def _struct(self, source: str, shape: StructShape) -> None:
-        for field in shape.fields:
-            self._field(f"{source}.{field.name}", field.subcon)
+        for member in shape.fields:
+            self._field(f"{source}.{member.name}", member.subcon)
         if shape.flexible:
             tags = self._tag_function(shape)
             self._part(f"(b'\\0' if {self._no_tags(source, shape)} else {tags}({source}))")
@@ -205,58 +224,79 @@ class BuildCompiler:
             self._flush_parts()
             self._block.dedent()
             return
-        condition, codes, values = self._plain_row(node.shape, item)
-        if condition == "" and values is not None and values:
-            packer = self._module.packer(codes)
-            self._block.add(f"{self._out} += [{packer}({', '.join(values)}) for {item} in {rows}]")
+        plain = self._plain_row(node.shape, item)
+        if plain is not None and not plain.tests and not plain.counts:
+            call = self._packing(plain)
+            self._block.add(f"{self._out} += [{call} for {item} in {rows}]")
             return
         self._block.indent(f"for {item} in {rows}:")
-        if condition:
-            self._fast_path(condition, codes, values)
+        if plain is not None:
+            self._fast_path(plain)
         self._struct(item, node.shape)
         self._flush_parts()
-        if condition:
+        if plain is not None:
             self._block.dedent()
         self._block.dedent()
 
     # -- rows without surprises -----------------------------------------------------------
 
     def _plain_row(
-        self, shape: StructShape, source: str = "o", most_strings: int = 2
-    ) -> tuple[str | None, list[str], list[str]]:
-        """How to pack a struct of fixed fields and strings at once, and on which condition.
-
-        The condition is "" where there is none to test, None where there is no such way.
-        """
-        tests: list[str] = []
-        codes: list[str] = []
-        values: list[str] = []
-        for field in shape.fields:
-            code = fixed_code(field.subcon)
+        self, shape: StructShape, source: str, most_strings: int = _MOST_STRINGS
+    ) -> _PlainRow | None:
+        """Find how to pack a struct at once, None where its fields do not allow it."""
+        row = _PlainRow()
+        strings = 0
+        for member in shape.fields:
+            value = f"{source}.{member.name}"
+            code = fixed_code(member.subcon)
             if code is not None:
-                codes.append(code)
-                values.append(f"{source}.{field.name}")
-            elif isinstance(field.subcon, KafkaString):
-                tests.append(f"{source}.{field.name} == ''")
-                codes.append(length_code(field.subcon))
-                values.append("1" if field.subcon.compact else "0")
-            else:
-                return None, [], []
-        if len(tests) > most_strings:
-            return None, [], []
+                row.codes.append(code)
+                row.values.append(value)
+            elif isinstance(member.subcon, KafkaString):
+                strings += 1
+                row.tests.append(f"{value} == ''")
+                row.codes.append(length_code(member.subcon))
+                row.values.append("1" if member.subcon.compact else "0")
+            elif not self._add_numbers(row, value, member.subcon):
+                return None
+        if strings > most_strings or not any(fixed_code(f.subcon) for f in shape.fields):
+            return None
         if shape.flexible:
-            tests.append(self._no_tags(source, shape))
-            codes.append("B")
-            values.append("0")
-        if not any(fixed_code(field.subcon) for field in shape.fields):
-            return None, [], []
-        return " and ".join(tests), codes, values
+            row.tests.append(self._no_tags(source, shape))
+            row.codes.append("B")
+            row.values.append("0")
+        return row
 
-    def _fast_path(self, condition: str, codes: list[str], values: list[str]) -> None:
+    def _add_numbers(self, row: _PlainRow, value: str, node: Construct) -> bool:
+        """Add an array of numbers to a row; False where it is anything else."""
+        if not isinstance(node, KafkaArray) or node.nullable:
+            return False
+        code = fixed_code(node.subcon)
+        if code not in _NUMBERS:
+            return False
+        name, count = self._name("l"), self._name("n")
+        row.prelude += [f"{name} = {value}", f"{count} = len({name})"]
+        row.tests.append(f"{count} < 127")
+        row.counts.append(count)
+        row.codes += [length_code(node), f"%d{code}"]
+        row.values += [f"{count} + 1" if node.compact else count, f"*{name}"]
+        return True
+
+    def _packing(self, row: _PlainRow) -> str:
+        """Write the call that packs a row."""
+        if row.counts:
+            cached = self._module.helper("row_packer")
+            packer = f'{cached}("{"".join(row.codes)}", {", ".join(row.counts)})'
+        else:
+            packer = self._module.packer(row.codes)
+        return f"{packer}({', '.join(row.values)})"
+
+    def _fast_path(self, row: _PlainRow) -> None:
         """Open the branch for a row that needs the long way; the caller closes it."""
-        self._block.indent(f"if {condition}:")
-        packer = self._module.packer(codes)
-        self._block.add(f"{self._out}.append({packer}({', '.join(values)}))")
+        for line in row.prelude:
+            self._block.add(line)
+        self._block.indent(f"if {' and '.join(row.tests)}:")
+        self._block.add(f"{self._out}.append({self._packing(row)})")
         self._block.dedent()
         self._block.indent("else:")
 

@@ -5,13 +5,14 @@ Nothing here runs for a short string, a short array or a struct without tags.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from kafkalite.protocol.message import Message
 
@@ -148,3 +149,9 @@ def uuids(buf: bytes | bytearray, pos: int, count: int) -> list[bytes]:
 def pack_numbers(code: str, values: list[int]) -> bytes:
     """Write numbers of one struct code."""
     return Struct(f">{len(values)}{code}").pack(*values)
+
+
+@lru_cache(maxsize=1024)
+def row_packer(template: str, *counts: int) -> Callable[..., bytes]:
+    """Return the packer of a row whose arrays have these many numbers."""
+    return Struct(">" + template % counts).pack

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
 
 C0 = ConsumerGroupDescribeRequest
 P_h = Struct(">h").pack
@@ -109,21 +109,31 @@ def build_response(o, out):
             n34 = len(l33) + 1
             out += ((VARINTS[n31] if n31 < SHORT else string_length(n31)), s30, (VARINTS[n34] if n34 < SHORT else encode_varint(n34)))
             for o35 in l33:
-                s36 = o35.topic_name.encode()
-                n37 = len(s36) + 1
-                l38 = o35.partitions
-                n39 = len(l38) + 1
-                out += (P_u(o35.topic_id), (VARINTS[n37] if n37 < SHORT else string_length(n37)), s36, (VARINTS[n39] if n39 < SHORT else encode_varint(n39)), pack_numbers("i", l38), (b'\0' if not o35.unknown_tags else unknown_tags(o35)))
-            o40 = o14.target_assignment
-            l41 = o40.topic_partitions
-            n42 = len(l41) + 1
-            out += ((b'\0' if not o32.unknown_tags else unknown_tags(o32)), (VARINTS[n42] if n42 < SHORT else encode_varint(n42)))
-            for o43 in l41:
-                s44 = o43.topic_name.encode()
-                n45 = len(s44) + 1
-                l46 = o43.partitions
-                n47 = len(l46) + 1
-                out += (P_u(o43.topic_id), (VARINTS[n45] if n45 < SHORT else string_length(n45)), s44, (VARINTS[n47] if n47 < SHORT else encode_varint(n47)), pack_numbers("i", l46), (b'\0' if not o43.unknown_tags else unknown_tags(o43)))
-            out += ((b'\0' if not o40.unknown_tags else unknown_tags(o40)), (b'\0' if not o14.unknown_tags else unknown_tags(o14)))
+                l36 = o35.partitions
+                n37 = len(l36)
+                if o35.topic_name == '' and n37 < 127 and not o35.unknown_tags:
+                    out.append(row_packer("16sBB%diB", n37)(o35.topic_id, 1, n37 + 1, *l36, 0))
+                else:
+                    s38 = o35.topic_name.encode()
+                    n39 = len(s38) + 1
+                    l40 = o35.partitions
+                    n41 = len(l40) + 1
+                    out += (P_u(o35.topic_id), (VARINTS[n39] if n39 < SHORT else string_length(n39)), s38, (VARINTS[n41] if n41 < SHORT else encode_varint(n41)), pack_numbers("i", l40), (b'\0' if not o35.unknown_tags else unknown_tags(o35)))
+            o42 = o14.target_assignment
+            l43 = o42.topic_partitions
+            n44 = len(l43) + 1
+            out += ((b'\0' if not o32.unknown_tags else unknown_tags(o32)), (VARINTS[n44] if n44 < SHORT else encode_varint(n44)))
+            for o45 in l43:
+                l46 = o45.partitions
+                n47 = len(l46)
+                if o45.topic_name == '' and n47 < 127 and not o45.unknown_tags:
+                    out.append(row_packer("16sBB%diB", n47)(o45.topic_id, 1, n47 + 1, *l46, 0))
+                else:
+                    s48 = o45.topic_name.encode()
+                    n49 = len(s48) + 1
+                    l50 = o45.partitions
+                    n51 = len(l50) + 1
+                    out += (P_u(o45.topic_id), (VARINTS[n49] if n49 < SHORT else string_length(n49)), s48, (VARINTS[n51] if n51 < SHORT else encode_varint(n51)), pack_numbers("i", l50), (b'\0' if not o45.unknown_tags else unknown_tags(o45)))
+            out += ((b'\0' if not o42.unknown_tags else unknown_tags(o42)), (b'\0' if not o14.unknown_tags else unknown_tags(o14)))
         out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
 
 C0 = ConsumerGroupHeartbeatRequest
 C1 = ConsumerGroupHeartbeatRequest.TopicPartitions
@@ -157,7 +157,12 @@ def build_response(o, out):
         out += (P_b(1), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             l9 = o8.partitions
-            n10 = len(l9) + 1
-            out += (P_u(o8.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
+            n10 = len(l9)
+            if n10 < 127 and not o8.unknown_tags:
+                out.append(row_packer("16sB%diB", n10)(o8.topic_id, n10 + 1, *l9, 0))
+            else:
+                l11 = o8.partitions
+                n12 = len(l11) + 1
+                out += (P_u(o8.topic_id), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
         out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

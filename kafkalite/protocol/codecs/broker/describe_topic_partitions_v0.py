@@ -96,23 +96,23 @@ def build_response(o, out):
         n7 = len(l6) + 1
         out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_ut(o3.topic_id, o3.is_internal), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
-            l9 = o8.replica_nodes
-            n10 = len(l9) + 1
-            l11 = o8.isr_nodes
-            n12 = len(l11) + 1
-            l13 = o8.eligible_leader_replicas
-            n14 = 0 if l13 is None else len(l13) + 1
-            l15 = o8.last_known_elr
-            n16 = 0 if l15 is None else len(l15) + 1
-            l17 = o8.offline_replicas
-            n18 = len(l17) + 1
-            out += (P_hiii(o8.error_code, o8.partition_index, o8.leader_id, o8.leader_epoch), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13 or ()), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15 or ()), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
+            l13 = o8.replica_nodes
+            n14 = len(l13) + 1
+            l15 = o8.isr_nodes
+            n16 = len(l15) + 1
+            l17 = o8.eligible_leader_replicas
+            n18 = 0 if l17 is None else len(l17) + 1
+            l19 = o8.last_known_elr
+            n20 = 0 if l19 is None else len(l19) + 1
+            l21 = o8.offline_replicas
+            n22 = len(l21) + 1
+            out += (P_hiii(o8.error_code, o8.partition_index, o8.leader_id, o8.leader_epoch), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17 or ()), (VARINTS[n20] if n20 < SHORT else encode_varint(n20)), pack_numbers("i", l19 or ()), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
         out += (P_i(o3.topic_authorized_operations), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    o19 = o.next_cursor
-    if o19 is None:
+    o23 = o.next_cursor
+    if o23 is None:
         out.append(b'\xff')
     else:
-        s20 = o19.topic_name.encode()
-        n21 = len(s20) + 1
-        out += (P_b(1), (VARINTS[n21] if n21 < SHORT else string_length(n21)), s20, P_i(o19.partition_index), (b'\0' if not o19.unknown_tags else unknown_tags(o19)))
+        s24 = o23.topic_name.encode()
+        n25 = len(s24) + 1
+        out += (P_b(1), (VARINTS[n25] if n25 < SHORT else string_length(n25)), s24, P_i(o23.partition_index), (b'\0' if not o23.unknown_tags else unknown_tags(o23)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -24,13 +24,13 @@ def parse_request(buf, pos, end):
 
 
 def build_response(o, out):
-    l1 = o.accepted_compression_types
-    n2 = len(l1) + 1
-    l3 = o.requested_metrics
+    l3 = o.accepted_compression_types
     n4 = len(l3) + 1
-    out += (P_ihui(o.throttle_time_ms, o.error_code, o.client_instance_id, o.subscription_id), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)), pack_numbers("b", l1), P_iit(o.push_interval_ms, o.telemetry_max_bytes, o.delta_temporality), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
-    for o5 in l3:
-        s6 = o5.encode()
-        n7 = len(s6) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6)
+    l5 = o.requested_metrics
+    n6 = len(l5) + 1
+    out += (P_ihui(o.throttle_time_ms, o.error_code, o.client_instance_id, o.subscription_id), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)), pack_numbers("b", l3), P_iit(o.push_interval_ms, o.telemetry_max_bytes, o.delta_temporality), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+    for o7 in l5:
+        s8 = o7.encode()
+        n9 = len(s8) + 1
+        out += ((VARINTS[n9] if n9 < SHORT else string_length(n9)), s8)
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.list_offsets import ListOffsetsRequest
-from kafkalite.protocol.straightline import pack_numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.straightline import pack_numbers, refuse_end, refuse_length, refuse_null, row_packer
 
 C0 = ListOffsetsRequest
 C1 = ListOffsetsRequest.ListOffsetsTopic
@@ -78,4 +78,9 @@ def build_response(o, out):
         for o8 in l6:
             l9 = o8.old_style_offsets
             n10 = len(l9)
-            out += (P_ihi(o8.partition_index, o8.error_code, n10), pack_numbers("q", l9))
+            if n10 < 127:
+                out.append(row_packer("ihi%dq", n10)(o8.partition_index, o8.error_code, n10, *l9))
+            else:
+                l11 = o8.old_style_offsets
+                n12 = len(l11)
+                out += (P_ihi(o8.partition_index, o8.error_code, n12), pack_numbers("q", l11))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
 
 C0 = ListPartitionReassignmentsRequest
 C1 = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
@@ -84,11 +84,20 @@ def build_response(o, out):
         out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
         for o10 in l8:
             l11 = o10.replicas
-            n12 = len(l11) + 1
+            n12 = len(l11)
             l13 = o10.adding_replicas
-            n14 = len(l13) + 1
+            n14 = len(l13)
             l15 = o10.removing_replicas
-            n16 = len(l15) + 1
-            out += (P_i(o10.partition_index), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
+            n16 = len(l15)
+            if n12 < 127 and n14 < 127 and n16 < 127 and not o10.unknown_tags:
+                out.append(row_packer("iB%diB%diB%diB", n12, n14, n16)(o10.partition_index, n12 + 1, *l11, n14 + 1, *l13, n16 + 1, *l15, 0))
+            else:
+                l17 = o10.replicas
+                n18 = len(l17) + 1
+                l19 = o10.adding_replicas
+                n20 = len(l19) + 1
+                l21 = o10.removing_replicas
+                n22 = len(l21) + 1
+                out += (P_i(o10.partition_index), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (VARINTS[n20] if n20 < SHORT else encode_varint(n20)), pack_numbers("i", l19), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
         out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

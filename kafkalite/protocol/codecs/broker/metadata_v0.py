@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.metadata import MetadataRequest
-from kafkalite.protocol.straightline import pack_numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.straightline import pack_numbers, refuse_end, refuse_length, refuse_null, row_packer
 
 C0 = MetadataRequest
 C1 = MetadataRequest.MetadataRequestTopic
@@ -73,4 +73,11 @@ def build_response(o, out):
             n15 = len(l14)
             l16 = o13.isr_nodes
             n17 = len(l16)
-            out += (P_hiii(o13.error_code, o13.partition_index, o13.leader_id, n15), pack_numbers("i", l14), P_i(n17), pack_numbers("i", l16))
+            if n15 < 127 and n17 < 127:
+                out.append(row_packer("hiii%dii%di", n15, n17)(o13.error_code, o13.partition_index, o13.leader_id, n15, *l14, n17, *l16))
+            else:
+                l18 = o13.replica_nodes
+                n19 = len(l18)
+                l20 = o13.isr_nodes
+                n21 = len(l20)
+                out += (P_hiii(o13.error_code, o13.partition_index, o13.leader_id, n19), pack_numbers("i", l18), P_i(n21), pack_numbers("i", l20))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.metadata import MetadataRequest
-from kafkalite.protocol.straightline import pack_numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.straightline import pack_numbers, refuse_end, refuse_length, refuse_null, row_packer
 
 C0 = MetadataRequest
 C1 = MetadataRequest.MetadataRequestTopic
@@ -84,4 +84,11 @@ def build_response(o, out):
             n17 = len(l16)
             l18 = o15.isr_nodes
             n19 = len(l18)
-            out += (P_hiii(o15.error_code, o15.partition_index, o15.leader_id, n17), pack_numbers("i", l16), P_i(n19), pack_numbers("i", l18))
+            if n17 < 127 and n19 < 127:
+                out.append(row_packer("hiii%dii%di", n17, n19)(o15.error_code, o15.partition_index, o15.leader_id, n17, *l16, n19, *l18))
+            else:
+                l20 = o15.replica_nodes
+                n21 = len(l20)
+                l22 = o15.isr_nodes
+                n23 = len(l22)
+                out += (P_hiii(o15.error_code, o15.partition_index, o15.leader_id, n21), pack_numbers("i", l20), P_i(n23), pack_numbers("i", l22))

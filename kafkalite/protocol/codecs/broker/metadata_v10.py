@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.metadata import MetadataRequest
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
 
 C0 = MetadataRequest
 C1 = MetadataRequest.MetadataRequestTopic
@@ -105,11 +105,20 @@ def build_response(o, out):
         out += (P_h(o12.error_code), (VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, P_ut(o12.topic_id, o12.is_internal), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
         for o17 in l15:
             l18 = o17.replica_nodes
-            n19 = len(l18) + 1
+            n19 = len(l18)
             l20 = o17.isr_nodes
-            n21 = len(l20) + 1
+            n21 = len(l20)
             l22 = o17.offline_replicas
-            n23 = len(l22) + 1
-            out += (P_hiii(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch), (VARINTS[n19] if n19 < SHORT else encode_varint(n19)), pack_numbers("i", l18), (VARINTS[n21] if n21 < SHORT else encode_varint(n21)), pack_numbers("i", l20), (VARINTS[n23] if n23 < SHORT else encode_varint(n23)), pack_numbers("i", l22), (b'\0' if not o17.unknown_tags else unknown_tags(o17)))
+            n23 = len(l22)
+            if n19 < 127 and n21 < 127 and n23 < 127 and not o17.unknown_tags:
+                out.append(row_packer("hiiiB%diB%diB%diB", n19, n21, n23)(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch, n19 + 1, *l18, n21 + 1, *l20, n23 + 1, *l22, 0))
+            else:
+                l24 = o17.replica_nodes
+                n25 = len(l24) + 1
+                l26 = o17.isr_nodes
+                n27 = len(l26) + 1
+                l28 = o17.offline_replicas
+                n29 = len(l28) + 1
+                out += (P_hiii(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch), (VARINTS[n25] if n25 < SHORT else encode_varint(n25)), pack_numbers("i", l24), (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (VARINTS[n29] if n29 < SHORT else encode_varint(n29)), pack_numbers("i", l28), (b'\0' if not o17.unknown_tags else unknown_tags(o17)))
         out += (P_i(o12.topic_authorized_operations), (b'\0' if not o12.unknown_tags else unknown_tags(o12)))
     out += (P_i(o.cluster_authorized_operations), (b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.metadata import MetadataRequest
-from kafkalite.protocol.straightline import pack_numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.straightline import pack_numbers, refuse_end, refuse_length, refuse_null, row_packer
 
 C0 = MetadataRequest
 C1 = MetadataRequest.MetadataRequestTopic
@@ -92,4 +92,11 @@ def build_response(o, out):
             n19 = len(l18)
             l20 = o17.isr_nodes
             n21 = len(l20)
-            out += (P_hiii(o17.error_code, o17.partition_index, o17.leader_id, n19), pack_numbers("i", l18), P_i(n21), pack_numbers("i", l20))
+            if n19 < 127 and n21 < 127:
+                out.append(row_packer("hiii%dii%di", n19, n21)(o17.error_code, o17.partition_index, o17.leader_id, n19, *l18, n21, *l20))
+            else:
+                l22 = o17.replica_nodes
+                n23 = len(l22)
+                l24 = o17.isr_nodes
+                n25 = len(l24)
+                out += (P_hiii(o17.error_code, o17.partition_index, o17.leader_id, n23), pack_numbers("i", l22), P_i(n25), pack_numbers("i", l24))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.metadata import MetadataRequest
-from kafkalite.protocol.straightline import pack_numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.straightline import pack_numbers, refuse_end, refuse_length, refuse_null, row_packer
 
 C0 = MetadataRequest
 C1 = MetadataRequest.MetadataRequestTopic
@@ -95,4 +95,13 @@ def build_response(o, out):
             n21 = len(l20)
             l22 = o17.offline_replicas
             n23 = len(l22)
-            out += (P_hiii(o17.error_code, o17.partition_index, o17.leader_id, n19), pack_numbers("i", l18), P_i(n21), pack_numbers("i", l20), P_i(n23), pack_numbers("i", l22))
+            if n19 < 127 and n21 < 127 and n23 < 127:
+                out.append(row_packer("hiii%dii%dii%di", n19, n21, n23)(o17.error_code, o17.partition_index, o17.leader_id, n19, *l18, n21, *l20, n23, *l22))
+            else:
+                l24 = o17.replica_nodes
+                n25 = len(l24)
+                l26 = o17.isr_nodes
+                n27 = len(l26)
+                l28 = o17.offline_replicas
+                n29 = len(l28)
+                out += (P_hiii(o17.error_code, o17.partition_index, o17.leader_id, n25), pack_numbers("i", l24), P_i(n27), pack_numbers("i", l26), P_i(n29), pack_numbers("i", l28))

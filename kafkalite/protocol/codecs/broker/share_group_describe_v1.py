@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
 
 C0 = ShareGroupDescribeRequest
 P_h = Struct(">h").pack
@@ -95,11 +95,16 @@ def build_response(o, out):
             n30 = len(l29) + 1
             out.append((VARINTS[n30] if n30 < SHORT else encode_varint(n30)))
             for o31 in l29:
-                s32 = o31.topic_name.encode()
-                n33 = len(s32) + 1
-                l34 = o31.partitions
-                n35 = len(l34) + 1
-                out += (P_u(o31.topic_id), (VARINTS[n33] if n33 < SHORT else string_length(n33)), s32, (VARINTS[n35] if n35 < SHORT else encode_varint(n35)), pack_numbers("i", l34), (b'\0' if not o31.unknown_tags else unknown_tags(o31)))
+                l32 = o31.partitions
+                n33 = len(l32)
+                if o31.topic_name == '' and n33 < 127 and not o31.unknown_tags:
+                    out.append(row_packer("16sBB%diB", n33)(o31.topic_id, 1, n33 + 1, *l32, 0))
+                else:
+                    s34 = o31.topic_name.encode()
+                    n35 = len(s34) + 1
+                    l36 = o31.partitions
+                    n37 = len(l36) + 1
+                    out += (P_u(o31.topic_id), (VARINTS[n35] if n35 < SHORT else string_length(n35)), s34, (VARINTS[n37] if n37 < SHORT else encode_varint(n37)), pack_numbers("i", l36), (b'\0' if not o31.unknown_tags else unknown_tags(o31)))
             out += ((b'\0' if not o28.unknown_tags else unknown_tags(o28)), (b'\0' if not o14.unknown_tags else unknown_tags(o14)))
         out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -198,57 +198,57 @@ def build_response(o, out):
             n87 = len(l86) + 1
             out.append((VARINTS[n87] if n87 < SHORT else encode_varint(n87)))
             for o88 in l86:
-                s89 = o88.subtopology_id.encode()
-                n90 = len(s89) + 1
-                l91 = o88.partitions
-                n92 = len(l91) + 1
-                out += ((VARINTS[n90] if n90 < SHORT else string_length(n90)), s89, (VARINTS[n92] if n92 < SHORT else encode_varint(n92)), pack_numbers("i", l91), (b'\0' if not o88.unknown_tags else unknown_tags(o88)))
-            l93 = o85.standby_tasks
-            n94 = len(l93) + 1
-            out.append((VARINTS[n94] if n94 < SHORT else encode_varint(n94)))
-            for o95 in l93:
-                s96 = o95.subtopology_id.encode()
-                n97 = len(s96) + 1
-                l98 = o95.partitions
-                n99 = len(l98) + 1
-                out += ((VARINTS[n97] if n97 < SHORT else string_length(n97)), s96, (VARINTS[n99] if n99 < SHORT else encode_varint(n99)), pack_numbers("i", l98), (b'\0' if not o95.unknown_tags else unknown_tags(o95)))
-            l100 = o85.warmup_tasks
-            n101 = len(l100) + 1
-            out.append((VARINTS[n101] if n101 < SHORT else encode_varint(n101)))
-            for o102 in l100:
-                s103 = o102.subtopology_id.encode()
-                n104 = len(s103) + 1
-                l105 = o102.partitions
-                n106 = len(l105) + 1
-                out += ((VARINTS[n104] if n104 < SHORT else string_length(n104)), s103, (VARINTS[n106] if n106 < SHORT else encode_varint(n106)), pack_numbers("i", l105), (b'\0' if not o102.unknown_tags else unknown_tags(o102)))
-            o107 = o52.target_assignment
-            l108 = o107.active_tasks
-            n109 = len(l108) + 1
-            out += ((b'\0' if not o85.unknown_tags else unknown_tags(o85)), (VARINTS[n109] if n109 < SHORT else encode_varint(n109)))
-            for o110 in l108:
-                s111 = o110.subtopology_id.encode()
-                n112 = len(s111) + 1
-                l113 = o110.partitions
-                n114 = len(l113) + 1
-                out += ((VARINTS[n112] if n112 < SHORT else string_length(n112)), s111, (VARINTS[n114] if n114 < SHORT else encode_varint(n114)), pack_numbers("i", l113), (b'\0' if not o110.unknown_tags else unknown_tags(o110)))
-            l115 = o107.standby_tasks
-            n116 = len(l115) + 1
-            out.append((VARINTS[n116] if n116 < SHORT else encode_varint(n116)))
-            for o117 in l115:
-                s118 = o117.subtopology_id.encode()
-                n119 = len(s118) + 1
-                l120 = o117.partitions
-                n121 = len(l120) + 1
-                out += ((VARINTS[n119] if n119 < SHORT else string_length(n119)), s118, (VARINTS[n121] if n121 < SHORT else encode_varint(n121)), pack_numbers("i", l120), (b'\0' if not o117.unknown_tags else unknown_tags(o117)))
-            l122 = o107.warmup_tasks
-            n123 = len(l122) + 1
-            out.append((VARINTS[n123] if n123 < SHORT else encode_varint(n123)))
-            for o124 in l122:
-                s125 = o124.subtopology_id.encode()
-                n126 = len(s125) + 1
-                l127 = o124.partitions
-                n128 = len(l127) + 1
-                out += ((VARINTS[n126] if n126 < SHORT else string_length(n126)), s125, (VARINTS[n128] if n128 < SHORT else encode_varint(n128)), pack_numbers("i", l127), (b'\0' if not o124.unknown_tags else unknown_tags(o124)))
-            out += ((b'\0' if not o107.unknown_tags else unknown_tags(o107)), P_t(o52.is_classic), (b'\0' if not o52.unknown_tags else unknown_tags(o52)))
+                s91 = o88.subtopology_id.encode()
+                n92 = len(s91) + 1
+                l93 = o88.partitions
+                n94 = len(l93) + 1
+                out += ((VARINTS[n92] if n92 < SHORT else string_length(n92)), s91, (VARINTS[n94] if n94 < SHORT else encode_varint(n94)), pack_numbers("i", l93), (b'\0' if not o88.unknown_tags else unknown_tags(o88)))
+            l95 = o85.standby_tasks
+            n96 = len(l95) + 1
+            out.append((VARINTS[n96] if n96 < SHORT else encode_varint(n96)))
+            for o97 in l95:
+                s100 = o97.subtopology_id.encode()
+                n101 = len(s100) + 1
+                l102 = o97.partitions
+                n103 = len(l102) + 1
+                out += ((VARINTS[n101] if n101 < SHORT else string_length(n101)), s100, (VARINTS[n103] if n103 < SHORT else encode_varint(n103)), pack_numbers("i", l102), (b'\0' if not o97.unknown_tags else unknown_tags(o97)))
+            l104 = o85.warmup_tasks
+            n105 = len(l104) + 1
+            out.append((VARINTS[n105] if n105 < SHORT else encode_varint(n105)))
+            for o106 in l104:
+                s109 = o106.subtopology_id.encode()
+                n110 = len(s109) + 1
+                l111 = o106.partitions
+                n112 = len(l111) + 1
+                out += ((VARINTS[n110] if n110 < SHORT else string_length(n110)), s109, (VARINTS[n112] if n112 < SHORT else encode_varint(n112)), pack_numbers("i", l111), (b'\0' if not o106.unknown_tags else unknown_tags(o106)))
+            o113 = o52.target_assignment
+            l114 = o113.active_tasks
+            n115 = len(l114) + 1
+            out += ((b'\0' if not o85.unknown_tags else unknown_tags(o85)), (VARINTS[n115] if n115 < SHORT else encode_varint(n115)))
+            for o116 in l114:
+                s119 = o116.subtopology_id.encode()
+                n120 = len(s119) + 1
+                l121 = o116.partitions
+                n122 = len(l121) + 1
+                out += ((VARINTS[n120] if n120 < SHORT else string_length(n120)), s119, (VARINTS[n122] if n122 < SHORT else encode_varint(n122)), pack_numbers("i", l121), (b'\0' if not o116.unknown_tags else unknown_tags(o116)))
+            l123 = o113.standby_tasks
+            n124 = len(l123) + 1
+            out.append((VARINTS[n124] if n124 < SHORT else encode_varint(n124)))
+            for o125 in l123:
+                s128 = o125.subtopology_id.encode()
+                n129 = len(s128) + 1
+                l130 = o125.partitions
+                n131 = len(l130) + 1
+                out += ((VARINTS[n129] if n129 < SHORT else string_length(n129)), s128, (VARINTS[n131] if n131 < SHORT else encode_varint(n131)), pack_numbers("i", l130), (b'\0' if not o125.unknown_tags else unknown_tags(o125)))
+            l132 = o113.warmup_tasks
+            n133 = len(l132) + 1
+            out.append((VARINTS[n133] if n133 < SHORT else encode_varint(n133)))
+            for o134 in l132:
+                s137 = o134.subtopology_id.encode()
+                n138 = len(s137) + 1
+                l139 = o134.partitions
+                n140 = len(l139) + 1
+                out += ((VARINTS[n138] if n138 < SHORT else string_length(n138)), s137, (VARINTS[n140] if n140 < SHORT else encode_varint(n140)), pack_numbers("i", l139), (b'\0' if not o134.unknown_tags else unknown_tags(o134)))
+            out += ((b'\0' if not o113.unknown_tags else unknown_tags(o113)), P_t(o52.is_classic), (b'\0' if not o52.unknown_tags else unknown_tags(o52)))
         out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

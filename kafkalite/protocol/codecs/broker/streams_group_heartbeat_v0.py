@@ -686,56 +686,56 @@ def build_response(o, out):
     out.append((VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
     if l10:
         for o12 in l10:
-            s13 = o12.subtopology_id.encode()
-            n14 = len(s13) + 1
-            l15 = o12.partitions
-            n16 = len(l15) + 1
-            out += ((VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (b'\0' if not o12.unknown_tags else unknown_tags(o12)))
-    l17 = o.standby_tasks
-    n18 = 0 if l17 is None else len(l17) + 1
-    out.append((VARINTS[n18] if n18 < SHORT else encode_varint(n18)))
-    if l17:
-        for o19 in l17:
-            s20 = o19.subtopology_id.encode()
-            n21 = len(s20) + 1
-            l22 = o19.partitions
-            n23 = len(l22) + 1
-            out += ((VARINTS[n21] if n21 < SHORT else string_length(n21)), s20, (VARINTS[n23] if n23 < SHORT else encode_varint(n23)), pack_numbers("i", l22), (b'\0' if not o19.unknown_tags else unknown_tags(o19)))
-    l24 = o.warmup_tasks
-    n25 = 0 if l24 is None else len(l24) + 1
-    out.append((VARINTS[n25] if n25 < SHORT else encode_varint(n25)))
-    if l24:
-        for o26 in l24:
-            s27 = o26.subtopology_id.encode()
-            n28 = len(s27) + 1
-            l29 = o26.partitions
-            n30 = len(l29) + 1
-            out += ((VARINTS[n28] if n28 < SHORT else string_length(n28)), s27, (VARINTS[n30] if n30 < SHORT else encode_varint(n30)), pack_numbers("i", l29), (b'\0' if not o26.unknown_tags else unknown_tags(o26)))
-    l31 = o.partitions_by_user_endpoint
-    n32 = 0 if l31 is None else len(l31) + 1
-    out += (P_i(o.endpoint_information_epoch), (VARINTS[n32] if n32 < SHORT else encode_varint(n32)))
-    if l31:
-        for o33 in l31:
-            o34 = o33.user_endpoint
-            s35 = o34.host.encode()
-            n36 = len(s35) + 1
-            l37 = o33.active_partitions
-            n38 = len(l37) + 1
-            out += ((VARINTS[n36] if n36 < SHORT else string_length(n36)), s35, P_H(o34.port), (b'\0' if not o34.unknown_tags else unknown_tags(o34)), (VARINTS[n38] if n38 < SHORT else encode_varint(n38)))
-            for o39 in l37:
-                s40 = o39.topic.encode()
-                n41 = len(s40) + 1
-                l42 = o39.partitions
-                n43 = len(l42) + 1
-                out += ((VARINTS[n41] if n41 < SHORT else string_length(n41)), s40, (VARINTS[n43] if n43 < SHORT else encode_varint(n43)), pack_numbers("i", l42), (b'\0' if not o39.unknown_tags else unknown_tags(o39)))
-            l44 = o33.standby_partitions
-            n45 = len(l44) + 1
-            out.append((VARINTS[n45] if n45 < SHORT else encode_varint(n45)))
-            for o46 in l44:
-                s47 = o46.topic.encode()
-                n48 = len(s47) + 1
-                l49 = o46.partitions
-                n50 = len(l49) + 1
-                out += ((VARINTS[n48] if n48 < SHORT else string_length(n48)), s47, (VARINTS[n50] if n50 < SHORT else encode_varint(n50)), pack_numbers("i", l49), (b'\0' if not o46.unknown_tags else unknown_tags(o46)))
-            out.append((b'\0' if not o33.unknown_tags else unknown_tags(o33)))
+            s15 = o12.subtopology_id.encode()
+            n16 = len(s15) + 1
+            l17 = o12.partitions
+            n18 = len(l17) + 1
+            out += ((VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags else unknown_tags(o12)))
+    l19 = o.standby_tasks
+    n20 = 0 if l19 is None else len(l19) + 1
+    out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
+    if l19:
+        for o21 in l19:
+            s24 = o21.subtopology_id.encode()
+            n25 = len(s24) + 1
+            l26 = o21.partitions
+            n27 = len(l26) + 1
+            out += ((VARINTS[n25] if n25 < SHORT else string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (b'\0' if not o21.unknown_tags else unknown_tags(o21)))
+    l28 = o.warmup_tasks
+    n29 = 0 if l28 is None else len(l28) + 1
+    out.append((VARINTS[n29] if n29 < SHORT else encode_varint(n29)))
+    if l28:
+        for o30 in l28:
+            s33 = o30.subtopology_id.encode()
+            n34 = len(s33) + 1
+            l35 = o30.partitions
+            n36 = len(l35) + 1
+            out += ((VARINTS[n34] if n34 < SHORT else string_length(n34)), s33, (VARINTS[n36] if n36 < SHORT else encode_varint(n36)), pack_numbers("i", l35), (b'\0' if not o30.unknown_tags else unknown_tags(o30)))
+    l37 = o.partitions_by_user_endpoint
+    n38 = 0 if l37 is None else len(l37) + 1
+    out += (P_i(o.endpoint_information_epoch), (VARINTS[n38] if n38 < SHORT else encode_varint(n38)))
+    if l37:
+        for o39 in l37:
+            o40 = o39.user_endpoint
+            s41 = o40.host.encode()
+            n42 = len(s41) + 1
+            l43 = o39.active_partitions
+            n44 = len(l43) + 1
+            out += ((VARINTS[n42] if n42 < SHORT else string_length(n42)), s41, P_H(o40.port), (b'\0' if not o40.unknown_tags else unknown_tags(o40)), (VARINTS[n44] if n44 < SHORT else encode_varint(n44)))
+            for o45 in l43:
+                s48 = o45.topic.encode()
+                n49 = len(s48) + 1
+                l50 = o45.partitions
+                n51 = len(l50) + 1
+                out += ((VARINTS[n49] if n49 < SHORT else string_length(n49)), s48, (VARINTS[n51] if n51 < SHORT else encode_varint(n51)), pack_numbers("i", l50), (b'\0' if not o45.unknown_tags else unknown_tags(o45)))
+            l52 = o39.standby_partitions
+            n53 = len(l52) + 1
+            out.append((VARINTS[n53] if n53 < SHORT else encode_varint(n53)))
+            for o54 in l52:
+                s57 = o54.topic.encode()
+                n58 = len(s57) + 1
+                l59 = o54.partitions
+                n60 = len(l59) + 1
+                out += ((VARINTS[n58] if n58 < SHORT else string_length(n58)), s57, (VARINTS[n60] if n60 < SHORT else encode_varint(n60)), pack_numbers("i", l59), (b'\0' if not o54.unknown_tags else unknown_tags(o54)))
+            out.append((b'\0' if not o39.unknown_tags else unknown_tags(o39)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -71,8 +71,8 @@ def build_request(o, out):
         n7 = len(l6)
         out += (P_h(n5), s4, P_i(n7))
         for o8 in l6:
-            s9 = o8.name.encode()
-            n10 = len(s9)
-            l11 = o8.partitions
-            n12 = len(l11)
-            out += (P_h(n10), s9, P_i(n12), pack_numbers("i", l11))
+            s11 = o8.name.encode()
+            n12 = len(s11)
+            l13 = o8.partitions
+            n14 = len(l13)
+            out += (P_h(n12), s11, P_i(n14), pack_numbers("i", l13))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
 
 C0 = ConsumerGroupHeartbeatResponse
 C1 = ConsumerGroupHeartbeatResponse.Assignment
@@ -130,6 +130,11 @@ def build_request(o, out):
     if l16:
         for o18 in l16:
             l19 = o18.partitions
-            n20 = len(l19) + 1
-            out += (P_u(o18.topic_id), (VARINTS[n20] if n20 < SHORT else encode_varint(n20)), pack_numbers("i", l19), (b'\0' if not o18.unknown_tags else unknown_tags(o18)))
+            n20 = len(l19)
+            if n20 < 127 and not o18.unknown_tags:
+                out.append(row_packer("16sB%diB", n20)(o18.topic_id, n20 + 1, *l19, 0))
+            else:
+                l21 = o18.partitions
+                n22 = len(l21) + 1
+                out += (P_u(o18.topic_id), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o18.unknown_tags else unknown_tags(o18)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
 
 C0 = ConsumerGroupHeartbeatResponse
 C1 = ConsumerGroupHeartbeatResponse.Assignment
@@ -137,6 +137,11 @@ def build_request(o, out):
     if l18:
         for o20 in l18:
             l21 = o20.partitions
-            n22 = len(l21) + 1
-            out += (P_u(o20.topic_id), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o20.unknown_tags else unknown_tags(o20)))
+            n22 = len(l21)
+            if n22 < 127 and not o20.unknown_tags:
+                out.append(row_packer("16sB%diB", n22)(o20.topic_id, n22 + 1, *l21, 0))
+            else:
+                l23 = o20.partitions
+                n24 = len(l23) + 1
+                out += (P_u(o20.topic_id), (VARINTS[n24] if n24 < SHORT else encode_varint(n24)), pack_numbers("i", l23), (b'\0' if not o20.unknown_tags else unknown_tags(o20)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

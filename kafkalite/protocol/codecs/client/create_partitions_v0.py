@@ -79,7 +79,7 @@ def build_request(o, out):
         out += (P_h(n5), s4, P_ii(o3.count, n7))
         if l6:
             for o8 in l6:
-                l9 = o8.broker_ids
-                n10 = len(l9)
-                out += (P_i(n10), pack_numbers("i", l9))
+                l11 = o8.broker_ids
+                n12 = len(l11)
+                out += (P_i(n12), pack_numbers("i", l11))
     out.append(P_it(o.timeout_ms, o.validate_only))

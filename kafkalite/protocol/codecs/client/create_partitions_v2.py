@@ -89,8 +89,8 @@ def build_request(o, out):
         out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_i(o3.count), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         if l6:
             for o8 in l6:
-                l9 = o8.broker_ids
-                n10 = len(l9) + 1
-                out += ((VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
+                l11 = o8.broker_ids
+                n12 = len(l11) + 1
+                out += ((VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
         out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
     out += (P_it(o.timeout_ms, o.validate_only), (b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.create_topics import CreateTopicsResponse
-from kafkalite.protocol.straightline import pack_numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.straightline import pack_numbers, refuse_end, refuse_length, refuse_null, row_packer
 
 C0 = CreateTopicsResponse
 C1 = CreateTopicsResponse.CreatableTopicResult
@@ -92,19 +92,24 @@ def build_request(o, out):
         for o8 in l6:
             l9 = o8.broker_ids
             n10 = len(l9)
-            out += (P_ii(o8.partition_index, n10), pack_numbers("i", l9))
-        l11 = o3.configs
-        n12 = len(l11)
-        out.append(P_i(n12))
-        for o13 in l11:
-            s14 = o13.name.encode()
-            n15 = len(s14)
-            s16 = o13.value
-            if s16 is None:
-                s16 = b''
-                n17 = -1
+            if n10 < 127:
+                out.append(row_packer("ii%di", n10)(o8.partition_index, n10, *l9))
             else:
-                s16 = s16.encode()
-                n17 = len(s16)
-            out += (P_h(n15), s14, P_h(n17), s16)
+                l11 = o8.broker_ids
+                n12 = len(l11)
+                out += (P_ii(o8.partition_index, n12), pack_numbers("i", l11))
+        l13 = o3.configs
+        n14 = len(l13)
+        out.append(P_i(n14))
+        for o15 in l13:
+            s16 = o15.name.encode()
+            n17 = len(s16)
+            s18 = o15.value
+            if s18 is None:
+                s18 = b''
+                n19 = -1
+            else:
+                s18 = s18.encode()
+                n19 = len(s18)
+            out += (P_h(n17), s16, P_h(n19), s18)
     out.append(P_it(o.timeout_ms, o.validate_only))

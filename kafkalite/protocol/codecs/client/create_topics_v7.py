@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.create_topics import CreateTopicsResponse
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
 
 C0 = CreateTopicsResponse
 C1 = CreateTopicsResponse.CreatableTopicResult
@@ -164,21 +164,26 @@ def build_request(o, out):
         out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_ih(o3.num_partitions, o3.replication_factor), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             l9 = o8.broker_ids
-            n10 = len(l9) + 1
-            out += (P_i(o8.partition_index), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        l11 = o3.configs
-        n12 = len(l11) + 1
-        out.append((VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
-        for o13 in l11:
-            s14 = o13.name.encode()
-            n15 = len(s14) + 1
-            s16 = o13.value
-            if s16 is None:
-                s16 = b''
-                n17 = 0
+            n10 = len(l9)
+            if n10 < 127 and not o8.unknown_tags:
+                out.append(row_packer("iB%diB", n10)(o8.partition_index, n10 + 1, *l9, 0))
             else:
-                s16 = s16.encode()
-                n17 = len(s16) + 1
-            out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else string_length(n17)), s16, (b'\0' if not o13.unknown_tags else unknown_tags(o13)))
+                l11 = o8.broker_ids
+                n12 = len(l11) + 1
+                out += (P_i(o8.partition_index), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
+        l13 = o3.configs
+        n14 = len(l13) + 1
+        out.append((VARINTS[n14] if n14 < SHORT else encode_varint(n14)))
+        for o15 in l13:
+            s16 = o15.name.encode()
+            n17 = len(s16) + 1
+            s18 = o15.value
+            if s18 is None:
+                s18 = b''
+                n19 = 0
+            else:
+                s18 = s18.encode()
+                n19 = len(s18) + 1
+            out += ((VARINTS[n17] if n17 < SHORT else string_length(n17)), s16, (VARINTS[n19] if n19 < SHORT else string_length(n19)), s18, (b'\0' if not o15.unknown_tags else unknown_tags(o15)))
         out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
     out += (P_it(o.timeout_ms, o.validate_only), (b'\0' if not o.unknown_tags else unknown_tags(o)))

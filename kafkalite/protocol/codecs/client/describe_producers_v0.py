@@ -124,9 +124,9 @@ def build_request(o, out):
     n2 = len(l1) + 1
     out.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
     for o3 in l1:
-        s4 = o3.name.encode()
-        n5 = len(s4) + 1
-        l6 = o3.partition_indexes
-        n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("i", l6), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+        s6 = o3.name.encode()
+        n7 = len(s6) + 1
+        l8 = o3.partition_indexes
+        n9 = len(l8) + 1
+        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

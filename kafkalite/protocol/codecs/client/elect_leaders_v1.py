@@ -86,9 +86,9 @@ def build_request(o, out):
     out.append(P_bi(o.election_type, n2))
     if l1:
         for o3 in l1:
-            s4 = o3.topic.encode()
-            n5 = len(s4)
-            l6 = o3.partitions
-            n7 = len(l6)
-            out += (P_h(n5), s4, P_i(n7), pack_numbers("i", l6))
+            s6 = o3.topic.encode()
+            n7 = len(s6)
+            l8 = o3.partitions
+            n9 = len(l8)
+            out += (P_h(n7), s6, P_i(n9), pack_numbers("i", l8))
     out.append(P_i(o.timeout_ms))

@@ -219,11 +219,11 @@ def build_request(o, out):
     n10 = len(l9) + 1
     out.append((VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
     for o11 in l9:
-        s12 = o11.topic.encode()
-        n13 = len(s12) + 1
-        l14 = o11.partitions
-        n15 = len(l14) + 1
-        out += ((VARINTS[n13] if n13 < SHORT else string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), pack_numbers("i", l14), (b'\0' if not o11.unknown_tags else unknown_tags(o11)))
-    s16 = o.rack_id.encode()
-    n17 = len(s16) + 1
-    out += ((VARINTS[n17] if n17 < SHORT else string_length(n17)), s16, (b'\0' if not o.unknown_tags and o.cluster_id is None else tags_2(o)))
+        s14 = o11.topic.encode()
+        n15 = len(s14) + 1
+        l16 = o11.partitions
+        n17 = len(l16) + 1
+        out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("i", l16), (b'\0' if not o11.unknown_tags else unknown_tags(o11)))
+    s18 = o.rack_id.encode()
+    n19 = len(s18) + 1
+    out += ((VARINTS[n19] if n19 < SHORT else string_length(n19)), s18, (b'\0' if not o.unknown_tags and o.cluster_id is None else tags_2(o)))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.fetch import FetchResponse
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, join_tags, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, join_tags, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
 
 C0 = FetchResponse
 C1 = FetchResponse.FetchableTopicResponse
@@ -310,8 +310,13 @@ def build_request(o, out):
     out.append((VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
     for o9 in l7:
         l10 = o9.partitions
-        n11 = len(l10) + 1
-        out += (P_u(o9.topic_id), (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), pack_numbers("i", l10), (b'\0' if not o9.unknown_tags else unknown_tags(o9)))
-    s12 = o.rack_id.encode()
-    n13 = len(s12) + 1
-    out += ((VARINTS[n13] if n13 < SHORT else string_length(n13)), s12, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_4(o)))
+        n11 = len(l10)
+        if n11 < 127 and not o9.unknown_tags:
+            out.append(row_packer("16sB%diB", n11)(o9.topic_id, n11 + 1, *l10, 0))
+        else:
+            l12 = o9.partitions
+            n13 = len(l12) + 1
+            out += (P_u(o9.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), pack_numbers("i", l12), (b'\0' if not o9.unknown_tags else unknown_tags(o9)))
+    s14 = o.rack_id.encode()
+    n15 = len(s14) + 1
+    out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_4(o)))

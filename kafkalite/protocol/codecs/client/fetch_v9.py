@@ -109,8 +109,8 @@ def build_request(o, out):
     n10 = len(l9)
     out.append(P_i(n10))
     for o11 in l9:
-        s12 = o11.topic.encode()
-        n13 = len(s12)
-        l14 = o11.partitions
-        n15 = len(l14)
-        out += (P_h(n13), s12, P_i(n15), pack_numbers("i", l14))
+        s14 = o11.topic.encode()
+        n15 = len(s14)
+        l16 = o11.partitions
+        n17 = len(l16)
+        out += (P_h(n15), s14, P_i(n17), pack_numbers("i", l16))

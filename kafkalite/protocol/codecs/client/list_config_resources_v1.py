@@ -65,6 +65,6 @@ def parse_response(buf, pos, end):
 
 
 def build_request(o, out):
-    l1 = o.resource_types
-    n2 = len(l1) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else encode_varint(n2)), pack_numbers("b", l1), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    l3 = o.resource_types
+    n4 = len(l3) + 1
+    out += ((VARINTS[n4] if n4 < SHORT else encode_varint(n4)), pack_numbers("b", l3), (b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -93,8 +93,8 @@ def build_request(o, out):
     n4 = len(l3)
     out += (P_h(n2), s1, P_i(n4))
     for o5 in l3:
-        s6 = o5.name.encode()
-        n7 = len(s6)
-        l8 = o5.partition_indexes
-        n9 = len(l8)
-        out += (P_h(n7), s6, P_i(n9), pack_numbers("i", l8))
+        s8 = o5.name.encode()
+        n9 = len(s8)
+        l10 = o5.partition_indexes
+        n11 = len(l10)
+        out += (P_h(n9), s8, P_i(n11), pack_numbers("i", l10))

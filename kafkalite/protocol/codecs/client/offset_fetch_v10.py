@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.offset_fetch import OffsetFetchResponse
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
 
 C0 = OffsetFetchResponse
 C1 = OffsetFetchResponse.OffsetFetchResponseGroup
@@ -145,7 +145,12 @@ def build_request(o, out):
         if l8:
             for o10 in l8:
                 l11 = o10.partition_indexes
-                n12 = len(l11) + 1
-                out += (P_u(o10.topic_id), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
+                n12 = len(l11)
+                if n12 < 127 and not o10.unknown_tags:
+                    out.append(row_packer("16sB%diB", n12)(o10.topic_id, n12 + 1, *l11, 0))
+                else:
+                    l13 = o10.partition_indexes
+                    n14 = len(l13) + 1
+                    out += (P_u(o10.topic_id), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
         out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
     out += (P_t(o.require_stable), (b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -107,9 +107,9 @@ def build_request(o, out):
     out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     if l3:
         for o5 in l3:
-            s6 = o5.name.encode()
-            n7 = len(s6) + 1
-            l8 = o5.partition_indexes
-            n9 = len(l8) + 1
-            out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o5.unknown_tags else unknown_tags(o5)))
+            s8 = o5.name.encode()
+            n9 = len(s8) + 1
+            l10 = o5.partition_indexes
+            n11 = len(l10) + 1
+            out += ((VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), pack_numbers("i", l10), (b'\0' if not o5.unknown_tags else unknown_tags(o5)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

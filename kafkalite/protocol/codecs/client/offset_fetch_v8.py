@@ -144,10 +144,10 @@ def build_request(o, out):
         out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         if l6:
             for o8 in l6:
-                s9 = o8.name.encode()
-                n10 = len(s9) + 1
-                l11 = o8.partition_indexes
-                n12 = len(l11) + 1
-                out += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
+                s11 = o8.name.encode()
+                n12 = len(s11) + 1
+                l13 = o8.partition_indexes
+                n14 = len(l13) + 1
+                out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
         out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
     out += (P_t(o.require_stable), (b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -152,10 +152,10 @@ def build_request(o, out):
         out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_i(o3.member_epoch), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
         if l8:
             for o10 in l8:
-                s11 = o10.name.encode()
-                n12 = len(s11) + 1
-                l13 = o10.partition_indexes
-                n14 = len(l13) + 1
-                out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
+                s13 = o10.name.encode()
+                n14 = len(s13) + 1
+                l15 = o10.partition_indexes
+                n16 = len(l15) + 1
+                out += ((VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
         out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
     out += (P_t(o.require_stable), (b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.share_acknowledge import ShareAcknowledgeResponse
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
 
 C0 = ShareAcknowledgeResponse
 C1 = ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse
@@ -178,8 +178,13 @@ def build_request(o, out):
             out += (P_i(o10.partition_index), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
             for o13 in l11:
                 l14 = o13.acknowledge_types
-                n15 = len(l14) + 1
-                out += (P_qq(o13.first_offset, o13.last_offset), (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), pack_numbers("b", l14), (b'\0' if not o13.unknown_tags else unknown_tags(o13)))
+                n15 = len(l14)
+                if n15 < 127 and not o13.unknown_tags:
+                    out.append(row_packer("qqB%dbB", n15)(o13.first_offset, o13.last_offset, n15 + 1, *l14, 0))
+                else:
+                    l16 = o13.acknowledge_types
+                    n17 = len(l16) + 1
+                    out += (P_qq(o13.first_offset, o13.last_offset), (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("b", l16), (b'\0' if not o13.unknown_tags else unknown_tags(o13)))
             out.append((b'\0' if not o10.unknown_tags else unknown_tags(o10)))
         out.append((b'\0' if not o7.unknown_tags else unknown_tags(o7)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.messages.share_fetch import ShareFetchResponse
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
 
 C0 = ShareFetchResponse
 C1 = ShareFetchResponse.ShareFetchableTopicResponse
@@ -233,15 +233,25 @@ def build_request(o, out):
             out += (P_i(o10.partition_index), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
             for o13 in l11:
                 l14 = o13.acknowledge_types
-                n15 = len(l14) + 1
-                out += (P_qq(o13.first_offset, o13.last_offset), (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), pack_numbers("b", l14), (b'\0' if not o13.unknown_tags else unknown_tags(o13)))
+                n15 = len(l14)
+                if n15 < 127 and not o13.unknown_tags:
+                    out.append(row_packer("qqB%dbB", n15)(o13.first_offset, o13.last_offset, n15 + 1, *l14, 0))
+                else:
+                    l16 = o13.acknowledge_types
+                    n17 = len(l16) + 1
+                    out += (P_qq(o13.first_offset, o13.last_offset), (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("b", l16), (b'\0' if not o13.unknown_tags else unknown_tags(o13)))
             out.append((b'\0' if not o10.unknown_tags else unknown_tags(o10)))
         out.append((b'\0' if not o7.unknown_tags else unknown_tags(o7)))
-    l16 = o.forgotten_topics_data
-    n17 = len(l16) + 1
-    out.append((VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
-    for o18 in l16:
-        l19 = o18.partitions
-        n20 = len(l19) + 1
-        out += (P_u(o18.topic_id), (VARINTS[n20] if n20 < SHORT else encode_varint(n20)), pack_numbers("i", l19), (b'\0' if not o18.unknown_tags else unknown_tags(o18)))
+    l18 = o.forgotten_topics_data
+    n19 = len(l18) + 1
+    out.append((VARINTS[n19] if n19 < SHORT else encode_varint(n19)))
+    for o20 in l18:
+        l21 = o20.partitions
+        n22 = len(l21)
+        if n22 < 127 and not o20.unknown_tags:
+            out.append(row_packer("16sB%diB", n22)(o20.topic_id, n22 + 1, *l21, 0))
+        else:
+            l23 = o20.partitions
+            n24 = len(l23) + 1
+            out += (P_u(o20.topic_id), (VARINTS[n24] if n24 < SHORT else encode_varint(n24)), pack_numbers("i", l23), (b'\0' if not o20.unknown_tags else unknown_tags(o20)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

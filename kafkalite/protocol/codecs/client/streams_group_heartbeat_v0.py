@@ -428,90 +428,90 @@ def build_request(o, out):
             n55 = len(l54) + 1
             out.append((VARINTS[n55] if n55 < SHORT else encode_varint(n55)))
             for o56 in l54:
-                l57 = o56.source_topics
-                n58 = len(l57) + 1
-                l59 = o56.source_topic_regex
-                n60 = len(l59) + 1
-                l61 = o56.repartition_source_topics
-                n62 = len(l61) + 1
-                out += ((VARINTS[n58] if n58 < SHORT else encode_varint(n58)), pack_numbers("h", l57), (VARINTS[n60] if n60 < SHORT else encode_varint(n60)), pack_numbers("h", l59), (VARINTS[n62] if n62 < SHORT else encode_varint(n62)), pack_numbers("h", l61), (b'\0' if not o56.unknown_tags else unknown_tags(o56)))
+                l63 = o56.source_topics
+                n64 = len(l63) + 1
+                l65 = o56.source_topic_regex
+                n66 = len(l65) + 1
+                l67 = o56.repartition_source_topics
+                n68 = len(l67) + 1
+                out += ((VARINTS[n64] if n64 < SHORT else encode_varint(n64)), pack_numbers("h", l63), (VARINTS[n66] if n66 < SHORT else encode_varint(n66)), pack_numbers("h", l65), (VARINTS[n68] if n68 < SHORT else encode_varint(n68)), pack_numbers("h", l67), (b'\0' if not o56.unknown_tags else unknown_tags(o56)))
             out.append((b'\0' if not o12.unknown_tags else unknown_tags(o12)))
         out.append((b'\0' if not o9.unknown_tags else unknown_tags(o9)))
-    l63 = o.active_tasks
-    n64 = 0 if l63 is None else len(l63) + 1
-    out.append((VARINTS[n64] if n64 < SHORT else encode_varint(n64)))
-    if l63:
-        for o65 in l63:
-            s66 = o65.subtopology_id.encode()
-            n67 = len(s66) + 1
-            l68 = o65.partitions
-            n69 = len(l68) + 1
-            out += ((VARINTS[n67] if n67 < SHORT else string_length(n67)), s66, (VARINTS[n69] if n69 < SHORT else encode_varint(n69)), pack_numbers("i", l68), (b'\0' if not o65.unknown_tags else unknown_tags(o65)))
-    l70 = o.standby_tasks
-    n71 = 0 if l70 is None else len(l70) + 1
-    out.append((VARINTS[n71] if n71 < SHORT else encode_varint(n71)))
-    if l70:
-        for o72 in l70:
-            s73 = o72.subtopology_id.encode()
-            n74 = len(s73) + 1
-            l75 = o72.partitions
-            n76 = len(l75) + 1
-            out += ((VARINTS[n74] if n74 < SHORT else string_length(n74)), s73, (VARINTS[n76] if n76 < SHORT else encode_varint(n76)), pack_numbers("i", l75), (b'\0' if not o72.unknown_tags else unknown_tags(o72)))
-    l77 = o.warmup_tasks
-    n78 = 0 if l77 is None else len(l77) + 1
-    out.append((VARINTS[n78] if n78 < SHORT else encode_varint(n78)))
-    if l77:
-        for o79 in l77:
-            s80 = o79.subtopology_id.encode()
-            n81 = len(s80) + 1
-            l82 = o79.partitions
-            n83 = len(l82) + 1
-            out += ((VARINTS[n81] if n81 < SHORT else string_length(n81)), s80, (VARINTS[n83] if n83 < SHORT else encode_varint(n83)), pack_numbers("i", l82), (b'\0' if not o79.unknown_tags else unknown_tags(o79)))
-    s84 = o.process_id
-    if s84 is None:
-        s84 = b''
-        n85 = 0
+    l69 = o.active_tasks
+    n70 = 0 if l69 is None else len(l69) + 1
+    out.append((VARINTS[n70] if n70 < SHORT else encode_varint(n70)))
+    if l69:
+        for o71 in l69:
+            s74 = o71.subtopology_id.encode()
+            n75 = len(s74) + 1
+            l76 = o71.partitions
+            n77 = len(l76) + 1
+            out += ((VARINTS[n75] if n75 < SHORT else string_length(n75)), s74, (VARINTS[n77] if n77 < SHORT else encode_varint(n77)), pack_numbers("i", l76), (b'\0' if not o71.unknown_tags else unknown_tags(o71)))
+    l78 = o.standby_tasks
+    n79 = 0 if l78 is None else len(l78) + 1
+    out.append((VARINTS[n79] if n79 < SHORT else encode_varint(n79)))
+    if l78:
+        for o80 in l78:
+            s83 = o80.subtopology_id.encode()
+            n84 = len(s83) + 1
+            l85 = o80.partitions
+            n86 = len(l85) + 1
+            out += ((VARINTS[n84] if n84 < SHORT else string_length(n84)), s83, (VARINTS[n86] if n86 < SHORT else encode_varint(n86)), pack_numbers("i", l85), (b'\0' if not o80.unknown_tags else unknown_tags(o80)))
+    l87 = o.warmup_tasks
+    n88 = 0 if l87 is None else len(l87) + 1
+    out.append((VARINTS[n88] if n88 < SHORT else encode_varint(n88)))
+    if l87:
+        for o89 in l87:
+            s92 = o89.subtopology_id.encode()
+            n93 = len(s92) + 1
+            l94 = o89.partitions
+            n95 = len(l94) + 1
+            out += ((VARINTS[n93] if n93 < SHORT else string_length(n93)), s92, (VARINTS[n95] if n95 < SHORT else encode_varint(n95)), pack_numbers("i", l94), (b'\0' if not o89.unknown_tags else unknown_tags(o89)))
+    s96 = o.process_id
+    if s96 is None:
+        s96 = b''
+        n97 = 0
     else:
-        s84 = s84.encode()
-        n85 = len(s84) + 1
-    o86 = o.user_endpoint
-    out += ((VARINTS[n85] if n85 < SHORT else string_length(n85)), s84)
-    if o86 is None:
+        s96 = s96.encode()
+        n97 = len(s96) + 1
+    o98 = o.user_endpoint
+    out += ((VARINTS[n97] if n97 < SHORT else string_length(n97)), s96)
+    if o98 is None:
         out.append(b'\xff')
     else:
-        s87 = o86.host.encode()
-        n88 = len(s87) + 1
-        out += (P_b(1), (VARINTS[n88] if n88 < SHORT else string_length(n88)), s87, P_H(o86.port), (b'\0' if not o86.unknown_tags else unknown_tags(o86)))
-    l89 = o.client_tags
-    n90 = 0 if l89 is None else len(l89) + 1
-    out.append((VARINTS[n90] if n90 < SHORT else encode_varint(n90)))
-    if l89:
-        for o91 in l89:
-            s92 = o91.key.encode()
-            n93 = len(s92) + 1
-            s94 = o91.value.encode()
-            n95 = len(s94) + 1
-            out += ((VARINTS[n93] if n93 < SHORT else string_length(n93)), s92, (VARINTS[n95] if n95 < SHORT else string_length(n95)), s94, (b'\0' if not o91.unknown_tags else unknown_tags(o91)))
-    l96 = o.task_offsets
-    n97 = 0 if l96 is None else len(l96) + 1
-    out.append((VARINTS[n97] if n97 < SHORT else encode_varint(n97)))
-    if l96:
-        for o98 in l96:
-            if o98.subtopology_id == '' and not o98.unknown_tags:
-                out.append(P_BiqB(1, o98.partition, o98.offset, 0))
-            else:
-                s99 = o98.subtopology_id.encode()
-                n100 = len(s99) + 1
-                out += ((VARINTS[n100] if n100 < SHORT else string_length(n100)), s99, P_iq(o98.partition, o98.offset), (b'\0' if not o98.unknown_tags else unknown_tags(o98)))
-    l101 = o.task_end_offsets
+        s99 = o98.host.encode()
+        n100 = len(s99) + 1
+        out += (P_b(1), (VARINTS[n100] if n100 < SHORT else string_length(n100)), s99, P_H(o98.port), (b'\0' if not o98.unknown_tags else unknown_tags(o98)))
+    l101 = o.client_tags
     n102 = 0 if l101 is None else len(l101) + 1
     out.append((VARINTS[n102] if n102 < SHORT else encode_varint(n102)))
     if l101:
         for o103 in l101:
-            if o103.subtopology_id == '' and not o103.unknown_tags:
-                out.append(P_BiqB(1, o103.partition, o103.offset, 0))
+            s104 = o103.key.encode()
+            n105 = len(s104) + 1
+            s106 = o103.value.encode()
+            n107 = len(s106) + 1
+            out += ((VARINTS[n105] if n105 < SHORT else string_length(n105)), s104, (VARINTS[n107] if n107 < SHORT else string_length(n107)), s106, (b'\0' if not o103.unknown_tags else unknown_tags(o103)))
+    l108 = o.task_offsets
+    n109 = 0 if l108 is None else len(l108) + 1
+    out.append((VARINTS[n109] if n109 < SHORT else encode_varint(n109)))
+    if l108:
+        for o110 in l108:
+            if o110.subtopology_id == '' and not o110.unknown_tags:
+                out.append(P_BiqB(1, o110.partition, o110.offset, 0))
             else:
-                s104 = o103.subtopology_id.encode()
-                n105 = len(s104) + 1
-                out += ((VARINTS[n105] if n105 < SHORT else string_length(n105)), s104, P_iq(o103.partition, o103.offset), (b'\0' if not o103.unknown_tags else unknown_tags(o103)))
+                s111 = o110.subtopology_id.encode()
+                n112 = len(s111) + 1
+                out += ((VARINTS[n112] if n112 < SHORT else string_length(n112)), s111, P_iq(o110.partition, o110.offset), (b'\0' if not o110.unknown_tags else unknown_tags(o110)))
+    l113 = o.task_end_offsets
+    n114 = 0 if l113 is None else len(l113) + 1
+    out.append((VARINTS[n114] if n114 < SHORT else encode_varint(n114)))
+    if l113:
+        for o115 in l113:
+            if o115.subtopology_id == '' and not o115.unknown_tags:
+                out.append(P_BiqB(1, o115.partition, o115.offset, 0))
+            else:
+                s116 = o115.subtopology_id.encode()
+                n117 = len(s116) + 1
+                out += ((VARINTS[n117] if n117 < SHORT else string_length(n117)), s116, P_iq(o115.partition, o115.offset), (b'\0' if not o115.unknown_tags else unknown_tags(o115)))
     out += (P_t(o.shutdown_application), (b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -83,9 +83,9 @@ def build_request(o, out):
         n5 = len(l4)
         out.append(P_qhti(o3.producer_id, o3.producer_epoch, o3.transaction_result, n5))
         for o6 in l4:
-            s7 = o6.name.encode()
-            n8 = len(s7)
-            l9 = o6.partition_indexes
-            n10 = len(l9)
-            out += (P_h(n8), s7, P_i(n10), pack_numbers("i", l9))
+            s9 = o6.name.encode()
+            n10 = len(s9)
+            l11 = o6.partition_indexes
+            n12 = len(l11)
+            out += (P_h(n10), s9, P_i(n12), pack_numbers("i", l11))
         out.append(P_i(o3.coordinator_epoch))

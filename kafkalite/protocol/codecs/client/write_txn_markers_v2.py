@@ -115,10 +115,10 @@ def build_request(o, out):
         n5 = len(l4) + 1
         out += (P_qht(o3.producer_id, o3.producer_epoch, o3.transaction_result), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
         for o6 in l4:
-            s7 = o6.name.encode()
-            n8 = len(s7) + 1
-            l9 = o6.partition_indexes
-            n10 = len(l9) + 1
-            out += ((VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (b'\0' if not o6.unknown_tags else unknown_tags(o6)))
+            s9 = o6.name.encode()
+            n10 = len(s9) + 1
+            l11 = o6.partition_indexes
+            n12 = len(l11) + 1
+            out += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o6.unknown_tags else unknown_tags(o6)))
         out += (P_ib(o3.coordinator_epoch, o3.transaction_version), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.records.consumer_group_current_member_assignment import ConsumerGroupCurrentMemberAssignmentValue
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_varint, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_varint, row_packer, unknown_tags
 
 C0 = ConsumerGroupCurrentMemberAssignmentValue
 C1 = ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
@@ -144,13 +144,23 @@ def build_v0(o, out):
     out += (P_iib(o.member_epoch, o.previous_member_epoch, o.state), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
     for o3 in l1:
         l4 = o3.partitions
-        n5 = len(l4) + 1
-        out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)), pack_numbers("i", l4), (b'\0' if not o3.unknown_tags and o3.assignment_epochs == [] else tags_2(o3)))
-    l6 = o.partitions_pending_revocation
-    n7 = len(l6) + 1
-    out.append((VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
-    for o8 in l6:
-        l9 = o8.partitions
-        n10 = len(l9) + 1
-        out += (P_u(o8.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (b'\0' if not o8.unknown_tags and o8.assignment_epochs == [] else tags_2(o8)))
+        n5 = len(l4)
+        if n5 < 127 and not o3.unknown_tags and o3.assignment_epochs == []:
+            out.append(row_packer("16sB%diB", n5)(o3.topic_id, n5 + 1, *l4, 0))
+        else:
+            l6 = o3.partitions
+            n7 = len(l6) + 1
+            out += (P_u(o3.topic_id), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("i", l6), (b'\0' if not o3.unknown_tags and o3.assignment_epochs == [] else tags_2(o3)))
+    l8 = o.partitions_pending_revocation
+    n9 = len(l8) + 1
+    out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+    for o10 in l8:
+        l11 = o10.partitions
+        n12 = len(l11)
+        if n12 < 127 and not o10.unknown_tags and o10.assignment_epochs == []:
+            out.append(row_packer("16sB%diB", n12)(o10.topic_id, n12 + 1, *l11, 0))
+        else:
+            l13 = o10.partitions
+            n14 = len(l13) + 1
+            out += (P_u(o10.topic_id), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o10.unknown_tags and o10.assignment_epochs == [] else tags_2(o10)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.records.consumer_group_target_assignment_member import ConsumerGroupTargetAssignmentMemberValue
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_varint, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_varint, row_packer, unknown_tags
 
 C0 = ConsumerGroupTargetAssignmentMemberValue
 C1 = ConsumerGroupTargetAssignmentMemberValue.TopicPartition
@@ -60,6 +60,11 @@ def build_v0(o, out):
     out.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
     for o3 in l1:
         l4 = o3.partitions
-        n5 = len(l4) + 1
-        out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)), pack_numbers("i", l4), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+        n5 = len(l4)
+        if n5 < 127 and not o3.unknown_tags:
+            out.append(row_packer("16sB%diB", n5)(o3.topic_id, n5 + 1, *l4, 0))
+        else:
+            l6 = o3.partitions
+            n7 = len(l6) + 1
+            out += (P_u(o3.topic_id), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("i", l6), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

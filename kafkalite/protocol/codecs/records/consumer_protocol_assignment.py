@@ -74,18 +74,18 @@ def build_v0(o, out):
     n2 = len(l1)
     out.append(P_i(n2))
     for o3 in l1:
-        s4 = o3.topic.encode()
-        n5 = len(s4)
-        l6 = o3.partitions
-        n7 = len(l6)
-        out += (P_h(n5), s4, P_i(n7), pack_numbers("i", l6))
-    s8 = o.user_data
-    if s8 is None:
-        s8 = b''
-        n9 = -1
+        s6 = o3.topic.encode()
+        n7 = len(s6)
+        l8 = o3.partitions
+        n9 = len(l8)
+        out += (P_h(n7), s6, P_i(n9), pack_numbers("i", l8))
+    s10 = o.user_data
+    if s10 is None:
+        s10 = b''
+        n11 = -1
     else:
-        n9 = len(s8)
-    out += (P_i(n9), s8)
+        n11 = len(s10)
+    out += (P_i(n11), s10)
 
 
 build_v1 = build_v0

@@ -299,11 +299,11 @@ def build_v1(o, out):
     n9 = len(l8)
     out += (P_i(n7), s6, P_i(n9))
     for o10 in l8:
-        s11 = o10.topic.encode()
-        n12 = len(s11)
-        l13 = o10.partitions
-        n14 = len(l13)
-        out += (P_h(n12), s11, P_i(n14), pack_numbers("i", l13))
+        s13 = o10.topic.encode()
+        n14 = len(s13)
+        l15 = o10.partitions
+        n16 = len(l15)
+        out += (P_h(n14), s13, P_i(n16), pack_numbers("i", l15))
 
 
 def build_v2(o, out):
@@ -324,11 +324,11 @@ def build_v2(o, out):
     n9 = len(l8)
     out += (P_i(n7), s6, P_i(n9))
     for o10 in l8:
-        s11 = o10.topic.encode()
-        n12 = len(s11)
-        l13 = o10.partitions
-        n14 = len(l13)
-        out += (P_h(n12), s11, P_i(n14), pack_numbers("i", l13))
+        s13 = o10.topic.encode()
+        n14 = len(s13)
+        l15 = o10.partitions
+        n16 = len(l15)
+        out += (P_h(n14), s13, P_i(n16), pack_numbers("i", l15))
     out.append(P_i(o.generation_id))
 
 
@@ -350,16 +350,16 @@ def build_v3(o, out):
     n9 = len(l8)
     out += (P_i(n7), s6, P_i(n9))
     for o10 in l8:
-        s11 = o10.topic.encode()
-        n12 = len(s11)
-        l13 = o10.partitions
-        n14 = len(l13)
-        out += (P_h(n12), s11, P_i(n14), pack_numbers("i", l13))
-    s15 = o.rack_id
-    if s15 is None:
-        s15 = b''
-        n16 = -1
+        s13 = o10.topic.encode()
+        n14 = len(s13)
+        l15 = o10.partitions
+        n16 = len(l15)
+        out += (P_h(n14), s13, P_i(n16), pack_numbers("i", l15))
+    s17 = o.rack_id
+    if s17 is None:
+        s17 = b''
+        n18 = -1
     else:
-        s15 = s15.encode()
-        n16 = len(s15)
-    out += (P_ih(o.generation_id, n16), s15)
+        s17 = s17.encode()
+        n18 = len(s17)
+    out += (P_ih(o.generation_id, n18), s17)

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.records.partition import PartitionRecord
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_varint, uuids
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_varint, row_packer, uuids
 
 C0 = PartitionRecord
 P_b = Struct(">b").pack
@@ -325,28 +325,39 @@ def tags_3(o):
 
 def build_v0(o, out):
     l1 = o.replicas
-    n2 = len(l1) + 1
+    n2 = len(l1)
     l3 = o.isr
-    n4 = len(l3) + 1
+    n4 = len(l3)
     l5 = o.removing_replicas
-    n6 = len(l5) + 1
+    n6 = len(l5)
     l7 = o.adding_replicas
-    n8 = len(l7) + 1
-    out += (P_iu(o.partition_id, o.topic_id), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)), pack_numbers("i", l1), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)), pack_numbers("i", l3), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)), pack_numbers("i", l5), (VARINTS[n8] if n8 < SHORT else encode_varint(n8)), pack_numbers("i", l7), P_iii(o.leader, o.leader_epoch, o.partition_epoch), (b'\0' if not o.unknown_tags and o.leader_recovery_state == 0 else tags_3(o)))
+    n8 = len(l7)
+    if n2 < 127 and n4 < 127 and n6 < 127 and n8 < 127 and not o.unknown_tags and o.leader_recovery_state == 0:
+        out.append(row_packer("i16sB%diB%diB%diB%diiiiB", n2, n4, n6, n8)(o.partition_id, o.topic_id, n2 + 1, *l1, n4 + 1, *l3, n6 + 1, *l5, n8 + 1, *l7, o.leader, o.leader_epoch, o.partition_epoch, 0))
+    else:
+        l9 = o.replicas
+        n10 = len(l9) + 1
+        l11 = o.isr
+        n12 = len(l11) + 1
+        l13 = o.removing_replicas
+        n14 = len(l13) + 1
+        l15 = o.adding_replicas
+        n16 = len(l15) + 1
+        out += (P_iu(o.partition_id, o.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), P_iii(o.leader, o.leader_epoch, o.partition_epoch), (b'\0' if not o.unknown_tags and o.leader_recovery_state == 0 else tags_3(o)))
 
 
 def build_v1(o, out):
-    l1 = o.replicas
-    n2 = len(l1) + 1
-    l3 = o.isr
-    n4 = len(l3) + 1
-    l5 = o.removing_replicas
-    n6 = len(l5) + 1
-    l7 = o.adding_replicas
-    n8 = len(l7) + 1
-    l9 = o.directories
+    l9 = o.replicas
     n10 = len(l9) + 1
-    out += (P_iu(o.partition_id, o.topic_id), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)), pack_numbers("i", l1), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)), pack_numbers("i", l3), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)), pack_numbers("i", l5), (VARINTS[n8] if n8 < SHORT else encode_varint(n8)), pack_numbers("i", l7), P_iii(o.leader, o.leader_epoch, o.partition_epoch), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), b''.join(l9), (b'\0' if not o.unknown_tags and o.leader_recovery_state == 0 else tags_3(o)))
+    l11 = o.isr
+    n12 = len(l11) + 1
+    l13 = o.removing_replicas
+    n14 = len(l13) + 1
+    l15 = o.adding_replicas
+    n16 = len(l15) + 1
+    l17 = o.directories
+    n18 = len(l17) + 1
+    out += (P_iu(o.partition_id, o.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), P_iii(o.leader, o.leader_epoch, o.partition_epoch), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), b''.join(l17), (b'\0' if not o.unknown_tags and o.leader_recovery_state == 0 else tags_3(o)))
 
 
 def tags_4(o):
@@ -371,14 +382,14 @@ def tags_4(o):
 
 
 def build_v2(o, out):
-    l1 = o.replicas
-    n2 = len(l1) + 1
-    l3 = o.isr
-    n4 = len(l3) + 1
-    l5 = o.removing_replicas
-    n6 = len(l5) + 1
-    l7 = o.adding_replicas
-    n8 = len(l7) + 1
-    l9 = o.directories
+    l9 = o.replicas
     n10 = len(l9) + 1
-    out += (P_iu(o.partition_id, o.topic_id), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)), pack_numbers("i", l1), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)), pack_numbers("i", l3), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)), pack_numbers("i", l5), (VARINTS[n8] if n8 < SHORT else encode_varint(n8)), pack_numbers("i", l7), P_iii(o.leader, o.leader_epoch, o.partition_epoch), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), b''.join(l9), (b'\0' if not o.unknown_tags and o.leader_recovery_state == 0 and o.eligible_leader_replicas is None and o.last_known_elr is None else tags_4(o)))
+    l11 = o.isr
+    n12 = len(l11) + 1
+    l13 = o.removing_replicas
+    n14 = len(l13) + 1
+    l15 = o.adding_replicas
+    n16 = len(l15) + 1
+    l17 = o.directories
+    n18 = len(l17) + 1
+    out += (P_iu(o.partition_id, o.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), P_iii(o.leader, o.leader_epoch, o.partition_epoch), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), b''.join(l17), (b'\0' if not o.unknown_tags and o.leader_recovery_state == 0 and o.eligible_leader_replicas is None and o.last_known_elr is None else tags_4(o)))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from kafkalite.protocol.records.share_group_state_partition_metadata import ShareGroupStatePartitionMetadataValue
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
 
 C0 = ShareGroupStatePartitionMetadataValue
 C1 = ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo
@@ -153,28 +153,38 @@ def build_v0(o, out):
     n2 = len(l1) + 1
     out.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
     for o3 in l1:
-        s4 = o3.topic_name.encode()
-        n5 = len(s4) + 1
-        l6 = o3.partitions
-        n7 = len(l6) + 1
-        out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("i", l6), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    l8 = o.initialized_topics
-    n9 = len(l8) + 1
-    out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
-    for o10 in l8:
-        s11 = o10.topic_name.encode()
-        n12 = len(s11) + 1
-        l13 = o10.partitions
-        n14 = len(l13) + 1
-        out += (P_u(o10.topic_id), (VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-    l15 = o.deleting_topics
-    n16 = len(l15) + 1
-    out.append((VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
-    for o17 in l15:
-        if o17.topic_name == '' and not o17.unknown_tags:
-            out.append(P_uBB(o17.topic_id, 1, 0))
+        l4 = o3.partitions
+        n5 = len(l4)
+        if o3.topic_name == '' and n5 < 127 and not o3.unknown_tags:
+            out.append(row_packer("16sBB%diB", n5)(o3.topic_id, 1, n5 + 1, *l4, 0))
         else:
-            s18 = o17.topic_name.encode()
-            n19 = len(s18) + 1
-            out += (P_u(o17.topic_id), (VARINTS[n19] if n19 < SHORT else string_length(n19)), s18, (b'\0' if not o17.unknown_tags else unknown_tags(o17)))
+            s6 = o3.topic_name.encode()
+            n7 = len(s6) + 1
+            l8 = o3.partitions
+            n9 = len(l8) + 1
+            out += (P_u(o3.topic_id), (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+    l10 = o.initialized_topics
+    n11 = len(l10) + 1
+    out.append((VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
+    for o12 in l10:
+        l13 = o12.partitions
+        n14 = len(l13)
+        if o12.topic_name == '' and n14 < 127 and not o12.unknown_tags:
+            out.append(row_packer("16sBB%diB", n14)(o12.topic_id, 1, n14 + 1, *l13, 0))
+        else:
+            s15 = o12.topic_name.encode()
+            n16 = len(s15) + 1
+            l17 = o12.partitions
+            n18 = len(l17) + 1
+            out += (P_u(o12.topic_id), (VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags else unknown_tags(o12)))
+    l19 = o.deleting_topics
+    n20 = len(l19) + 1
+    out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
+    for o21 in l19:
+        if o21.topic_name == '' and not o21.unknown_tags:
+            out.append(P_uBB(o21.topic_id, 1, 0))
+        else:
+            s22 = o21.topic_name.encode()
+            n23 = len(s22) + 1
+            out += (P_u(o21.topic_id), (VARINTS[n23] if n23 < SHORT else string_length(n23)), s22, (b'\0' if not o21.unknown_tags else unknown_tags(o21)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

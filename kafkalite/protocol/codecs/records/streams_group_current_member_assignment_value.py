@@ -329,54 +329,54 @@ def build_v0(o, out):
     n2 = len(l1) + 1
     out += (P_iib(o.member_epoch, o.previous_member_epoch, o.state), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
     for o3 in l1:
-        s4 = o3.subtopology_id.encode()
-        n5 = len(s4) + 1
-        l6 = o3.partitions
-        n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("i", l6), (b'\0' if not o3.unknown_tags and o3.assignment_epochs == [] else tags_2(o3)))
-    l8 = o.standby_tasks
-    n9 = len(l8) + 1
-    out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
-    for o10 in l8:
-        s11 = o10.subtopology_id.encode()
-        n12 = len(s11) + 1
-        l13 = o10.partitions
-        n14 = len(l13) + 1
-        out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o10.unknown_tags and o10.assignment_epochs == [] else tags_2(o10)))
-    l15 = o.warmup_tasks
-    n16 = len(l15) + 1
-    out.append((VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
-    for o17 in l15:
-        s18 = o17.subtopology_id.encode()
-        n19 = len(s18) + 1
-        l20 = o17.partitions
-        n21 = len(l20) + 1
-        out += ((VARINTS[n19] if n19 < SHORT else string_length(n19)), s18, (VARINTS[n21] if n21 < SHORT else encode_varint(n21)), pack_numbers("i", l20), (b'\0' if not o17.unknown_tags and o17.assignment_epochs == [] else tags_2(o17)))
-    l22 = o.active_tasks_pending_revocation
-    n23 = len(l22) + 1
-    out.append((VARINTS[n23] if n23 < SHORT else encode_varint(n23)))
-    for o24 in l22:
-        s25 = o24.subtopology_id.encode()
-        n26 = len(s25) + 1
-        l27 = o24.partitions
-        n28 = len(l27) + 1
-        out += ((VARINTS[n26] if n26 < SHORT else string_length(n26)), s25, (VARINTS[n28] if n28 < SHORT else encode_varint(n28)), pack_numbers("i", l27), (b'\0' if not o24.unknown_tags and o24.assignment_epochs == [] else tags_2(o24)))
-    l29 = o.standby_tasks_pending_revocation
-    n30 = len(l29) + 1
-    out.append((VARINTS[n30] if n30 < SHORT else encode_varint(n30)))
-    for o31 in l29:
-        s32 = o31.subtopology_id.encode()
-        n33 = len(s32) + 1
-        l34 = o31.partitions
-        n35 = len(l34) + 1
-        out += ((VARINTS[n33] if n33 < SHORT else string_length(n33)), s32, (VARINTS[n35] if n35 < SHORT else encode_varint(n35)), pack_numbers("i", l34), (b'\0' if not o31.unknown_tags and o31.assignment_epochs == [] else tags_2(o31)))
-    l36 = o.warmup_tasks_pending_revocation
-    n37 = len(l36) + 1
-    out.append((VARINTS[n37] if n37 < SHORT else encode_varint(n37)))
-    for o38 in l36:
-        s39 = o38.subtopology_id.encode()
-        n40 = len(s39) + 1
-        l41 = o38.partitions
-        n42 = len(l41) + 1
-        out += ((VARINTS[n40] if n40 < SHORT else string_length(n40)), s39, (VARINTS[n42] if n42 < SHORT else encode_varint(n42)), pack_numbers("i", l41), (b'\0' if not o38.unknown_tags and o38.assignment_epochs == [] else tags_2(o38)))
+        s6 = o3.subtopology_id.encode()
+        n7 = len(s6) + 1
+        l8 = o3.partitions
+        n9 = len(l8) + 1
+        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags and o3.assignment_epochs == [] else tags_2(o3)))
+    l10 = o.standby_tasks
+    n11 = len(l10) + 1
+    out.append((VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
+    for o12 in l10:
+        s15 = o12.subtopology_id.encode()
+        n16 = len(s15) + 1
+        l17 = o12.partitions
+        n18 = len(l17) + 1
+        out += ((VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags and o12.assignment_epochs == [] else tags_2(o12)))
+    l19 = o.warmup_tasks
+    n20 = len(l19) + 1
+    out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
+    for o21 in l19:
+        s24 = o21.subtopology_id.encode()
+        n25 = len(s24) + 1
+        l26 = o21.partitions
+        n27 = len(l26) + 1
+        out += ((VARINTS[n25] if n25 < SHORT else string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (b'\0' if not o21.unknown_tags and o21.assignment_epochs == [] else tags_2(o21)))
+    l28 = o.active_tasks_pending_revocation
+    n29 = len(l28) + 1
+    out.append((VARINTS[n29] if n29 < SHORT else encode_varint(n29)))
+    for o30 in l28:
+        s33 = o30.subtopology_id.encode()
+        n34 = len(s33) + 1
+        l35 = o30.partitions
+        n36 = len(l35) + 1
+        out += ((VARINTS[n34] if n34 < SHORT else string_length(n34)), s33, (VARINTS[n36] if n36 < SHORT else encode_varint(n36)), pack_numbers("i", l35), (b'\0' if not o30.unknown_tags and o30.assignment_epochs == [] else tags_2(o30)))
+    l37 = o.standby_tasks_pending_revocation
+    n38 = len(l37) + 1
+    out.append((VARINTS[n38] if n38 < SHORT else encode_varint(n38)))
+    for o39 in l37:
+        s42 = o39.subtopology_id.encode()
+        n43 = len(s42) + 1
+        l44 = o39.partitions
+        n45 = len(l44) + 1
+        out += ((VARINTS[n43] if n43 < SHORT else string_length(n43)), s42, (VARINTS[n45] if n45 < SHORT else encode_varint(n45)), pack_numbers("i", l44), (b'\0' if not o39.unknown_tags and o39.assignment_epochs == [] else tags_2(o39)))
+    l46 = o.warmup_tasks_pending_revocation
+    n47 = len(l46) + 1
+    out.append((VARINTS[n47] if n47 < SHORT else encode_varint(n47)))
+    for o48 in l46:
+        s51 = o48.subtopology_id.encode()
+        n52 = len(s51) + 1
+        l53 = o48.partitions
+        n54 = len(l53) + 1
+        out += ((VARINTS[n52] if n52 < SHORT else string_length(n52)), s51, (VARINTS[n54] if n54 < SHORT else encode_varint(n54)), pack_numbers("i", l53), (b'\0' if not o48.unknown_tags and o48.assignment_epochs == [] else tags_2(o48)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

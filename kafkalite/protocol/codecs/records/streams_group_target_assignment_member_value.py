@@ -148,27 +148,27 @@ def build_v0(o, out):
     n2 = len(l1) + 1
     out.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
     for o3 in l1:
-        s4 = o3.subtopology_id.encode()
-        n5 = len(s4) + 1
-        l6 = o3.partitions
-        n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("i", l6), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    l8 = o.standby_tasks
-    n9 = len(l8) + 1
-    out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
-    for o10 in l8:
-        s11 = o10.subtopology_id.encode()
-        n12 = len(s11) + 1
-        l13 = o10.partitions
-        n14 = len(l13) + 1
-        out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-    l15 = o.warmup_tasks
-    n16 = len(l15) + 1
-    out.append((VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
-    for o17 in l15:
-        s18 = o17.subtopology_id.encode()
-        n19 = len(s18) + 1
-        l20 = o17.partitions
-        n21 = len(l20) + 1
-        out += ((VARINTS[n19] if n19 < SHORT else string_length(n19)), s18, (VARINTS[n21] if n21 < SHORT else encode_varint(n21)), pack_numbers("i", l20), (b'\0' if not o17.unknown_tags else unknown_tags(o17)))
+        s6 = o3.subtopology_id.encode()
+        n7 = len(s6) + 1
+        l8 = o3.partitions
+        n9 = len(l8) + 1
+        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+    l10 = o.standby_tasks
+    n11 = len(l10) + 1
+    out.append((VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
+    for o12 in l10:
+        s15 = o12.subtopology_id.encode()
+        n16 = len(s15) + 1
+        l17 = o12.partitions
+        n18 = len(l17) + 1
+        out += ((VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags else unknown_tags(o12)))
+    l19 = o.warmup_tasks
+    n20 = len(l19) + 1
+    out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
+    for o21 in l19:
+        s24 = o21.subtopology_id.encode()
+        n25 = len(s24) + 1
+        l26 = o21.partitions
+        n27 = len(l26) + 1
+        out += ((VARINTS[n25] if n25 < SHORT else string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (b'\0' if not o21.unknown_tags else unknown_tags(o21)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

@@ -381,12 +381,12 @@ def build_v0(o, out):
         n46 = len(l45) + 1
         out.append((VARINTS[n46] if n46 < SHORT else encode_varint(n46)))
         for o47 in l45:
-            l48 = o47.source_topics
-            n49 = len(l48) + 1
-            l50 = o47.source_topic_regex
-            n51 = len(l50) + 1
-            l52 = o47.repartition_source_topics
-            n53 = len(l52) + 1
-            out += ((VARINTS[n49] if n49 < SHORT else encode_varint(n49)), pack_numbers("h", l48), (VARINTS[n51] if n51 < SHORT else encode_varint(n51)), pack_numbers("h", l50), (VARINTS[n53] if n53 < SHORT else encode_varint(n53)), pack_numbers("h", l52), (b'\0' if not o47.unknown_tags else unknown_tags(o47)))
+            l54 = o47.source_topics
+            n55 = len(l54) + 1
+            l56 = o47.source_topic_regex
+            n57 = len(l56) + 1
+            l58 = o47.repartition_source_topics
+            n59 = len(l58) + 1
+            out += ((VARINTS[n55] if n55 < SHORT else encode_varint(n55)), pack_numbers("h", l54), (VARINTS[n57] if n57 < SHORT else encode_varint(n57)), pack_numbers("h", l56), (VARINTS[n59] if n59 < SHORT else encode_varint(n59)), pack_numbers("h", l58), (b'\0' if not o47.unknown_tags else unknown_tags(o47)))
         out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
     out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))

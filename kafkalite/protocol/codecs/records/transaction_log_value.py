@@ -173,11 +173,11 @@ def build_v0(o, out):
     out.append(P_qhibi(o.producer_id, o.producer_epoch, o.transaction_timeout_ms, o.transaction_status, n2))
     if l1:
         for o3 in l1:
-            s4 = o3.topic.encode()
-            n5 = len(s4)
-            l6 = o3.partition_ids
-            n7 = len(l6)
-            out += (P_h(n5), s4, P_i(n7), pack_numbers("i", l6))
+            s6 = o3.topic.encode()
+            n7 = len(s6)
+            l8 = o3.partition_ids
+            n9 = len(l8)
+            out += (P_h(n7), s6, P_i(n9), pack_numbers("i", l8))
     out.append(P_qq(o.transaction_last_update_timestamp_ms, o.transaction_start_timestamp_ms))
 
 
@@ -208,9 +208,9 @@ def build_v1(o, out):
     out += (P_qhib(o.producer_id, o.producer_epoch, o.transaction_timeout_ms, o.transaction_status), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
     if l1:
         for o3 in l1:
-            s4 = o3.topic.encode()
-            n5 = len(s4) + 1
-            l6 = o3.partition_ids
-            n7 = len(l6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("i", l6), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            s6 = o3.topic.encode()
+            n7 = len(s6) + 1
+            l8 = o3.partition_ids
+            n9 = len(l8) + 1
+            out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
     out += (P_qq(o.transaction_last_update_timestamp_ms, o.transaction_start_timestamp_ms), (b'\0' if not o.unknown_tags and o.previous_producer_id == -1 and o.next_producer_id == -1 and o.next_producer_epoch == -1 and o.client_transaction_version == 0 else tags_2(o)))
