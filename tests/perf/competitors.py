@@ -1,0 +1,115 @@
+"""The brokers that are measured beside each other, each as its users would start it."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from tests.oracle.built import built_once, run_build
+from tests.oracle.real_kafka import AS_SHIPPED, RealKafka
+from tests.oracle.requirements import UnavailableError, program
+from tests.oracle.served_kafkalite import ServedKafkalite
+from tests.oracle.target import free_port
+from tests.perf.first_answer import wait_for_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_KFAKE_SOURCES = Path(__file__).parent / "kfake"
+_START_TIMEOUT_S = 60.0
+
+# Both brokers are told the same where Kafka's default would only make a measurement slow.
+_CONFIG: Mapping[str, str] = {
+    "num.partitions": "1",
+    "offsets.topic.num.partitions": "5",
+    "group.consumer.assignment.interval.ms": "0",
+}
+
+
+class Competitor(Protocol):
+    """One broker process."""
+
+    name: str
+    port: int
+
+    @property
+    def pid(self) -> int:
+        """Return the id of the running process."""
+
+    def launch(self) -> None:
+        """Start the process without waiting for anything."""
+
+    def kill(self) -> None:
+        """End the process."""
+
+
+class Kfake:
+    """franz-go's in-memory Kafka, built from the Go module proxy."""
+
+    name = "kfake"
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Return the id of the running process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def launch(self) -> None:
+        """Start the process without waiting for anything."""
+        command = [str(kfake_program()), "--port", str(self.port)]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def kfake_program() -> Path:
+    """Build kfake; LackingError on a machine without Go."""
+    go = program("go")
+    sources = [_KFAKE_SOURCES / name for name in ("main.go", "go.mod", "go.sum")]
+
+    def build(directory: Path) -> None:
+        run_build(
+            [go, "build", "-C", str(_KFAKE_SOURCES), "-o", str(directory / "kfake"), "."], directory
+        )
+
+    return built_once("kfake", sources, build) / "kfake"
+
+
+def makers(directory: Path) -> dict[str, Callable[[], Competitor]]:
+    """Give a maker of each broker; every one made begins with an empty data directory."""
+    numbers = iter(range(1_000_000))
+
+    def kafkalite() -> Competitor:
+        broker = ServedKafkalite(directory / f"kafkalite-{next(numbers)}", _CONFIG)
+        broker.port = free_port()
+        return broker
+
+    def kafka() -> Competitor:
+        broker = RealKafka(
+            directory / f"kafka-{next(numbers)}", _CONFIG, heap="1g", flags=AS_SHIPPED
+        )
+        broker.prepare()
+        return broker
+
+    return {"kafkalite": kafkalite, "kafka": kafka, "kfake": Kfake}
+
+
+def start(broker: Competitor) -> float:
+    """Start a broker; gives the seconds from the start of its process to its first answer."""
+    begin = time.perf_counter()
+    broker.launch()
+    if not wait_for_answer(broker.port, begin + _START_TIMEOUT_S):
+        broker.kill()
+        raise UnavailableError(f"{broker.name} did not answer within {_START_TIMEOUT_S:.0f} s")
+    return time.perf_counter() - begin

@@ -1,0 +1,133 @@
+"""The table: every measure, every broker, and how kafkalite stands to the others."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+import sysconfig
+from dataclasses import dataclass, field
+from pathlib import Path
+
+OURS = "kafkalite"
+PEERS = ("kafka", "kfake")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One thing measured: its unit, and whether less of it is better."""
+
+    key: str
+    title: str
+    unit: str
+    digits: int = 0
+    less_is_better: bool = False
+
+
+MEASURES = (
+    Measure(
+        key="start",
+        title="process start to first Metadata answer",
+        unit="ms",
+        less_is_better=True,
+    ),
+    Measure(key="idle", title="resident memory when idle", unit="MB", less_is_better=True),
+    Measure(key="produce-100", title="produce, 100 B, acks=all", unit="records/s"),
+    Measure(key="produce-1000", title="produce, 1 KB, acks=all", unit="MB/s"),
+    Measure(key="consume-100", title="consume, 100 B", unit="records/s"),
+    Measure(key="consume-1000", title="consume, 1 KB", unit="MB/s"),
+    Measure(key="heartbeats", title="pipelined Heartbeats on one core", unit="/s"),
+    Measure(
+        key="classic",
+        title="JoinGroup to first record",
+        unit="ms",
+        less_is_better=True,
+    ),
+    Measure(
+        key="consumer",
+        title="ConsumerGroupHeartbeat to first record",
+        unit="ms",
+        less_is_better=True,
+    ),
+)
+
+
+@dataclass(slots=True)
+class Results:
+    """Every value of every measure, by measure and broker."""
+
+    values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+
+    def add(self, key: str, broker: str, value: float) -> None:
+        """Keep one value."""
+        self.values.setdefault(key, {}).setdefault(broker, []).append(value)
+
+    def median(self, key: str, broker: str) -> float | None:
+        """Give the middle value, or None where nothing was measured."""
+        found = self.values.get(key, {}).get(broker)
+        return statistics.median(found) if found else None
+
+    def advantage(self, measure: Measure, peer: str) -> float | None:
+        """Say how many times better kafkalite is than a peer."""
+        ours, theirs = self.median(measure.key, OURS), self.median(measure.key, peer)
+        if not ours or not theirs:
+            return None
+        return theirs / ours if measure.less_is_better else ours / theirs
+
+
+def table(results: Results) -> str:
+    """Write the Markdown table and the line that names the machine."""
+    peers = [peer for peer in PEERS if any(peer in found for found in results.values.values())]
+    names = [OURS, *peers]
+    lines = [
+        "| | " + " | ".join([*names, *(f"better than {peer}" for peer in peers)]) + " |",
+        "| --- |" + " ---: |" * (len(names) + len(peers)),
+    ]
+    for measure in MEASURES:
+        cells = [_number(results.median(measure.key, name), measure.digits) for name in names]
+        ratios = [_ratio(results.advantage(measure, peer)) for peer in peers]
+        lines.append(f"| {measure.title}, {measure.unit} | " + " | ".join([*cells, *ratios]) + " |")
+    return "\n".join([*lines, "", machine()])
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}".replace(",", " ")
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2g}x" if value < 10 else f"{value:.0f}x"
+
+
+def machine() -> str:
+    """Name the machine and the interpreters, without which no number means anything."""
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    cores = os.cpu_count()
+    options = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    build = ", ".join(
+        [
+            "PGO" if "--enable-optimizations" in options else "no PGO",
+            "LTO" if "--with-lto" in options else "no LTO",
+        ]
+    )
+    return (
+        f"{model}, {cores} cores, {platform.system()} {platform.release()}; "
+        f"CPython {platform.python_version()} ({build}); "
+        f"{_first_line('java', '-version')}; {_first_line('go', 'version')}. "
+        "Medians; brokers measured in turn in one run."
+    )
+
+
+def _first_line(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except OSError:
+        return f"no {command[0]}"
+    return (done.stdout + done.stderr).splitlines()[0].replace('"', "")

@@ -1,0 +1,132 @@
+"""kafkalite beside a real Kafka and beside kfake, in one run.
+
+`python -m tests.perf.side_by_side [--rounds N] [--peers kafka,kfake] [--check]` prints a Markdown
+table; `--check` fails when a promise of the README is not kept.  Not part of pytest's run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.oracle.requirements import LackingError, UnavailableError
+from tests.perf import first_record, heartbeats, transfer
+from tests.perf.competitors import Competitor, makers, start
+from tests.perf.report import MEASURES, OURS, Results, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_STARTS = 5
+_SIZES = {100: 1_000_000, 1000: 300_000}
+_BEATS_S = 3.0
+_MEGA = 1_000_000
+_IDLE_S = 1.0
+
+# Promises: process start, times faster than Kafka, idle memory, heartbeats on one core.
+_START_MS, _START_TIMES, _IDLE_MB, _BEATS = 150, 20, 45, 400_000
+
+
+def main() -> int:
+    """Measure, print, and judge when asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--peers", default="kafka,kfake")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    results = Results()
+    with tempfile.TemporaryDirectory() as directory:
+        available = makers(Path(directory))
+        chosen = [OURS, *filter(None, options.peers.split(","))]
+        brokers = {name: available[name] for name in chosen}
+        for _round in range(options.rounds):
+            for name, make in brokers.items():
+                try:
+                    measure(results, make)
+                except (LackingError, UnavailableError) as absent:
+                    sys.stderr.write(f"{name} is not measured: {absent}\n")
+    sys.stdout.write(table(results) + "\n")
+    failures = broken_promises(results) if options.check else []
+    sys.stderr.writelines(f"not kept: {failure}\n" for failure in failures)
+    return 1 if failures else 0
+
+
+def measure(results: Results, make: Callable[[], Competitor]) -> None:
+    """Measure one broker once in everything."""
+    for _start in range(_STARTS):
+        broker = make()
+        results.add("start", broker.name, start(broker) * 1000)
+        broker.kill()
+    broker = make()
+    start(broker)
+    try:
+        time.sleep(_IDLE_S)
+        results.add("idle", broker.name, _resident_bytes(broker.pid) / _MEGA)
+        _measure_transfer(results, broker)
+        beats, _per_cpu_second = heartbeats.rate(broker.port, broker.pid, _BEATS_S)
+        results.add("heartbeats", broker.name, beats)
+    finally:
+        broker.kill()
+    _measure_first_record(results, make)
+
+
+def _measure_transfer(results: Results, broker: Competitor) -> None:
+    transfer.measure("produce", broker.port, "warm", 50_000, 100)
+    transfer.measure("consume", broker.port, "warm", 50_000, 100)
+    for size, count in _SIZES.items():
+        scale = size / _MEGA if size > min(_SIZES) else 1.0
+        for what in ("produce", "consume"):
+            taken = transfer.measure(what, broker.port, f"t-{size}", count, size)
+            results.add(f"{what}-{size}", broker.name, count / taken * scale)
+
+
+def _measure_first_record(results: Results, make: Callable[[], Competitor]) -> None:
+    broker = make()
+    start(broker)
+    try:
+        first_record.fill(broker.port, "first")
+        for protocol in ("classic", "consumer"):
+            # The first group makes the broker create its offsets topic; it is not counted.
+            first_record.measure(broker.port, "first", protocol, f"warm-{protocol}")
+            for number in range(3):
+                taken = first_record.measure(broker.port, "first", protocol, f"{protocol}-{number}")
+                results.add(protocol, broker.name, taken * 1000)
+    finally:
+        broker.kill()
+
+
+def _resident_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise ProcessLookupError(pid)
+
+
+def broken_promises(results: Results) -> list[str]:
+    """Name every promise that these results do not keep."""
+    by_key = {measure.key: measure for measure in MEASURES}
+    found = []
+    for key, limit in (("start", _START_MS), ("idle", _IDLE_MB)):
+        value = results.median(key, OURS)
+        if value is None or value > limit:
+            found.append(f"{by_key[key].title} {value} > {limit} {by_key[key].unit}")
+    times = results.advantage(by_key["start"], "kafka")
+    if times is not None and times < _START_TIMES:
+        found.append(f"start is {times:.1f} times faster than Kafka's, not {_START_TIMES}")
+    for key in ("produce-1000", "consume-1000"):
+        for peer in ("kafka", "kfake"):
+            ratio = results.advantage(by_key[key], peer)
+            if ratio is not None and ratio < 1:
+                found.append(f"{by_key[key].title}: {ratio:.2f} of {peer}")
+    beats = results.median("heartbeats", OURS)
+    if beats is None or beats < _BEATS:
+        found.append(f"{by_key['heartbeats'].title} {beats} < {_BEATS}")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
