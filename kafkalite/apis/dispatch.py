@@ -232,11 +232,15 @@ def _read(  # noqa: PLR0917 - all of what dispatch knows by then, and it is call
                 position += 1
             else:
                 position = skip_tagged_fields(buffer, position, end)
+    except MALFORMED as error:
+        raise ProtocolViolation(f"malformed header of {_title(route)}: {error}") from error
+    try:
         # Bytes behind the body are passed over, as Kafka does: librdkafka 2.16 sends three with
         # some of its Metadata requests.
         request, _ = route.parse(buffer, position, end)
     except MALFORMED as error:
-        raise ProtocolViolation(f"malformed {_title(route)}: {error}") from error
+        reason = _explained(route, bytes(buffer[position:end])) or f"{_title(route)}: {error}"
+        raise ProtocolViolation(f"malformed {reason}") from error
     return request if route.lift is None else route.lift(request, route.version)
 
 
@@ -250,6 +254,16 @@ def _set_client_id(context: RequestContext, name: bytearray | int, position: int
         context.client_id = name.decode(errors="replace")
     context.client_id_key = name
     context.repeated = None  # said under another name
+
+
+def _explained(route: Route, body: bytes) -> str | None:
+    """Return where a body is wrong and why, in one line; None where that cannot be found out."""
+    from kafkalite.protocol.explain import explain  # noqa: PLC0415 - it reads specs by construct
+
+    try:
+        return explain("request", route.api.key, route.version, body)
+    except (OSError, LookupError, ValueError):
+        return None  # no specs at hand: what the parser said will have to do
 
 
 def _title(route: Route) -> str:
