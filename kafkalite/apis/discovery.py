@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from kafkalite.apis.auto_creation import create_mentioned
 from kafkalite.apis.contract import Api, Eras
 from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER
+from kafkalite.metadata.internal_topics import topic_as_wanted
 from kafkalite.metadata.topic_names import name_complaint
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -127,12 +127,16 @@ def _topics_by_name(
 ) -> list[TopicImage | MetadataResponse.MetadataResponseTopic]:
     services = context.services
     names = list(dict.fromkeys(topic.name or "" for topic in asked))
-    unknown = [name for name in names if name not in services.metadata.image.topics]
+    # A topic made here is there before the answer is written, and the answer still says that it is
+    # unknown: Kafka's does, which only begins to make it, and clients are built to ask again.
+    image = services.metadata.image
+    unknown = [name for name in names if name not in image.topics]
     may_create = services.config.bool("auto.create.topics.enable")
     if unknown and may_create and request.allow_auto_topic_creation:
-        create_mentioned(services, [name for name in unknown if name_complaint(name) is None])
+        services.metadata.create_topics(
+            [topic_as_wanted(name, services.config) for name in unknown]
+        )
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
-    image = services.metadata.image
     return [
         image.topics.get(name)
         or MetadataResponse.MetadataResponseTopic(

@@ -7,8 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.contract import Api, Eras
-from kafkalite.groups.coordinator import OFFSETS_TOPIC, offsets_topic_config
-from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, offsets_topic
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.find_coordinator import FindCoordinatorResponse
@@ -121,14 +120,7 @@ def _coordinator_of(context: RequestContext, group_id: str) -> Coordinator:
 
 
 def _make_offsets_topic(services: Services) -> None:
-    config = services.config
-    wanted = NewTopic(
-        name=OFFSETS_TOPIC,
-        partitions=config.int("offsets.topic.num.partitions"),
-        replication_factor=config.int("offsets.topic.replication.factor"),
-        configs=offsets_topic_config(config),
-    )
-    (creation,) = services.metadata.create_topics([wanted])
+    (creation,) = services.metadata.create_topics([offsets_topic(services.config)])
     if creation.error is not None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, creation.error.message)
 

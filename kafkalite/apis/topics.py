@@ -150,20 +150,23 @@ def handle_delete_topics(
         topic_id for topic_id, count in given_ids.items() if count > 1 and topic_id != ZERO_UUID
     )
     answers: dict[tuple[str | None, bytes], KafkaError | None] = {}
+    named_twice: set[tuple[str, bytes]] = set()
     for state in request.topics:
         key = (state.name, state.topic_id)
         try:
             _check_state(state, repeated_names, repeated_ids)
             name, topic_id = _resolve(state, image)
-            if state.name is not None and topic_id in given_ids:
-                raise KafkaError(  # noqa: TRY301 - told like every other refusal of one topic
-                    ErrorCode.INVALID_REQUEST,
-                    "The provided topic name maps to an ID that was already supplied.",
-                )
         except KafkaError as error:
             answers[key] = error
-        else:
-            answers[name, topic_id] = None
+            continue
+        if state.name is not None and topic_id in given_ids:
+            named_twice.add((name, topic_id))
+        answers[name, topic_id] = None
+    for both in named_twice:
+        answers[both] = KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "The provided topic name maps to an ID that was already supplied.",
+        )
     doomed = [topic_id for (_, topic_id), error in answers.items() if error is None]
     services.metadata.delete_topics(doomed)
     return DeleteTopicsResponse(

@@ -68,6 +68,11 @@ def check_broker_values(get: Callable[[str], Value]) -> None:
         "group.min.session.timeout.ms",
     )
     _require(
+        _integer(get, "log.cleaner.threads") > 0,
+        "log.cleaner.threads",
+        "log.cleaner.threads must be at least 1, for logs are always cleaned",
+    )
+    _require(
         _integer(get, "log.cleaner.dedupe.buffer.size")
         >= _integer(get, "log.cleaner.threads") * _DEDUPE_BYTES_PER_CLEANER,
         "log.cleaner.dedupe.buffer.size",
@@ -82,6 +87,17 @@ def check_broker_values(get: Callable[[str], Value]) -> None:
         get("log.roll.ms") is None or _integer(get, "log.roll.ms") >= 1,
         "log.roll.ms",
         "log.roll.ms must be greater than or equal to 1",
+    )
+    _require(
+        get("log.roll.jitter.ms") is None or _integer(get, "log.roll.jitter.ms") >= 0,
+        "log.roll.jitter.ms",
+        "log.roll.jitter.ms must be greater than or equal to 0",
+    )
+    _require(
+        get("max.connections.per.ip") != 0 or get("max.connections.per.ip.overrides") != "",
+        "max.connections.per.ip",
+        "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides "
+        "property is set.",
     )
     _require(
         _integer(get, "queued.max.request.bytes") <= 0

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from kafkalite.config.broker import known_key_of, parse_broker_text
 from kafkalite.config.checks import check_broker_values
 from kafkalite.config.definitions import ConfigError, UpdateMode
-from kafkalite.config.keys import broker_keys, broker_synonyms, dynamic_broker_keys
+from kafkalite.config.keys import RETENTION_SYNONYMS, broker_keys, dynamic_broker_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.config.definitions import Value
@@ -27,9 +27,20 @@ _THREAD_COUNTS = frozenset(
         "num.replica.fetchers",
         "num.recovery.threads.per.data.dir",
         "background.threads",
+        "log.cleaner.threads",
+    )
+)
+_RETENTION = frozenset(
+    (
+        "log.local.retention.bytes",
+        "log.local.retention.ms",
+        "log.retention.bytes",
+        "log.retention.ms",
     )
 )
 _MOST_GROWTH = 2
+_UNLIMITED = -1
+_SAME_AS_ALL = -2
 
 
 def _refuse_any(names: Iterable[str], why: str) -> None:
@@ -65,31 +76,112 @@ def check_dynamic_values(
             ),
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
-    _check_thread_counts(parsed, config)
 
     def effective(name: str) -> Value:
-        for synonym in broker_synonyms(name)[:1]:
-            if synonym in parsed:
-                return parsed[synonym]
-        return config.get(name)
+        return parsed[name] if name in parsed else config.get(name)
 
+    _check_cordoned(effective)
     check_broker_values(effective)
+    for kind in ("consumer", "share", "streams"):
+        _check_assignment_interval(kind, effective)
+    for check in (_thread_count_complaint, _connection_complaint, _reporter_complaint):
+        for name in sorted(parsed):
+            if (complaint := check(name, parsed[name], config)) is not None:
+                raise _undone(name, complaint)
+    if parsed.keys() & _RETENTION:
+        _check_local_retention(effective)
 
 
-def _check_thread_counts(parsed: Mapping[str, Value], config: BrokerConfig) -> None:
-    for name in sorted(_THREAD_COUNTS & parsed.keys()):
-        wanted, have = parsed[name], config.int(name)
-        if not isinstance(wanted, int) or wanted == have:
+def _undone(name: str, complaint: str) -> ConfigError:
+    """Return a refusal by the part of a broker that would have to follow the change."""
+    return ConfigError(
+        name,
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {complaint} "
+        "for configuration Invalid dynamic configuration",
+    )
+
+
+def _thread_count_complaint(name: str, wanted: Value, config: BrokerConfig) -> str | None:
+    if name not in _THREAD_COUNTS or not isinstance(wanted, int):
+        return None
+    have = config.int(name)
+    asked = f"Dynamic thread count update validation failed for {name}={wanted}"
+    if wanted > have * _MOST_GROWTH:
+        return f"{asked}, value should not be greater than double the current value {have}"
+    if wanted < have // _MOST_GROWTH:
+        return f"{asked}, value should be at least half the current value {have}"
+    return None
+
+
+def _connection_complaint(name: str, wanted: Value, config: BrokerConfig) -> str | None:
+    del config  # every check takes it
+    is_none = name in ("max.connections", "max.connection.creation.rate") and wanted == 0
+    return f"Invalid {name} 0" if is_none else None
+
+
+def _reporter_complaint(name: str, wanted: Value, config: BrokerConfig) -> str | None:
+    del config  # every check takes it
+    if name != "metric.reporters" or not isinstance(wanted, tuple):
+        return None
+    default = broker_keys()[name].default
+    loadable = default if isinstance(default, tuple) else ()
+    strange = [each for each in wanted if each not in loadable]
+    return f"Class {strange[0]} could not be found." if strange else None
+
+
+def _check_cordoned(effective: Callable[[str], Value]) -> None:
+    cordoned, directories = effective("cordoned.log.dirs"), effective("log.dirs")
+    if not isinstance(cordoned, tuple) or cordoned in ((), ("*",)):
+        return
+    known = directories if isinstance(directories, tuple) else ()
+    missing = [each for each in cordoned if each not in known]
+    if missing:
+        raise ConfigError(
+            "cordoned.log.dirs",
+            "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or "
+            f"log.dir. Missing entries : {','.join(missing)}",
+        )
+
+
+def _check_assignment_interval(kind: str, effective: Callable[[str], Value]) -> None:
+    own, least, most = (f"group.{kind}.{end}assignment.interval.ms" for end in ("", "min.", "max."))
+    value, low, high = effective(own), effective(least), effective(most)
+    if not isinstance(value, int) or not isinstance(low, int) or not isinstance(high, int):
+        return
+    if value < low:
+        raise ConfigError(own, f"{own} must be greater than or equal to {least}")
+    if value > high:
+        raise ConfigError(own, f"{own} must be less than or equal to {most}")
+
+
+def _check_local_retention(effective: Callable[[str], Value]) -> None:
+    """Check that what a broker keeps of tiered logs is no more than what is kept at all."""
+    for local, all_of_it, limit in (
+        ("log.local.retention.ms", "log.retention.ms", _retention_ms(effective)),
+        ("log.local.retention.bytes", "log.retention.bytes", effective("log.retention.bytes")),
+    ):
+        value = effective(local)
+        if not isinstance(value, int) or not isinstance(limit, int) or value == _SAME_AS_ALL:
             continue
-        asked = f"Dynamic thread count update validation failed for {name}={wanted}"
-        complaint = ""
-        if wanted > have * _MOST_GROWTH:
-            complaint = f"value should not be greater than double the current value {have}"
-        elif wanted < have // _MOST_GROWTH:
-            complaint = f"value should be at least half the current value {have}"
-        if complaint:
-            raise ConfigError(
-                name,
-                "Invalid value org.apache.kafka.common.config.ConfigException: "
-                f"{asked}, {complaint} for configuration Invalid dynamic configuration",
+        if limit == _UNLIMITED:
+            continue
+        if value == _UNLIMITED:
+            raise _undone(
+                local,
+                f"Invalid value -1 for configuration {local}: Value must not be -1 as {all_of_it} "
+                f"value is set as {limit}.",
             )
+        if value > limit:
+            raise _undone(
+                local,
+                f"Invalid value {value} for configuration {local}: Value must not be more than "
+                f"{all_of_it} property value: {limit}",
+            )
+
+
+def _retention_ms(effective: Callable[[str], Value]) -> int:
+    for name, factor in RETENTION_SYNONYMS:
+        value = effective(name)
+        if isinstance(value, int):
+            return _UNLIMITED if value < 0 else value * factor
+    return _UNLIMITED

@@ -11,7 +11,7 @@ from kafkalite.groups.shard import GroupShard
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.contract import CoordinatorLog
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from kafkalite.ports.entropy import Entropy
 
 OFFSETS_TOPIC = "__consumer_offsets"
-
-
-def offsets_topic_config(config: BrokerConfig) -> Mapping[str, str]:
-    """Return the topic configuration that Kafka creates `__consumer_offsets` with."""
-    return {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": str(config.int("offsets.topic.segment.bytes")),
-    }
 
 
 class GroupCoordinator(CoordinatorRuntime[GroupShard]):

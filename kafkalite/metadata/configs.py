@@ -95,18 +95,21 @@ class Configs:
         after = dict(before)
         for change in changes:
             self._apply(resource, change, after)
+        self._check_existence(resource)
+        records = self._checked(resource, after, before)
+        for change in changes:
             # Taking back what was never set is no change, and still not allowed.
             _check_least_in_sync(resource, change.name, after)
-        self._check_existence(resource)
-        return self._checked(resource, after, before)
+        return records
 
     def replace(self, resource: ConfigResource, wanted: Mapping[str, str]) -> list[ConfigRecord]:
         """Return the records that make `wanted` all that is set on a resource."""
         before = self._own(resource)
+        self._check_existence(resource)
+        records = self._checked(resource, wanted, before)
         for name in before.keys() | wanted.keys():
             _check_least_in_sync(resource, name, wanted)
-        self._check_existence(resource)
-        return self._checked(resource, wanted, before)
+        return records
 
     def _apply(self, resource: ConfigResource, change: ConfigChange, after: dict[str, str]) -> None:
         if change.operation is AlterOperation.DELETE:

@@ -79,11 +79,17 @@ def test_a_topic_that_is_not_there_is_told_so() -> None:
     ]
 
 
-def test_a_topic_is_made_by_being_asked_for() -> None:
+def test_a_topic_is_made_by_being_asked_for_and_told_of_when_asked_again() -> None:
     world = world_with(num_partitions="3")
-    answer = world.ask(METADATA, named("new", "bad name", allow_auto_topic_creation=True))
-    assert [len(topic.partitions) for topic in answer.topics] == [3, 0]
+    request = named("new", "bad name", allow_auto_topic_creation=True)
+    answer = world.ask(METADATA, request)
+    assert [topic.error_code for topic in answer.topics] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ]
     assert list(world.image.topics) == ["new"]
+    again = world.ask(METADATA, request)
+    assert [len(topic.partitions) for topic in again.topics] == [3, 0]
 
 
 @pytest.mark.parametrize(
@@ -98,9 +104,10 @@ def test_both_sides_must_want_a_topic_to_be_made(*, allowed: bool, enabled: str)
 
 def test_the_offsets_topic_is_made_as_its_coordinator_needs_it() -> None:
     world = world_with(offsets_topic_num_partitions="7")
-    answer = world.ask(METADATA, named("__consumer_offsets", allow_auto_topic_creation=True))
-    (topic,) = answer.topics
-    assert (topic.is_internal, len(topic.partitions)) == (True, 7)
+    request = named("__consumer_offsets", allow_auto_topic_creation=True)
+    first, second = (world.ask(METADATA, request).topics[0] for _ in range(2))
+    assert (first.is_internal, len(first.partitions)) == (True, 0)
+    assert (second.is_internal, len(second.partitions)) == (True, 7)
     assert world.image.topic_config("__consumer_offsets")["cleanup.policy"] == "compact"
 
 

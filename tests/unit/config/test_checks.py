@@ -24,6 +24,18 @@ IMPOSSIBLE = [
         "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
     ),
     ({"log.roll.ms": "0"}, "log.roll.ms must be greater than or equal to 1"),
+    ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater than or equal to 0"),
+    (
+        {"log.cleaner.threads": "0"},
+        "log.cleaner.threads must be at least 1, for logs are always cleaned",
+    ),
+    (
+        {"max.connections.per.ip": "0"},
+        (
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides "
+            "property is set."
+        ),
+    ),
     (
         {"queued.max.request.bytes": "5"},
         "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",

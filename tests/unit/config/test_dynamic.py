@@ -23,6 +23,10 @@ def check(own: dict[str, str], *, is_per_broker: bool = True) -> None:
         {"listener.name.internal.ssl.keystore.location": "/x"},
         {"leader.replication.throttled.rate": "5"},
         {"log.cleanup.policy": "delete,compact"},
+        {"cordoned.log.dirs": "*"},
+        {"log.local.retention.ms": "600000000"},
+        {"log.local.retention.bytes": "5"},
+        {"max.connections": "7"},
     ],
 )
 def test_these_are_taken_while_the_broker_runs(own: dict[str, str]) -> None:
@@ -66,6 +70,51 @@ REFUSED = [
         ),
     ),
     ({"log.roll.ms": "0"}, "requirement failed: log.roll.ms must be greater than or equal to 1"),
+    (
+        {"cordoned.log.dirs": "*,/x"},
+        (
+            "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or "
+            "log.dir. Missing entries : *,/x"
+        ),
+    ),
+    (
+        {"group.share.assignment.interval.ms": "1000000"},
+        (
+            "group.share.assignment.interval.ms must be less than or equal to "
+            "group.share.max.assignment.interval.ms"
+        ),
+    ),
+    (
+        {"max.connections": "0"},
+        (
+            "Invalid value org.apache.kafka.common.config.ConfigException: Invalid max.connections "
+            "0 for configuration Invalid dynamic configuration"
+        ),
+    ),
+    (
+        {"metric.reporters": "org.example.Own"},
+        (
+            "Invalid value org.apache.kafka.common.config.ConfigException: Class org.example.Own "
+            "could not be found. for configuration Invalid dynamic configuration"
+        ),
+    ),
+    (
+        {"log.local.retention.ms": "604800001"},
+        (
+            "Invalid value org.apache.kafka.common.config.ConfigException: Invalid value 604800001 "
+            "for configuration log.local.retention.ms: Value must not be more than "
+            "log.retention.ms property value: 604800000 for configuration Invalid dynamic "
+            "configuration"
+        ),
+    ),
+    (
+        {"log.local.retention.bytes": "-1", "log.retention.bytes": "5"},
+        (
+            "Invalid value org.apache.kafka.common.config.ConfigException: Invalid value -1 for "
+            "configuration log.local.retention.bytes: Value must not be -1 as log.retention.bytes "
+            "value is set as 5. for configuration Invalid dynamic configuration"
+        ),
+    ),
 ]
 
 
