@@ -28,6 +28,10 @@ _THREAD_COUNTS = frozenset(
         "num.recovery.threads.per.data.dir",
         "background.threads",
         "log.cleaner.threads",
+        "remote.log.manager.copier.thread.pool.size",
+        "remote.log.manager.expiration.thread.pool.size",
+        "remote.log.manager.follower.thread.pool.size",
+        "remote.log.reader.threads",
     )
 )
 _RETENTION = frozenset(
