@@ -76,7 +76,8 @@ _LOG_APPEND_TIME = 0x08
 class Normaliser:
     """Remembers which ids were seen, for one scenario on one broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, ignored: frozenset[str] = frozenset()) -> None:
+        self._ignored = ignored
         self._symbols: dict[str, dict[object, str]] = defaultdict(dict)
 
     def name(self, field: str, value: object, symbol: str) -> None:
@@ -87,7 +88,7 @@ class Normaliser:
         """Turn a message into plain values, with what may differ taken out."""
         found: dict[str, Tree] = {}
         for name in message.__slots__:
-            if RULES.get(name) is Rule.DROP:
+            if RULES.get(name) is Rule.DROP or name in self._ignored:
                 continue
             value = getattr(message, name)
             if name == "unknown_tags" and not value:

@@ -32,9 +32,13 @@ class World:
 
     port: int
     name: str
+    ignored: frozenset[str] = frozenset()
     transcript: list[Entry] = field(default_factory=list)
-    _normaliser: Normaliser = field(default_factory=Normaliser)
+    _normaliser: Normaliser = field(init=False)
     _connections: dict[str, RawClient] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._normaliser = Normaliser(self.ignored)
 
     def ask(self, request: Message, version: int, on: str = "main") -> Any:  # noqa: ANN401
         """Send a request, put its answer into the transcript and give it back.

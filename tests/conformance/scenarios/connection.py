@@ -47,11 +47,12 @@ def api_versions_tell_the_features(world: World) -> None:
         supported = {row.name: row for row in response.supported_features}
         finalized = {row.name: row for row in response.finalized_features}
         for name in SERVED_FEATURES:
-            row = supported[name]
-            world.note(f"v{version} {name}", [row.min_version, row.max_version])
-            row = finalized[name]
-            levels = [row.min_version_level, row.max_version_level]
-            world.note(f"v{version} finalized {name}", [*levels])
+            # Version 3 knows no features that begin at level 0.
+            row = supported.get(name)
+            world.note(f"v{version} {name}", row and [row.min_version, row.max_version])
+            levels = finalized[name]
+            found = [levels.min_version_level, levels.max_version_level]
+            world.note(f"v{version} finalized {name}", [*found])
         world.note(f"v{version} epoch", response.finalized_features_epoch >= 0)
 
 

@@ -16,7 +16,8 @@ _MANY_BYTES = 1 << 20
 _LONG_MS = 10_000
 
 
-def _partition(index: int = 0, offset: int = 0, **fields: int) -> FetchRequest.FetchPartition:
+def partition_at(index: int = 0, offset: int = 0, **fields: int) -> FetchRequest.FetchPartition:
+    """Ask for records of one partition from an offset on."""
     row = FetchRequest.FetchPartition(
         partition=index, fetch_offset=offset, partition_max_bytes=_MANY_BYTES
     )
@@ -25,7 +26,7 @@ def _partition(index: int = 0, offset: int = 0, **fields: int) -> FetchRequest.F
     return row
 
 
-def _fetch(
+def fetch_from(
     topic: str | bytes,
     *partitions: FetchRequest.FetchPartition,
     max_wait_ms: int = 0,
@@ -57,7 +58,7 @@ def records_are_fetched_in_every_version(world: World) -> None:
     for version in range(4, 19):
         topic: str | bytes = topic_id if version >= _BY_ID else world.name
         for offset in (0, 1, 2, 3):
-            world.ask(_fetch(topic, _partition(offset=offset)), version)
+            world.ask(fetch_from(topic, partition_at(offset=offset)), version)
 
 
 def offsets_outside_the_log_are_refused(world: World) -> None:
@@ -65,18 +66,18 @@ def offsets_outside_the_log_are_refused(world: World) -> None:
     fill(world, world.name, b"a", b"b")
     for version in (4, 11, 12):
         for offset in (3, 99, -1, -2):
-            world.ask(_fetch(world.name, _partition(offset=offset)), version)
+            world.ask(fetch_from(world.name, partition_at(offset=offset)), version)
 
 
 def fetching_from_strangers_is_refused(world: World) -> None:
     topic_id = create_topic(world, world.name)
     for version in (4, 7, 12):
-        world.ask(_fetch(f"{world.name}-missing", _partition()), version)
-        world.ask(_fetch(world.name, _partition(7)), version)
+        world.ask(fetch_from(f"{world.name}-missing", partition_at()), version)
+        world.ask(fetch_from(world.name, partition_at(7)), version)
     for version in (13, 17):
-        world.ask(_fetch(UNKNOWN_ID, _partition()), version)
-        world.ask(_fetch(topic_id, _partition(7)), version)
-        world.ask(_fetch(bytes(16), _partition()), version)
+        world.ask(fetch_from(UNKNOWN_ID, partition_at()), version)
+        world.ask(fetch_from(topic_id, partition_at(7)), version)
+        world.ask(fetch_from(bytes(16), partition_at()), version)
 
 
 def at_least_one_batch_is_given(world: World) -> None:
@@ -85,23 +86,23 @@ def at_least_one_batch_is_given(world: World) -> None:
         fill(world, world.name, b"x" * 1000, partition=partition)
         fill(world, world.name, b"y" * 1000, partition=partition)
     for version in (4, 12):
-        world.ask(_fetch(world.name, _partition(), _partition(1), max_bytes=1), version)
-        small = [_partition(index, partition_max_bytes=1) for index in (0, 1)]
-        world.ask(_fetch(world.name, *small), version)
-        world.ask(_fetch(world.name, *reversed(small)), version)
-        exact = _partition(partition_max_bytes=1080)
-        world.ask(_fetch(world.name, exact, _partition(1, partition_max_bytes=0)), version)
+        world.ask(fetch_from(world.name, partition_at(), partition_at(1), max_bytes=1), version)
+        small = [partition_at(index, partition_max_bytes=1) for index in (0, 1)]
+        world.ask(fetch_from(world.name, *small), version)
+        world.ask(fetch_from(world.name, *reversed(small)), version)
+        exact = partition_at(partition_max_bytes=1080)
+        world.ask(fetch_from(world.name, exact, partition_at(1, partition_max_bytes=0)), version)
 
 
 def leader_epochs_are_checked(world: World) -> None:
     topic_id = create_topic(world, world.name)
     fill(world, world.name, b"a")
     for epoch in (-1, 0, 1, 9, -2):
-        world.ask(_fetch(world.name, _partition(current_leader_epoch=epoch)), 12)
-        world.ask(_fetch(topic_id, _partition(current_leader_epoch=epoch)), 16)
+        world.ask(fetch_from(world.name, partition_at(current_leader_epoch=epoch)), 12)
+        world.ask(fetch_from(topic_id, partition_at(current_leader_epoch=epoch)), 16)
     for last_epoch in (-1, 0, 3):
-        row = _partition(offset=1, last_fetched_epoch=last_epoch)
-        world.ask(_fetch(world.name, row), 12)
+        row = partition_at(offset=1, last_fetched_epoch=last_epoch)
+        world.ask(fetch_from(world.name, row), 12)
 
 
 def isolation_makes_no_difference_without_transactions(world: World) -> None:
@@ -109,7 +110,7 @@ def isolation_makes_no_difference_without_transactions(world: World) -> None:
     fill(world, world.name, b"a")
     for level in (0, 1):
         for version in (4, 12):
-            request = _fetch(world.name, _partition())
+            request = fetch_from(world.name, partition_at())
             request.isolation_level = level
             world.ask(request, version)
 
@@ -119,7 +120,7 @@ def a_fetch_waits_for_enough_bytes(world: World) -> None:
     fill(world, world.name, b"a")
     for version, topic in ((11, world.name), (16, topic_id)):
         end = 1 if version == 11 else 2  # each round appends one record
-        waiting = _fetch(topic, _partition(offset=end), max_wait_ms=_LONG_MS, min_bytes=1)
+        waiting = fetch_from(topic, partition_at(offset=end), max_wait_ms=_LONG_MS, min_bytes=1)
         world.send(waiting, version, on="waiting")
         world.ask(produce(world.name, batch(b"b")), 9)
         world.hear("waiting", asked=f"the fetch v{version} that waited")
@@ -129,36 +130,36 @@ def a_fetch_ends_when_its_time_is_over(world: World) -> None:
     create_topic(world, world.name)
     fill(world, world.name, b"a")
     for version in (4, 12):
-        patient = _fetch(world.name, _partition(offset=1), max_wait_ms=100, min_bytes=1)
+        patient = fetch_from(world.name, partition_at(offset=1), max_wait_ms=100, min_bytes=1)
         world.ask(patient, version)
-        greedy = _fetch(world.name, _partition(), max_wait_ms=100, min_bytes=_MANY_BYTES)
+        greedy = fetch_from(world.name, partition_at(), max_wait_ms=100, min_bytes=_MANY_BYTES)
         world.ask(greedy, version)
 
 
 def an_unknown_partition_does_not_end_the_waiting(world: World) -> None:
     create_topic(world, world.name)
     fill(world, world.name, b"a")
-    rows = [_partition(offset=1), _partition(7)]
-    world.ask(_fetch(world.name, *rows, max_wait_ms=200, min_bytes=1), 12)
-    rows = [_partition(offset=1), _partition(1, offset=9)]
-    world.ask(_fetch(world.name, *rows, max_wait_ms=200, min_bytes=1), 12)
+    rows = [partition_at(offset=1), partition_at(7)]
+    world.ask(fetch_from(world.name, *rows, max_wait_ms=200, min_bytes=1), 12)
+    rows = [partition_at(offset=1), partition_at(1, offset=9)]
+    world.ask(fetch_from(world.name, *rows, max_wait_ms=200, min_bytes=1), 12)
 
 
 def a_session_tells_only_what_changed(world: World) -> None:
     topic_id = create_topic(world, world.name, partitions=2)
     fill(world, world.name, b"a")
-    rows = [_partition(), _partition(1)]
+    rows = [partition_at(), partition_at(1)]
     for version, topic in ((12, world.name), (16, topic_id)):
-        first = world.ask(_fetch(topic, *rows, session_epoch=0), version)
+        first = world.ask(fetch_from(topic, *rows, session_epoch=0), version)
         session = first.session_id
         world.note("has a session", session != 0)
-        same = _fetch(topic, session_id=session, session_epoch=1)
+        same = fetch_from(topic, session_id=session, session_epoch=1)
         world.ask(same, version)
-        moved = _fetch(topic, _partition(offset=1), session_id=session, session_epoch=2)
+        moved = fetch_from(topic, partition_at(offset=1), session_id=session, session_epoch=2)
         world.ask(moved, version)
         fill(world, world.name, b"b", partition=1)
-        world.ask(_fetch(topic, session_id=session, session_epoch=3), version)
-        forget = _fetch(topic, session_id=session, session_epoch=4)
+        world.ask(fetch_from(topic, session_id=session, session_epoch=3), version)
+        forget = fetch_from(topic, session_id=session, session_epoch=4)
         row = FetchRequest.ForgottenTopic(partitions=[1])
         if isinstance(topic, bytes):
             row.topic_id = topic
@@ -167,40 +168,40 @@ def a_session_tells_only_what_changed(world: World) -> None:
         forget.forgotten_topics_data = [row]
         world.ask(forget, version)
         fill(world, world.name, b"c", partition=1)
-        world.ask(_fetch(topic, session_id=session, session_epoch=5), version)
-        world.ask(_fetch(topic, session_id=session, session_epoch=-1), version)
-        world.ask(_fetch(topic, session_id=session, session_epoch=6), version)
+        world.ask(fetch_from(topic, session_id=session, session_epoch=5), version)
+        world.ask(fetch_from(topic, session_id=session, session_epoch=-1), version)
+        world.ask(fetch_from(topic, session_id=session, session_epoch=6), version)
 
 
 def sessions_are_checked(world: World) -> None:
     create_topic(world, world.name)
     fill(world, world.name, b"a")
     for version in (7, 12):
-        world.ask(_fetch(world.name, session_id=987_654, session_epoch=1), version)
-        first = world.ask(_fetch(world.name, _partition(), session_epoch=0), version)
+        world.ask(fetch_from(world.name, session_id=987_654, session_epoch=1), version)
+        first = world.ask(fetch_from(world.name, partition_at(), session_epoch=0), version)
         session = first.session_id
-        world.ask(_fetch(world.name, session_id=session, session_epoch=5), version)
-        world.ask(_fetch(world.name, session_id=session, session_epoch=1), version)
-        world.ask(_fetch(world.name, session_id=session, session_epoch=1), version)
-        again = _fetch(world.name, _partition(), session_id=session, session_epoch=0)
+        world.ask(fetch_from(world.name, session_id=session, session_epoch=5), version)
+        world.ask(fetch_from(world.name, session_id=session, session_epoch=1), version)
+        world.ask(fetch_from(world.name, session_id=session, session_epoch=1), version)
+        again = fetch_from(world.name, partition_at(), session_id=session, session_epoch=0)
         world.ask(again, version)
-        world.ask(_fetch(world.name, session_id=session, session_epoch=2), version)
-        world.ask(_fetch(world.name, session_id=0, session_epoch=3), version)
+        world.ask(fetch_from(world.name, session_id=session, session_epoch=2), version)
+        world.ask(fetch_from(world.name, session_id=0, session_epoch=3), version)
 
 
 def a_session_remembers_unknown_topics(world: World) -> None:
     create_topic(world, world.name)
     fill(world, world.name, b"a")
-    first = world.ask(_fetch(f"{world.name}-missing", _partition(), session_epoch=0), 12)
-    world.ask(_fetch(world.name, session_id=first.session_id, session_epoch=1), 12)
-    by_id = world.ask(_fetch(UNKNOWN_ID, _partition(), session_epoch=0), 16)
-    world.ask(_fetch(b"", session_id=by_id.session_id, session_epoch=1), 16)
+    first = world.ask(fetch_from(f"{world.name}-missing", partition_at(), session_epoch=0), 12)
+    world.ask(fetch_from(world.name, session_id=first.session_id, session_epoch=1), 12)
+    by_id = world.ask(fetch_from(UNKNOWN_ID, partition_at(), session_epoch=0), 16)
+    world.ask(fetch_from(b"", session_id=by_id.session_id, session_epoch=1), 16)
 
 
 def replicas_that_are_none_are_refused(world: World) -> None:
     create_topic(world, world.name)
     fill(world, world.name, b"a")
-    request = _fetch(world.name, _partition())
+    request = fetch_from(world.name, partition_at())
     request.replica_id = 9
     world.ask(request, 12)
 

@@ -1,0 +1,37 @@
+"""After a restart kafkalite knows what a real Kafka knows after one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conformance.compare import differences
+from tests.conformance.scenarios.restart import inspect, prepare
+from tests.conformance.world import Entry, World
+from tests.oracle.target import restart
+
+if TYPE_CHECKING:
+    from tests.oracle.target import Target
+
+pytestmark = pytest.mark.oracle
+
+
+def _play(target: Target) -> list[Entry]:
+    # Kafka elects anew for every restart; with one log for all replicas there is no election.
+    world = World(target.port, "restarted", ignored=frozenset({"leader_epoch"}))
+    try:
+        before = prepare(world)
+        world.close()
+        restart(target)
+        inspect(world, before)
+    finally:
+        world.close()
+    return world.transcript
+
+
+def test_everything_promised_is_still_there_after_a_restart(
+    real_kafka: Target, accused: Target
+) -> None:
+    found = differences(_play(real_kafka), _play(accused))
+    assert not found, "\n".join(found)
