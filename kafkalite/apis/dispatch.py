@@ -28,7 +28,7 @@ from kafkalite.wire.headers import (
 from kafkalite.wire.session import Owed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from kafkalite.apis.context import RequestContext
     from kafkalite.apis.contract import Api
@@ -77,15 +77,19 @@ class Repeated:
 
 
 class Dispatcher:
-    """Serves the APIs of a table.
+    """Serves the APIs that `find_api(key)` finds.
 
     `report_fault(api, exception)` is told of every exception that is a fault of ours.
     """
 
-    __slots__ = ("_apis", "_report_fault", "_routes")
+    __slots__ = ("_find_api", "_report_fault", "_routes")
 
-    def __init__(self, apis: Iterable[Api], report_fault: Callable[[Api, Exception], None]) -> None:
-        self._apis = {api.key: api for api in apis}
+    def __init__(
+        self,
+        find_api: Callable[[int], Api | None],
+        report_fault: Callable[[Api, Exception], None],
+    ) -> None:
+        self._find_api = find_api
         self._report_fault = report_fault
         self._routes: dict[int, Route] = {}
 
@@ -162,7 +166,7 @@ class Dispatcher:
         key, version = key_and_version >> 16, key_and_version & 0xFFFF
         if version > _INT16_MAX:
             version -= 1 << 16
-        api = self._apis.get(key)
+        api = self._find_api(key)
         if api is None:
             raise ProtocolViolation(f"unknown API key {key}")
         if version not in api.versions:

@@ -1,4 +1,4 @@
-"""ApiVersions: which APIs are served here and in which versions, computed from the table itself."""
+"""ApiVersions: which APIs are served here and in which versions, computed from the table."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.contract import Api, Eras
+from kafkalite.apis.table import TABLE
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -14,9 +15,10 @@ from kafkalite.protocol.versions import Versions
 from kafkalite.wire.headers import API_VERSIONS_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from kafkalite.apis.context import RequestContext
+    from kafkalite.apis.table import Row
 
 VERSIONS = Versions(0, 4)
 
@@ -54,16 +56,16 @@ ERAS = Eras(
 
 
 class ApiVersionsHandler:
-    """Answers ApiVersions for one table of APIs: key → versions served."""
+    """Answers ApiVersions for one table of APIs."""
 
-    def __init__(self, served: Mapping[int, Versions]) -> None:
+    def __init__(self, table: Mapping[int, Row]) -> None:
         self._rows = [
             ApiVersionsResponse.ApiVersion(
                 api_key=key,
-                min_version=_NAMED_FROM.get(key, versions.lowest),
-                max_version=versions.highest,
+                min_version=_NAMED_FROM.get(key, row.lowest),
+                max_version=row.highest,
             )
-            for key, versions in sorted(served.items())
+            for key, row in sorted(table.items())
         ]
 
     def handle_api_versions(
@@ -108,15 +110,16 @@ class ApiVersionsHandler:
         )
 
 
-def with_api_versions(apis: Sequence[Api]) -> tuple[Api, ...]:
-    """Return the APIs and ApiVersions itself, which tells of all of them."""
-    served = {api.key: api.versions for api in apis}
-    answers = ApiVersionsHandler({**served, API_VERSIONS_KEY: VERSIONS})
-    own = Api(
+def api_versions(table: Mapping[int, Row]) -> Api:
+    """Return how ApiVersions is served where `table` is all that is served."""
+    answers = ApiVersionsHandler(table)
+    return Api(
         key=API_VERSIONS_KEY,
         versions=VERSIONS,
         handler=answers.handle_api_versions,
         refuse=answers.refuse_api_versions,
         eras=ERAS,
     )
-    return (*apis, own)
+
+
+APIS = (api_versions(TABLE),)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.apis.context import Endpoint
 from kafkalite.apis.dispatch import Dispatcher
-from kafkalite.apis.table import served_apis
+from kafkalite.apis.table import find_api
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.ports.clock import SystemClock
 from kafkalite.ports.entropy import SystemEntropy
@@ -131,7 +131,7 @@ class Broker:
         cluster, home = self._running()
         services = cluster.services(home.cluster_id, self._endpoints.__getitem__)
         config = services.config
-        dispatcher = Dispatcher(served_apis(), self._report_fault)
+        dispatcher = Dispatcher(find_api, self._report_fault)
         is_traced = self._log.level <= Level.DEBUG
         dispatch = traced(self._log, dispatcher.dispatch) if is_traced else dispatcher.dispatch
         queued_bytes = config.int("queued.max.request.bytes")

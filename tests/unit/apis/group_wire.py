@@ -5,16 +5,9 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.apis import (
-    classic_groups,
-    consumer_groups,
-    find_coordinator,
-    group_admin,
-    offset_fetch,
-    offsets,
-)
 from kafkalite.apis.context import Endpoint, RequestContext, Services
 from kafkalite.apis.dispatch import Dispatcher
+from kafkalite.apis.table import find_api
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.metadata.controller import MetadataController
@@ -31,8 +24,6 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from kafkalite.protocol.message import Message
-
-FAMILIES = (classic_groups, consumer_groups, find_coordinator, group_admin, offset_fetch, offsets)
 
 
 class Late:
@@ -91,9 +82,7 @@ class GroupWire:
             )
             for node in range(1, nodes + 1)
         }
-        self._dispatcher = Dispatcher(
-            [api for family in FAMILIES for api in family.APIS], self._fault
-        )
+        self._dispatcher = Dispatcher(find_api, self._fault)
 
     def create(self, name: str, partitions: int = 1) -> bytes:
         """Make a topic and return its id."""

@@ -48,7 +48,9 @@ class Served:
             refuse=row.pop("refuse", refuse),
             **row,
         )
-        self.dispatcher = Dispatcher([api], lambda _, fault: self.faults.append(fault))
+        self.dispatcher = Dispatcher(
+            {HEARTBEAT: api}.get, lambda _, fault: self.faults.append(fault)
+        )
         self.context = RequestContext(
             services=cast("Services", None),
             node_id=1,
@@ -288,7 +290,7 @@ def future_client(version: int, content: bytes, *, is_flexible: bool) -> ApiVers
         return ApiVersionsResponse(error_code=code)
 
     api = Api(key=API_VERSIONS, versions=Versions(0, 4), handler=alive, refuse=refuse)
-    dispatcher = Dispatcher([api], lambda *_: None)
+    dispatcher = Dispatcher({api.key: api}.get, lambda *_: None)
     context = RequestContext(
         services=cast("Services", None), node_id=1, listener="A", client_host="/"
     )
@@ -327,6 +329,8 @@ def test_known_versions_of_api_versions_go_to_its_handler() -> None:
     context = RequestContext(
         services=cast("Services", None), node_id=1, listener="A", client_host="/"
     )
-    Dispatcher([api], lambda *_: None).dispatch(context, bytearray(frame), 4, len(frame), out)
+    Dispatcher({api.key: api}.get, lambda *_: None).dispatch(
+        context, bytearray(frame), 4, len(frame), out
+    )
     (content,) = split_frames(b"".join(out))
     assert read_answer(API_VERSIONS, 0, content)[1] == ApiVersionsResponse()

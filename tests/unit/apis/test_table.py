@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.apis.table import served_apis
+import kafkalite.apis
+from kafkalite.apis.table import TABLE, find_api
 from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from kafkalite.apis.contract import Api
 
-APIS = {api.key: api for api in served_apis()}
+APIS = {key: api for key in TABLE if (api := find_api(key)) is not None}
 
 # What issue "A broker that real clients use" asks to be served, and in which versions at least.
 ASKED = {
@@ -25,8 +30,39 @@ ASKED = {
 }  # fmt: skip
 
 
-def test_no_api_is_served_twice() -> None:
-    assert len(served_apis()) == len(APIS)
+@pytest.mark.parametrize("key", TABLE)
+def test_a_row_says_what_its_module_serves(key: int) -> None:
+    row, api = TABLE[key], APIS[key]
+    assert (api.key, api.name) == (key, row.name)
+    assert (api.versions.lowest, api.versions.highest) == (row.lowest, row.highest)
+
+
+@pytest.mark.parametrize("module", sorted({row.module for row in TABLE.values()}))
+def test_every_api_of_a_module_is_in_the_table(module: str) -> None:
+    served = [api.key for api in import_module(f"kafkalite.apis.{module}").APIS]
+    assert sorted(served) == [key for key, row in TABLE.items() if row.module == module]
+
+
+def test_every_module_with_apis_is_in_the_table() -> None:
+    modules = {name for _, name, _ in iter_modules(kafkalite.apis.__path__)}
+    families = {
+        name for name in modules if hasattr(import_module(f"kafkalite.apis.{name}"), "APIS")
+    }
+    assert families == {row.module for row in TABLE.values()}
+
+
+def test_a_broker_that_nobody_has_asked_has_loaded_no_handlers() -> None:
+    """A start imports the table, not what stands in it: that would double the time it takes."""
+    program = (
+        "import sys, kafkalite.server.broker\n"
+        "from kafkalite.apis.table import TABLE\n"
+        "loaded = {f'kafkalite.apis.{row.module}' for row in TABLE.values()} & {*sys.modules}\n"
+        "print(*loaded, end='')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 @pytest.mark.parametrize("key", ASKED)

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kafkalite.apis.context import RequestContext
-from kafkalite.apis.contract import Api
 from kafkalite.apis.dispatch import Dispatcher
-from kafkalite.apis.versions_api import with_api_versions
+from kafkalite.apis.table import Row
+from kafkalite.apis.versions_api import api_versions
 from kafkalite.metadata.image import MetadataImage
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kafkalite.protocol.versions import Versions
 from tests.unit.frames import framed, header, read_answer, request_frame, split_frames
 
 if TYPE_CHECKING:
@@ -31,11 +30,12 @@ def never(*_: object) -> None:
 
 def ask(frame: bytes, answered_version: int) -> ApiVersionsResponse:
     """Return the answer of a broker that serves Produce 3-13 and Heartbeat 0-4."""
-    apis = with_api_versions(
-        [
-            Api(key=HEARTBEAT, versions=Versions(0, 4), handler=never, refuse=never),
-            Api(key=PRODUCE, versions=Versions(3, 13), handler=never, refuse=never),
-        ]
+    api = api_versions(
+        {
+            API_VERSIONS: Row("ApiVersions", 0, 4, "versions_api"),
+            HEARTBEAT: Row("Heartbeat", 0, 4, "nowhere"),
+            PRODUCE: Row("Produce", 3, 13, "nowhere"),
+        }
     )
     image = MetadataImage(version=15, features={"metadata.version": 30, "group.version": 1})
     services = SimpleNamespace(metadata=SimpleNamespace(image=image))
@@ -43,7 +43,9 @@ def ask(frame: bytes, answered_version: int) -> ApiVersionsResponse:
         services=cast("Services", services), node_id=1, listener="A", client_host="/"
     )
     out: list[bytes | memoryview] = []
-    Dispatcher(apis, never).dispatch(context, bytearray(frame), 4, len(frame), out)
+    Dispatcher({API_VERSIONS: api}.get, never).dispatch(
+        context, bytearray(frame), 4, len(frame), out
+    )
     (content,) = split_frames(b"".join(out))
     return cast("ApiVersionsResponse", read_answer(API_VERSIONS, answered_version, content)[1])
 
