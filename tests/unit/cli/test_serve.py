@@ -1,0 +1,204 @@
+"""The command as people run it: what it prints, its exit status, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from kafkalite import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[3]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+STOP_S = 2.0
+BAD_USE = 2
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "kafkalite", *arguments]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=20,
+        check=False,
+    )
+
+
+class Serving:
+    """`kafkalite serve` in a process of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            command("serve", *arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        )
+        assert self.process.stdout is not None
+        self.banner = self.process.stdout.readline()
+        found = re.search(r"at (\S+)", self.banner)
+        assert found, self.banner + self.process.communicate(timeout=5)[1]
+        self.bootstrap = found[1]
+
+    def topics(self) -> dict[str, int]:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        found = admin.list_topics(timeout=10).topics
+        return {name: len(topic.partitions) for name, topic in found.items()}
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """Return the exit status and everything said on stderr."""
+        begun = time.monotonic()
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=10)
+        assert time.monotonic() - begun < STOP_S
+        return self.process.returncode, said
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def serving(request: pytest.FixtureRequest) -> Iterator[Serving]:
+    broker = Serving("--listen", "127.0.0.1:0", *getattr(request, "param", ()))
+    yield broker
+    broker.kill()
+
+
+def test_the_banner_names_the_port_that_was_picked(serving: Serving) -> None:
+    assert re.fullmatch(r"kafkalite is ready at 127\.0\.0\.1:[1-9]\d*\n", serving.banner)
+    assert serving.topics() == {}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_quickly_and_cleanly(serving: Serving, number: int) -> None:
+    with socket.create_connection(tuple(serving.bootstrap.split(":")), 5):
+        assert serving.stop(number) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "serving", [("--topic", "orders:3", "--topic=audit:1", "--brokers", "2")], indirect=True
+)
+def test_topics_and_nodes_are_there_when_it_is_ready(serving: Serving) -> None:
+    assert len(serving.bootstrap.split(",")) == 2
+    assert serving.topics() == {"orders": 3, "audit": 1}
+
+
+@pytest.mark.parametrize("serving", [("--log-format", "json")], indirect=True)
+def test_a_bad_client_gets_one_log_line(serving: Serving) -> None:
+    host, _, port = serving.bootstrap.rpartition(":")
+    with socket.create_connection((host, int(port)), 5) as client:
+        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert client.recv(1) == b""
+    status, said = serving.stop()
+    assert status == 0
+    (line,) = said.splitlines()
+    assert '"reason": "frame length 1195725856' in line
+    assert '"peer": "127.0.0.1:' in line
+
+
+def test_data_survives_a_kill(tmp_path: Path) -> None:
+    arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path), "--topic", "kept:2")
+    first = Serving(*arguments)
+    first.kill()
+    second = Serving(*arguments)
+    assert second.topics() == {"kept": 2}
+    assert second.stop()[0] == 0
+
+
+def test_settings_come_from_a_file_and_options_outweigh_it(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "num.partitions=7\nlisteners=PLAINTEXT://127.0.0.1:0\ncompression.type \\\n = gzip"
+    )
+    broker = Serving("--properties", str(file), "--config", "num.partitions=4")
+    try:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.list_topics("made-by-asking", timeout=10)
+        assert broker.topics() == {"made-by-asking": 4}
+    finally:
+        broker.kill()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--config", "no.such.key=1"), "no.such.key"),
+        (("--config", "num.partitions=many"), "num.partitions"),
+        (("--config", "just-a-word"), "KEY=VALUE"),
+        (("--topic", "no-partitions"), "NAME:PARTITIONS"),
+        (("--topic", "t:0"), "NAME:PARTITIONS"),
+        (("--topic", "bad name:1"), "bad name"),
+        (("--data-dir", "/dev/null/data"), "/dev/null"),
+        (("--properties", "/nowhere/server.properties"), "/nowhere/server.properties"),
+        (("--listen", "no-port"), "HOST:PORT"),
+        (("--listen", "no-such-host.invalid:0"), "no-such-host.invalid"),
+        (("--advertise", "a:1", "--advertise", "b:2"), "b:2"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(arguments: tuple[str, ...], said: str) -> None:
+    done = run("serve", "--listen=127.0.0.1:0", *arguments)
+    assert done.returncode == BAD_USE
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("kafkalite: ")
+    assert said in line
+
+
+def test_a_port_in_use_is_said_in_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("serve", "--listen", f"127.0.0.1:{port}")
+    assert done.returncode == BAD_USE
+    (line,) = done.stderr.splitlines()
+    assert f"127.0.0.1:{port}" in line
+    assert "in use" in line
+
+
+def test_a_data_directory_in_use_is_said_in_one_line(tmp_path: Path) -> None:
+    arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path))
+    first = Serving(*arguments)
+    try:
+        done = run("serve", *arguments)
+    finally:
+        first.kill()
+    assert done.returncode == BAD_USE
+    (line,) = done.stderr.splitlines()
+    assert str(tmp_path) in line
+    assert "in use" in line
+
+
+def test_an_unknown_option_is_bad_use() -> None:
+    assert run("serve", "--no-such-option").returncode == BAD_USE
+
+
+def test_the_version_is_told() -> None:
+    done = run("--version")
+    assert done.returncode == 0
+    assert __version__ in done.stdout
+
+
+def test_help_needs_no_broker() -> None:
+    done = run("serve", "--help")
+    assert done.returncode == 0
+    for option in ("--listen", "--advertise", "--brokers", "--data-dir", "--topic", "--config",
+                   "--properties", "--log-format", "--log-level"):  # fmt: skip
+        assert option in done.stdout

@@ -1,0 +1,81 @@
+"""The broker that tests use: both forms of `with`, isolated, and no trouble after the block."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from kafkalite.config.definitions import ConfigError
+from kafkalite.testing import Broker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def topics_of(broker: Broker) -> dict[str, int]:
+    """Ask by a client that blocks, as most clients in tests do."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    found = admin.list_topics(timeout=10).topics
+    return {name: len(topic.partitions) for name, topic in found.items()}
+
+
+def test_a_blocking_test_has_a_broker_in_its_block() -> None:
+    with Broker(topics={"orders": 3}) as broker:
+        assert topics_of(broker) == {"orders": 3}
+
+
+async def test_an_async_test_may_block_without_stopping_its_broker() -> None:
+    async with Broker(brokers=3, topics={"t": 3}) as broker:
+        assert len(broker.bootstrap_servers.split(",")) == 3
+        assert topics_of(broker) == {"t": 3}
+
+
+def test_brokers_do_not_know_each_other() -> None:
+    with Broker(topics={"here": 1}) as one, Broker(topics={"there": 1}) as other:
+        assert one.cluster_id != other.cluster_id
+        assert topics_of(one) == {"here": 1}
+        assert topics_of(other) == {"there": 1}
+
+
+def test_settings_count() -> None:
+    with Broker(config={"num.partitions": "5"}) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce("made-by-use", b"value")
+        assert producer.flush(10) == 0
+        assert topics_of(broker) == {"made-by-use": 5}
+
+
+def test_nothing_runs_after_the_block() -> None:
+    threads = threading.active_count()
+    with Broker() as broker:
+        port = int(broker.bootstrap_servers.rpartition(":")[2])
+    assert threading.active_count() == threads
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = broker.bootstrap_servers
+
+
+def test_a_block_can_be_entered_again(tmp_path: Path) -> None:
+    broker = Broker(topics={"t": 2}, data_directory=tmp_path)
+    cluster_ids = set()
+    for _ in range(2):
+        with broker:
+            cluster_ids.add(broker.cluster_id)
+            assert topics_of(broker) == {"t": 2}
+    assert len(cluster_ids) == 1
+
+
+def test_a_broker_that_cannot_start_says_why_and_leaves_no_thread() -> None:
+    threads = threading.active_count()
+    with (
+        pytest.raises(ConfigError, match=r"no\.such\.setting"),
+        Broker(config={"no.such.setting": "1"}),
+    ):
+        pass
+    assert threading.active_count() == threads
