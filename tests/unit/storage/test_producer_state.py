@@ -1,0 +1,198 @@
+"""What a log knows of its producers: sequences, epochs, transactions."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.batch import (
+    TRANSACTIONAL,
+    BatchView,
+    ControlKind,
+    ControlMarker,
+    Producer,
+    build_control_batch,
+)
+from kafkalite.storage.producer_state import CompletedTransaction, ProducerStateTable
+from tests.unit.storage.logs import batch
+
+LAST = 2**31 - 1
+
+
+class Producers:
+    """A table, and the offsets that its batches are given."""
+
+    def __init__(self) -> None:
+        self.table = ProducerStateTable()
+        self.end_offset = 0
+
+    def view(
+        self, sequence: int, count: int = 1, *, epoch: int = 0, pid: int = 1, txn: bool = False
+    ) -> BatchView:
+        """Return a batch of `count` records from that sequence number on."""
+        return batch(
+            *[b"v"] * count,
+            producer=Producer(pid, epoch, sequence),
+            attributes=TRANSACTIONAL if txn else 0,
+        )
+
+    def place(self, view: BatchView) -> CompletedTransaction | None:
+        """Put a batch in the log, checked or not."""
+        view.base_offset = self.end_offset
+        self.end_offset = view.last_offset + 1
+        return self.table.update(view)
+
+    def send(
+        self, sequence: int, count: int = 1, *, epoch: int = 0, pid: int = 1, txn: bool = False
+    ) -> int | ErrorCode:
+        """Send a batch as a client does; return its base offset, or the error."""
+        view = self.view(sequence, count, epoch=epoch, pid=pid, txn=txn)
+        try:
+            repeated = self.table.check(view)
+        except KafkaError as error:
+            return error.code
+        if repeated is not None:
+            return repeated.first_offset
+        self.place(view)
+        return view.base_offset
+
+    def end(
+        self, kind: ControlKind, *, pid: int = 1, epoch: int = 0
+    ) -> CompletedTransaction | None:
+        """Write the marker that ends a producer's transaction."""
+        marker = ControlMarker(kind, 3)
+        data = build_control_batch(marker, producer_id=pid, producer_epoch=epoch, now_ms=50)
+        return self.place(BatchView(data))
+
+
+def test_sequences_follow_each_other() -> None:
+    producers = Producers()
+    assert producers.send(0, 3) == 0
+    assert producers.send(3, 2) == 3
+    assert producers.send(6) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.send(5) == 5
+
+
+def test_the_last_five_batches_are_recognised_when_they_come_again() -> None:
+    producers = Producers()
+    for number in range(6):
+        producers.send(2 * number, 2)
+    assert producers.send(0, 2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    for number in range(1, 6):
+        assert producers.send(2 * number, 2) == 2 * number
+    assert producers.end_offset == 12
+
+
+@pytest.mark.parametrize(("sequence", "count"), [(2, 1), (2, 3), (3, 1), (1, 2), (3, 2)])
+def test_a_partial_overlap_is_out_of_order(sequence: int, count: int) -> None:
+    producers = Producers()
+    producers.send(0, 2)
+    producers.send(2, 2)
+    assert producers.send(sequence, count) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_unknown_producer_may_start_anywhere() -> None:
+    producers = Producers()
+    assert producers.send(77) == 0
+    assert producers.send(78) == 1
+
+
+def test_sequences_wrap_around() -> None:
+    producers = Producers()
+    assert producers.send(LAST - 1) == 0
+    assert producers.send(LAST, 3) == 1
+    assert producers.send(LAST, 3) == 1
+    assert producers.send(0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.send(2) == 4
+    fresh = Producers()
+    fresh.send(LAST)
+    assert fresh.send(1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert fresh.send(0) == 1
+
+
+def test_a_new_epoch_starts_at_zero_and_the_old_one_is_fenced() -> None:
+    producers = Producers()
+    producers.send(0)
+    assert producers.send(1, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.send(0, epoch=1) == 1
+    assert producers.send(0, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producers.send(1, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producers.send(0, epoch=1) == 1
+
+
+def test_producers_do_not_know_each_other() -> None:
+    producers = Producers()
+    assert producers.send(0, pid=1) == 0
+    assert producers.send(0, pid=2) == 1
+    assert producers.send(1, pid=1) == 2
+    assert [entry.producer_id for entry in producers.table.entries] == [1, 2]
+
+
+def test_batches_without_a_producer_leave_no_trace() -> None:
+    producers = Producers()
+    producers.place(batch(b"v"))
+    assert len(producers.table) == 0
+
+
+def test_a_plain_batch_may_not_interrupt_a_transaction() -> None:
+    producers = Producers()
+    producers.send(0, txn=True)
+    assert producers.send(1) is ErrorCode.INVALID_TXN_STATE
+    producers.end(ControlKind.COMMIT)
+    assert producers.send(1) == 2
+
+
+def test_an_open_transaction_holds_back_readers_of_committed_records() -> None:
+    producers = Producers()
+    producers.send(0)
+    assert producers.table.first_unstable_offset(1) is None
+    producers.send(0, pid=2, txn=True)
+    producers.send(0, pid=3, txn=True)
+    producers.send(1, pid=2, txn=True)
+    assert producers.table.first_unstable_offset(4) == 1
+    assert producers.end(ControlKind.COMMIT, pid=2) == CompletedTransaction(
+        2, 1, 4, is_aborted=False, last_stable_offset=2
+    )
+    assert producers.table.first_unstable_offset(5) == 2
+    assert producers.end(ControlKind.ABORT, pid=3) == CompletedTransaction(
+        3, 2, 5, is_aborted=True, last_stable_offset=6
+    )
+    assert producers.table.first_unstable_offset(6) is None
+
+
+def test_a_marker_counts_when_it_is_below_the_high_watermark() -> None:
+    producers = Producers()
+    producers.send(0, 2, txn=True)
+    producers.end(ControlKind.COMMIT)
+    assert producers.table.first_unstable_offset(2) == 0
+    assert producers.table.first_unstable_offset(3) is None
+
+
+def test_a_marker_without_a_transaction_ends_none() -> None:
+    producers = Producers()
+    assert producers.end(ControlKind.ABORT) is None
+    entry = producers.table.get(1)
+    assert entry is not None
+    assert (entry.producer_epoch, entry.coordinator_epoch) == (0, 3)
+    assert producers.send(0) == 1
+
+
+def test_a_marker_of_a_newer_epoch_starts_the_sequences_again() -> None:
+    producers = Producers()
+    producers.send(0, txn=True)
+    producers.end(ControlKind.ABORT, epoch=1)
+    assert producers.send(1, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.send(0, epoch=1) == 2
+    assert producers.send(1, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_silent_producers_are_forgotten_unless_a_transaction_is_open() -> None:
+    producers = Producers()
+    producers.send(5, pid=1)
+    producers.send(0, pid=2, txn=True)
+    producers.table.expire(1999, 1000)
+    assert len(producers.table) == 2
+    producers.table.expire(2000, 1000)
+    assert [entry.producer_id for entry in producers.table.entries] == [2]
+    assert producers.send(9, pid=1) == 2

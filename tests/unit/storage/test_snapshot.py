@@ -1,0 +1,84 @@
+"""Producer state on disk: what a snapshot holds, and which of them is believed."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.storage.producer_state import AppendedBatch, ProducerEntry, ProducerStateTable
+from kafkalite.storage.snapshot import (
+    decode_snapshot,
+    encode_snapshot,
+    load_snapshot,
+    remove_snapshots,
+    snapshot_offsets,
+    snapshot_path,
+    take_snapshot,
+)
+from kafkalite.testing.files import MemoryFiles
+
+ENTRIES = [
+    ProducerEntry(1, 2, 3, 4000, 50, [AppendedBatch(6, 8, 90, 92, 4000)]),
+    ProducerEntry(7, 0, -1, 10, None, []),
+    ProducerEntry(9, 0, -1, 10, None, [AppendedBatch(2**31 - 1, 1, 5, 7, 10)]),
+]
+# The first of them, put together by hand from the format's description.
+BYTES = bytes.fromhex(
+    "0001 971db431 00000001 0000000000000001 0002 00000008 000000000000005c 00000002 "
+    "0000000000000fa0 00000003 0000000000000032"
+)
+
+
+@pytest.fixture
+def files() -> MemoryFiles:
+    files = MemoryFiles()
+    files.makedirs("d")
+    return files
+
+
+def test_the_form_is_kafkas() -> None:
+    assert encode_snapshot(ProducerStateTable(ENTRIES[:1])) == BYTES
+
+
+def test_what_is_written_is_read_back() -> None:
+    decoded = decode_snapshot(encode_snapshot(ProducerStateTable(ENTRIES)))
+    assert decoded is not None
+    assert decoded.entries == ENTRIES
+    assert decoded.first_unstable_offset(100) == 50
+
+
+def test_of_several_batches_the_last_is_kept() -> None:
+    batches = [AppendedBatch(0, 0, 10, 10, 1), AppendedBatch(1, 1, 11, 11, 2)]
+    table = ProducerStateTable([ProducerEntry(1, 0, -1, 2, None, batches)])
+    decoded = decode_snapshot(encode_snapshot(table))
+    assert decoded is not None
+    assert decoded.entries[0].batches == batches[1:]
+
+
+def test_damage_anywhere_is_noticed() -> None:
+    for position in range(len(BYTES)):
+        damaged = bytearray(BYTES)
+        damaged[position] ^= 1
+        assert decode_snapshot(bytes(damaged)) is None
+        assert decode_snapshot(BYTES[:position]) is None
+
+
+def test_the_newest_whole_one_that_is_not_too_new_is_taken(files: MemoryFiles) -> None:
+    for offset in (5, 10, 15, 20):
+        take_snapshot(files, "d", offset, ProducerStateTable(ENTRIES[: offset // 5 - 1]))
+    files.open(snapshot_path("d", 15)).truncate(9)
+    offset, table = load_snapshot(files, "d", 19)
+    assert (offset, len(table)) == (10, 1)
+    assert snapshot_offsets(files, "d") == [5, 10]
+
+
+def test_without_a_snapshot_nothing_is_known(files: MemoryFiles) -> None:
+    offset, table = load_snapshot(files, "d", 19)
+    assert offset is None
+    assert len(table) == 0
+
+
+def test_old_ones_are_removed(files: MemoryFiles) -> None:
+    for offset in (5, 10, 15):
+        take_snapshot(files, "d", offset, ProducerStateTable())
+    remove_snapshots(files, "d", keep={10, 99})
+    assert snapshot_offsets(files, "d") == [10]
