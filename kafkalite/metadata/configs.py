@@ -57,7 +57,8 @@ class Configs:
         self._config = config
         self._topics = topics
         self._changes = changes
-        self.by_resource: dict[ConfigResource, dict[str, str]] = {}
+        # A resource's settings are replaced whole, so that images can share them.
+        self.by_resource: dict[ConfigResource, Mapping[str, str]] = {}
 
     def _own(self, resource: ConfigResource) -> Mapping[str, str]:
         return self.by_resource.get(resource, {})
@@ -168,18 +169,20 @@ class Configs:
     def replay_config(self, record: ConfigRecord) -> None:
         """Make one ConfigRecord true; a null value takes the key back."""
         resource = ConfigResource(ResourceType(record.resource_type), record.resource_name)
-        own = self.by_resource.setdefault(resource, {})
+        own = dict(self._own(resource))
         if record.value is None:
             own.pop(record.name, None)
         else:
             own[record.name] = record.value
-        if not own:
-            del self.by_resource[resource]
+        if own:
+            self.by_resource[resource] = MappingProxyType(own)
+        else:
+            self.by_resource.pop(resource, None)
         self._changes.configs.add(resource)
 
     def images(self) -> dict[ConfigResource, Mapping[str, str]]:
         """Return every resource's settings as others may keep them."""
-        return {resource: MappingProxyType(dict(own)) for resource, own in self.by_resource.items()}
+        return dict(self.by_resource)
 
 
 def _items(text: str) -> list[str]:
