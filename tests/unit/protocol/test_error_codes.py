@@ -1,0 +1,17 @@
+"""Error codes are numbers that know what they mean."""
+
+from kafkalite.protocol.error_codes import ErrorCode
+
+
+def test_a_code_is_a_number_on_the_wire() -> None:
+    assert int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == 3
+    assert ErrorCode(-1) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_what_is_worth_asking_again() -> None:
+    assert ErrorCode.NOT_COORDINATOR.retriable
+    assert not ErrorCode.UNKNOWN_MEMBER_ID.retriable
+
+
+def test_every_code_says_what_it_means() -> None:
+    assert all(code.message.endswith(".") for code in ErrorCode)

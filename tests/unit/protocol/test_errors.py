@@ -1,0 +1,14 @@
+"""The two errors a request can meet on purpose."""
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+
+
+def test_an_error_for_the_client_has_a_code_and_perhaps_words() -> None:
+    error = KafkaError(ErrorCode.INVALID_REQUEST, "two of a kind")
+    assert (error.code, error.message) == (ErrorCode.INVALID_REQUEST, "two of a kind")
+    assert KafkaError(ErrorCode.INVALID_REQUEST).message is None
+
+
+def test_a_violation_has_a_reason_for_the_log() -> None:
+    assert ProtocolViolation("a length of -2").reason == "a length of -2"
