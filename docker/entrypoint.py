@@ -132,7 +132,7 @@ def healthcheck(environment: Mapping[str, str]) -> int:
     names = [topic.rpartition(":")[0] for topic in words(environment.get("KAFKALITE_TOPICS", ""))]
     try:
         check("127.0.0.1", checked_port(environment), names)
-    except (OSError, UnhealthyError) as error:
+    except (OSError, UnhealthyError, *codec.PARSE_ERRORS) as error:
         print(f"unhealthy: {error}", file=sys.stderr)  # noqa: T201 - the engine keeps it
         return 1
     return 0

@@ -1,0 +1,150 @@
+"""What the image runs: variables become options, and a check means that topics are there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from struct import pack
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.testing import Broker
+from tests.unit.docker.image import ENTRYPOINT, ROOT, load_entrypoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+entrypoint = load_entrypoint()
+
+
+def options(**environment: str) -> list[str]:
+    found: list[str] = entrypoint.serve_arguments(environment, "container-1")
+    return found
+
+
+def test_without_variables_the_host_and_the_network_are_served() -> None:
+    assert options() == [
+        "--listen=OUTSIDE://0.0.0.0:9092",
+        "--listen=INSIDE://0.0.0.0:29092",
+        "--advertise=OUTSIDE://localhost:9092",
+        "--advertise=INSIDE://container-1:29092",
+    ]
+
+
+def test_variables_become_options() -> None:
+    assert options(
+        KAFKALITE_LISTEN="A://0.0.0.0:1, B://0.0.0.0:2",
+        KAFKALITE_ADVERTISE="A://a:1 B://b:2",
+        KAFKALITE_TOPICS="orders:3,audit:1",
+        KAFKALITE_BROKERS="3",
+        KAFKALITE_DATA_DIR="/data",
+        KAFKALITE_CONFIG="log.cleanup.policy=compact,delete; num.partitions=2\nx=y",
+        KAFKALITE_PROPERTIES="/p",
+        KAFKALITE_LOG_FORMAT="json",
+        KAFKALITE_LOG_LEVEL="debug",
+    ) == [
+        "--listen=A://0.0.0.0:1",
+        "--listen=B://0.0.0.0:2",
+        "--advertise=A://a:1",
+        "--advertise=B://b:2",
+        "--topic=orders:3",
+        "--topic=audit:1",
+        "--config=log.cleanup.policy=compact,delete",
+        "--config=num.partitions=2",
+        "--config=x=y",
+        "--brokers=3",
+        "--data-dir=/data",
+        "--properties=/p",
+        "--log-format=json",
+        "--log-level=debug",
+    ]
+
+
+def test_own_listeners_are_not_mixed_with_addresses_of_the_default_ones() -> None:
+    assert options(KAFKALITE_LISTEN="0.0.0.0:9092") == ["--listen=0.0.0.0:9092"]
+
+
+def test_empty_variables_are_no_variables() -> None:
+    assert options(KAFKALITE_TOPICS="", KAFKALITE_DATA_DIR="", KAFKALITE_CONFIG=" ;\n") == options()
+
+
+def test_the_broker_is_checked_where_it_listens_first() -> None:
+    assert entrypoint.checked_port({}) == 9092
+    assert entrypoint.checked_port({"KAFKALITE_LISTEN": "A://0.0.0.0:19,B://0.0.0.0:20"}) == 19
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with Broker(topics={"orders": 3}) as broker:
+        yield int(broker.bootstrap_servers.rpartition(":")[2])
+
+
+def test_a_broker_with_its_topics_is_healthy(port: int) -> None:
+    entrypoint.check("127.0.0.1", port, ["orders"])
+    entrypoint.check("127.0.0.1", port, [])
+
+
+def test_a_broker_without_a_topic_is_not_healthy_and_does_not_get_it(port: int) -> None:
+    for _ in range(2):
+        with pytest.raises(entrypoint.UnhealthyError, match="missing"):
+            entrypoint.check("127.0.0.1", port, ["orders", "missing"])
+
+
+def health(port: int, topics: str = "orders:3") -> int:
+    environment = {"KAFKALITE_LISTEN": f"A://0.0.0.0:{port}", "KAFKALITE_TOPICS": topics}
+    status: int = entrypoint.healthcheck(environment)
+    return status
+
+
+def test_the_exit_status_is_the_health(port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert health(port) == 0
+    assert capsys.readouterr().err == ""
+    assert health(port, "missing:1") == 1
+    assert "missing" in capsys.readouterr().err
+
+
+def test_nobody_listening_is_not_healthy() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    assert health(port) == 1
+
+
+@pytest.mark.parametrize("answer", [b"", pack(">i", 100) + b"cut", pack(">iih", 6, 1, 35)])
+def test_a_listener_that_is_no_kafka_is_not_healthy(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(1000)
+                client.sendall(answer)
+
+        thread = Thread(target=serve)
+        thread.start()
+        assert health(server.getsockname()[1]) == 1
+        thread.join()
+
+
+def test_the_program_serves_and_checks_itself() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "KAFKALITE_LISTEN": f"OUTSIDE://127.0.0.1:{port}",
+        "KAFKALITE_TOPICS": "orders:3",
+    }
+    command = [sys.executable, str(ENTRYPOINT)]
+    with subprocess.Popen(
+        [*command, "--brokers", "1"], stdout=subprocess.PIPE, text=True, env=environment
+    ) as serving:
+        assert serving.stdout is not None
+        assert f"127.0.0.1:{port}" in serving.stdout.readline()
+        checked = subprocess.run([*command, "healthcheck"], env=environment, check=False)
+        assert checked.returncode == 0
+        serving.terminate()
+        assert serving.wait(5) == 0
