@@ -1,0 +1,75 @@
+"""Sockets that wait for clients: which are bound, and what is said when they cannot be."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from kafkalite.server.addresses import Address, AddressError, ListenerSpec
+from kafkalite.server.listener import Listener, bind
+
+
+def test_port_0_picks_one_and_tells_it() -> None:
+    listener = Listener(ListenerSpec("A", Address("127.0.0.1", 0)), 0)
+    assert listener.port > 0
+    assert str(listener.address) == f"127.0.0.1:{listener.port}"
+    listener.stop()
+
+
+def test_localhost_is_all_loopback_addresses_on_one_port() -> None:
+    sockets = bind(Address("localhost", 0))
+    try:
+        assert {each.getsockname()[0] for each in sockets} <= {"127.0.0.1", "::1"}
+        assert sockets[0].getsockname()[0] == "127.0.0.1"
+        assert len({each.getsockname()[1] for each in sockets}) == 1
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def test_a_listener_answers_connects_before_it_serves() -> None:
+    """Clients that come while data is still read wait in the backlog, and are not refused."""
+    (bound,) = bind(Address("127.0.0.1", 0))
+    with bound, socket.create_connection(bound.getsockname()):
+        pass
+
+
+def test_sockets_send_small_answers_at_once() -> None:
+    (bound,) = bind(Address("127.0.0.1", 0))
+    with bound:
+        assert bound.proto == socket.IPPROTO_TCP
+
+
+@pytest.mark.parametrize(
+    "address", [Address("203.0.113.77", 0), Address("no-such-host.invalid", 9092)]
+)
+def test_an_address_that_is_not_ours_is_said(address: Address) -> None:
+    with pytest.raises(AddressError, match=address.host):
+        bind(address)
+
+
+def test_a_port_taken_on_one_loopback_address_alone_is_taken() -> None:
+    """A client that picks the other address for `localhost` would meet somebody else."""
+    try:
+        taken = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with taken, pytest.raises(AddressError, match="in use"):
+        bind(Address("localhost", taken.getsockname()[1]))
+
+
+def test_a_stopped_listener_frees_its_port() -> None:
+    listener = Listener(ListenerSpec("A", Address("127.0.0.1", 0)), 0)
+    listener.stop()
+    again = Listener(ListenerSpec("A", Address("127.0.0.1", listener.port)), 0)
+    again.stop()
+
+
+def test_each_node_has_the_next_port() -> None:
+    first = Listener(ListenerSpec("A", Address("127.0.0.1", 0)), 0)
+    first.stop()
+    spec = ListenerSpec("A", Address("127.0.0.1", first.port))
+    second = Listener(spec, 1)
+    assert second.port == first.port + 1
+    second.stop()

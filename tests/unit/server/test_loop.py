@@ -1,0 +1,39 @@
+"""The event loop: uvloop's where it is, asyncio's selector loop where it is not."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.server.broker import Broker
+from kafkalite.server.loop import new_event_loop
+from kafkalite.server.settings import Settings
+from tests.unit.server.test_broker import METADATA_VERSION, Client
+
+
+@pytest.mark.parametrize("has_uvloop", [True, False])
+def test_a_broker_serves_on_either_loop(
+    monkeypatch: pytest.MonkeyPatch, *, has_uvloop: bool
+) -> None:
+    if has_uvloop:
+        pytest.importorskip("uvloop")
+    else:
+        monkeypatch.setattr("kafkalite.server.loop.uvloop", None)
+    loop = new_event_loop()
+    assert isinstance(loop, asyncio.SelectorEventLoop) is not has_uvloop
+    try:
+        loop.run_until_complete(_serve_one_client())
+    finally:
+        loop.close()
+
+
+async def _serve_one_client() -> None:
+    broker = Broker(Settings(listen=("127.0.0.1:0",), topics={"t": 1}))
+    await broker.start()
+    client = await Client.to(broker.bootstrap_servers)
+    metadata = await client.ask(MetadataRequest(topics=None), METADATA_VERSION)
+    assert [topic.name for topic in metadata.topics] == ["t"]
+    await client.close()
+    await broker.stop(grace_s=0.1)
