@@ -7,8 +7,7 @@ their records out itself.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kafkalite.ports.files import Files
@@ -19,8 +18,7 @@ _ENTRY = struct.Struct(">hqqqq")
 _VERSION = 0
 
 
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
+class AbortedTransaction(NamedTuple):
     """A transaction that was aborted: its producer, its first offset, and its marker's."""
 
     producer_id: int
@@ -67,7 +65,7 @@ class AbortedIndex:
         try:
             if file.size != len(entries) * _ENTRY.size:
                 file.truncate(len(entries) * _ENTRY.size)
-            file.append([_ENTRY.pack(_VERSION, *_fields(entry))])
+            file.append([_ENTRY.pack(_VERSION, *entry)])
         finally:
             file.close()
         entries.append(entry)
@@ -85,7 +83,3 @@ class AbortedIndex:
                 file.sync()
             finally:
                 file.close()
-
-
-def _fields(entry: AbortedTransaction) -> tuple[int, int, int, int]:
-    return entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset

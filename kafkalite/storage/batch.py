@@ -7,14 +7,13 @@ the broker assigns offsets by writing a new head before a payload it never touch
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage import compression
+from kafkalite.storage.crc import crc32c
 from kafkalite.storage.records import (
     NewRecord,
     Record,
@@ -26,7 +25,7 @@ from kafkalite.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from kafkalite.ports.files import Buffer
 
@@ -70,26 +69,11 @@ class ControlKind(IntEnum):
     COMMIT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ControlMarker:
+class ControlMarker(NamedTuple):
     """The one record of a control batch: how a transaction ended."""
 
     kind: ControlKind
     coordinator_epoch: int
-
-
-@cache
-def _crc32c() -> Callable[[Buffer, int], int]:
-    # The package reads its own metadata on import, which takes longer than starting a broker may.
-    from crc32c import crc32c  # noqa: PLC0415 - first use
-
-    checksum: Callable[[Buffer, int], int] = crc32c
-    return checksum
-
-
-def checksum(data: Buffer, value: int = 0) -> int:
-    """Return the CRC-32C of `data`, going on from `value`."""
-    return _crc32c()(data, value)
 
 
 class BatchView:
@@ -197,7 +181,7 @@ class BatchView:
 
     def has_valid_crc(self) -> bool:
         """Whether the bytes are those the producer's CRC was computed over."""
-        return _crc32c()(memoryview(self.data)[_COVERED_START:], 0) == self.crc
+        return crc32c(memoryview(self.data)[_COVERED_START:], 0) == self.crc
 
     def body(self) -> bytes:
         """Return the records, decompressed; CompressedDataError when they cannot be."""
@@ -273,8 +257,7 @@ class BatchView:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Producer:
+class Producer(NamedTuple):
     """Who wrote a batch, and which of its records comes first; all -1 when nobody counts."""
 
     producer_id: int = NO_PRODUCER_ID
@@ -308,7 +291,7 @@ def assemble(
         producer.base_sequence,
         record_count,
     )
-    crc = checksum(payload, checksum(covered))
+    crc = crc32c(payload, crc32c(covered, 0))
     length = HEAD_SIZE - LENGTH_END + len(payload)
     first = FIRST.pack(base_offset, length, leader_epoch)
     return b"".join((first, bytes((_MAGIC_2,)), _CRC.pack(crc), covered, payload))

@@ -6,8 +6,7 @@ first dirty offset has been through it; what was appended since, up to the activ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.storage.records import scan_records
 from kafkalite.storage.retention import facts_of
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 _MOST_KEYS = 4_000_000  # some hundreds of megabytes; what does not fit waits for the next time
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionPlan:
+class CompactionPlan(NamedTuple):
     """The dirty part of a log that can be cleaned now, its share in all of it, and whether to."""
 
     first_dirty_offset: int

@@ -7,8 +7,7 @@ batches pass through the broker closed.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +33,7 @@ class CompressedDataError(ValueError):
     """Compressed bytes that do not decompress."""
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
+class Codec(NamedTuple):
     """A compression: its name in configurations, and both directions."""
 
     name: str

@@ -7,8 +7,7 @@ flushed are read through, cut where they stop being believable, and indexed anew
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.ports.files import join
 from kafkalite.storage.epochs import LeaderEpochs
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 EPOCHS_FILE = "leader-epoch-checkpoint"
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedLog:
+class LoadedLog(NamedTuple):
     """What a log's directory holds."""
 
     segments: list[Segment]

@@ -6,7 +6,6 @@ is checked before it is appended and taken in after; replaying the log's heads g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.protocol.error_codes import ErrorCode
@@ -34,16 +33,34 @@ class AppendedBatch(NamedTuple):
     timestamp: int
 
 
-@dataclass(slots=True)
 class ProducerEntry:
     """What is known of one producer id; -1 stands for what is not."""
 
-    producer_id: int
-    producer_epoch: int = NO_EPOCH
-    coordinator_epoch: int = -1
-    last_timestamp: int = -1
-    transaction_first_offset: int | None = None
-    batches: list[AppendedBatch] = field(default_factory=list)
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "transaction_first_offset",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        *,
+        producer_epoch: int = NO_EPOCH,
+        coordinator_epoch: int = -1,
+        last_timestamp: int = -1,
+        transaction_first_offset: int | None = None,
+        batches: Iterable[AppendedBatch] = (),
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.transaction_first_offset = transaction_first_offset
+        self.batches = list(batches)
 
     @property
     def last_sequence(self) -> int:
@@ -51,8 +68,7 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedTransaction:
+class CompletedTransaction(NamedTuple):
     """A transaction that a marker at `last_offset` has ended.
 
     `last_stable_offset` is where reading committed records could go to once it was.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
     from kafkalite.storage.log import Log
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFacts:
+class SegmentFacts(NamedTuple):
     """A segment as retention sees it; the time in milliseconds since the Unix epoch."""
 
     base_offset: int

@@ -10,8 +10,8 @@ import struct
 from typing import TYPE_CHECKING
 
 from kafkalite.ports.files import join
-from kafkalite.storage.batch import checksum
 from kafkalite.storage.checkpoint import write_atomically
+from kafkalite.storage.crc import crc32c
 from kafkalite.storage.producer_state import (
     NO_SEQUENCE,
     AppendedBatch,
@@ -41,7 +41,7 @@ def encode_snapshot(producers: ProducerStateTable) -> bytes:
     """Return the content of a snapshot file."""
     entries = producers.entries
     content = _COUNT.pack(len(entries)) + b"".join(map(_encode_entry, entries))
-    return _HEAD.pack(_FORM, checksum(content)) + content
+    return _HEAD.pack(_FORM, crc32c(content, 0)) + content
 
 
 def _encode_entry(entry: ProducerEntry) -> bytes:
@@ -71,7 +71,7 @@ def decode_snapshot(content: bytes) -> ProducerStateTable | None:
     except struct.error:
         return None
     body = content[_HEAD.size :]
-    if form != _FORM or crc != checksum(body) or len(body) != 4 + count * _ENTRY.size:
+    if form != _FORM or crc != crc32c(body, 0) or len(body) != 4 + count * _ENTRY.size:
         return None
     return ProducerStateTable(_decode_entry(*row) for row in _ENTRY.iter_unpack(body[4:]))
 
@@ -88,10 +88,10 @@ def _decode_entry(  # noqa: PLR0917 - the columns of a row
 ) -> ProducerEntry:
     entry = ProducerEntry(
         producer_id,
-        producer_epoch,
-        coordinator_epoch,
-        timestamp,
-        None if first_offset == _NO_TRANSACTION else first_offset,
+        producer_epoch=producer_epoch,
+        coordinator_epoch=coordinator_epoch,
+        last_timestamp=timestamp,
+        transaction_first_offset=None if first_offset == _NO_TRANSACTION else first_offset,
     )
     if last_sequence != NO_SEQUENCE:
         first_sequence = (last_sequence - offset_delta) & 0x7FFF_FFFF

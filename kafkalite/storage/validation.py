@@ -9,8 +9,7 @@ halving the throughput of all others for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -28,8 +27,7 @@ _SHOWN_ERRORS = 3
 _INT64_MAX = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class RecordError:
+class RecordError(NamedTuple):
     """Why one record was refused; `batch_index` counts the records of the batch from 0."""
 
     batch_index: int

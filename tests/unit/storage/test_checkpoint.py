@@ -1,0 +1,82 @@
+"""Small files that change in one step, in Kafka's forms."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.storage.checkpoint import (
+    CheckpointError,
+    read_offsets,
+    read_partition_metadata,
+    read_properties,
+    write_atomically,
+    write_offsets,
+    write_partition_metadata,
+    write_properties,
+)
+from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
+
+PATH = "d/file"
+
+
+@pytest.fixture
+def files() -> MemoryFiles:
+    files = MemoryFiles()
+    files.makedirs("d")
+    return files
+
+
+def put(files: MemoryFiles, content: bytes) -> None:
+    files.open(PATH, create=True).append([content])
+
+
+def test_offsets_are_rows_behind_a_form_and_a_count(files: MemoryFiles) -> None:
+    offsets = {("b-topic", 10): 2**40, ("a.topic", 0): 0, ("b-topic", 9): 3}
+    write_offsets(files, PATH, offsets)
+    assert files.read(PATH) == b"0\n3\na.topic 0 0\nb-topic 9 3\nb-topic 10 1099511627776\n"
+    assert read_offsets(files, PATH) == offsets
+    assert read_offsets(files, "d/absent") == {}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"0\n", b"9\n0\n", b"0\n2\nt 0 5\n", b"0\n1\nt 0\n", b"0\n1\nt x 5\n", b"\xff"]
+)
+def test_damage_is_told(files: MemoryFiles, content: bytes) -> None:
+    put(files, content)
+    with pytest.raises(CheckpointError):
+        read_offsets(files, PATH)
+
+
+def test_properties_are_read_as_kafka_writes_them(files: MemoryFiles) -> None:
+    put(files, b"#\n#Thu Jan 01 00:00:00 UTC 1970\ncluster.id=abc=\nversion=1\n\n")
+    assert read_properties(files, PATH) == {"cluster.id": "abc=", "version": "1"}
+    write_properties(files, PATH, {"version": "1", "node.id": "7"})
+    assert files.read(PATH) == b"version=1\nnode.id=7\n"
+    assert read_properties(files, "d/absent") == {}
+
+
+def test_the_topic_id_of_a_partition(files: MemoryFiles) -> None:
+    write_partition_metadata(files, PATH, "some-id_")
+    assert read_partition_metadata(files, PATH) == "some-id_"
+    assert read_partition_metadata(files, "d/absent") is None
+    files.remove(PATH)
+    put(files, b"version: 0\n")
+    assert read_partition_metadata(files, PATH) is None
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_a_crash_leaves_the_old_or_the_new(part: float) -> None:
+    for fail_at in range(9):
+        disk = MemoryFiles()
+        disk.makedirs("d")
+        put(disk, b"old")
+        disk.open(PATH).sync()
+        files = FaultyFiles(disk, fail_at=fail_at, part=part)
+        try:
+            write_atomically(files, PATH, b"the new")
+        except CrashedError:
+            assert disk.without_power(lambda _: 0).read(PATH) in {b"old", b"the new"}
+        else:
+            assert fail_at == files.steps
+            break
+    assert disk.without_power(lambda _: 0).read(PATH) == b"the new"

@@ -1,0 +1,18 @@
+"""CRC-32C, however it was found."""
+
+from __future__ import annotations
+
+import crc32c as package
+
+from kafkalite.storage.crc import crc32c
+
+
+def test_the_checksum_is_castagnolis() -> None:
+    assert crc32c(b"123456789", 0) == 0xE3069283
+    assert crc32c(b"", 0) == 0
+
+
+def test_it_goes_on_from_another_and_reads_any_buffer() -> None:
+    whole = crc32c(b"123456789", 0)
+    assert crc32c(memoryview(bytearray(b"6789")), crc32c(b"12345", 0)) == whole
+    assert whole == package.crc32c(b"123456789")

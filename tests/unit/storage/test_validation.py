@@ -1,0 +1,206 @@
+"""What a client's batch must be, and what the topic makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.config.log_config import LogConfig
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.batch import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    BatchView,
+    Producer,
+    assemble,
+    build_batch,
+)
+from kafkalite.storage.records import NewRecord
+from kafkalite.storage.validation import RecordError, RecordsRefusedError, prepare
+from tests.unit.storage.logs import batch
+
+NOW_MS = 1_000_000
+DEFAULT = LogConfig()
+COMPACT = LogConfig(cleanup_policy=frozenset({"compact"}))
+
+
+def prepared(view: BatchView, config: LogConfig = DEFAULT) -> BatchView:
+    (result,) = prepare([view], config, now_ms=NOW_MS, partition="t-0")
+    return result
+
+
+def refusal(view: BatchView, config: LogConfig = DEFAULT) -> KafkaError:
+    with pytest.raises(KafkaError) as refused:
+        prepared(view, config)
+    return refused.value
+
+
+def with_counts(last_offset_delta: int, record_count: int) -> BatchView:
+    return BatchView(
+        assemble(
+            b"anything",
+            base_offset=0,
+            leader_epoch=-1,
+            attributes=0,
+            last_offset_delta=last_offset_delta,
+            base_timestamp=0,
+            max_timestamp=0,
+            producer=Producer(),
+            record_count=record_count,
+        )
+    )
+
+
+def test_an_ordinary_batch_passes_untouched_and_closed() -> None:
+    garbage = with_counts(4, 5)
+    assert prepared(garbage) is garbage
+
+
+def test_a_damaged_batch_is_corrupt() -> None:
+    data = bytearray(batch(b"value").data)
+    data[-1] ^= 1
+    assert refusal(BatchView(data)).code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_offsets_are_not_for_clients_to_give() -> None:
+    view = BatchView(build_batch([NewRecord(b"k", b"v", 1)], base_offset=1))
+    assert refusal(view).code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(("last_delta", "count"), [(-1, 0), (0, 0), (0, -1), (0, 2), (2, 2)])
+def test_counts_agree(last_delta: int, count: int) -> None:
+    assert refusal(with_counts(last_delta, count)).code is ErrorCode.INVALID_RECORD
+
+
+def test_markers_are_not_for_clients_to_write() -> None:
+    assert refusal(batch(b"v", attributes=CONTROL)).code is ErrorCode.INVALID_RECORD
+
+
+def test_an_idempotent_producer_counts() -> None:
+    assert refusal(batch(b"v", producer=Producer(1, 0, -1))).code is ErrorCode.INVALID_RECORD
+    assert prepared(batch(b"v", producer=Producer(1, 0, 0))).producer_id == 1
+
+
+def test_an_unknown_compression_is_refused() -> None:
+    view = BatchView(
+        assemble(
+            b"", base_offset=0, leader_epoch=0, attributes=6, last_offset_delta=0,
+            base_timestamp=0, max_timestamp=0, producer=Producer(), record_count=1,
+        )
+    )  # fmt: skip
+    assert refusal(view).code is ErrorCode.INVALID_RECORD
+
+
+def test_the_size_is_that_of_the_whole_batch() -> None:
+    view = batch(b"v" * 100)
+    assert prepared(view, DEFAULT._replace(max_message_bytes=view.size)) is view
+    too_small = DEFAULT._replace(max_message_bytes=view.size - 1)
+    assert refusal(view, too_small).code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_batch_fits_in_a_segment() -> None:
+    config = DEFAULT._replace(segment_bytes=100)
+    assert refusal(batch(b"v" * 100), config).code is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_compacted_topic_wants_keys(codec: int) -> None:
+    view = batch(b"1", b"2", b"3", keys=[b"k", None, b"k"], attributes=codec)
+    error = refusal(view, COMPACT)
+    assert isinstance(error, RecordsRefusedError)
+    assert error.code is ErrorCode.INVALID_RECORD
+    message = "Compacted topic cannot accept message without key in topic partition t-0"
+    assert error.record_errors == (RecordError(1, message),)
+    assert error.message == (
+        "One or more records have been rejected due to 1 record errors in total, and only "
+        "showing the first three errors at most: "
+        f"[RecordError(batchIndex=1, message='{message}')]"
+    )
+    assert prepared(batch(b"1", None, attributes=codec), COMPACT).record_count == 2
+
+
+def test_three_errors_are_shown_and_all_are_told() -> None:
+    error = refusal(batch(b"1", b"2", b"3", b"4", keys=[None] * 4), COMPACT)
+    assert isinstance(error, RecordsRefusedError)
+    assert [each.batch_index for each in error.record_errors] == [0, 1, 2, 3]
+    assert error.message is not None
+    assert error.message.count("batchIndex") == 3
+    assert "4 record errors" in error.message
+
+
+def test_records_that_are_looked_at_must_be_whole() -> None:
+    assert refusal(with_counts(0, 1), COMPACT).code is ErrorCode.INVALID_RECORD
+    garbage = BatchView(
+        assemble(
+            b"not gzip", base_offset=0, leader_epoch=0, attributes=1, last_offset_delta=0,
+            base_timestamp=0, max_timestamp=0, producer=Producer(), record_count=1,
+        )
+    )  # fmt: skip
+    assert refusal(garbage, COMPACT).code is ErrorCode.INVALID_RECORD
+    recompressing = DEFAULT._replace(compression_type="zstd")
+    assert refusal(garbage, recompressing).code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "config", "is_refused"),
+    [
+        (NOW_MS + 3_600_000, DEFAULT, False),
+        (NOW_MS + 3_600_001, DEFAULT, True),
+        (0, DEFAULT, False),
+        (-1, DEFAULT, False),
+        (NOW_MS - 500, DEFAULT._replace(message_timestamp_before_max_ms=500), False),
+        (NOW_MS - 501, DEFAULT._replace(message_timestamp_before_max_ms=500), True),
+        (-1, DEFAULT._replace(message_timestamp_before_max_ms=500), False),
+        (NOW_MS + 3_600_001, DEFAULT._replace(message_timestamp_type="LogAppendTime"), False),
+    ],
+)
+def test_timestamps_have_bounds(timestamp: int, config: LogConfig, is_refused: bool) -> None:  # noqa: FBT001
+    view = batch(b"v", timestamp=timestamp)
+    if not is_refused:
+        assert prepared(view, config).record_count == 1
+        return
+    error = refusal(view, config)
+    assert isinstance(error, RecordsRefusedError)
+    assert error.code is ErrorCode.INVALID_TIMESTAMP
+    assert error.message == "One or more records have been rejected due to invalid timestamp"
+    earliest = NOW_MS - config.message_timestamp_before_max_ms
+    latest = NOW_MS + config.message_timestamp_after_max_ms
+    assert error.record_errors == (
+        RecordError(
+            0,
+            f"Timestamp {timestamp} of message with offset 0 is out of range. "
+            f"The timestamp should be within [{earliest}, {latest}]",
+        ),
+    )
+
+
+def test_the_topic_may_want_the_append_time() -> None:
+    view = prepared(batch(b"v"), DEFAULT._replace(message_timestamp_type="LogAppendTime"))
+    assert view.has_valid_crc()
+    assert view.records()[0].timestamp == NOW_MS
+
+
+def test_the_append_time_is_not_for_clients_to_say() -> None:
+    view = batch(b"v", timestamp=NOW_MS, attributes=LOG_APPEND_TIME)
+    config = DEFAULT._replace(message_timestamp_type="LogAppendTime")
+    assert refusal(view, config).code is ErrorCode.INVALID_TIMESTAMP
+    assert not prepared(view).is_log_append_time
+
+
+@pytest.mark.parametrize(
+    ("compression_type", "codec"),
+    [("producer", 1), ("uncompressed", 0), ("gzip", 1), ("snappy", 2), ("lz4", 3), ("zstd", 4)],
+)
+def test_the_topic_may_want_another_compression(compression_type: str, codec: int) -> None:
+    view = batch(b"a" * 100, b"b" * 100, attributes=1)
+    result = prepared(view, DEFAULT._replace(compression_type=compression_type))
+    assert result.compression == codec
+    assert result.has_valid_crc()
+    assert result.records() == view.records()
+    assert (result is view) == (codec == 1)
+
+
+def test_what_grew_by_another_compression_must_fit_again() -> None:
+    view = batch(b"a" * 10_000, attributes=4)
+    config = DEFAULT._replace(compression_type="uncompressed", max_message_bytes=5000)
+    assert refusal(view, config).code is ErrorCode.MESSAGE_TOO_LARGE
