@@ -100,7 +100,7 @@ def serve(  # noqa: PLR0917 - click hands them over by name
 
 def announce(broker: Broker) -> None:
     """Say that the broker is ready, and where."""
-    where = "a temporary directory" if broker.is_temporary else str(broker.data_directory)
+    where = "a temporary directory" if broker.is_temporary else broker.data_directory
     lines = [f"kafkalite is ready at {broker.bootstrap_servers}"]
     lines += [
         f"  listener {name} at {servers}"

@@ -1,4 +1,8 @@
-"""GroupCoordinator: group shards on the coordinator runtime, led as the metadata says."""
+"""GroupCoordinator: group shards on the coordinator runtime, led as the metadata says.
+
+The machines are imported when the first shard is led, which is when a cluster has the topic that
+keeps them: before that nobody has a group, and a broker starts sooner without them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ from typing import TYPE_CHECKING
 from kafkalite.coordinator.runtime import CoordinatorRuntime
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.groups.records import written_version
-from kafkalite.groups.shard import GroupShard
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.contract import CoordinatorLog
+    from kafkalite.groups.shard import GroupShard
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
-class GroupCoordinator(CoordinatorRuntime[GroupShard]):
+class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
     """The group coordinator of all nodes of one cluster."""
 
     def __init__(
@@ -39,7 +43,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupShard]):
             serde=CoordinatorSerde(written_version),
             partition_count=lambda: config.int("offsets.topic.num.partitions"),
             open_log=open_log,
-            make_machine=lambda: GroupShard(config=config, entropy=entropy, image=self._image),
+            make_machine=lambda: _new_shard(config, entropy, self._image),
         )
         self._image = image
 
@@ -57,3 +61,9 @@ class GroupCoordinator(CoordinatorRuntime[GroupShard]):
             except KafkaError:
                 # The metadata is what it is, whether or not this log takes records just now.
                 shard.write(lambda machine, now_ms: machine.on_image_failed(delta, now_ms))
+
+
+def _new_shard(config: BrokerConfig, entropy: Entropy, image: MetadataImage) -> GroupShard:
+    from kafkalite.groups.shard import GroupShard  # noqa: PLC0415 - see this module's docstring
+
+    return GroupShard(config=config, entropy=entropy, image=image)

@@ -29,7 +29,6 @@ from kafkalite.wire.frames import SHARED_BYTES, ReceiveBuffers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from kafkalite.apis.contract import Api
     from kafkalite.ports.clock import Clock
@@ -198,7 +197,7 @@ class Broker:
         return self._running()[1].cluster_id
 
     @property
-    def data_directory(self) -> Path:
+    def data_directory(self) -> str:
         """Where the data is."""
         return self._running()[1].path
 
@@ -229,7 +228,7 @@ class Broker:
                     "advertised.listeners": ",".join(
                         f"{each.name}://{each.address}" for each in listeners
                     ),
-                    "log.dirs": str(home.path),
+                    "log.dirs": home.path,
                 },
             )
 

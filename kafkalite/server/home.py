@@ -1,10 +1,13 @@
-"""Home: where a broker process keeps its data, for good or for as long as it runs."""
+# ruff: noqa: PTH102, PTH118
+"""Home: where a broker process keeps its data, for good or for as long as it runs.
+
+Paths are plain text and a temporary directory is made by hand: pathlib, tempfile and shutil bring
+in random numbers, URLs and archives, which together take as long as all of our own storage.
+"""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 
 from kafkalite.protocol.uuids import uuid_from_text, uuid_to_text
@@ -36,17 +39,16 @@ class Home:
         """Open, lock and if need be create; HomeError when that cannot be."""
         self.is_temporary = path is None
         try:
-            self.path = Path(tempfile.mkdtemp(prefix="kafkalite-") if path is None else path)
-            directory = str(self.path)
-            self.directory = DataDirectory(files, directory)
-            is_new = META_FILE not in files.list(directory)
+            self.path = _new_directory(entropy) if path is None else path
+            self.directory = DataDirectory(files, self.path)
+            is_new = META_FILE not in files.list(self.path)
         except BlockingIOError as error:
             raise HomeError(f"data directory {path} is in use by another broker") from error
         except OSError as error:
             where = error.filename or path
             raise HomeError(f"cannot use data directory {where}: {error.strerror}") from error
         except (CheckpointError, UnicodeDecodeError) as error:
-            raise HomeError(f"cannot read {self.path / META_FILE}: {error}") from error
+            raise HomeError(f"cannot read {self.path}/{META_FILE}: {error}") from error
         try:
             self.cluster_id = self._new_cluster(node_id, entropy) if is_new else self._cluster()
         except HomeError:
@@ -56,6 +58,8 @@ class Home:
     def leave(self, logs: Mapping[PartitionName, Log]) -> None:
         """Close the logs for a clean start, or remove all there is if it was temporary."""
         if self.is_temporary:
+            import shutil  # noqa: PLC0415 - see this module's docstring
+
             self.directory.abandon()
             for log in logs.values():
                 log.close()
@@ -76,5 +80,13 @@ class Home:
             cluster_id = self.directory.properties["cluster.id"]
             uuid_from_text(cluster_id)
         except (KeyError, ValueError) as error:
-            raise HomeError(f"{self.path / META_FILE} names no cluster.id") from error
+            raise HomeError(f"{self.path}/{META_FILE} names no cluster.id") from error
         return cluster_id
+
+
+def _new_directory(entropy: Entropy) -> str:
+    """Make a directory that nobody else can read, where the system keeps what is temporary."""
+    name = f"kafkalite-{entropy.uuid().hex()}"
+    path = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)  # noqa: S108 - a name of its own
+    os.mkdir(path, 0o700)
+    return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +23,6 @@ from tests.unit.frames import read_answer, request_frame
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
 ANYWHERE = ("127.0.0.1:0",)
 METADATA_VERSION = 12
@@ -141,18 +141,22 @@ async def test_a_node_describes_its_own_listeners(broker: Broker) -> None:
     found = {each.name: each.value for each in answer.results[0].configs}
     assert found == {
         "listeners": f"PLAINTEXT://{broker.bootstrap_servers}",
-        "log.dirs": str(broker.data_directory),
+        "log.dirs": broker.data_directory,
         "node.id": "1",
     }
     await client.close()
 
 
+def is_there(path: str) -> bool:
+    return Path(path).exists()
+
+
 async def test_a_temporary_broker_leaves_nothing(broker: Broker) -> None:
     path = broker.data_directory
-    assert path.is_dir()
+    assert is_there(path)
     assert broker.is_temporary
     await broker.stop()
-    assert not path.exists()
+    assert not is_there(path)
 
 
 async def test_topics_and_the_cluster_survive_a_restart(tmp_path: Path) -> None:

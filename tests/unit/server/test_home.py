@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +10,8 @@ from kafkalite.ports.files import OsFiles
 from kafkalite.server.home import Home, HomeError
 from kafkalite.testing.entropy import SeededEntropy
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def opened(path: Path | None, seed: int = 0) -> Home:
+def opened(path: Path | str | None, seed: int = 0) -> Home:
     return Home(OsFiles(), None if path is None else str(path), 1, SeededEntropy(seed))
 
 
@@ -24,7 +21,7 @@ def test_a_directory_keeps_its_cluster_id(tmp_path: Path) -> None:
     again = opened(first.path, seed=9)
     assert again.cluster_id == first.cluster_id
     again.leave({})
-    assert first.path.is_dir()
+    assert Path(first.path).is_dir()
 
 
 def test_a_directory_is_marked_as_kafka_marks_it(tmp_path: Path) -> None:
@@ -46,9 +43,9 @@ def test_a_directory_serves_one_broker_at_a_time(tmp_path: Path) -> None:
 def test_a_temporary_directory_goes_with_its_broker() -> None:
     directory = opened(None)
     assert directory.is_temporary
-    assert directory.path.is_dir()
+    assert Path(directory.path).is_dir()
     directory.leave({})
-    assert not directory.path.exists()
+    assert not Path(directory.path).exists()
 
 
 def test_a_file_in_its_place_is_refused_in_one_line(tmp_path: Path) -> None:
