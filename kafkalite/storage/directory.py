@@ -124,20 +124,21 @@ class DataDirectory:
         path = join(self._path, partition_directory(topic, index))
         name = (topic, index)
         found_id = read_partition_metadata(self._files, join(path, PARTITION_METADATA_FILE))
-        is_strange = found_id is not None and topic_id is not None and found_id != topic_id
-        if is_strange:
+        if found_id is not None and topic_id is not None and found_id != topic_id:
             remove_tree(self._files, path)
+        # What the checkpoints say of a directory that is not there was said of another topic.
+        is_new = not self._files.list(path)
         log = Log.open(
             self._files,
             path,
             config,
             now_ms=now_ms,
             clean_shutdown=self.was_clean,
-            start_offset=0 if is_strange else self._start_offsets.get(name, 0),
-            recovery_point=0 if is_strange else self._recovery_points.get(name, 0),
+            start_offset=0 if is_new else self._start_offsets.get(name, 0),
+            recovery_point=0 if is_new else self._recovery_points.get(name, 0),
             topic_id=topic_id,
         )
-        log.first_dirty_offset = 0 if is_strange else self._cleaner_offsets.get(name, 0)
+        log.first_dirty_offset = 0 if is_new else self._cleaner_offsets.get(name, 0)
         return log
 
     def remove_strays(self, known: Collection[PartitionName]) -> list[PartitionName]:
@@ -172,13 +173,21 @@ class DataDirectory:
         return new
 
     def close(self, logs: Mapping[PartitionName, Log]) -> None:
-        """Close the logs and leave the marker of a clean stop; OSError leaves none."""
-        for log in logs.values():
-            log.close()
-        self.checkpoint(logs)
-        marker = b'{"version":0,"brokerEpoch":-1}'
-        write_atomically(self._files, join(self._path, CLEAN_SHUTDOWN_FILE), marker)
-        self._lock.release()
+        """Close all the logs and leave the marker of a clean stop; OSError leaves none."""
+        failures = []
+        try:
+            for log in logs.values():
+                try:
+                    log.close()
+                except OSError as failure:
+                    failures.append(failure)
+            if failures:
+                raise failures[0]
+            self.checkpoint(logs)
+            marker = b'{"version":0,"brokerEpoch":-1}'
+            write_atomically(self._files, join(self._path, CLEAN_SHUTDOWN_FILE), marker)
+        finally:
+            self._lock.release()
 
     def abandon(self) -> None:
         """Let the directory go as it is, for one that is to be removed or recovered."""

@@ -81,6 +81,24 @@ def test_a_topic_made_again_starts_empty(plane: DataPlane) -> None:
     assert plane.append(b"new") == 0
 
 
+def test_a_topic_made_again_does_not_begin_where_checkpoints_saw_the_last_one(
+    plane: DataPlane,
+) -> None:
+    for cleanly in (None, True, False):
+        plane.create()
+        plane.append(b"old")
+        plane.append(b"kept")
+        plane.partition().delete_records(1)
+        plane.table.checkpoint()
+        plane.delete("t")
+        if cleanly is not None:
+            plane.restart(cleanly=cleanly)
+        plane.create()
+        assert (plane.partition().log_start_offset, plane.partition().end_offset) == (0, 0)
+        assert plane.append(b"new") == 0
+        plane.delete("t")
+
+
 def test_a_log_that_outlived_its_topic_is_not_its_successors(plane: DataPlane) -> None:
     """As after a crash between the deletion in the metadata and that of the files."""
     topic = plane.create()
