@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from kafkalite.apis.context import RequestContext
+from kafkalite.server.logging import Level, traced
 from kafkalite.wire.session import Session
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ class Connection(asyncio.BufferedProtocol):
             self.host = address[0]
             self.peer = f"{address[0]}:{address[1]}"
         door = self._door
+        # Asked once: a request that nobody wants told must not pay for the question.
+        is_traced = door.log.level <= Level.DEBUG
+        dispatch = traced(door.log, door.dispatch) if is_traced else door.dispatch
         context = RequestContext(
             services=door.services,
             node_id=door.node_id,
@@ -68,7 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         )
         self.session = Session(
             door.buffers,
-            partial(door.dispatch, context),
+            partial(dispatch, context),
             max_request_bytes=door.max_request_bytes,
             max_kept_bytes=door.max_kept_bytes,
             wake=self._wake,

@@ -30,12 +30,29 @@ class Level(IntEnum):
     WARNING = 30
     ERROR = 40
 
+    @property
+    def kafka_name(self) -> str:
+        """What Kafka's tools call it."""
+        return "WARN" if self is Level.WARNING else self.name
+
+    @classmethod
+    def of_kafka(cls, name: str) -> Level:
+        """Return the level nearest to one of Kafka's six."""
+        nearest = {"TRACE": cls.DEBUG, "WARN": cls.WARNING, "FATAL": cls.ERROR}
+        return nearest.get(name) or cls[name]
+
+
+_EVERYTHING = 0
+"""structlog filters nothing: a level that changes while the broker runs is looked up here."""
 
 STYLES = ("console", "json")
 
 
 class Log:
-    """A log that writes lines of at least `level`, in one of STYLES, to `stream` or stderr."""
+    """A log that writes lines of at least `level`, in one of STYLES, to `stream` or stderr.
+
+    The level may change at any time.
+    """
 
     __slots__ = ("_logger", "_stream", "_style", "level")
 
@@ -89,7 +106,7 @@ class Log:
             self._logger = structlog.wrap_logger(
                 structlog.PrintLogger(stream),
                 processors=processors,
-                wrapper_class=structlog.make_filtering_bound_logger(int(self.level)),
+                wrapper_class=structlog.make_filtering_bound_logger(_EVERYTHING),
                 cache_logger_on_first_use=True,
             )
         return self._logger

@@ -20,6 +20,7 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.testing.clock import ManualClock
 from kafkalite.wire.frames import ReceiveBuffers
 from kafkalite.wire.session import BURST_BYTES, Owed
+from tests.unit.frames import header
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,6 +175,17 @@ async def test_an_answer_that_comes_later_leaves_by_itself_and_lets_others_follo
     assert client.writes == [b"one"], "its maker is in the middle of something"
     await settle()
     assert client.writes == [b"one", b"twothree"]
+
+
+async def test_requests_are_told_on_connections_made_while_the_log_wants_them() -> None:
+    node = Node()
+    quiet = node.client()
+    node.door.log.level = Level.DEBUG
+    told = node.client()
+    for client in (quiet, told):
+        send(client, header(12, 0))
+    (line,) = node.log_lines()
+    assert line["event"] == "request"
 
 
 async def test_a_violation_ends_the_connection_with_one_log_line() -> None:

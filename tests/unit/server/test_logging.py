@@ -63,6 +63,33 @@ def test_a_log_is_as_quiet_as_it_is_told_to_be(level: Level) -> None:
     )
 
 
+def test_a_level_that_changes_counts_at_once() -> None:
+    words = io.StringIO()
+    log = Log(Level.WARNING, "json", words)
+    log.warning("first")
+    log.level = Level.DEBUG
+    log.debug("second")
+    log.level = Level.ERROR
+    log.warning("third")
+    assert [line["event"] for line in lines(words)] == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("TRACE", Level.DEBUG),
+        ("DEBUG", Level.DEBUG),
+        ("INFO", Level.INFO),
+        ("WARN", Level.WARNING),
+        ("ERROR", Level.ERROR),
+        ("FATAL", Level.ERROR),
+    ],
+)
+def test_kafkas_levels_have_their_like(name: str, level: Level) -> None:
+    assert Level.of_kafka(name) is level
+    assert Level.of_kafka(level.kafka_name) is level
+
+
 @pytest.mark.parametrize("style", ["json", "console"])
 def test_a_fault_is_told_whole(style: str) -> None:
     words = io.StringIO()
