@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os  # with paths as plain text: pathlib costs more than the system calls do
+import struct
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ class OsFile:
 
     def sync(self) -> None:
         """Return when all that was appended would survive a loss of power."""
-        _sync_data(self._descriptor())
+        if self._files.is_lasting:
+            _sync_data(self._descriptor())
 
     def truncate(self, size: int) -> None:
         """Cut the file down to `size` bytes."""
@@ -162,9 +164,14 @@ class OsFile:
 
 
 class OsFiles:
-    """The operating system's files, at most `max_open` of them with a descriptor."""
+    """The operating system's files, at most `max_open` of them with a descriptor.
 
-    def __init__(self, max_open: int = _MAX_OPEN) -> None:
+    Where nothing has to last, nothing is forced onto the disk: files that are removed when their
+    process ends would not be looked for after a loss of power.
+    """
+
+    def __init__(self, max_open: int = _MAX_OPEN, *, is_lasting: bool = True) -> None:
+        self.is_lasting = is_lasting
         self._max_open = max_open
         self._open: dict[OsFile, None] = {}
 
@@ -231,6 +238,8 @@ class OsFiles:
 
     def sync_directory(self, path: str) -> None:
         """Return when the names in the directory at `path` would survive a loss of power."""
+        if not self.is_lasting:
+            return
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -238,15 +247,28 @@ class OsFiles:
             os.close(fd)
 
     def lock(self, path: str) -> OsLock:
-        """Lock the file at `path`, made if need be; BlockingIOError when another process has it."""
+        """Lock the file at `path`, made if need be; BlockingIOError when somebody else has it."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            # The kind of lock that Java takes, so that a Kafka keeps out of here, and we of there.
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock_record(fd)
         except OSError:
             os.close(fd)
             raise
         return OsLock(fd)
+
+
+def _lock_record(fd: int) -> None:
+    """Take the kind of lock that Java takes, so that a Kafka keeps out of here, and we of there.
+
+    It belongs to the descriptor where the system can do that, else to the whole process, to which
+    another broker of this process is no stranger.
+    """
+    command = getattr(fcntl, "F_OFD_SETLK", None)
+    if command is None:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    else:
+        whole_file = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        fcntl.fcntl(fd, command, whole_file)
 
 
 class OsLock:
