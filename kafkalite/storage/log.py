@@ -145,8 +145,7 @@ class Log:
 
         Each batch gets the next offsets, and is told so by its `base_offset` and `leader_epoch`.
         """
-        if self._failure is not None:
-            raise OSError(errno.EIO, "the log failed before", self.directory) from self._failure
+        self._check_failure()
         base_offset = offset = self.end_offset
         max_timestamp = -1
         size = 0
@@ -173,6 +172,10 @@ class Log:
         append_time_ms = max_timestamp if batches[-1].is_log_append_time else -1
         return AppendInfo(base_offset, offset - 1, max_timestamp, append_time_ms)
 
+    def _check_failure(self) -> None:
+        if self._failure is not None:
+            raise OSError(errno.EIO, "the log failed before", self.directory) from self._failure
+
     def _write(
         self, segment: Segment, buffers: Sequence[Buffer], batches: Sequence[BatchView]
     ) -> None:
@@ -188,7 +191,12 @@ class Log:
     def _update_producers(self, batch: BatchView, segment: Segment) -> None:
         ended = self.producers.update(batch)
         if ended is not None and ended.is_aborted:
-            segment.aborted.append(ended)
+            try:
+                segment.aborted.append(ended)
+            except OSError as error:
+                # The marker is in the log and not in the index: recovery will write it there.
+                self._failure = error
+                raise
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
         """Return the segment that an append goes to, a new one when the last is full."""
@@ -209,7 +217,7 @@ class Log:
                 # Compaction makes gaps, so recovery cannot tell a lost tail by one.
                 self.flush()
         interval = self.config.index_interval_bytes
-        segment = Segment(self.files, self.directory, self.end_offset, interval)
+        segment = Segment(self.files, self.directory, self.end_offset, interval, create=True)
         segment.created_ms = now_ms
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
@@ -342,31 +350,46 @@ class Log:
     # --- ending ------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Return when all that was appended would survive a loss of power."""
+        """Return when all that was appended would survive a loss of power.
+
+        OSError when the disk fails; then nothing more is appended, since what the system could
+        not write it may have dropped, and a later flush that succeeds would prove nothing.
+        """
         if self.recovery_point >= self.end_offset:
             return
-        for segment in self._segments_from(self.recovery_point):
-            segment.flush()
-        self.files.sync_directory(self.directory)
+        try:
+            for segment in self._segments_from(self.recovery_point):
+                segment.flush()
+            self.files.sync_directory(self.directory)
+        except OSError as error:
+            self._failure = error
+            raise
         self.recovery_point = self.end_offset
 
     def close(self) -> None:
-        """Flush, save indexes and producers, and let the descriptors go; a clean end."""
+        """Flush, save indexes and producers, and let the descriptors go; a clean end.
+
+        OSError when that cannot be, and for a log that failed and needs to be recovered.
+        """
+        self._check_failure()
         if self._segments:
             self._segments[-1].seal()
             self.flush()
             if not self.epochs.is_saved:
                 self.epochs.save(self.files, join(self.directory, EPOCHS_FILE))
             take_snapshot(self.files, self.directory, self.end_offset, self.producers)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let the descriptors go and leave the files as they are."""
         for segment in self._segments:
             segment.close()
 
     def delete(self) -> None:
         """Remove the log and its directory; what a crash leaves of it is swept up on start."""
-        for segment in self._segments:
-            segment.close()
+        self.abandon()
         self._segments, self._bases = [], []
-        if self._is_created:
+        if self._is_created or self.files.list(self.directory):
             doomed = deleted_directory(self.directory)
             remove_tree(self.files, doomed)
             self.files.rename(self.directory, doomed)

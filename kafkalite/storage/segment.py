@@ -62,14 +62,20 @@ class Segment:
     )
 
     def __init__(
-        self, files: Files, directory: str, base_offset: int, index_interval_bytes: int
+        self,
+        files: Files,
+        directory: str,
+        base_offset: int,
+        index_interval_bytes: int,
+        *,
+        create: bool = False,
     ) -> None:
         self.base_offset = base_offset
         self.created_ms = 0
         self._files = files
         self._directory = directory
         self._index_interval_bytes = index_interval_bytes
-        self._log: File = files.open(self.path(LOG_SUFFIX), create=True)
+        self._log: File = files.open(self.path(LOG_SUFFIX), create=create)
         self.aborted = AbortedIndex(files, self.path(TXN_INDEX_SUFFIX))
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
         self._bytes_since_index = 0
