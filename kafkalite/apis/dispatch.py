@@ -44,6 +44,9 @@ _INT16_MAX = 0x7FFF
 _REMEMBERED_BYTES = 1024
 """A longer request is decoded anew however often it comes."""
 
+_EXPLAINED_BYTES = 16 * 1024
+"""A longer body that is malformed is refused unexplained: all others wait while it is walked."""
+
 
 class Route(NamedTuple):
     """All that one version of one API needs, looked up once."""
@@ -163,9 +166,7 @@ class Dispatcher:
 
     def _find(self, key_and_version: int) -> Route:
         """Return the route of an API version that was not asked for before."""
-        key, version = key_and_version >> 16, key_and_version & 0xFFFF
-        if version > _INT16_MAX:
-            version -= 1 << 16
+        key, version = _signed(key_and_version >> 16), _signed(key_and_version & 0xFFFF)
         api = self._find_api(key)
         if api is None:
             raise ProtocolViolation(f"unknown API key {key}")
@@ -243,7 +244,7 @@ def _read(  # noqa: PLR0917 - all of what dispatch knows by then, and it is call
         # some of its Metadata requests.
         request, _ = route.parse(buffer, position, end)
     except MALFORMED as error:
-        reason = _explained(route, bytes(buffer[position:end])) or f"{_title(route)}: {error}"
+        reason = _explained(route, buffer, position, end) or f"{_title(route)}: {error}"
         raise ProtocolViolation(f"malformed {reason}") from error
     return request if route.lift is None else route.lift(request, route.version)
 
@@ -260,14 +261,22 @@ def _set_client_id(context: RequestContext, name: bytearray | int, position: int
     context.repeated = None  # said under another name
 
 
-def _explained(route: Route, body: bytes) -> str | None:
+def _explained(route: Route, buffer: bytearray, position: int, end: int) -> str | None:
     """Return where a body is wrong and why, in one line; None where that cannot be found out."""
+    if end - position > _EXPLAINED_BYTES:
+        return None
     from kafkalite.protocol.explain import explain  # noqa: PLC0415 - it reads specs by construct
 
     try:
+        body = bytes(buffer[position:end])
         return explain("request", route.api.key, route.version, body)
     except (OSError, LookupError, ValueError):
         return None  # no specs at hand: what the parser said will have to do
+
+
+def _signed(number: int) -> int:
+    """Return the int16 whose bits these are."""
+    return number - (1 << 16) if number > _INT16_MAX else number
 
 
 def _title(route: Route) -> str:

@@ -221,6 +221,22 @@ def test_bytes_that_are_no_request_end_the_connection(content: bytes) -> None:
     assert served.requests == []
 
 
+@pytest.mark.parametrize(
+    ("length", "reason"), [(10, "group_instance_id at byte"), (20_000, "Heartbeat v4: ")]
+)
+def test_only_a_short_body_is_searched_for_its_fault(length: int, reason: str) -> None:
+    """To walk megabytes field by field would keep every other client waiting for seconds."""
+    long_beat = HeartbeatRequest(group_id="g" * length, generation_id=3, member_id="m")
+    cut_short = framed(request_frame(long_beat, 4)[4:-2])
+    with pytest.raises(ProtocolViolation, match=reason):
+        Served(alive).send(cut_short)
+
+
+def test_an_unknown_api_is_named_as_the_client_numbered_it() -> None:
+    with pytest.raises(ProtocolViolation, match="unknown API key -1"):
+        Served(alive).send(framed(header(-1, 0)))
+
+
 def test_bytes_behind_a_body_are_passed_over() -> None:
     """As a real Kafka does: librdkafka 2.16 sends three bytes after some Metadata requests."""
     served = Served(alive)
