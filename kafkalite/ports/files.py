@@ -156,8 +156,9 @@ class OsFile:
             os.close(fd)
 
     def _descriptor(self) -> int:
-        self.used = True
-        if self._fd < 0:
+        if self._fd >= 0:
+            self.used = True
+        else:
             self._files.make_room(self)
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         return self._fd

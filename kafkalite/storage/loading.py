@@ -69,7 +69,7 @@ def _open_segments(files: Files, directory: str, config: LogConfig, now_ms: int)
     bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if _is_log(name))
     for name in names:
         stem, dot, suffix = name.partition(".")
-        if dot + suffix in INDEX_SUFFIXES and int(stem) not in bases:
+        if dot + suffix in INDEX_SUFFIXES and stem.isdecimal() and int(stem) not in bases:
             files.remove(join(directory, name))
     segments = []
     for base_offset in bases:

@@ -132,8 +132,9 @@ class MemoryFiles:
             return
         if old not in self._directories:
             raise FileNotFoundError(errno.ENOENT, "no such file", old)
-        self._directories.remove(old)
-        self._directories.add(new)
+        moved = {path for path in self._directories if path == old or path.startswith(old + "/")}
+        self._directories -= moved
+        self._directories |= {new + path[len(old) :] for path in moved}
         for path in [path for path in self._contents if path.startswith(old + "/")]:
             self._contents[new + path[len(old) :]] = self._contents.pop(path)
 

@@ -1,0 +1,158 @@
+"""The operating system's files, and the same promises kept in memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafkalite.ports.files import Files, OsFiles, join
+from kafkalite.testing.files import MemoryFiles
+
+
+@pytest.fixture(params=["operating system", "memory"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
+    """Return a disk and a directory on it that exists."""
+    if request.param == "memory":
+        files = MemoryFiles()
+        files.makedirs("root")
+        return files, "root"
+    return OsFiles(), str(tmp_path)
+
+
+def test_what_was_appended_is_read_back(disk: tuple[Files, str]) -> None:
+    files, root = disk
+    path = join(root, "file")
+    file = files.open(path, create=True)
+    file.append([b"abc", memoryview(b"defg")[1:], bytearray(b"h")])
+    file.append([])
+    file.append([b""])
+    assert file.size == 7
+    assert file.pread(3, 2) == b"cef"
+    assert file.pread(100, 5) == b"gh"
+    assert file.pread(100, 50) == b""
+    assert files.read(path) == b"abcefgh"
+    file.truncate(2)
+    file.append([b"z"])
+    file.sync()
+    file.close()
+    file.append([b"!"])
+    assert files.open(path).size == 4
+    assert files.open(path, create=True).pread(9, 0) == b"abz!"
+    file.close()
+
+
+def test_more_buffers_than_one_call_takes(disk: tuple[Files, str]) -> None:
+    files, root = disk
+    file = files.open(join(root, "file"), create=True)
+    buffers = [b"%d," % number for number in range(3000)]
+    file.append(buffers)
+    assert files.read(join(root, "file")) == b"".join(buffers)
+    assert file.size == len(b"".join(buffers))
+    file.close()
+
+
+def test_absent_files(disk: tuple[Files, str]) -> None:
+    files, root = disk
+    for ask in (files.open, files.read, files.modified_ms):
+        with pytest.raises(FileNotFoundError):
+            ask(join(root, "absent"))
+    with pytest.raises(FileNotFoundError):
+        files.open(join(root, "absent", "file"), create=True)
+    with pytest.raises(FileNotFoundError):
+        files.rename(join(root, "absent"), join(root, "other"))
+    files.remove(join(root, "absent"))
+    files.remove_directory(join(root, "absent"))
+    assert files.list(join(root, "absent")) == []
+
+
+def test_names(disk: tuple[Files, str]) -> None:
+    files, root = disk
+    files.makedirs(join(root, "a", "b"))
+    files.makedirs(join(root, "a", "b"))
+    files.open(join(root, "a", "one"), create=True).append([b"1"])
+    files.open(join(root, "a", "two"), create=True).append([b"2"])
+    files.sync_directory(join(root, "a"))
+    assert files.list(join(root, "a")) == ["b", "one", "two"]
+    files.rename(join(root, "a", "one"), join(root, "a", "two"))
+    assert files.list(join(root, "a")) == ["b", "two"]
+    assert files.read(join(root, "a", "two")) == b"1"
+    files.rename(join(root, "a"), join(root, "c"))
+    assert files.list(root) == ["c"]
+    assert files.read(join(root, "c", "two")) == b"1"
+    with pytest.raises(OSError, match="not empty"):
+        files.remove_directory(join(root, "c"))
+    files.remove_directory(join(root, "c", "b"))
+    files.remove(join(root, "c", "two"))
+    files.remove_directory(join(root, "c"))
+    assert files.list(root) == []
+
+
+def test_few_descriptors_are_open_at_a_time(tmp_path: Path) -> None:
+    files = OsFiles(max_open=4)
+    opened = [files.open(str(tmp_path / str(number)), create=True) for number in range(20)]
+    before = len(list(Path("/proc/self/fd").iterdir())) if sys.platform == "linux" else 0
+    for _ in range(3):
+        for number, file in enumerate(opened):
+            file.append([b"%d" % (number % 10)])
+    if sys.platform == "linux":
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before + 4
+    for number, file in enumerate(opened):
+        assert file.pread(10, 0) == b"%d" % (number % 10) * 3
+        file.close()
+
+
+def test_what_is_used_stays_open(tmp_path: Path) -> None:
+    files = OsFiles(max_open=3)
+    busy = files.open(str(tmp_path / "busy"), create=True)
+    busy.append([b"x"])
+    descriptor = busy._fd
+    for number in range(10):
+        other = files.open(str(tmp_path / str(number)), create=True)
+        other.append([b"x"])
+        busy.append([b"x"])
+    assert busy._fd == descriptor
+
+
+def test_a_write_that_is_cut_short_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsFiles().open(str(tmp_path / "file"), create=True)
+    whole = os.writev
+    monkeypatch.setattr(os, "writev", lambda fd, buffers: whole(fd, [bytes(buffers[0])[:2]]))
+    file.append([b"abc", b"def", b"ghi"])
+    assert (file.size, file.pread(99, 0)) == (9, b"abcdefghi")
+    file.close()
+
+
+def test_a_disk_that_fills_up_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsFiles().open(str(tmp_path / "file"), create=True)
+    whole = os.writev
+
+    def refuse(_fd: int, _data: object) -> int:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(os, "writev", lambda fd, buffers: whole(fd, [bytes(buffers[0])[:2]]))
+    monkeypatch.setattr(os, "write", refuse)
+    with pytest.raises(OSError, match="no space"):
+        file.append([b"abc"])
+    assert file.size == 2
+    monkeypatch.setattr(os, "write", lambda _fd, _data: 0)
+    with pytest.raises(OSError, match="progress"):
+        file.append([b"abc"])
+    file.close()
+
+
+def test_another_process_cannot_take_the_lock(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    program = "import sys; from kafkalite.ports.files import OsFiles; OsFiles().lock(sys.argv[1])"
+    command = [sys.executable, "-c", program, path]
+    lock = OsFiles().lock(path)
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "BlockingIOError" in refused.stderr
+    lock.release()
+    lock.release()
+    assert subprocess.run(command, check=False).returncode == 0

@@ -1,0 +1,50 @@
+"""The .txnindex file of a segment."""
+
+from __future__ import annotations
+
+import struct
+
+from kafkalite.storage.aborted import AbortedIndex, AbortedTransaction
+from kafkalite.storage.producer_state import CompletedTransaction
+from kafkalite.testing.files import MemoryFiles
+
+PATH = "d/x.txnindex"
+FIRST = CompletedTransaction(7, 10, 20, is_aborted=True, last_stable_offset=15)
+SECOND = CompletedTransaction(8, 15, 30, is_aborted=True, last_stable_offset=31)
+
+
+def test_entries_are_kafkas_and_are_read_back() -> None:
+    files = MemoryFiles()
+    files.makedirs("d")
+    index = AbortedIndex(files, PATH)
+    assert index.entries == []
+    assert files.paths == []
+    index.append(FIRST)
+    index.append(SECOND)
+    assert files.read(PATH) == struct.pack(">hqqqqhqqqq", 0, 7, 10, 20, 15, 0, 8, 15, 30, 31)
+    again = AbortedIndex(files, PATH)
+    assert again.entries == [AbortedTransaction(7, 10, 20, 15), AbortedTransaction(8, 15, 30, 31)]
+    index.clear()
+    assert index.entries == []
+    assert files.paths == []
+
+
+def test_a_torn_entry_is_written_over() -> None:
+    files = MemoryFiles()
+    files.makedirs("d")
+    AbortedIndex(files, PATH).append(FIRST)
+    files.open(PATH).append([b"half"])
+    index = AbortedIndex(files, PATH)
+    index.append(SECOND)
+    assert [entry.producer_id for entry in AbortedIndex(files, PATH).entries] == [7, 8]
+
+
+def test_syncing_makes_it_last() -> None:
+    files = MemoryFiles()
+    files.makedirs("d")
+    index = AbortedIndex(files, PATH)
+    index.sync()
+    assert files.paths == []
+    index.append(FIRST)
+    index.sync()
+    assert len(AbortedIndex(files.without_power(lambda _: 0), PATH).entries) == 1

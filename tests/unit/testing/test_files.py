@@ -1,0 +1,64 @@
+"""Disks for tests keep their own promises."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
+
+
+def test_what_was_not_synced_may_go_with_the_power() -> None:
+    files = MemoryFiles()
+    files.makedirs("d")
+    file = files.open("d/f", create=True)
+    file.append([b"synced"])
+    file.sync()
+    file.append([b"not yet"])
+    assert files.without_power(lambda _: 0).read("d/f") == b"synced"
+    assert files.without_power(lambda size: size - 1).read("d/f") == b"syncednot ye"
+    assert files.read("d/f") == b"syncednot yet"
+
+
+def steps(files: FaultyFiles) -> None:
+    files.makedirs("d")
+    file = files.open("d/f", create=True)
+    file.append([b"12", b"34"])
+    file.sync()
+    file.truncate(3)
+    files.rename("d/f", "d/g")
+    files.sync_directory("d")
+    files.remove("d/absent")
+    files.remove("d/g")
+    files.remove_directory("d")
+
+
+def test_every_change_is_a_step_and_nothing_else_is() -> None:
+    files = FaultyFiles(MemoryFiles())
+    steps(files)
+    assert files.steps == 9
+
+
+@pytest.mark.parametrize("fail_at", range(9))
+def test_after_a_crash_nothing_works(fail_at: int) -> None:
+    files = FaultyFiles(MemoryFiles(), fail_at=fail_at)
+    with pytest.raises(CrashedError):
+        steps(files)
+    with pytest.raises(CrashedError):
+        files.makedirs("e")
+
+
+def test_a_part_of_an_append_may_be_there() -> None:
+    for part, content in ((0.0, b""), (0.5, b"12"), (1.0, b"1234")):
+        files = FaultyFiles(MemoryFiles(), fail_at=2, part=part)
+        with pytest.raises(CrashedError):
+            steps(files)
+        assert files.disk.read("d/f") == content
+
+
+def test_a_refused_step_is_followed_by_others() -> None:
+    files = FaultyFiles(MemoryFiles(), fail_at=1, crash=False, refusals=2)
+    files.makedirs("d")
+    for _ in range(2):
+        with pytest.raises(OSError, match="no space"):
+            files.open("d/f", create=True)
+    files.open("d/f", create=True)
