@@ -59,7 +59,7 @@ def log_from(level: str, log_format: str) -> Log:
 def run(settings: Settings, log: Log, announce: Callable[[Broker], None]) -> None:
     """Serve until SIGINT or SIGTERM; raises one of CANNOT_START when it cannot begin."""
     keep_freed_memory()
-    loop = new_event_loop()
+    loop = new_event_loop(log)
     try:
         asyncio.set_event_loop(loop)
         loop.run_until_complete(_serve(settings, log, announce))

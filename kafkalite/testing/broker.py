@@ -70,7 +70,7 @@ class Broker:
         """
         if self._thread is not None:
             raise RuntimeError("the broker is running already")
-        self._loop = loop = new_event_loop()
+        self._loop = loop = new_event_loop(self._log)
         self._thread = threading.Thread(
             target=self._run, args=(loop,), name="kafkalite", daemon=True
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 
 import pytest
 
 from kafkalite.protocol.messages.metadata import MetadataRequest
 from kafkalite.server.broker import Broker
+from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import Settings
 from tests.unit.server.test_broker import METADATA_VERSION, Client
@@ -21,12 +23,25 @@ def test_a_broker_serves_on_either_loop(
         pytest.importorskip("uvloop")
     else:
         monkeypatch.setattr("kafkalite.server.loop.uvloop", None)
-    loop = new_event_loop()
+    loop = new_event_loop(Log())
     assert isinstance(loop, asyncio.SelectorEventLoop) is not has_uvloop
     try:
         loop.run_until_complete(_serve_one_client())
     finally:
         loop.close()
+
+
+def test_a_fault_that_nobody_catches_is_told_whole() -> None:
+    words = io.StringIO()
+    loop = new_event_loop(Log(Level.ERROR, "json", words))
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    loop.call_soon(fail)
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    assert "ZeroDivisionError" in words.getvalue()
 
 
 async def _serve_one_client() -> None:
