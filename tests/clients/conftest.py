@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.clients.process import DriverProcess
-from tests.clients.roster import CLIENTS, Client, driver_environment
+from tests.clients.process import DriverProcess, visiting
+from tests.clients.roster import CLIENTS, Client
 from tests.oracle.fixtures import broker_under_test
 from tests.oracle.requirements import required
 
@@ -45,12 +45,9 @@ def seat(
     client: Client = request.param
     directory = tmp_path_factory.mktemp(client.name)
     with required():
-        command = client.command()
+        client.command()  # what is lacking is found before a broker is started for it
         target = broker_under_test(directory)
         target.start()
-    driver = DriverProcess(
-        [*command, target.bootstrap], directory / "driver.log", driver_environment()
-    )
-    yield Seat(client, driver, target)
-    driver.close()
+    with visiting(client, target.bootstrap, directory) as driver:
+        yield Seat(client, driver, target)
     target.kill()

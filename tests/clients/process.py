@@ -6,16 +6,34 @@ import json
 import queue
 import subprocess
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
+from tests.clients.roster import driver_environment
+from tests.oracle.requirements import required
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from tests.clients.drivers.protocol import Event, ReadRow, SentRow
+    from tests.clients.roster import Client
 
 _ANSWER_TIMEOUT_S = 120.0
 _CLOSE_TIMEOUT_S = 20.0
+
+
+@contextmanager
+def visiting(client: Client, bootstrap: str, directory: Path) -> Iterator[DriverProcess]:
+    """Start a client's driver at a broker, or skip the test where there is no such client."""
+    with required():
+        command = client.command()
+    log = directory / f"{client.name}.log"
+    driver = DriverProcess([*command, bootstrap], log, driver_environment())
+    try:
+        yield driver
+    finally:
+        driver.close()
 
 
 class ClientError(AssertionError):

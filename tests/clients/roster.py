@@ -32,6 +32,11 @@ class Client:
     logs_commits: bool = True
 
 
+def client_named(name: str) -> Client:
+    """Give a client by its name."""
+    return next(client for client in CLIENTS if client.name == name)
+
+
 def java_classes() -> Path:
     """Compile the Java programs of this directory against the official jars."""
     return compiled(_HERE / "java")

@@ -179,7 +179,7 @@ def group_reads_while_members_come_and_go(group: Group) -> Witness:
     return witness
 
 
-def group_resumes_after_a_restart(group: Group) -> None:
+def group_resumes_after_a_restart(group: Group, *, is_killed: bool = False) -> None:
     """Commit half, restart the broker on its data, and read the other half and no more."""
     driver, target = group.driver, group.target
     driver.create_topic(group.topic, PARTITIONS)
@@ -192,7 +192,8 @@ def group_resumes_after_a_restart(group: Group) -> None:
     driver.leave("first")
     driver.events()
 
-    target.stop()
+    end = target.kill if is_killed else target.stop
+    end()
     target.start()
 
     driver.produce(group.topic, "none", after)

@@ -28,8 +28,11 @@ class ServedKafkalite:
 
     name = "kafkalite"
 
-    def __init__(self, directory: Path, config: Mapping[str, str] = COMMON_CONFIG) -> None:
+    def __init__(
+        self, directory: Path, config: Mapping[str, str] = COMMON_CONFIG, *, brokers: int = 1
+    ) -> None:
         self.port = 0
+        self._brokers = brokers
         self._directory = directory
         self._config = config
         self._log = directory / "kafkalite.log"
@@ -59,6 +62,7 @@ class ServedKafkalite:
         data = str(self._directory / "data")
         command = [sys.executable, "-m", "kafkalite", "serve"]
         command += ["--listen", f"127.0.0.1:{self.port}", "--data-dir", data]
+        command += ["--brokers", str(self._brokers)]
         for key, value in self._config.items():
             command += ["--config", f"{key}={value}"]
         paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]

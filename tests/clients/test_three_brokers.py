@@ -1,0 +1,71 @@
+"""Three emulated nodes: clients find the leader of each partition and the group's coordinator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.clients.process import visiting
+from tests.clients.roster import client_named
+from tests.clients.story import (
+    PARTITIONS,
+    Group,
+    group_reads_while_members_come_and_go,
+    group_resumes_after_a_restart,
+)
+from tests.oracle.served_kafkalite import ServedKafkalite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.clients.process import DriverProcess
+    from tests.clients.roster import Client
+
+pytestmark = pytest.mark.client
+
+_NODES = 3
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedKafkalite]:
+    """Start three nodes in one process."""
+    target = ServedKafkalite(tmp_path_factory.mktemp("cluster"), brokers=_NODES)
+    target.start()
+    yield target
+    target.kill()
+
+
+@pytest.fixture(params=["confluent-kafka", "java"])
+def visitor(
+    request: pytest.FixtureRequest,
+    cluster: ServedKafkalite,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Client, DriverProcess]]:
+    """Start one client's driver at the cluster."""
+    client = client_named(request.param)
+    with visiting(client, cluster.bootstrap, tmp_path_factory.mktemp(client.name)) as driver:
+        yield client, driver
+
+
+def test_leaders_are_spread_over_the_nodes(cluster: ServedKafkalite) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    driver_topic = admin.list_topics("spread", timeout=20).topics["spread"]
+    leaders = [partition.leader for partition in driver_topic.partitions.values()]
+    assert len(leaders) == PARTITIONS
+    assert len(set(leaders)) == _NODES
+    nodes = admin.list_topics(timeout=20).brokers
+    assert len({node.port for node in nodes.values()}) == _NODES
+
+
+def test_a_client_lives_its_life_on_three_nodes(
+    visitor: tuple[Client, DriverProcess], cluster: ServedKafkalite
+) -> None:
+    client, driver = visitor
+    for protocol in client.protocols:
+        names = f"{client.name}-{protocol}"
+        group = Group(driver, cluster, f"{names}-group", f"{names}-moving", protocol)
+        group_reads_while_members_come_and_go(group)
+        again = Group(driver, cluster, f"{names}-again", f"{names}-resumed", protocol)
+        group_resumes_after_a_restart(again)
