@@ -12,7 +12,7 @@ from kafkalite.server.broker import Broker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import Settings
-from tests.unit.server.test_broker import METADATA_VERSION, Client
+from tests.unit.server.client import METADATA_VERSION, Client
 
 
 @pytest.mark.parametrize("has_uvloop", [True, False])
