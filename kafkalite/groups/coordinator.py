@@ -51,10 +51,16 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
         """Follow the metadata: who leads which shard, and which topics are gone.
 
         To be called after the logs were opened or closed; a topic's first image loads its shards.
+        OSError when a log could not be read; the shards that are there have heard all the same.
         """
         self._image = image
         topic = image.topics.get(OFFSETS_TOPIC)
-        self.lead(() if topic is None else [partition.leader for partition in topic.partitions])
+        try:
+            self.lead(() if topic is None else [partition.leader for partition in topic.partitions])
+        finally:
+            self._tell_shards(image, delta)
+
+    def _tell_shards(self, image: MetadataImage, delta: MetadataDelta) -> None:
         for shard in self.shards():
             try:
                 shard.write(lambda machine, now_ms: machine.on_image(image, delta, now_ms))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.coordinator.contract import Parked
+from kafkalite.coordinator.loading import replay_log
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from kafkalite.metadata.serde import MetadataSerde
 from kafkalite.metadata.shard import MetadataShard
@@ -57,21 +58,19 @@ class MetadataController:
         return self._image
 
     def subscribe(self, listener: Listener) -> None:
-        """Call `listener(image, delta)` after each change, in order of subscription."""
+        """Call `listener(image, delta)` after each change, in order of subscription.
+
+        An OSError of a listener is raised by what made the change, when all have heard of it.
+        """
         self._listeners.append(listener)
 
     def start(self, racks: Mapping[int, str | None]) -> None:
         """Read the log, then make the cluster consist of these nodes, id → rack.
 
         Every partition has a live leader afterwards, whatever nodes earlier starts had. Listeners
-        subscribed before hear of everything as one change.
+        subscribed before hear of everything as one change. OSError when the log cannot be read.
         """
-        end_offset = 0
-        for key, value in self._log.read_all():
-            record = self._serde.decode(key, value)
-            if record is not None:
-                self._shard.replay(record)
-            end_offset += 1
+        end_offset = replay_log(self._log, self._serde, self._shard.replay)
         self._image = MetadataImage(version=end_offset)
         # One after the other: nodes must be known before leaders are chosen among them.
         self._append(self._shard.on_loaded(self._clock.now_ms()))
@@ -145,8 +144,15 @@ class MetadataController:
         self._image = image
         if delta.configs:
             self._publish_config(image)
+        failure = None
         for listener in self._listeners:
-            listener(image, delta)
+            try:
+                listener(image, delta)
+            except OSError as error:
+                # The change is in the log, so all others hear of it before somebody's disk matters.
+                failure = error
+        if failure is not None:
+            raise failure
 
     def _publish_config(self, image: MetadataImage) -> None:
         # All nodes live in this process and share one configuration: where nodes are set apart,

@@ -143,39 +143,54 @@ class PartitionTable:
         Called once, before anything is served; OSError when the disk fails.
         """
         for topic in image.topics.values():
-            self._create(topic, image)
+            self._host(topic, image)
+            self._open_missing(topic)
         self._directory.remove_strays({METADATA_LOG, *self.logs()})
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Follow one change of the metadata; OSError when the disk fails."""
+        """Follow one change of the metadata.
+
+        OSError when the disk fails. All but the logs it refused is done then; these are missing
+        until their topic changes again, or until the next start.
+        """
         for topic in delta.deleted:
             self._delete(topic.topic_id)
         for topic in delta.created:
-            self._create(topic, image)
+            self._host(topic, image)
         for topic in delta.changed:
-            self._change(topic)
+            self._follow(topic)
         if any(resource.type is ResourceType.BROKER for resource in delta.configs):
             for hosted in self._by_name.values():
                 self._configure(hosted, image)
         else:
             for topic in delta.reconfigured:
                 self._configure(self._by_id[topic.topic_id], image)
+        failure = None
+        for topic in (*delta.created, *delta.changed):
+            try:
+                self._open_missing(topic)
+            except OSError as error:
+                failure = error
+        if failure is not None:
+            raise failure
 
     def checkpoint(self) -> None:
         """Write down where each log starts, and up to where it is safe on disk."""
         self._directory.checkpoint(self.logs())
 
-    def _create(self, topic: TopicImage, image: MetadataImage) -> None:
+    def _host(self, topic: TopicImage, image: MetadataImage) -> None:
         hosted = HostedTopic(topic, self._log_config(image.topic_config(topic.name)))
-        for partition in topic.partitions:
-            hosted.partitions.append(self._open_partition(hosted, partition))
         self._by_name[topic.name] = hosted
         self._by_id[topic.topic_id] = hosted
 
-    def _change(self, topic: TopicImage) -> None:
+    def _follow(self, topic: TopicImage) -> None:
         hosted = self._by_id[topic.topic_id]
         for image, partition in zip(topic.partitions, hosted.partitions, strict=False):
             partition.follow(image)
+
+    def _open_missing(self, topic: TopicImage) -> None:
+        """Open what is not open yet: new partitions, and those that the disk refused before."""
+        hosted = self._by_id[topic.topic_id]
         for image in topic.partitions[len(hosted.partitions) :]:
             hosted.partitions.append(self._open_partition(hosted, image))
 

@@ -56,6 +56,21 @@ def test_a_change_that_cannot_be_logged_did_not_happen() -> None:
     assert "t" in world.image.topics
 
 
+def test_all_hear_of_a_change_though_one_of_them_meets_a_bad_disk() -> None:
+    world = MetadataWorld()
+    heard: list[str] = []
+
+    def fail(*_: object) -> None:
+        raise OSError("no room")
+
+    world.controller.subscribe(fail)
+    world.controller.subscribe(lambda image, _: heard.extend(image.topics))
+    with pytest.raises(OSError, match="no room"):
+        world.controller.create_topics([NewTopic(name="t")])
+    assert heard == ["t"]
+    assert "t" in world.image.topics
+
+
 def test_deciding_nothing_tells_nobody() -> None:
     world = MetadataWorld()
     changes = len(world.changes)

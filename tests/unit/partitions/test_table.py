@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import errno
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.partitions.coordinator_log import open_coordinator_log
@@ -10,8 +13,7 @@ from kafkalite.protocol.uuids import uuid_to_text
 from tests.unit.data_plane import values_in
 
 if TYPE_CHECKING:
-    import pytest
-
+    from kafkalite.storage.log import Log
     from tests.unit.data_plane import DataPlane
 
 
@@ -137,6 +139,35 @@ def test_a_disk_that_fails_does_not_keep_a_topic(
     assert plane.table.topic("t") is None
     plane.restart(cleanly=False)
     assert directories(plane) == set()
+
+
+def test_logs_that_the_disk_refuses_are_opened_when_their_topic_changes(
+    plane: DataPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = plane.data_directory.open_log
+    refused = {0}
+
+    def open_some(topic: str, index: int, *rest: Any, **named: Any) -> Log:  # noqa: ANN401
+        if index in refused:
+            raise OSError(errno.EMFILE, "too many open files")
+        return opened(topic, index, *rest, **named)
+
+    monkeypatch.setattr(type(plane.data_directory), "open_log", staticmethod(open_some))
+    with pytest.raises(OSError, match="too many"):
+        plane.create(partitions=2)
+    topic = plane.table.topic("t")
+    assert topic is not None
+    assert topic.partition(0) is None
+    plane.configure("t", {"retention.ms": "5"})
+    refused.clear()
+    plane.change(plane.image.topics["t"])
+    assert plane.append(b"v", index=1) == 0
+    assert plane.partition().log.config.retention_ms == 5
+    refused.add(0)
+    with pytest.raises(OSError, match="too many"):
+        plane.create("unlucky")
+    plane.delete("unlucky")
+    assert plane.table.topic("unlucky") is None
 
 
 def test_a_topic_may_grow(plane: DataPlane) -> None:
