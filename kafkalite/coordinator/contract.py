@@ -125,8 +125,8 @@ class CoordinatorLog(Protocol):
     """One partition of a coordinator's log, as the runtime needs it."""
 
     @property
-    def is_leader(self) -> bool:
-        """Whether this process may append."""
+    def name(self) -> str:
+        """What to call the log when there is something to say of it."""
 
     def append(self, records: Sequence[tuple[bytes | None, bytes | None]], now_ms: int) -> int:
         """Append one batch, all or nothing, and return the end offset; OSError if it cannot."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kafkalite.coordinator.contract import CoordinatorResult, Parked, Shard
+from kafkalite.coordinator.loading import replay_log
 from kafkalite.coordinator.timers import TimerQueue
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
@@ -109,11 +110,11 @@ class ActiveShard(Generic[M]):
         self._armed_ms = 0
 
     def load(self) -> None:
-        """Replay the log from its start, then let the machine take up its work."""
-        for key, value in self._log.read_all():
-            record = self._serde.decode(key, value)
-            if record is not None:
-                self.machine.replay(record)
+        """Replay the log from its start, then let the machine take up its work.
+
+        OSError when the log cannot be read.
+        """
+        replay_log(self._log, self._serde, self.machine.replay)
         self.write(lambda machine, now_ms: machine.on_loaded(now_ms))
 
     def write(self, decide: Decision[M, R]) -> R | Waiting[R]:
@@ -244,14 +245,17 @@ class CoordinatorRuntime(Generic[M]):
         self._open_log = open_log
         self._make_machine = make_machine
         self._shards: list[ActiveShard[M]] = []
+        self._led_count = 0
         self._located: dict[str, ActiveShard[M]] = {}
 
     def lead(self, leaders: Sequence[int]) -> None:
         """Take note of who leads each partition of the log topic; none: the topic is gone.
 
-        Partitions that are new are loaded before this returns.
+        Partitions that are new are loaded before this returns. OSError when a log cannot be read:
+        its partition, and those after it, have no coordinator until this is called again.
         """
         self._located.clear()
+        self._led_count = len(leaders)
         while len(self._shards) > len(leaders):
             self._shards.pop().unload()
         for shard, leader_id in zip(self._shards, leaders, strict=False):
@@ -261,7 +265,7 @@ class CoordinatorRuntime(Generic[M]):
 
     def partition_for(self, key: str) -> int:
         """Return the partition that keeps `key`, whether or not the log topic exists yet."""
-        return partition_of(key, len(self._shards) or self._configured_count())
+        return partition_of(key, self._led_count or self._configured_count())
 
     def locate(self, key: str, node_id: int) -> ActiveShard[M]:
         """Return the shard that keeps `key`; NOT_COORDINATOR unless `node_id` speaks for it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 from kafkalite.storage.batch import BatchView, ControlKind, build_batch
@@ -25,9 +26,9 @@ class PartitionCoordinatorLog:
         self._partition = partition
 
     @property
-    def is_leader(self) -> bool:
-        """Whether some node of this process leads the partition."""
-        return self._partition.leader >= 0
+    def name(self) -> str:
+        """The partition's: topic, dash, index."""
+        return self._partition.name
 
     def append(self, records: Sequence[KeyValue], now_ms: int) -> int:
         """Append one batch, all or nothing, and return the end offset; OSError if it cannot."""
@@ -57,9 +58,9 @@ class PartitionCoordinatorLog:
 def open_coordinator_log(
     table: PartitionTable, topic_name: str, index: int
 ) -> PartitionCoordinatorLog:
-    """Return a partition of an internal topic as a log; KeyError when it is not here."""
+    """Return a partition of an internal topic as a log; OSError when it is not open."""
     topic = table.topic(topic_name)
     partition = None if topic is None else topic.partition(index)
     if partition is None:
-        raise KeyError(f"{topic_name}-{index}")
+        raise OSError(errno.EIO, "the log is not open", f"{topic_name}-{index}")
     return PartitionCoordinatorLog(partition)

@@ -16,7 +16,7 @@ class MemoryCoordinatorLog:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.entries: list[Entry] = list(entries)
         self.fails_with: Exception | None = None
-        self.is_leader = True
+        self.name = "memory-0"
 
     def append(self, records: Sequence[Entry], now_ms: int) -> int:
         """Append one batch, all or nothing, and return the end offset."""

@@ -76,14 +76,20 @@ class Stage:
     def __init__(self, log: MemoryCoordinatorLog | None = None) -> None:
         self.clock = ManualClock(1_000)
         self.log = log or MemoryCoordinatorLog()
+        self.unreadable: set[int] = set()
         self.runtime = CoordinatorRuntime(
             clock=self.clock,
             serde=TextSerde(),
             partition_count=lambda: 50,
-            open_log=lambda _: self.log,
+            open_log=self.open_log,
             make_machine=Register,
         )
         self.runtime.lead([7])
+
+    def open_log(self, partition: int) -> MemoryCoordinatorLog:
+        if partition in self.unreadable:
+            raise OSError(5, "input/output error")
+        return self.log
 
     @property
     def values(self) -> dict[object, object]:
@@ -278,6 +284,28 @@ def test_new_partitions_are_loaded_and_keys_move_to_them() -> None:
     stage.runtime.lead([7, 7])
     assert stage.runtime.locate("b", 7).partition == partition_of("b", 2)
     assert len(stage.runtime.shards()) == 2
+
+
+def test_a_log_that_cannot_be_read_moves_no_key_to_another_partition() -> None:
+    stage = Stage()
+    stage.unreadable = {3}
+    with pytest.raises(OSError, match="input/output"):
+        stage.runtime.lead([7] * 5)
+    keys = [f"group-{number}" for number in range(40)]
+    assert {stage.runtime.partition_for(key) for key in keys} == set(range(5))
+    for key in keys:
+        partition = partition_of(key, 5)
+        if partition < 3:
+            assert stage.runtime.locate(key, 7).partition == partition
+        else:
+            with pytest.raises(KafkaError) as refusal:
+                stage.runtime.locate(key, 7)
+            assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+    stage.unreadable = set()
+    stage.runtime.lead([7] * 5)
+    assert [stage.runtime.locate(key, 7).partition for key in keys] == [
+        partition_of(key, 5) for key in keys
+    ]
 
 
 def test_memory_of_located_keys_is_bounded() -> None:

@@ -47,14 +47,12 @@ def test_a_decision_is_one_batch(plane: DataPlane, log: PartitionCoordinatorLog)
     assert (batch.record_count, batch.max_timestamp) == (2, plane.clock.now_ms())
 
 
-def test_it_leads_while_some_node_does(plane: DataPlane, log: PartitionCoordinatorLog) -> None:
-    assert log.is_leader
-    plane.lead(TOPIC, -1, 1)
-    assert not log.is_leader
+def test_it_is_called_as_the_partition_is(log: PartitionCoordinatorLog) -> None:
+    assert log.name == f"{TOPIC}-0"
 
 
-def test_an_unknown_log_is_not_opened(plane: DataPlane) -> None:
-    with pytest.raises(KeyError):
+def test_a_log_that_is_not_open_cannot_be_loaded(plane: DataPlane) -> None:
+    with pytest.raises(OSError, match="not open"):
         open_coordinator_log(plane.table, TOPIC, 0)
 
 
