@@ -17,6 +17,11 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import Settings, SettingsError
 
+try:
+    import resource
+except ImportError:  # only Unix counts descriptors this way
+    resource = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -25,6 +30,7 @@ CANNOT_START = (AddressError, ConfigError, HomeError, SettingsError, TopicError)
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # from glibc's malloc.h
 _MIB = 1024 * 1024
+_DESCRIPTORS = 100_000
 
 
 def settings_from(
@@ -59,6 +65,7 @@ def log_from(level: str, log_format: str) -> Log:
 def run(settings: Settings, log: Log, announce: Callable[[Broker], None]) -> None:
     """Serve until SIGINT or SIGTERM; raises one of CANNOT_START when it cannot begin."""
     keep_freed_memory()
+    allow_many_descriptors()
     loop = new_event_loop(log)
     try:
         asyncio.set_event_loop(loop)
@@ -97,6 +104,16 @@ def keep_freed_memory() -> None:
     mallopt(_M_MMAP_THRESHOLD, 64 * _MIB)
     mallopt(_M_TRIM_THRESHOLD, 256 * _MIB)
     mallopt(_M_TOP_PAD, 32 * _MIB)
+
+
+def allow_many_descriptors() -> None:
+    """Take all the descriptors the system lets us have: each client and each segment is one."""
+    if resource is None:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _topic(text: str) -> tuple[str, int]:
