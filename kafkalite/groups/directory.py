@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import Ticket
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from kafkalite.groups.group import Group, GroupId
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.ports.entropy import Entropy
-
-G = TypeVar("G")
 
 
 class GroupDirectory:

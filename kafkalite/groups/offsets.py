@@ -112,7 +112,9 @@ class Offsets:
                 offset=wish.offset,
                 leader_epoch=wish.leader_epoch,
                 metadata=metadata,
-                commit_timestamp_ms=wish.commit_timestamp_ms or now_ms,
+                commit_timestamp_ms=(
+                    now_ms if wish.commit_timestamp_ms is None else wish.commit_timestamp_ms
+                ),
                 expire_timestamp_ms=expire_timestamp_ms,
                 topic_id=wish.topic_id,
             )

@@ -129,14 +129,3 @@ class MetadataDelta(NamedTuple):
     reconfigured: tuple[TopicImage, ...] = ()
     configs: frozenset[ConfigResource] = frozenset()
     brokers_changed: bool = False
-
-    @property
-    def changed_topic_ids(self) -> frozenset[bytes]:
-        """Ids of topics that are there now and were touched: new, changed or reconfigured."""
-        touched = (*self.created, *self.changed, *self.reconfigured)
-        return frozenset(topic.topic_id for topic in touched)
-
-    @property
-    def deleted_topic_ids(self) -> frozenset[bytes]:
-        """Ids of topics that are gone."""
-        return frozenset(topic.topic_id for topic in self.deleted)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.groups.consumer.records import group_epoch_record
+from kafkalite.groups.group import GroupType
+from kafkalite.groups.records import written_version
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
@@ -181,6 +185,23 @@ def test_heartbeats_set_no_timers() -> None:
     assert world.state() == "Stable"
     world.clock.advance(1)
     assert world.state() == "Empty"
+
+
+def test_an_empty_consumer_group_gives_way_to_a_new_member_alone() -> None:
+    """A member id of old is unknown to both protocols, and leaves the group as it was."""
+    empty = CoordinatorSerde(written_version).encode(group_epoch_record("g", 3, 0))
+    world = GroupWorld(log=MemoryCoordinatorLog([empty]))
+    refused = answered(world.join("of old"))
+    assert (refused.error_code, refused.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "of old")
+    assert world.log.entries == [empty]
+    group = world.machine.group("g")
+    assert group is not None
+    assert group.group_type is GroupType.CONSUMER
+    world.join()
+    assert world.state() == "PreparingRebalance"
+    recorded = world.last_group_record()
+    assert recorded is not None
+    assert recorded.members == []
 
 
 def test_a_group_that_loses_its_last_member_is_recorded_empty() -> None:

@@ -53,10 +53,6 @@ class ClassicGroup:
         """Whether the group is in state Empty."""
         return self.soft.state is ClassicState.EMPTY
 
-    def is_simple(self) -> bool:
-        """Whether the group is known by its offsets alone."""
-        return self.recorded is None and self.is_empty() and self.soft.protocol_type is None
-
     def validate_offset_commit(self, claim: CommitClaim) -> PartitionCheck | None:
         """Raise KafkaError unless the claim may commit; partitions are never checked.
 

@@ -66,11 +66,11 @@ class ClassicGroups:
         """Decide a JoinGroup for a group that is classic, or can become so being empty."""
         draft = Draft(now_ms)
         found = self._groups.get(request.group_id)
-        if found is None and request.member_id:
-            return draft.result(join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
         if isinstance(found, ClassicGroup):
             joining = Joining(draft, self._directory, found, request, caller)
             return draft.result(joining.decide())
+        if request.member_id:
+            return draft.result(join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
         if found is not None:
             draft.records.extend(found.tombstones())
         begun = self._begun[request.group_id] = ClassicGroup(request.group_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.image import MetadataDelta
 from tests.unit.metadata_world import MetadataWorld
 
 
@@ -24,7 +25,7 @@ def test_listeners_hear_of_each_change_once_it_is_true() -> None:
     world.controller.subscribe(lambda image, _: seen.append(world.image is image))
     world.controller.create_topics([NewTopic(name="t")])
     assert seen == [True]
-    assert world.last_delta.changed_topic_ids == {world.topic("t").topic_id}
+    assert world.last_delta.created == (world.topic("t"),)
 
 
 def test_an_old_image_stays_as_it_was() -> None:
@@ -40,9 +41,7 @@ def test_a_deletion_is_told_with_the_topic_that_is_gone() -> None:
     world.controller.create_topics([NewTopic(name="t", partitions=2)])
     topic = world.topic("t")
     assert world.controller.delete_topics([topic.topic_id]) == {topic.topic_id: None}
-    assert world.last_delta.deleted == (topic,)
-    assert world.last_delta.deleted_topic_ids == {topic.topic_id}
-    assert world.last_delta.changed_topic_ids == frozenset()
+    assert world.last_delta == MetadataDelta(deleted=(topic,))
 
 
 def test_a_change_that_cannot_be_logged_did_not_happen() -> None:
