@@ -162,7 +162,7 @@ class Configs:
                 )
         return changed
 
-    def forget_topic(self, name: str) -> None:
+    def replay_remove_topic(self, name: str) -> None:
         """Drop what was set on a topic that is gone; part of replaying its removal."""
         self.by_resource.pop(ConfigResource(ResourceType.TOPIC, name), None)
 

@@ -80,7 +80,7 @@ class MetadataShard:
         self._replayers[type(record.value)](record.value)
 
     def _replay_remove_topic(self, record: RemoveTopicRecord) -> None:
-        self.configs.forget_topic(self.topics.replay_remove_topic(record))
+        self.configs.replay_remove_topic(self.topics.replay_remove_topic(record))
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
         """Say what a cluster knows before anybody asks for anything; nothing on a second start."""
