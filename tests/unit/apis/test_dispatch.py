@@ -270,6 +270,34 @@ def test_a_repeated_request_is_decoded_once_and_handled_each_time() -> None:
     assert first is second is third
 
 
+def test_a_repeated_request_may_go_without_an_answer() -> None:
+    served = repeated([cast("HeartbeatResponse", None)] * 2)
+    for _ in range(2):
+        assert served.send(request_frame(BEAT, 4)) == 0
+        assert served.out == []
+
+
+def test_a_repeated_request_is_lifted_once() -> None:
+    def lift(request: HeartbeatRequest, version: int) -> HeartbeatRequest:
+        request.generation_id += version
+        return request
+
+    served = Served(alive, is_repeated=True, lift=lift)
+    for _ in range(3):
+        served.send(request_frame(BEAT, 4))
+    assert [request.generation_id for request in served.requests] == [7, 7, 7]
+
+
+def test_a_fault_in_a_lift_is_a_fault_like_any_other() -> None:
+    def lift(*_: object) -> HeartbeatRequest:
+        raise ZeroDivisionError
+
+    served = Served(alive, lift=lift)
+    served.send(request_frame(BEAT, 4))
+    assert served.answer(4)[1].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert [type(fault) for fault in served.faults] == [ZeroDivisionError]
+
+
 def test_a_new_answer_to_a_repeated_request_is_the_one_that_is_told() -> None:
     served = repeated([HeartbeatResponse(error_code=code) for code in (1, 2, 3)])
     codes = []
