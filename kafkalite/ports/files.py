@@ -23,6 +23,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _MAX_VECTORS = 1024  # IOV_MAX wherever Python runs
 _MAX_OPEN = 512
+_NO_MORE_OPEN = frozenset((errno.EMFILE, errno.ENFILE))
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
@@ -159,8 +160,9 @@ class OsFile:
         if self._fd >= 0:
             self.used = True
         else:
-            self._files.make_room(self)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            self._files.make_room()
+            self._fd = self._files.descriptor(self.path, os.O_RDWR | os.O_APPEND)
+            self._files.remember(self)
         return self._fd
 
 
@@ -179,21 +181,39 @@ class OsFiles:
     def open(self, path: str, *, create: bool = False) -> OsFile:
         """Return the file at `path`; FileNotFoundError when absent and not to be created."""
         if create:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+            os.close(self.descriptor(path, os.O_RDWR | os.O_CREAT))
         return OsFile(self, path, os.stat(path).st_size)
 
-    def make_room(self, newcomer: OsFile) -> None:
-        """Count `newcomer` among the open, and close one that was not used lately for it."""
+    def descriptor(self, path: str, flags: int) -> int:
+        """Return a new descriptor of the file at `path`.
+
+        When the process may have no more of them, for connections take some as well, one that was
+        not used lately is closed for it.
+        """
+        while True:
+            try:
+                return os.open(path, flags | os.O_CLOEXEC, 0o644)
+            except OSError as error:
+                if error.errno not in _NO_MORE_OPEN or not self._open:
+                    raise
+                self._close_one()
+
+    def make_room(self) -> None:
+        """Close what was not used lately, until one more file may be open."""
         while len(self._open) >= self._max_open:
-            # Second chance: the oldest goes, unless it was used since it was last looked at.
-            oldest = next(iter(self._open))
-            if oldest.used:
-                oldest.used = False
-                del self._open[oldest]
-                self._open[oldest] = None
-            else:
-                oldest.close()
-        self._open[newcomer] = None
+            self._close_one()
+
+    def _close_one(self) -> None:
+        # Second chance: the oldest goes, unless it was used since it was last looked at.
+        while (oldest := next(iter(self._open))).used:
+            oldest.used = False
+            del self._open[oldest]
+            self._open[oldest] = None
+        oldest.close()
+
+    def remember(self, file: OsFile) -> None:
+        """Count `file` among the open."""
+        self._open[file] = None
 
     def forget(self, file: OsFile) -> None:
         """Count `file` among the open no longer."""
@@ -201,7 +221,7 @@ class OsFiles:
 
     def read(self, path: str) -> bytes:
         """Return all of the file at `path`; FileNotFoundError when absent."""
-        with open(path, "rb") as file:
+        with open(self.descriptor(path, os.O_RDONLY), "rb") as file:
             return file.read()
 
     def list(self, path: str) -> list[str]:
@@ -241,7 +261,7 @@ class OsFiles:
         """Return when the names in the directory at `path` would survive a loss of power."""
         if not self.is_lasting:
             return
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = self.descriptor(path, os.O_RDONLY)
         try:
             os.fsync(fd)
         finally:

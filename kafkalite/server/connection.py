@@ -92,8 +92,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Serve what came."""
-        self.session.received(nbytes)
-        self._deliver()
+        try:
+            self.session.received(nbytes)
+            self._deliver()
+        except Exception as fault:  # noqa: BLE001 - whatever it is, it is this connection's alone
+            self._fail(fault)
 
     def eof_received(self) -> None:
         """Close: as with Kafka, a client that stops sending has left."""
@@ -146,9 +149,20 @@ class Connection(asyncio.BufferedProtocol):
         asyncio.get_running_loop().call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        if not self._transport.is_closing():
+        if self._transport.is_closing():
+            return
+        try:
             self.session.resume()
             self._deliver()
+        except Exception as fault:  # noqa: BLE001 - whatever it is, it is this connection's alone
+            self._fail(fault)
+
+    def _fail(self, fault: Exception) -> None:
+        """End a conversation over a fault of ours; the loop would end it without a word."""
+        self._door.log.error(
+            "connection closed", exception=fault, peer=self.peer, listener=self._door.listener
+        )
+        self._transport.abort()
 
     def _deliver(self) -> None:
         """Send the answers made, and make more while the socket takes them."""

@@ -8,6 +8,7 @@ globally either, for this process may be a test suite that logs in its own way.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -51,7 +52,7 @@ STYLES = ("console", "json")
 class Log:
     """A log that writes lines of at least `level`, in one of STYLES, to `stream` or stderr.
 
-    The level may change at any time.
+    The level may change at any time. A line that cannot be written is lost, and nothing else.
     """
 
     __slots__ = ("_logger", "_stream", "_style", "level")
@@ -67,22 +68,31 @@ class Log:
     def debug(self, event: str, **fields: object) -> None:
         """Say what only somebody who looks for a fault wants to know."""
         if self.level <= Level.DEBUG:
-            self._structlog().debug(event, **fields)
+            self._say(Level.DEBUG, event, **fields)
 
     def info(self, event: str, **fields: object) -> None:
         """Say that something went as it should."""
         if self.level <= Level.INFO:
-            self._structlog().info(event, **fields)
+            self._say(Level.INFO, event, **fields)
 
     def warning(self, event: str, **fields: object) -> None:
         """Say that somebody else did something wrong."""
         if self.level <= Level.WARNING:
-            self._structlog().warning(event, **fields)
+            self._say(Level.WARNING, event, **fields)
 
     def error(self, event: str, exception: BaseException | None = None, **fields: object) -> None:
         """Say that we did something wrong, with the whole of the exception that shows it."""
         if self.level <= Level.ERROR:
-            self._structlog().error(event, exc_info=exception, **fields)
+            self._say(Level.ERROR, event, exc_info=exception, **fields)
+
+    def _say(self, level: Level, event: str, **fields: object) -> None:
+        """Write a line; whoever has something to say goes on, whether it can be written or not."""
+        try:
+            self._structlog().log(level, event, **fields)
+        except (ImportError, OSError, ValueError):
+            # No descriptor is left to import structlog with, the disk is full, or stderr is closed.
+            with suppress(OSError, ValueError):
+                print(level.name, event, fields, file=self._stream or sys.stderr, flush=True)
 
     def _structlog(self) -> Any:  # noqa: ANN401 - structlog types its loggers so
         if self._logger is None:

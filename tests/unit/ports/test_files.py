@@ -118,6 +118,52 @@ def test_what_is_used_stays_open(tmp_path: Path) -> None:
     assert busy._fd == descriptor
 
 
+def test_a_file_that_could_not_be_opened_is_not_counted(tmp_path: Path) -> None:
+    """One that was counted could never be closed to make room: the search for room went on."""
+    files = OsFiles(max_open=1)
+    gone = files.open(str(tmp_path / "gone"), create=True)
+    files.remove(str(tmp_path / "gone"))
+    with pytest.raises(FileNotFoundError):
+        gone.append([b"x"])
+    other = files.open(str(tmp_path / "other"), create=True)
+    other.append([b"x"])
+    assert other.pread(9, 0) == b"x"
+    other.close()
+
+
+def test_open_files_give_way_when_there_are_no_more_descriptors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = OsFiles()
+    idle, busy = (files.open(str(tmp_path / name), create=True) for name in ("idle", "busy"))
+    for file in (idle, busy):
+        file.append([b"x"])
+    whole = os.open
+
+    def refuse(path: str, flags: int, mode: int) -> int:
+        if idle._fd >= 0 or busy._fd >= 0:
+            raise OSError(errno.EMFILE, "too many")
+        return whole(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert files.read(str(tmp_path / "busy")) == b"x"
+    monkeypatch.undo()
+    busy.append([b"y"])
+    assert busy.pread(9, 0) == b"xy"
+    busy.close()
+
+
+def test_without_open_files_the_lack_of_descriptors_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "too many")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(OSError, match="too many"):
+        OsFiles().open(str(tmp_path / "file"), create=True)
+
+
 def test_a_write_that_is_cut_short_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = OsFiles().open(str(tmp_path / "file"), create=True)
     whole = os.writev

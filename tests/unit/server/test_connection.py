@@ -124,6 +124,9 @@ class Node:
         assert context.client_host.startswith("/10.0.0.")
         if body.startswith(b"bad"):
             raise ProtocolViolation("bad request")
+        if body.startswith(b"fault"):
+            # As an import of what is used for the first time: the loop keeps silent about it.
+            raise OSError("out of descriptors")
         if body.startswith(b"later"):
             waiting = self.owed[body] = Waiting[bytes]()
             return Owed(waiting, self.finish)
@@ -201,6 +204,20 @@ async def test_a_violation_ends_the_connection_with_one_log_line() -> None:
     )  # fmt: skip
     send(other, b"fine")
     assert other.writes == [b"fine"]
+
+
+async def test_a_fault_of_ours_ends_its_connection_and_is_told() -> None:
+    node = Node()
+    at_once, later, other = (node.client() for _ in range(3))
+    send(at_once, b"fault")
+    send(later, b"later", b"fault")
+    node.owed[b"later"].resolve(b"done")
+    await settle()
+    assert (at_once.aborted, later.aborted, other.aborted) == (True, True, False)
+    assert [(line["level"], line["peer"]) for line in node.log_lines()] == [
+        ("error", "10.0.0.1:40001"), ("error", "10.0.0.1:40002"),
+    ]  # fmt: skip
+    assert all("out of descriptors" in json.dumps(line) for line in node.log_lines())
 
 
 @pytest.mark.parametrize("length", [-1, MAX_REQUEST + 1])

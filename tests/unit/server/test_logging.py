@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import subprocess
@@ -99,6 +100,32 @@ def test_a_fault_is_told_whole(style: str) -> None:
         Log(Level.ERROR, style, words).error("a fault", exception=fault)
     assert "ZeroDivisionError" in words.getvalue()
     assert __file__.rpartition("/")[2] in words.getvalue()
+
+
+@pytest.mark.parametrize("name", ["structlog", "structlog.processors", "structlog.dev"])
+def test_a_line_is_written_though_structlog_cannot_be_imported(name: str) -> None:
+    """As when connections have taken every descriptor before the first line."""
+    program = (
+        "import sys; from kafkalite.server.logging import Log\n"
+        f"sys.modules[{name!r}] = None; Log().warning('closed', peer='h:1')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "closed" in done.stderr
+    assert "h:1" in done.stderr
+
+
+class FullDisk(io.StringIO):
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, "no space")
+
+
+def test_whoever_cannot_be_heard_goes_on() -> None:
+    closed = io.StringIO()
+    closed.close()
+    for stream in (FullDisk(), closed):
+        Log(Level.INFO, "json", stream).warning("closed", peer="h:1")
 
 
 def test_structlog_is_not_imported_before_the_first_line() -> None:
