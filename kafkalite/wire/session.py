@@ -24,6 +24,8 @@ Pieces = list[bytes | memoryview]
 BURST_BYTES = 1024 * 1024
 """Answers made in one go before the writer is asked whether it keeps up."""
 
+_TLS_HANDSHAKE = b"\x16\x03"
+
 _unpack_length = Struct(">i").unpack_from
 
 
@@ -181,4 +183,10 @@ class Session:
 def _refused_length(length: int, maximum: int) -> str:
     if length < 0:
         return f"negative frame length {length}"
-    return f"frame length {length} is above socket.request.max.bytes={maximum}"
+    reason = f"frame length {length} is above socket.request.max.bytes={maximum}"
+    start = length.to_bytes(LENGTH_BYTES)
+    if start.startswith(_TLS_HANDSHAKE):
+        return f"{reason}: the peer seems to speak TLS"
+    if start.rstrip().isalpha():
+        return f"{reason}: the peer seems to speak HTTP"
+    return reason

@@ -124,6 +124,18 @@ def test_an_impossible_length_ends_the_conversation(server: Server, length: int)
     assert str(length) in server.session.violation
 
 
+@pytest.mark.parametrize(
+    ("start", "spoken"),
+    [(b"GET ", "HTTP"), (b"POST", "HTTP"), (b"\x16\x03\x01\x02", "TLS")],
+)
+def test_a_peer_that_speaks_something_else_is_told_apart(
+    server: Server, start: bytes, spoken: str
+) -> None:
+    server.send(start + bytes(20))
+    assert server.session.violation is not None
+    assert server.session.violation.endswith(f"seems to speak {spoken}")
+
+
 def test_the_longest_frame_allowed_is_served(server: Server) -> None:
     server.send(frame(bytes(MAX_REQUEST)))
     assert server.answers() == [bytes(MAX_REQUEST)]
