@@ -33,6 +33,7 @@ class MetadataWorld:
         **config: str,
     ) -> None:
         self.log = MemoryCoordinatorLog() if log is None else log
+        self.seed = seed
         self.config = BrokerConfig.from_text(
             {name.replace("_", "."): text for name, text in config.items()}
         )
@@ -45,8 +46,8 @@ class MetadataWorld:
         self.controller.start(self.racks)
 
     def restart(self, *nodes: int) -> MetadataWorld:
-        """Return the cluster as its next start finds it."""
-        return MetadataWorld(nodes=nodes, log=self.log, seed=1)
+        """Return the cluster as its next start finds it; dice never fall as they did before."""
+        return MetadataWorld(nodes=nodes, log=self.log, seed=self.seed + 1)
 
     @property
     def image(self) -> MetadataImage:
