@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.entropy import Entropy
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """Where clients of one listener reach one node."""
 
     node_id: int
@@ -28,8 +26,7 @@ class Endpoint:
     rack: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class Services:
+class Services(NamedTuple):
     """One emulated cluster, as handlers see it; all its nodes share these."""
 
     clock: Clock

@@ -1,21 +1,19 @@
 """What an API family hands to the dispatcher: rows of data, one per API.
 
 A version number is looked up, never compared: what a range of versions *means* is an era, what
-it *looks like* is a lift and a lower, which errors it knows are substitutes.
+it *looks like* is a lift and a lower.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from kafkalite.protocol.error_codes import ErrorCode
     from kafkalite.protocol.versions import Versions
 
 T = TypeVar("T")
@@ -35,8 +33,7 @@ class Eras(Generic[T]):
         return self._traits[max(0, bisect_right(self._from, version) - 1)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Api:
+class Api(NamedTuple):
     """One API as served: its row in the dispatch table.
 
     `handler(context, request)` returns the response, a Waiting for it, or None where the protocol
@@ -59,8 +56,6 @@ class Api:
     The handler must not change the request, nor an answer it gives more than once; and its
     answers are small, for the bytes of the last are kept as well.
     """
-    substitutes: Mapping[ErrorCode, tuple[tuple[int, ErrorCode], ...]] = field(default_factory=dict)
-    """error → ((below this version, say this instead), …); applied by the API's own `lower`."""
 
     @property
     def name(self) -> str:

@@ -8,8 +8,7 @@ A machine *decides*: from its state, a request and the time it is told, it retur
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, NewType, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, NewType, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,8 +21,7 @@ Ticket = NewType("Ticket", int)
 """Names an answer that a machine owes; tickets are drawn from the machine's own counter."""
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorRecord(Generic[K, V]):
+class CoordinatorRecord(NamedTuple, Generic[K, V]):
     """One record of a coordinator's log: a key and its value, None being a tombstone.
 
     The metadata log has no keys: there `key` is None and `value` never is.
@@ -33,23 +31,20 @@ class CoordinatorRecord(Generic[K, V]):
     value: V | None
 
 
-@dataclass(frozen=True, slots=True)
-class Parked:
+class Parked(NamedTuple):
     """Returned instead of a response: the answer comes later, in some result's `replies`."""
 
     ticket: Ticket
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The answer to a parked request."""
 
     ticket: Ticket
     response: object
 
 
-@dataclass(frozen=True, slots=True)
-class SetTimer:
+class SetTimer(NamedTuple):
     """Call `on_timer(event)` at `deadline_ms`, instead of what `key` was set to before."""
 
     key: Hashable
@@ -57,8 +52,7 @@ class SetTimer:
     event: object
 
 
-@dataclass(frozen=True, slots=True)
-class CancelTimer:
+class CancelTimer(NamedTuple):
     """Forget what `key` was set to, if anything."""
 
     key: Hashable
@@ -67,8 +61,7 @@ class CancelTimer:
 TimerChange = SetTimer | CancelTimer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorResult(Generic[R]):
+class CoordinatorResult(NamedTuple, Generic[R]):
     """What a decision wants: records appended (as one batch, all or nothing) and an answer given.
 
     `replies` answer requests parked by earlier decisions; like `response`, they go out once the
@@ -79,14 +72,6 @@ class CoordinatorResult(Generic[R]):
     records: Sequence[CoordinatorRecord[object, object]] = ()
     replies: Sequence[Reply] = ()
     timers: Sequence[TimerChange] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """Something worth telling an operator: the runtime logs it, a machine only returns it."""
-
-    name: str
-    fields: tuple[tuple[str, object], ...] = field(default=())
 
 
 class Shard(Protocol):

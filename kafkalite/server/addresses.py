@@ -5,8 +5,7 @@ With several nodes each takes the port after its predecessor's, for listening an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +20,7 @@ class AddressError(ValueError):
     """An address that cannot be understood or used; the text is one line for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """A host and a port, perhaps under a listener's name; port 0 lets the system choose."""
 
     host: str
@@ -59,8 +57,7 @@ class Address:
         return Address(self.host, self.port + by, self.listener)
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerSpec:
+class ListenerSpec(NamedTuple):
     """One listener: its name, where it listens, and what address clients are told.
 
     Without an advertised address clients are told the one it listens on, where `localhost`

@@ -8,8 +8,7 @@ is served, what is owed is answered, answers leave, connections close, data is c
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.apis.context import Endpoint
 from kafkalite.apis.dispatch import Dispatcher
@@ -23,7 +22,7 @@ from kafkalite.server.admission import Admission
 from kafkalite.server.cluster import Cluster
 from kafkalite.server.home import Home, HomeError
 from kafkalite.server.listener import Door, Listener
-from kafkalite.server.logging import Level, Log, traced
+from kafkalite.server.logging import Level, Log
 from kafkalite.server.maintenance import Maintenance
 from kafkalite.wire.frames import SHARED_BYTES, ReceiveBuffers
 
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from kafkalite.server.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """One node's listeners, and the connections that came in by them."""
 
     node_id: int
@@ -79,7 +77,7 @@ class Broker:
         self._log = Log() if log is None else log
         self._clock: Clock = SystemClock() if clock is None else clock
         self._entropy: Entropy = SystemEntropy() if entropy is None else entropy
-        self._files: Files = OsFiles() if files is None else files
+        self._files = files
         self._listeners: dict[int, list[Listener]] = {}
         self._nodes: list[Node] = []
         self._home: Home | None = None
@@ -104,13 +102,17 @@ class Broker:
         settings = self._settings
         node_ids = settings.node_ids
         specs = settings.listeners
+        config = BrokerConfig.from_text(settings.config)
+        config.log_levels.begin(self._log.level.kafka_name)
+        config.log_levels.subscribe(self._set_log_level)
         for index, node_id in enumerate(node_ids):
             own = self._listeners[node_id] = []
             for spec in specs:
                 # One by one: when a port is taken, those bound before must be let go.
                 own.append(Listener(spec, index))  # noqa: PERF401
-        config = BrokerConfig.from_text(settings.config)
-        self._home = Home(self._files, settings.log_directory, node_ids[0], self._entropy)
+        path = settings.log_directory
+        files = self._files or OsFiles(is_lasting=path is not None)
+        self._home = Home(files, path, node_ids[0], self._entropy)
         try:
             self.cluster = Cluster(
                 directory=self._home.directory,
@@ -119,10 +121,10 @@ class Broker:
                 config=config,
                 node_ids=node_ids,
             )
+            self.cluster.have_topics(settings.topics)
         except OSError as error:
             where = error.filename or self._home.path
-            raise HomeError(f"cannot read {where}: {error.strerror}") from error
-        self.cluster.have_topics(settings.topics)
+            raise HomeError(f"cannot use {where}: {error.strerror}") from error
         self._tell_addresses(config)
 
     async def _let_in(self) -> None:
@@ -131,8 +133,6 @@ class Broker:
         services = cluster.services(home.cluster_id, self._endpoints.__getitem__)
         config = services.config
         dispatcher = Dispatcher(find_api, self._report_fault)
-        is_traced = self._log.level <= Level.DEBUG
-        dispatch = traced(self._log, dispatcher.dispatch) if is_traced else dispatcher.dispatch
         queued_bytes = config.int("queued.max.request.bytes")
         buffers = ReceiveBuffers()
         loop = asyncio.get_running_loop()
@@ -144,7 +144,7 @@ class Broker:
                     node_id=node.node_id,
                     listener=listener.name,
                     admission=node.admission,
-                    dispatch=dispatch,
+                    dispatch=dispatcher.dispatch,
                     buffers=buffers,
                     max_request_bytes=config.int("socket.request.max.bytes"),
                     max_kept_bytes=queued_bytes if queued_bytes > 0 else SHARED_BYTES // 2,
@@ -231,6 +231,9 @@ class Broker:
                     "log.dirs": home.path,
                 },
             )
+
+    def _set_log_level(self, kafka_name: str) -> None:
+        self._log.level = Level.of_kafka(kafka_name)
 
     def _report_fault(self, api: Api, fault: Exception) -> None:
         self._log.error("a request met a fault of this broker", exception=fault, api=api.name)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.server.addresses import Address, AddressError
 from kafkalite.server.connection import Connection
@@ -29,8 +28,7 @@ _PORT_TRIES = 16
 _NO_SUCH_FAMILY = frozenset((errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class Door(NamedTuple):
     """What a connection through one listener of one node needs to know."""
 
     services: Services

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.server.addresses import plan_listeners
 
@@ -19,8 +19,7 @@ class SettingsError(ValueError):
     """Settings that cannot be met; the text is one line for people."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(NamedTuple):
     """What a broker process serves, and where.
 
     `config` holds broker settings by Kafka's names. Its `listeners`, `advertised.listeners` and
@@ -32,8 +31,8 @@ class Settings:
     advertise: Sequence[str] = ()
     brokers: int = 1
     data_directory: str | None = None
-    topics: Mapping[str, int] = field(default_factory=dict)
-    config: Mapping[str, str] = field(default_factory=dict)
+    topics: Mapping[str, int] = MappingProxyType({})
+    config: Mapping[str, str] = MappingProxyType({})
 
     @property
     def node_ids(self) -> range:

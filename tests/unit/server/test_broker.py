@@ -127,6 +127,19 @@ async def test_a_temporary_broker_leaves_nothing(broker: Broker) -> None:
     assert not is_there(path)
 
 
+async def test_a_temporary_broker_forces_nothing_onto_the_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What goes with its process is not looked for after a loss of power, and syncs take time."""
+    forced: list[int] = []
+    monkeypatch.setattr("kafkalite.ports.files._sync_data", forced.append)
+    monkeypatch.setattr("os.fsync", forced.append)
+    broker = Broker(Settings(listen=ANYWHERE, topics={"t": 1}))
+    await broker.start()
+    await broker.stop(grace_s=0)
+    assert forced == []
+
+
 async def test_topics_and_the_cluster_survive_a_restart(tmp_path: Path) -> None:
     settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"kept": 2})
     cluster_ids = set()
