@@ -1,0 +1,91 @@
+"""The unit tests mirror the package: whoever looks for a module's tests knows where they are."""
+
+from __future__ import annotations
+
+from tests.architecture.source import PACKAGE, ROOT, hand_written_modules
+
+UNIT = ROOT / "tests" / "unit"
+
+JUDGED_ELSEWHERE = {
+    "__main__.py": "tests/unit/cli/test_serve.py",
+    "apis/authorized.py": "tests/unit/apis/test_discovery.py",
+    "apis/config_layers.py": "tests/unit/apis/test_configs.py",
+    "apis/contract.py": "tests/unit/apis/test_dispatch.py",
+    "apis/log_levels.py": "tests/unit/apis/test_alter_configs.py",
+    "apis/offset_fetch.py": "tests/unit/apis/test_offsets.py",
+    "apis/topic_configs.py": "tests/unit/apis/test_topics.py",
+    "cli/main.py": "tests/unit/cli/test_serve.py",
+    "config/log_config.py": "tests/unit/config/test_topic.py",
+    # A table is judged whole, key by key against what Kafka has.
+    **{
+        f"config/tables/{name}_keys.py": "tests/unit/config/test_keys.py"
+        for name in (
+            "cluster",
+            "group",
+            "group_own",
+            "log",
+            "network",
+            "remote",
+            "security",
+            "topic_own",
+        )
+    },
+    # The classic protocol is one machine in several files: a scenario goes through all of them.
+    **{
+        f"groups/classic/{name}.py": "tests/scenarios/test_classic_rebalance.py"
+        for name in ("answers", "draft", "groups", "join", "rebalance", "sessions")
+    },
+    "groups/classic/describe.py": "tests/unit/apis/test_group_admin.py",
+    "groups/classic/group.py": "tests/scenarios/test_offsets.py",
+    "groups/classic/member.py": "tests/unit/groups/classic/test_membership.py",
+    "groups/classic/states.py": "tests/unit/groups/classic/test_membership.py",
+    "groups/consumer/admission.py": "tests/unit/groups/consumer/test_heartbeat.py",
+    "groups/consumer/beat.py": "tests/unit/groups/consumer/test_heartbeat.py",
+    "groups/consumer/group.py": "tests/unit/groups/consumer/test_replay.py",
+    "groups/consumer/records.py": "tests/unit/groups/consumer/test_replay.py",
+    "groups/coordinator.py": "tests/scenarios/test_offsets.py",
+    "groups/offsets.py": "tests/scenarios/test_offsets.py",
+    "groups/records.py": "tests/scenarios/test_offsets.py",
+    "groups/shard.py": "tests/properties/test_group_replay.py",
+    "metadata/changes.py": "tests/unit/metadata/test_controller.py",
+    "metadata/config_rules.py": "tests/unit/metadata/test_configs.py",
+    "metadata/shard.py": "tests/properties/test_metadata_replay.py",
+    "server/admission.py": "tests/unit/server/test_connection.py",
+}
+"""module → the test module that judges it, where that is not its own; the list only shrinks."""
+
+ONLY_SHAPES = {
+    "apis/context.py",
+    "coordinator/contract.py",
+    "groups/assignors/contract.py",
+    "groups/classic/caller.py",
+    "groups/consumer/member.py",
+    "groups/directory.py",
+    "groups/group.py",
+    "groups/offset.py",
+}
+"""Modules of types and values without a decision of their own: mypy judges them."""
+
+STANDS_IN = {"testing/clock.py", "testing/coordinator_log.py", "testing/entropy.py"}
+"""What stands in for the world in nearly every test."""
+
+
+def test_every_module_has_its_tests() -> None:
+    excused = {*JUDGED_ELSEWHERE, *ONLY_SHAPES, *STANDS_IN}
+    without = [
+        relative.as_posix()
+        for path in hand_written_modules()
+        if path.stem != "__init__"
+        and not (
+            UNIT / (relative := path.relative_to(PACKAGE)).parent / f"test_{path.name}"
+        ).exists()
+        and relative.as_posix() not in excused
+    ]
+    assert without == []
+
+
+def test_what_is_excused_is_there_and_so_is_what_judges_it() -> None:
+    excused = {*JUDGED_ELSEWHERE, *ONLY_SHAPES, *STANDS_IN}
+    assert {name for name in excused if not (PACKAGE / name).exists()} == set()
+    judges = set(JUDGED_ELSEWHERE.values())
+    assert {judge for judge in judges if not (ROOT / judge).exists()} == set()
