@@ -142,7 +142,10 @@ def test_each_module_can_be_imported_alone() -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-HEAVY = ("construct", "rich", "yaml", "javaproperties", "re2", "cramjam")
+HEAVY = (
+    "construct", "rich", "yaml", "javaproperties", "re2", "cramjam", "crc32c", "structlog", "shutil",
+    "tempfile", "pathlib", "secrets", "kafkalite.groups.shard",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("heavy", HEAVY)
