@@ -143,8 +143,8 @@ def test_each_module_can_be_imported_alone() -> None:
 
 
 HEAVY = (
-    "construct", "rich", "yaml", "javaproperties", "re2", "cramjam", "crc32c", "structlog", "shutil",
-    "tempfile", "pathlib", "secrets", "kafkalite.groups.shard",
+    "construct", "rich", "yaml", "javaproperties", "re2", "cramjam", "crc32c", "structlog",
+    "shutil", "tempfile", "pathlib", "secrets", "kafkalite.groups.shard",
 )  # fmt: skip
 
 
