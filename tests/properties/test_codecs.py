@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
     from kafkalite.protocol.spec import MessageSpec
 
-ROUNDS: Final = 40 if IS_LONG else 6
-MUTATIONS: Final = 40 if IS_LONG else 8
+ROUNDS: Final = 30 if IS_LONG else 6
+MUTATIONS: Final = 20 if IS_LONG else 8
 REFUSALS: Final = (*codec.PARSE_ERRORS, ConstructError)
 STRANGERS: Final = bytes(range(256))
 """Stands before and behind a frame, as other frames of a receive buffer do."""
@@ -81,7 +81,9 @@ def test_lengths_at_the_edges_of_a_varint(name: str) -> None:
         samples = Samples(f"{name} {version} edges")
         for number, way in enumerate(counted_nodes(tree)):
             has_rows = isinstance(way[-1], KafkaArray) and isinstance(way[-1].subcon, KafkaStruct)
-            edges = ROW_EDGES if has_rows and not IS_LONG else EDGES
+            # The tree takes a second for 16384 rows: once for each message is enough.
+            has_many = IS_LONG and version == spec.versions.highest and number == 0
+            edges = ROW_EDGES if has_rows and not has_many else EDGES
             for edge in edges if IS_LONG else [edges[(number + version) % len(edges)]]:
                 check_round_trip(tree, parse, builder, samples.focused(tree, way, edge))
 
