@@ -30,18 +30,20 @@ class AbortedTransaction(NamedTuple):
 class AbortedIndex:
     """The aborted transactions whose markers stand in one segment."""
 
-    __slots__ = ("_entries", "_files", "_path")
+    __slots__ = ("_entries", "_files", "_path", "_saved")
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
         self._path = path
         self._entries: list[AbortedTransaction] | None = None
+        self._saved = 0
 
     @property
     def entries(self) -> list[AbortedTransaction]:
         """The transactions in the order of their markers."""
         if self._entries is None:
             self._entries = self._read()
+            self._saved = len(self._entries)
         return self._entries
 
     def _read(self) -> list[AbortedTransaction]:
@@ -53,33 +55,33 @@ class AbortedIndex:
         return [AbortedTransaction(*row[1:]) for row in _ENTRY.iter_unpack(content[:whole])]
 
     def append(self, transaction: CompletedTransaction) -> None:
-        """Add an aborted transaction, in the file at once."""
-        entries = self.entries
-        entry = AbortedTransaction(
-            transaction.producer_id,
-            transaction.first_offset,
-            transaction.last_offset,
-            transaction.last_stable_offset,
+        """Add an aborted transaction, in the file when it is saved."""
+        self.entries.append(
+            AbortedTransaction(
+                transaction.producer_id,
+                transaction.first_offset,
+                transaction.last_offset,
+                transaction.last_stable_offset,
+            )
         )
-        file = self._files.open(self._path, create=True)
-        try:
-            if file.size != len(entries) * _ENTRY.size:
-                file.truncate(len(entries) * _ENTRY.size)
-            file.append([_ENTRY.pack(_VERSION, *entry)])
-        finally:
-            file.close()
-        entries.append(entry)
 
     def clear(self) -> None:
         """Forget all, to be filled again from the log."""
         self._files.remove(self._path)
         self._entries = []
+        self._saved = 0
 
-    def sync(self) -> None:
-        """Return when the entries would survive a loss of power."""
-        if self.entries:
-            file = self._files.open(self._path)
-            try:
-                file.sync()
-            finally:
-                file.close()
+    def save(self) -> None:
+        """Make the file hold the entries for good; without any there is no file."""
+        if self._entries is None or self._saved == len(self._entries):
+            return
+        file = self._files.open(self._path, create=True)
+        try:
+            if file.size != self._saved * _ENTRY.size:
+                file.truncate(self._saved * _ENTRY.size)
+            pending = self._entries[self._saved :]
+            file.append([b"".join(_ENTRY.pack(_VERSION, *entry) for entry in pending)])
+            file.sync()
+            self._saved = len(self._entries)
+        finally:
+            file.close()

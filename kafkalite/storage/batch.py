@@ -42,6 +42,8 @@ WALK_SIZE = WALK.size
 LENGTH_END = 12
 """The length field counts the bytes that follow it, which begin here."""
 
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT = 8
 _COVERED = struct.Struct(">hiqqqhii")  # what the CRC covers of the head
 _COVERED_START = 21
 _MAGIC_AT = 16
@@ -351,16 +353,18 @@ def split_batches(data: Buffer) -> list[BatchView]:
     view = memoryview(data)
     batches = []
     position, size = 0, len(view)
-    while size - position > _MAGIC_AT:
-        _, length = FIRST.unpack_from(view, position)[:2]
+    while size - position >= LENGTH_END:
+        (length,) = _LENGTH.unpack_from(view, position + _LENGTH_AT)
         if length < _SMALLEST_LENGTH:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of length {length}")
-        end = position + LENGTH_END + length
-        if end > size:
+        if size - position <= _MAGIC_AT:
             break
         magic = view[position + _MAGIC_AT]
         if magic > _MAGIC_2:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of unknown format {magic}")
+        end = position + LENGTH_END + length
+        if end > size:
+            break
         if magic < _MAGIC_2:
             raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch of the old format {magic}")
         if end - position < HEAD_SIZE:

@@ -123,11 +123,13 @@ class DataDirectory:
         """
         path = join(self._path, partition_directory(topic, index))
         name = (topic, index)
-        found_id = read_partition_metadata(self._files, join(path, PARTITION_METADATA_FILE))
-        if found_id is not None and topic_id is not None and found_id != topic_id:
-            remove_tree(self._files, path)
-        # What the checkpoints say of a directory that is not there was said of another topic.
         is_new = not self._files.list(path)
+        if not is_new and topic_id is not None:
+            found_id = read_partition_metadata(self._files, join(path, PARTITION_METADATA_FILE))
+            if found_id is not None and found_id != topic_id:
+                remove_tree(self._files, path)
+                is_new = True
+        # What the checkpoints say of a directory that is not there was said of another topic.
         log = Log.open(
             self._files,
             path,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.ports.files import join
 from kafkalite.storage.epochs import LeaderEpochs
+from kafkalite.storage.producer_state import ProducerStateTable
 from kafkalite.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
 from kafkalite.storage.snapshot import load_snapshot
 from kafkalite.storage.swap import settle_swaps
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from kafkalite.config.log_config import LogConfig
     from kafkalite.ports.files import Files
     from kafkalite.storage.batch import BatchView
-    from kafkalite.storage.producer_state import ProducerStateTable
 
 EPOCHS_FILE = "leader-epoch-checkpoint"
 
@@ -48,7 +48,10 @@ def load_log(
     Without a segment the log ends at `start_offset`; so it does when all that is left of it lies
     before that, as after a loss of power.
     """
-    segments = _open_segments(files, directory, config, now_ms)
+    names = settle_swaps(files, directory)
+    if not names:
+        return LoadedLog([], start_offset, LeaderEpochs(), ProducerStateTable())
+    segments = _open_segments(files, directory, names, config, now_ms)
     epochs = LeaderEpochs.load(files, join(directory, EPOCHS_FILE))
     recovered_from = None
     if segments and not clean_shutdown:
@@ -64,8 +67,9 @@ def load_log(
     return LoadedLog(segments, end_offset, epochs, producers)
 
 
-def _open_segments(files: Files, directory: str, config: LogConfig, now_ms: int) -> list[Segment]:
-    names = settle_swaps(files, directory)
+def _open_segments(
+    files: Files, directory: str, names: list[str], config: LogConfig, now_ms: int
+) -> list[Segment]:
     bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if _is_log(name))
     for name in names:
         stem, dot, suffix = name.partition(".")

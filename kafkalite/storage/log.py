@@ -50,7 +50,7 @@ class Log:
 
     __slots__ = (
         "_bases",
-        "_failure",
+        "_flush_failure",
         "_is_created",
         "_segments",
         "_topic_id",
@@ -87,8 +87,8 @@ class Log:
         self._topic_id = topic_id
         self._segments = loaded.segments
         self._bases = [segment.base_offset for segment in loaded.segments]
+        self._flush_failure: OSError | None = None
         self._is_created = bool(loaded.segments)
-        self._failure: OSError | None = None
         self.start_offset = max(start_offset, self._bases[0] if self._bases else 0)
 
     @classmethod
@@ -162,7 +162,7 @@ class Log:
         segment = self._segment_for(size, offset - 1, max_timestamp, now_ms)
         if not self.epochs.is_saved:
             self.epochs.save(self.files, join(self.directory, EPOCHS_FILE))
-        self._write(segment, buffers, batches)
+        segment.append(buffers, batches)
         self.end_offset = offset
         for batch in batches:
             if batch.producer_id >= 0:
@@ -173,30 +173,14 @@ class Log:
         return AppendInfo(base_offset, offset - 1, max_timestamp, append_time_ms)
 
     def _check_failure(self) -> None:
-        if self._failure is not None:
-            raise OSError(errno.EIO, "the log failed before", self.directory) from self._failure
-
-    def _write(
-        self, segment: Segment, buffers: Sequence[Buffer], batches: Sequence[BatchView]
-    ) -> None:
-        size = segment.size
-        try:
-            segment.append(buffers, batches)
-        except OSError as error:
-            if segment.size != size:
-                # Half a batch stands at the end and cannot be cut off: nothing may follow it.
-                self._failure = error
-            raise
+        if self._flush_failure is not None:
+            problem = "the log failed before"
+            raise OSError(errno.EIO, problem, self.directory) from self._flush_failure
 
     def _update_producers(self, batch: BatchView, segment: Segment) -> None:
         ended = self.producers.update(batch)
         if ended is not None and ended.is_aborted:
-            try:
-                segment.aborted.append(ended)
-            except OSError as error:
-                # The marker is in the log and not in the index: recovery will write it there.
-                self._failure = error
-                raise
+            segment.aborted.append(ended)
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
         """Return the segment that an append goes to, a new one when the last is full."""
@@ -362,7 +346,7 @@ class Log:
                 segment.flush()
             self.files.sync_directory(self.directory)
         except OSError as error:
-            self._failure = error
+            self._flush_failure = error
             raise
         self.recovery_point = self.end_offset
 

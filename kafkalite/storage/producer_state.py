@@ -121,16 +121,12 @@ class ProducerStateTable:
         """
         entry = self._entries.get(batch.producer_id)
         if entry is None:
+            _check_epoch(batch, NO_EPOCH)
             return None
         repeated = _find_repeated(entry, batch)
         if repeated is not None:
             return repeated
-        if batch.producer_epoch < entry.producer_epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {batch.producer_id} has epoch {entry.producer_epoch}, "
-                f"the batch has {batch.producer_epoch}",
-            )
+        _check_epoch(batch, entry.producer_epoch)
         if not _is_in_sequence(entry, batch):
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -218,6 +214,15 @@ class ProducerStateTable:
         ]
         for producer_id in expired:
             del self._entries[producer_id]
+
+
+def _check_epoch(batch: BatchView, producer_epoch: int) -> None:
+    if batch.producer_epoch < producer_epoch:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer {batch.producer_id} has epoch {producer_epoch}, "
+            f"the batch has {batch.producer_epoch}",
+        )
 
 
 def _find_repeated(entry: ProducerEntry, batch: BatchView) -> AppendedBatch | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kafkalite.ports.files import join
@@ -42,7 +43,8 @@ def segment_name(base_offset: int, suffix: str) -> str:
 class Segment:
     """The batches from one base offset up to the next segment's.
 
-    `max_timestamp` and its offset are those of the batches so far, -1 without any.
+    `size` is the length of the whole batches in bytes; `max_timestamp` and its offset are those of
+    the batches so far, -1 without any.
     """
 
     __slots__ = (
@@ -59,6 +61,7 @@ class Segment:
         "aborted",
         "base_offset",
         "created_ms",
+        "size",
     )
 
     def __init__(
@@ -76,6 +79,7 @@ class Segment:
         self._directory = directory
         self._index_interval_bytes = index_interval_bytes
         self._log: File = files.open(self.path(LOG_SUFFIX), create=create)
+        self.size = self._log.size
         self.aborted = AbortedIndex(files, self.path(TXN_INDEX_SUFFIX))
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
         self._bytes_since_index = 0
@@ -89,11 +93,6 @@ class Segment:
     def path(self, suffix: str) -> str:
         """Return the path of the segment's file with that suffix."""
         return join(self._directory, segment_name(self.base_offset, suffix))
-
-    @property
-    def size(self) -> int:
-        """Length of the log file in bytes."""
-        return self._log.size
 
     @property
     def max_timestamp(self) -> int:
@@ -129,21 +128,24 @@ class Segment:
     def append(self, buffers: Sequence[Buffer], batches: Sequence[BatchView]) -> None:
         """Write `buffers`, which are the bytes of `batches`, all or nothing.
 
-        On OSError the file is as it was before; when even that fails the error raised is the
-        one of the cutting, and the segment must not be written again before it is recovered.
+        On OSError nothing was appended. What the disk took of it nevertheless lies beyond `size`,
+        is never read, and is cut off before anything else is written.
         """
-        log = self._log
         if self._indexes is None:
             self._load_indexes()
-        position = log.size
+        position = self.size
+        if self._log.size != position:
+            self._log.truncate(position)
         try:
-            log.append(buffers)
+            self._log.append(buffers)
         except OSError:
-            log.truncate(position)
+            with suppress(OSError):
+                self._log.truncate(position)
             raise
         for batch in batches:
             self._note(batch, position)
             position += batch.size
+        self.size = position
 
     def _note(self, batch: BatchView, position: int) -> None:
         """Take a batch that stands at `position` into the indexes."""
@@ -168,25 +170,28 @@ class Segment:
 
     def truncate(self, position: int) -> None:
         """Cut the segment at a batch boundary."""
-        self._log.truncate(position)
+        self.cut(position)
         self.rebuild()
 
     def cut(self, position: int) -> None:
         """Cut off what stands behind the batches that `rebuild` believed."""
-        if position < self.size:
+        if position < self._log.size:
             self._log.truncate(position)
+        self.size = position
 
     def seal(self) -> None:
         """Save the indexes of a segment that gets no more batches, or none for now."""
+        self.cut(self.size)
         offsets, times = self._loaded_indexes()
         times.append(self._max_timestamp, self._max_timestamp_offset - self.base_offset)
         offsets.save(self._files, self.path(INDEX_SUFFIX))
         times.save(self._files, self.path(TIME_INDEX_SUFFIX))
+        self.aborted.save()
 
     def flush(self) -> None:
         """Return when the batches would survive a loss of power, and the indexes are saved."""
         self._log.sync()
-        self.aborted.sync()
+        self.aborted.save()
         if self._indexes is not None:
             offsets, times = self._indexes
             offsets.save(self._files, self.path(INDEX_SUFFIX))

@@ -21,6 +21,8 @@ def test_entries_are_kafkas_and_are_read_back() -> None:
     assert files.paths == []
     index.append(FIRST)
     index.append(SECOND)
+    assert files.paths == []
+    index.save()
     assert files.read(PATH) == struct.pack(">hqqqqhqqqq", 0, 7, 10, 20, 15, 0, 8, 15, 30, 31)
     again = AbortedIndex(files, PATH)
     assert again.entries == [AbortedTransaction(7, 10, 20, 15), AbortedTransaction(8, 15, 30, 31)]
@@ -32,19 +34,22 @@ def test_entries_are_kafkas_and_are_read_back() -> None:
 def test_a_torn_entry_is_written_over() -> None:
     files = MemoryFiles()
     files.makedirs("d")
-    AbortedIndex(files, PATH).append(FIRST)
+    first = AbortedIndex(files, PATH)
+    first.append(FIRST)
+    first.save()
     files.open(PATH).append([b"half"])
     index = AbortedIndex(files, PATH)
     index.append(SECOND)
+    index.save()
     assert [entry.producer_id for entry in AbortedIndex(files, PATH).entries] == [7, 8]
 
 
-def test_syncing_makes_it_last() -> None:
+def test_what_is_saved_lasts() -> None:
     files = MemoryFiles()
     files.makedirs("d")
     index = AbortedIndex(files, PATH)
-    index.sync()
+    index.save()
     assert files.paths == []
     index.append(FIRST)
-    index.sync()
+    index.save()
     assert len(AbortedIndex(files.without_power(lambda _: 0), PATH).entries) == 1

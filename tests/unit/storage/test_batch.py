@@ -162,6 +162,17 @@ def test_a_head_that_cannot_be_is_refused(
     assert refused.value.code is code
 
 
+@pytest.mark.parametrize(
+    "tail", [b"\0" * 12, b"\0" * 11 + b"\x0d", b"\0" * 11 + b"\xff\0\0\0\0\x03"]
+)
+def test_as_much_as_there_is_of_a_head_that_cannot_be_is_refused(tail: bytes) -> None:
+    whole = bytes(batch(b"a").data)
+    with pytest.raises(KafkaError) as refused:
+        split_batches(whole + tail)
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert len(split_batches(whole + tail[:11])) == 1
+
+
 def test_an_empty_batch_has_no_records() -> None:
     view = batch(b"a")
     data = bytearray(view.data)[:HEAD_SIZE]

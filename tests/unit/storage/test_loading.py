@@ -109,6 +109,7 @@ def test_epochs_are_taken_from_batches_where_the_file_is_lost() -> None:
 def test_damage_in_an_older_segment_ends_the_log_there() -> None:
     files = MemoryFiles()
     log = filled_log(40, files=files)
+    whole = values_of(log)
     second = log.segments[1]
     file = files.open(second.path(".log"))
     content = bytearray(file.pread(file.size, 0))
@@ -119,7 +120,7 @@ def test_damage_in_an_older_segment_ends_the_log_there() -> None:
     assert again.end_offset < log.segments[2].base_offset
     assert len(again.segments) == 2
     assert append(again, b"new") == again.end_offset - 1
-    assert values_of(again)[:-1] == values_of(log)[: again.end_offset - 1]
+    assert values_of(again)[:-1] == whole[: again.end_offset - 1]
 
 
 def test_names_that_are_not_ours_are_left_alone() -> None:

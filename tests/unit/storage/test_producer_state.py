@@ -98,6 +98,13 @@ def test_an_unknown_producer_may_start_anywhere() -> None:
     assert producers.send(78) == 1
 
 
+@pytest.mark.parametrize("epoch", [-2, -(2**15)])
+def test_an_unknown_producer_has_no_epoch_below_none(epoch: int) -> None:
+    producers = Producers()
+    assert producers.send(0, epoch=epoch) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producers.send(0, epoch=-1) == 0
+
+
 def test_sequences_wrap_around() -> None:
     producers = Producers()
     assert producers.send(LAST - 1) == 0
