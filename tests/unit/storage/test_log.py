@@ -337,24 +337,6 @@ def test_a_log_that_could_not_be_flushed_takes_no_more_until_it_is_recovered() -
     assert append(again, b"fits") == 7
 
 
-def test_a_log_that_could_not_be_flushed_takes_no_more_until_it_is_recovered() -> None:
-    """A batch that is there and was refused must not be followed: its writer never replayed it."""
-    disk = MemoryFiles()
-    log = filled_log(3, SMALL._replace(flush_messages=100), files=disk)
-    log.config = SMALL._replace(flush_messages=1)
-    # The batch itself is the first step, the sync of the segment the second.
-    faulty = FaultyFiles(disk, fail_at=1, crash=False)
-    log.segments[0]._log = faulty.open(f"{DIRECTORY}/00000000000000000000.log")
-    with pytest.raises(OSError, match="space"):
-        append(log, b"refused")
-    with pytest.raises(OSError, match="failed before"):
-        append(log, b"after it")
-    assert values_of(log)[-1] == b"refused"
-    again = open_log(disk)
-    assert values_of(again) == values_of(log)
-    assert append(again, b"fits") == 7
-
-
 def test_a_deleted_log_leaves_no_trace() -> None:
     files = MemoryFiles()
     log = filled_log(40, files=files)
