@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
+import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -42,19 +43,26 @@ def settings_from(
     topics: Sequence[str],
     config: Sequence[str],
     properties: str | None,
+    log: Log,
 ) -> Settings:
-    """Return what the options of `serve` ask for; a `--config` outweighs the properties file."""
-    return Settings(
+    """Return what the options of `serve` ask for; a `--config` outweighs the properties file.
+
+    What can be left aside is logged as a warning; SettingsError for what cannot be understood.
+    """
+    settings = Settings(
         listen=listen,
         advertise=advertise,
         brokers=brokers,
-        data_directory=data_directory,
-        topics=dict(_topic(text) for text in topics),
+        data_directory=None if data_directory is None else _directory(data_directory),
+        topics=_topics(topics),
         config={
-            **({} if properties is None else _read_properties(properties)),
+            **({} if properties is None else _read_properties(properties, log)),
             **dict(_setting(text) for text in config),
         },
     )
+    for key, consequence in settings.unmet.items():
+        log.warning(consequence, key=key, value=settings.config[key])
+    return settings
 
 
 def log_from(level: str, log_format: str) -> Log:
@@ -116,6 +124,15 @@ def allow_many_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def _topics(texts: Sequence[str]) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for text in texts:
+        name, partitions = _topic(text)
+        if found.setdefault(name, partitions) != partitions:
+            raise SettingsError(f"--topic {text!r}: {name} has {found[name]} already")
+    return found
+
+
 def _topic(text: str) -> tuple[str, int]:
     name, colon, count = text.rpartition(":")
     if not colon or not name or not count.isascii() or not count.isdigit() or not int(count):
@@ -130,13 +147,15 @@ def _setting(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def _read_properties(path: str) -> Mapping[str, str]:
-    import javaproperties  # noqa: PLC0415 - a broker started without a file does without it
+def _directory(text: str) -> str:
+    """Return the directory that is meant: a shell does not resolve `--data-dir=~/data`."""
+    if not text.strip():
+        raise SettingsError("--data-dir is empty: name a directory, or leave the option out")
+    return os.path.expanduser(text)  # noqa: PTH111 - Path adds nothing here
 
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - Path adds nothing here
-            return dict(javaproperties.load(file))
-    except OSError as error:
-        raise SettingsError(f"cannot read properties file {path}: {error.strerror}") from error
-    except (ValueError, javaproperties.InvalidUEscapeError) as error:
-        raise SettingsError(f"cannot read properties file {path}: {error}") from error
+
+def _read_properties(path: str, log: Log) -> Mapping[str, str]:
+    # Imported here, for a broker started without a file does without all of it.
+    from kafkalite.cli.properties import read_properties  # noqa: PLC0415
+
+    return read_properties(path, log)

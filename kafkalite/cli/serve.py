@@ -82,6 +82,7 @@ def serve(  # noqa: PLR0917 - click hands them over by name
     from kafkalite.cli import process  # noqa: PLC0415 - `--help` needs no broker
 
     try:
+        log = process.log_from(log_level, log_format)
         asked = process.settings_from(
             listen=listen,
             advertise=advertise,
@@ -90,8 +91,8 @@ def serve(  # noqa: PLR0917 - click hands them over by name
             topics=topics,
             config=settings,
             properties=properties,
+            log=log,
         )
-        log = process.log_from(log_level, log_format)
         process.run(asked, log, announce)
     except process.CANNOT_START as error:
         click.echo(f"kafkalite: {error}", err=True)

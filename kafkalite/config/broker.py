@@ -35,6 +35,11 @@ def known_key_of(name: str) -> str:
     return name.split(".", 3)[-1]
 
 
+def is_known_key(name: str) -> bool:
+    """Whether a properties file may have this key: ours, a listener's own, or a plug-in's."""
+    return name in broker_keys() or name.startswith(_PREFIXES)
+
+
 def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Value]:
     """Return parsed values by key; ConfigError for a bad value, and for unknown keys if strict."""
     keys = broker_keys()

@@ -1,0 +1,54 @@
+"""Properties files: what is read, what is left aside with a warning, what is refused."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.cli.properties import read_properties
+from kafkalite.server.logging import Log
+from kafkalite.server.settings import SettingsError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def read(path: Path) -> tuple[dict[str, str], list[str]]:
+    """Return the settings in a file, and the lines logged about it."""
+    said = io.StringIO()
+    found = read_properties(str(path), Log(stream=said))
+    return found, said.getvalue().splitlines()
+
+
+def test_a_file_is_read_with_comments_continuations_and_escapes(tmp_path: Path) -> None:
+    file = tmp_path / "p"
+    file.write_text("# comment\nnum.partitions : 3\ncompression.type \\\n  = g\\u007aip\n")
+    assert read(file) == ({"num.partitions": "3", "compression.type": "gzip"}, [])
+
+
+def test_an_unknown_key_is_told_and_left_aside(tmp_path: Path) -> None:
+    file = tmp_path / "p"
+    file.write_text(
+        "zookeeper.connect=h:1\nnum.partitions=3\n"
+        "listener.name.plaintext.connections.max.reauth.ms=1\nrsm.config.mine=1\n"
+    )
+    found, said = read(file)
+    assert list(found) == [
+        "num.partitions",
+        "listener.name.plaintext.connections.max.reauth.ms",
+        "rsm.config.mine",
+    ]
+    (line,) = said
+    assert "zookeeper.connect" in line
+    assert str(file) in line
+
+
+@pytest.mark.parametrize("content", [b"a=\\u12", None])
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "p"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(SettingsError, match=str(file)):
+        read(file)
