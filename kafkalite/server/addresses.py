@@ -105,6 +105,19 @@ def plan_listeners(listen: Sequence[str], advertise: Sequence[str]) -> tuple[Lis
     )
 
 
+def check_ports_suffice(specs: Sequence[ListenerSpec], brokers: int) -> None:
+    """Raise AddressError when two listeners of a cluster of that many nodes want the same port."""
+    for position, spec in enumerate(specs):
+        for other in specs[:position]:
+            (host, port, _), (other_host, other_port, _) = spec.listen, other.listen
+            same_host = host == other_host or bool({host, other_host} & _ANY_HOST)
+            if port and other_port and same_host and abs(port - other_port) < brokers:
+                apart = "another port" if brokers == 1 else f"ports {brokers} apart, one a node"
+                raise AddressError(
+                    f"listeners {other.listen} and {spec.listen} would meet: give them {apart}"
+                )
+
+
 def _free_name(taken: Sequence[str]) -> str:
     if not taken:
         return DEFAULT_LISTENER

@@ -5,14 +5,18 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.server.addresses import plan_listeners
+from kafkalite.server.addresses import check_ports_suffice, plan_listeners
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkalite.server.addresses import ListenerSpec
 
-_PLAINTEXT = "PLAINTEXT"
+_UNMET = {
+    "authorizer.class.name": ("", "nobody is refused: authorisation is not served"),
+    "remote.log.storage.system.enable": ("false", "all data stays here: no tiered storage"),
+}
+"""By key: the value that asks for nothing, and what follows from any other."""
 
 
 class SettingsError(ValueError):
@@ -50,6 +54,7 @@ class Settings(NamedTuple):
         listen = self.listen or self._client_listeners("listeners")
         advertise = self.advertise or self._client_listeners("advertised.listeners")
         specs = plan_listeners(listen, advertise)
+        check_ports_suffice(specs, self.brokers)
         protocols = dict(
             pair.strip().partition(":")[::2]
             for pair in self.config.get("listener.security.protocol.map", "").split(",")
@@ -58,7 +63,8 @@ class Settings(NamedTuple):
             protocol = protocols.get(spec.name, spec.name)
             if protocol.startswith(("SASL_", "SSL")):
                 raise SettingsError(
-                    f"listener {spec.name} wants {protocol}: only PLAINTEXT is spoken"
+                    f"listener {spec.name} wants {protocol}, and only PLAINTEXT is spoken: "
+                    "other listeners can be given by --listen"
                 )
         return specs
 
@@ -70,8 +76,20 @@ class Settings(NamedTuple):
         named = self.config.get("log.dirs", self.config.get("log.dir", ""))
         directories = [each.strip() for each in named.split(",") if each.strip()]
         if len(directories) > 1:
-            raise SettingsError("log.dirs names several directories: one is used")
+            raise SettingsError(
+                f"log.dirs names {len(directories)} directories, and only one can be used: "
+                "choose it by --data-dir"
+            )
         return directories[0] if directories else None
+
+    @property
+    def unmet(self) -> Mapping[str, str]:
+        """What was asked for and is not served, though clients can be: the consequence by key."""
+        return {
+            key: consequence
+            for key, (nothing, consequence) in _UNMET.items()
+            if self.config.get(key, nothing).strip().lower() != nothing
+        }
 
     def _client_listeners(self, key: str) -> list[str]:
         """Return the addresses under `key`, those of the controller left out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.server.addresses import AddressError
 from kafkalite.server.settings import Settings, SettingsError
 
 
@@ -41,6 +42,39 @@ def test_listeners_of_a_properties_file_count_where_none_are_given() -> None:
 def test_a_protocol_that_is_not_spoken_is_refused(config: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match="PLAINTEXT"):
         _ = Settings(config=config).listeners
+
+
+@pytest.mark.parametrize(
+    ("listen", "brokers"),
+    [
+        (("A://127.0.0.1:9092", "B://127.0.0.1:9092"), 1),
+        (("A://127.0.0.1:9092", "B://127.0.0.1:9094"), 3),
+        (("A://127.0.0.1:9094", "B://0.0.0.0:9092"), 3),
+    ],
+)
+def test_listeners_that_would_meet_are_refused(listen: tuple[str, ...], brokers: int) -> None:
+    with pytest.raises(AddressError, match="would meet"):
+        _ = Settings(listen=listen, brokers=brokers).listeners
+
+
+@pytest.mark.parametrize(
+    ("listen", "brokers"),
+    [
+        (("A://127.0.0.1:9092", "B://127.0.0.1:9095"), 3),
+        (("A://127.0.0.1:9092", "B://127.0.0.2:9092"), 3),
+        (("A://127.0.0.1:0", "B://127.0.0.1:0"), 3),
+    ],
+)
+def test_listeners_that_do_not_meet_are_served(listen: tuple[str, ...], brokers: int) -> None:
+    assert len(Settings(listen=listen, brokers=brokers).listeners) == 2
+
+
+def test_what_was_asked_for_and_is_not_served_is_told() -> None:
+    assert Settings().unmet == {}
+    config = {"authorizer.class.name": "", "remote.log.storage.system.enable": "False"}
+    assert Settings(config=config).unmet == {}
+    asked = {"authorizer.class.name": "a.B", "remote.log.storage.system.enable": "true"}
+    assert Settings(config=asked).unmet.keys() == asked.keys()
 
 
 def test_the_data_directory_comes_from_the_option_then_from_log_dirs() -> None:
