@@ -152,6 +152,14 @@ def test_settings_come_from_a_file_and_options_outweigh_it(tmp_path: Path) -> No
         (("--listen", "no-port"), "HOST:PORT"),
         (("--listen", "no-such-host.invalid:0"), "no-such-host.invalid"),
         (("--advertise", "a:1", "--advertise", "b:2"), "b:2"),
+        (("--no-such-option",), "--no-such-option"),
+        (("a-word",), "a-word"),
+        (("--brokers", "0"), "--brokers"),
+        (("--brokers", "many"), "--brokers"),
+        (("--log-level", "loud"), "'debug', 'info', 'warning', 'error'"),
+        (("--topic",), "--topic"),
+        (("--topic", "t:1", "--topic", "t:2"), "t has 1 already"),
+        (("--data-dir", ""), "--data-dir is empty"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(arguments: tuple[str, ...], said: str) -> None:
@@ -186,8 +194,43 @@ def test_a_data_directory_in_use_is_said_in_one_line(tmp_path: Path) -> None:
     assert "in use" in line
 
 
-def test_an_unknown_option_is_bad_use() -> None:
-    assert run("serve", "--no-such-option").returncode == BAD_USE
+@pytest.mark.parametrize("arguments", [("sreve",), ("--no-such-option",), ("serve", "--port=1")])
+def test_bad_use_of_the_command_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert done.returncode == BAD_USE
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("kafkalite: ")
+    assert "--help" in line
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    done = run()
+    assert done.returncode == BAD_USE
+    assert "serve" in done.stderr
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_a_file_written_for_a_real_kafka_serves(tmp_path: Path, log_format: str) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=4\n"
+        "controller.quorum.bootstrap.servers=localhost:9093\n"
+        "listeners=PLAINTEXT://:0,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n"
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL\n"
+        f"log.dirs={tmp_path}/data\nzookeeper.connect=localhost:2181\n"
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+    )
+    broker = Serving("--properties", str(file), "--log-format", log_format)
+    try:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        assert list(admin.list_topics(timeout=10).brokers) == [4]
+        assert (tmp_path / "data" / "meta.properties").exists()
+        _, said = broker.stop()
+    finally:
+        broker.kill()
+    unknown, unmet = said.splitlines()
+    assert "zookeeper.connect" in unknown
+    assert "authorizer.class.name" in unmet
 
 
 def test_the_version_is_told() -> None:
