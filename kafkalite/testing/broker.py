@@ -26,16 +26,17 @@ _GRACE_S = 0.2
 class Broker:
     """A Kafka cluster for the length of a `with` or `async with` block.
 
-    `topics` maps names to numbers of partitions; `config` holds broker settings by Kafka's names;
-    without `data_directory` nothing is left at the end. `port` is the first node's, by default a
-    free one, and each further node takes the next.
+    `topics` maps names to numbers of partitions; `config` holds broker settings by Kafka's names,
+    as text or as numbers and booleans; without `data_directory` nothing is left at the end. `port`
+    is the first node's, by default a free one, and each further node takes the next. `log_level` is
+    debug, info, warning or error, and lines go to stderr. ValueError names another level.
     """
 
     def __init__(
         self,
         brokers: int = 1,
         topics: Mapping[str, int] | None = None,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, str | float] | None = None,
         *,
         data_directory: str | PathLike[str] | None = None,
         port: int = 0,
@@ -45,9 +46,11 @@ class Broker:
             listen=(f"127.0.0.1:{port}",),
             brokers=brokers,
             topics=dict(topics or {}),
-            config=dict(config or {}),
+            config={key: _as_text(value) for key, value in (config or {}).items()},
             data_directory=None if data_directory is None else str(data_directory),
         )
+        if log_level.upper() not in Level.__members__:
+            raise ValueError(f"log_level {log_level!r} is none of {', '.join(Level.__members__)}")
         self._log = Log(Level[log_level.upper()])
         self._broker: ServerBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -137,3 +140,8 @@ class Broker:
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
+
+
+def _as_text(value: str | float) -> str:
+    """Return a setting as a properties file writes it: Kafka's booleans are lower case."""
+    return f"{value}".lower() if isinstance(value, bool) else f"{value}"

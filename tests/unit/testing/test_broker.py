@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.testing import Broker
@@ -48,6 +48,29 @@ def test_settings_count() -> None:
         producer.produce("made-by-use", b"value")
         assert producer.flush(10) == 0
         assert topics_of(broker) == {"made-by-use": 5}
+
+
+def test_settings_may_be_numbers_and_booleans() -> None:
+    config = {
+        "num.partitions": 5,
+        "auto.create.topics.enable": False,
+        "log.cleaner.min.cleanable.ratio": 0.25,
+    }
+    with Broker(config=config) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        resource = ConfigResource(ConfigResource.Type.BROKER, "1")
+        (described,) = admin.describe_configs([resource]).values()
+        told = described.result(10)
+    assert {key: told[key].value for key in config} == {
+        "num.partitions": "5",
+        "auto.create.topics.enable": "false",
+        "log.cleaner.min.cleanable.ratio": "0.25",
+    }
+
+
+def test_a_log_level_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="DEBUG, INFO, WARNING, ERROR"):
+        Broker(log_level="loud")
 
 
 def test_nothing_runs_after_the_block() -> None:
