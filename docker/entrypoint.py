@@ -7,17 +7,20 @@ there. A service that waits for a healthy broker so finds its topics.
 
     KAFKALITE_TOPICS      orders:3,audit:1          topics to have, NAME:PARTITIONS
     KAFKALITE_LISTEN      INSIDE://0.0.0.0:29092,…  where to listen
-    KAFKALITE_ADVERTISE   INSIDE://kafkalite:29092,…what clients are told, by listener
+    KAFKALITE_ADVERTISE   INSIDE://kafkalite:29092,… what clients are told, by listener
     KAFKALITE_BROKERS     1                         number of nodes
     KAFKALITE_DATA_DIR    /var/lib/kafkalite        where data is kept; unset: nowhere
     KAFKALITE_CONFIG      key=value;key=value       Kafka broker settings, by lines or semicolons
     KAFKALITE_PROPERTIES  /etc/kafkalite.properties Kafka broker settings from a file
     KAFKALITE_LOG_FORMAT  console                   or json
     KAFKALITE_LOG_LEVEL   info                      or debug, warning, error
+
+An empty variable is as good as none.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import socket
@@ -28,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.protocol import codec
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.server.addresses import Address, AddressError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +43,14 @@ _TIMEOUT_S = 3.0
 _API_VERSIONS = 0
 _METADATA = 4
 
+_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "::1"}  # noqa: S104
+_PREFIX = "KAFKALITE_"
+_LISTS = (
+    "KAFKALITE_TOPICS",
+    "KAFKALITE_LISTEN",
+    "KAFKALITE_ADVERTISE",
+    "KAFKALITE_CONFIG",
+)
 _ONE_VALUE = {
     "KAFKALITE_BROKERS": "--brokers",
     "KAFKALITE_DATA_DIR": "--data-dir",
@@ -62,12 +74,11 @@ def words(text: str) -> list[str]:
 
 def serve_arguments(environment: Mapping[str, str], hostname: str) -> list[str]:
     """Return the options of `kafkalite serve` that the environment asks for."""
-    listen = words(environment.get("KAFKALITE_LISTEN", DEFAULT_LISTEN))
-    advertise = words(
-        environment.get("KAFKALITE_ADVERTISE", "")
-        if "KAFKALITE_LISTEN" in environment or "KAFKALITE_ADVERTISE" in environment
-        else f"OUTSIDE://localhost:9092,INSIDE://{hostname}:{INSIDE_PORT}"
-    )
+    listen = words(environment.get("KAFKALITE_LISTEN", ""))
+    advertise = words(environment.get("KAFKALITE_ADVERTISE", ""))
+    if not listen and not advertise:
+        advertise = ["OUTSIDE://localhost:9092", f"INSIDE://{hostname}:{INSIDE_PORT}"]
+    listen = listen or words(DEFAULT_LISTEN)
     settings = re.split(r"[;\n]", environment.get("KAFKALITE_CONFIG", ""))
     arguments = [f"--listen={address}" for address in listen]
     arguments += [f"--advertise={address}" for address in advertise]
@@ -81,10 +92,27 @@ def serve_arguments(environment: Mapping[str, str], hostname: str) -> list[str]:
     return arguments
 
 
-def checked_port(environment: Mapping[str, str]) -> int:
-    """Return the port at which the broker of this container is to be found."""
-    first = words(environment.get("KAFKALITE_LISTEN", DEFAULT_LISTEN))[0]
-    return int(first.rpartition(":")[2])
+def misspelt(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return names that look like a variable of ours, and the variable each is likely to mean.
+
+    Others that begin as ours do are left alone: Kubernetes gives every container of a namespace
+    KAFKALITE_PORT and the like, once a service is called kafkalite.
+    """
+    known = {name.removeprefix(_PREFIX): name for name in (*_LISTS, *_ONE_VALUE)}
+    found = {}
+    for name in environment:
+        if name.startswith(_PREFIX) and name.removeprefix(_PREFIX) not in known:
+            near = difflib.get_close_matches(name.removeprefix(_PREFIX), known, n=1, cutoff=0.8)
+            if near:
+                found[name] = known[near[0]]
+    return found
+
+
+def checked_address(environment: Mapping[str, str]) -> tuple[str, int]:
+    """Return where the broker of this container is to be found; AddressError when nowhere."""
+    first = words(environment.get("KAFKALITE_LISTEN", "") or DEFAULT_LISTEN)[0]
+    address = Address.parse(first)
+    return (_LOOPBACK.get(address.host, address.host), address.port)
 
 
 def check(host: str, port: int, topics: Sequence[str]) -> None:
@@ -131,8 +159,8 @@ def healthcheck(environment: Mapping[str, str]) -> int:
     """Return the exit status that tells an engine whether this container is healthy."""
     names = [topic.rpartition(":")[0] for topic in words(environment.get("KAFKALITE_TOPICS", ""))]
     try:
-        check("127.0.0.1", checked_port(environment), names)
-    except (OSError, UnhealthyError, *codec.PARSE_ERRORS) as error:
+        check(*checked_address(environment), names)
+    except (OSError, AddressError, UnhealthyError, *codec.PARSE_ERRORS) as error:
         print(f"unhealthy: {error}", file=sys.stderr)  # noqa: T201 - the engine keeps it
         return 1
     return 0
@@ -142,6 +170,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the broker, or check it."""
     if list(arguments) == ["healthcheck"]:
         return healthcheck(os.environ)
+    for name, meant in misspelt(os.environ).items():
+        print(f"kafkalite: {name} means nothing here: is it {meant}?", file=sys.stderr)  # noqa: T201
     # Only now: a healthcheck runs every few seconds and needs no broker.
     from kafkalite.cli.main import main as kafkalite  # noqa: PLC0415
 

@@ -70,11 +70,41 @@ def test_own_listeners_are_not_mixed_with_addresses_of_the_default_ones() -> Non
 
 def test_empty_variables_are_no_variables() -> None:
     assert options(KAFKALITE_TOPICS="", KAFKALITE_DATA_DIR="", KAFKALITE_CONFIG=" ;\n") == options()
+    assert options(KAFKALITE_LISTEN="", KAFKALITE_ADVERTISE=" ") == options()
 
 
-def test_the_broker_is_checked_where_it_listens_first() -> None:
-    assert entrypoint.checked_port({}) == 9092
-    assert entrypoint.checked_port({"KAFKALITE_LISTEN": "A://0.0.0.0:19,B://0.0.0.0:20"}) == 19
+@pytest.mark.parametrize(
+    ("listen", "host", "port"),
+    [
+        (None, "127.0.0.1", 9092),
+        ("", "127.0.0.1", 9092),
+        ("A://0.0.0.0:19,B://0.0.0.0:20", "127.0.0.1", 19),
+        ("A://:19", "127.0.0.1", 19),
+        ("A://[::]:19", "::1", 19),
+        ("A://kafkalite:19", "kafkalite", 19),
+    ],
+)
+def test_the_broker_is_checked_where_it_listens_first(
+    listen: str | None, host: str, port: int
+) -> None:
+    environment = {} if listen is None else {"KAFKALITE_LISTEN": listen}
+    assert entrypoint.checked_address(environment) == (host, port)
+
+
+def test_an_address_that_is_none_is_not_healthy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entrypoint.healthcheck({"KAFKALITE_LISTEN": "kafkalite"}) == 1
+    assert "kafkalite" in capsys.readouterr().err
+
+
+def test_a_misspelt_variable_is_told_and_those_of_kubernetes_are_not() -> None:
+    environment = {
+        "KAFKALITE_TOPIC": "orders:3",
+        "KAFKALITE_BROKERS": "1",
+        "KAFKALITE_PORT": "tcp://10.0.0.7:9092",
+        "KAFKALITE_SERVICE_HOST": "10.0.0.7",
+        "PATH": "/bin",
+    }
+    assert entrypoint.misspelt(environment) == {"KAFKALITE_TOPIC": "KAFKALITE_TOPICS"}
 
 
 @pytest.fixture(scope="module")
