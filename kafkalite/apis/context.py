@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class Endpoint(NamedTuple):
     rack: str | None = None
 
 
-class Services(NamedTuple):
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)  # slots are read fastest
+class Services:
     """One emulated cluster, as handlers see it; all its nodes share these."""
 
     clock: Clock

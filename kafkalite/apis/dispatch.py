@@ -7,9 +7,10 @@ else is a fault of ours, which is reported whole and answered UNKNOWN_SERVER_ERR
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from struct import error as StructError  # noqa: N812 - struct names its exception in lower case
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol import codec
@@ -18,8 +19,9 @@ from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.wire.headers import (
     API_VERSIONS_FLEXIBLE_FROM,
     API_VERSIONS_KEY,
+    CORRELATION_END,
+    CORRELATION_START,
     HEADER_BYTES,
-    UNREPEATED_BYTES,
     response_head,
     response_head_v0,
     skip_tagged_fields,
@@ -49,7 +51,8 @@ _EXPLAINED_BYTES = 16 * 1024
 """A longer body that is malformed is refused unexplained: all others wait while it is walked."""
 
 
-class Route(NamedTuple):
+@dataclass(slots=True, eq=False, repr=False)  # read for every request: slots are read fastest
+class Route:
     """All that one version of one API needs, looked up once."""
 
     parse: Callable[[bytearray, int, int], tuple[Any, int]]
@@ -65,19 +68,27 @@ class Route(NamedTuple):
 
 
 class Repeated:
-    """A request of a client that says the same again and again, and what it was told."""
+    """A request of a client that says the same again and again, and what it was told.
 
-    __slots__ = ("answer", "body", "key_and_version", "request", "route", "tail")
+    Both are kept as bytes as well, without the correlation id in their midst.
+    """
 
-    def __init__(self, key_and_version: int, tail: bytes, route: Route, request: object) -> None:
-        self.key_and_version = key_and_version
-        self.tail = tail
-        """The request's bytes from the client id on."""
+    __slots__ = ("answer", "answer_head", "answer_tail", "head", "request", "route", "tail")
+
+    def __init__(self, route: Route, request: object, frame: bytes) -> None:
         self.route = route
         self.request = request
+        self.head = frame[:CORRELATION_START]
+        self.tail = frame[CORRELATION_END:]
         self.answer: object = _NO_ANSWER
-        self.body = b""
-        """The bytes of `answer`."""
+        self.answer_head = b""
+        self.answer_tail = b""
+
+    def keep(self, answer: object, frame: bytes) -> None:
+        """Remember what the client was told, and in which words."""
+        self.answer = answer
+        self.answer_head = frame[:CORRELATION_START]
+        self.answer_tail = frame[CORRELATION_END:]
 
 
 class Dispatcher:
@@ -97,24 +108,20 @@ class Dispatcher:
         self._report_fault = report_fault
         self._routes: dict[int, Route] = {}
 
-    def dispatch(  # noqa: C901 - one straight path, where each call less counts
+    def dispatch(
         self, context: RequestContext, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> int | Owed:
         """Serve the request between `start` and `end`: see `wire.session.Serve`."""
-        if end - start < HEADER_BYTES:
-            raise ProtocolViolation(f"a frame of {end - start} bytes is too short for a header")
-        key_and_version, correlation_id, client_id_length = unpack_header(buffer, start)
         repeated = context.repeated
         if (
             repeated is not None
-            and buffer[start + UNREPEATED_BYTES : end] == repeated.tail
-            and key_and_version == repeated.key_and_version
+            and buffer[start + CORRELATION_END : end] == repeated.tail
+            and buffer[start : start + CORRELATION_START] == repeated.head
         ):
             route, request = repeated.route, repeated.request
         else:
             repeated = None
-            route = self._routes.get(key_and_version) or self._find(key_and_version)
-            request = _read(route, context, buffer, start, end, client_id_length)
+            route, request = self._read(context, buffer, start, end)
         context.api_version = route.version
         context.era = route.era
         try:
@@ -128,22 +135,31 @@ class Dispatcher:
         except Exception as fault:  # noqa: BLE001 - a fault of ours must not hurt other clients
             self._report_fault(route.api, fault)
             answer = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        correlation = buffer[start + CORRELATION_START : start + CORRELATION_END]
         if repeated is not None and answer is repeated.answer:
-            body = repeated.body
-            head = route.head(len(body), correlation_id)
-            out += (head, body)
-            return len(head) + len(body)
+            frame = repeated.answer_head + correlation + repeated.answer_tail
+            out.append(frame)
+            return len(frame)
+        correlation_id = int.from_bytes(correlation, "big", signed=True)
         if answer.__class__ is Waiting:
             return Owed(answer, partial(self._encode, route, correlation_id, request))
         mark = len(out)
         size = self._encode(route, correlation_id, request, answer, out)
         if repeated is None and route.api.is_repeated and end - start <= _REMEMBERED_BYTES:
-            tail = bytes(buffer[start + UNREPEATED_BYTES : end])
-            repeated = context.repeated = Repeated(key_and_version, tail, route, request)
+            repeated = context.repeated = Repeated(route, request, bytes(buffer[start:end]))
         if repeated is not None and size:
-            repeated.answer = answer
-            repeated.body = b"".join(out[mark + 1 :])
+            repeated.keep(answer, b"".join(out[mark:]))
         return size
+
+    def _read(
+        self, context: RequestContext, buffer: bytearray, start: int, end: int
+    ) -> tuple[Route, object]:
+        """Return the request between `start` and `end`; `context` learns whose it is."""
+        if end - start < HEADER_BYTES:
+            raise ProtocolViolation(f"a frame of {end - start} bytes is too short for a header")
+        key_and_version, _, client_id_length = unpack_header(buffer, start)
+        route = self._routes.get(key_and_version) or self._find(key_and_version)
+        return route, _read(route, context, buffer, start, end, client_id_length)
 
     def _encode(
         self, route: Route, correlation_id: int, request: object, answer: object, out: Pieces

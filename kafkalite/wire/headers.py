@@ -22,8 +22,9 @@ API_VERSIONS_FLEXIBLE_FROM = 3
 HEADER_BYTES = 10
 """Size of a request header's fixed part."""
 
-UNREPEATED_BYTES = 8
-"""Of these the last four, the correlation id, differ even where a client repeats a request."""
+CORRELATION_START, CORRELATION_END = 4, 8
+"""Where the correlation id stands in a request header, and behind its length in an answer: it
+differs even where a client repeats a request."""
 
 unpack_header = Struct(">Iih").unpack_from
 """(buffer, position) → (api key << 16 | api version, correlation id, client id length)."""
