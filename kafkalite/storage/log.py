@@ -362,6 +362,7 @@ class Log:
             if not self.epochs.is_saved:
                 self.epochs.save(self.files, join(self.directory, EPOCHS_FILE))
             take_snapshot(self.files, self.directory, self.end_offset, self.producers)
+            remove_snapshots(self.files, self.directory, keep={*self._bases, self.end_offset})
         self.abandon()
 
     def abandon(self) -> None:

@@ -113,8 +113,8 @@ each_policy = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 
 
 @each_policy
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("part", [0.0, 0.3, 0.99, 1.0])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
 def test_a_crash_at_any_step_loses_nothing_acknowledged(
     seed: int, part: float, config: LogConfig
 ) -> None:
@@ -126,8 +126,8 @@ def test_a_crash_at_any_step_loses_nothing_acknowledged(
 
 
 @each_policy
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("share", [0.0, 0.7])
 def test_a_loss_of_power_at_any_step_loses_nothing_flushed(
     seed: int, share: float, config: LogConfig
 ) -> None:
@@ -140,7 +140,7 @@ def test_a_loss_of_power_at_any_step_loses_nothing_flushed(
 
 
 @each_policy
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_disk_that_refuses_a_step_costs_that_step_only(seed: int, config: LogConfig) -> None:
     for fail_at in range(steps_of(seed, config)):
         files, told = FaultyFiles(MemoryFiles(), fail_at=fail_at, crash=False), Told()

@@ -14,6 +14,7 @@ from kafkalite.storage.batch import (
     Producer,
     build_control_batch,
 )
+from kafkalite.storage.snapshot import snapshot_offsets
 from kafkalite.testing.files import MemoryFiles
 from tests.unit.storage.logs import DIRECTORY, append, batch, filled_log, open_log, values_of
 
@@ -130,3 +131,12 @@ def test_names_that_are_not_ours_are_left_alone() -> None:
         files.open(f"{DIRECTORY}/{name}", create=True)
     assert open_log(files).end_offset == 4
     assert {"notes.log", "0000.txt", "abc.snapshot"} <= set(files.list(DIRECTORY))
+
+
+def test_snapshots_do_not_pile_up() -> None:
+    files = MemoryFiles()
+    for _ in range(4):
+        log = open_log(files, clean_shutdown=True)
+        append(log, b"v")
+        log.close()
+    assert snapshot_offsets(files, DIRECTORY) == [4]
