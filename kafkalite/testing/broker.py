@@ -7,6 +7,8 @@ librdkafka's and kafka-python's calls do, must not stop the broker it waits for.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import threading
 from typing import TYPE_CHECKING, Self
 
@@ -55,6 +57,7 @@ class Broker:
         self._broker: ServerBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._owner = 0
 
     @property
     def bootstrap_servers(self) -> str:
@@ -84,9 +87,15 @@ class Broker:
         except BaseException:
             self._end()
             raise
+        self._owner = os.getpid()
+        atexit.register(self._stop_at_exit)
 
     def stop(self) -> None:
-        """Stop the cluster; harmless when it does not run."""
+        """Stop the cluster; harmless when it does not run.
+
+        A cluster that nobody stopped is stopped when the process ends.
+        """
+        atexit.unregister(self._stop_at_exit)
         broker, self._broker = self._broker, None
         loop = self._loop
         if broker is None or loop is None:
@@ -119,6 +128,11 @@ class Broker:
         traceback: TracebackType | None,
     ) -> None:
         await asyncio.to_thread(self.stop)
+
+    def _stop_at_exit(self) -> None:
+        # A forked process has this object but not its thread: nobody would answer there.
+        if self._owner == os.getpid():
+            self.stop()
 
     def _running(self) -> ServerBroker:
         if self._broker is None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -13,8 +16,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[at
 from kafkalite.config.definitions import ConfigError
 from kafkalite.testing import Broker
 
-if TYPE_CHECKING:
-    from pathlib import Path
+ROOT = Path(__file__).parents[3]
 
 
 def topics_of(broker: Broker) -> dict[str, int]:
@@ -82,6 +84,34 @@ def test_nothing_runs_after_the_block() -> None:
         pass
     with pytest.raises(RuntimeError, match="not running"):
         _ = broker.bootstrap_servers
+
+
+@pytest.mark.parametrize("end", ["", "if os.fork() == 0: sys.exit()\nos.wait()\nask()"])
+def test_a_broker_nobody_stopped_leaves_nothing_when_the_process_ends(
+    tmp_path: Path, end: str
+) -> None:
+    """A process forked off it ends well too, and does not take the broker with it."""
+    script = (
+        "import os, socket, sys\n"
+        "from kafkalite.testing import Broker\n"
+        "broker = Broker()\n"
+        "broker.start()\n"
+        "def ask(): socket.create_connection(broker.bootstrap_servers.split(':')).close()\n"
+        f"{end}\n"
+        "print(os.listdir(os.environ['TMPDIR']))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "kafkalite-" in done.stdout
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_block_can_be_entered_again(tmp_path: Path) -> None:
