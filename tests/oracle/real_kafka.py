@@ -89,7 +89,7 @@ class RealKafka:
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._is_ready():
             if self._process is None or self._process.poll() is not None:
-                raise UnavailableError(f"Kafka ended at start: {self._log.read_text()[-1500:]}")
+                raise UnavailableError(f"Kafka ended at start: {self.last_words()}")
             if time.monotonic() > deadline:
                 self.kill()
                 raise UnavailableError(f"Kafka was not ready within {_START_TIMEOUT_S:.0f} s")
@@ -120,6 +120,10 @@ class RealKafka:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def last_words(self) -> str:
+        """Give the end of the broker's own log."""
+        return self._log.read_text(errors="replace")[-2000:]
 
     def _is_ready(self) -> bool:
         if _READY not in self._log.read_text(errors="replace"):

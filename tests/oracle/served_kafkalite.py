@@ -85,7 +85,7 @@ class ServedKafkalite:
             raise
         finally:
             _close(process)
-        assert status == 0, f"exit status {status}: {self.log_tail()}"
+        assert status == 0, f"exit status {status}: {self.last_words()}"
 
     def kill(self) -> None:
         """End the process at once."""
@@ -95,7 +95,7 @@ class ServedKafkalite:
             _close(self._process)
             self._process = None
 
-    def log_tail(self) -> str:
+    def last_words(self) -> str:
         """Give the last words of the broker's own log."""
         return self._log.read_text(errors="replace")[-2000:]
 
@@ -113,7 +113,7 @@ class ServedKafkalite:
                 if not chunk:
                     break
         self.kill()
-        raise AssertionError(f"no address from kafkalite: {seen!r} {self.log_tail()}")
+        raise AssertionError(f"no address from kafkalite: {seen!r} {self.last_words()}")
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:

@@ -44,6 +44,9 @@ class Competitor(Protocol):
     def kill(self) -> None:
         """End the process."""
 
+    def last_words(self) -> str:
+        """Give the end of what the broker logged."""
+
 
 class Kfake:
     """franz-go's in-memory Kafka, built from the Go module proxy."""
@@ -71,6 +74,10 @@ class Kfake:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def last_words(self) -> str:
+        """Give nothing: kfake is silent."""
+        return ""
 
 
 def kfake_program() -> Path:
@@ -111,5 +118,7 @@ def start(broker: Competitor) -> float:
     broker.launch()
     if not wait_for_answer(broker.port, begin + _START_TIMEOUT_S):
         broker.kill()
-        raise UnavailableError(f"{broker.name} did not answer within {_START_TIMEOUT_S:.0f} s")
+        raise UnavailableError(
+            f"{broker.name} did not answer within {_START_TIMEOUT_S:.0f} s: {broker.last_words()}"
+        )
     return time.perf_counter() - begin
