@@ -49,12 +49,12 @@ def _delete(
     context: RequestContext, topic_name: str, index: int, offset: int
 ) -> DeleteRecordsResponse.DeleteRecordsPartitionResult:
     topic = context.services.partitions.topic(topic_name)
-    partition = None if topic is None else topic.partition(index)
-    if partition is None:
-        return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if partition.is_internal:
-        return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
     try:
+        partition = None if topic is None else topic.partition(index)
+        if partition is None:
+            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if partition.is_internal:
+            return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition.admit(context.node_id)
         low_watermark = partition.delete_records(offset)
     except KafkaError as error:

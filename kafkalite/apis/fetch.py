@@ -121,7 +121,6 @@ class _Fetch:
         batch must not be stuck (KIP-74).
         """
         refused = self._locate()
-        self.may_wait = bool(self._places)
         self._leaders.clear()
         left_bytes = self._max_bytes
         found_bytes = 0
@@ -149,14 +148,22 @@ class _Fetch:
         return answers + refused
 
     def _locate(self) -> list[Answered]:
-        """Find the partitions, and return the answers for those that are not there."""
+        """Find the partitions, and return the answers for those that cannot be read."""
         table = self._services.partitions
         find = table.topic_by_id if self._era.uses_topic_ids else table.topic
         self._places.clear()
-        refused = []
+        refused: list[Answered] = []
+        is_some_offline = False
         for wanted in self._session.wanted:
             topic = find(wanted.topic)  # type: ignore[arg-type]  # an id or a name, as the era has it
-            partition = None if topic is None else topic.partition(wanted.index)
+            try:
+                partition = None if topic is None else topic.partition(wanted.index)
+            except KafkaError:
+                is_some_offline = True
+                answer = _refused(wanted.index, self._storage_error())
+                answer.aborted_transactions = None
+                refused.append((wanted, answer))
+                continue
             if partition is not None:
                 self._places.append((wanted, partition))
             elif topic is None and self._era.uses_topic_ids:
@@ -165,6 +172,8 @@ class _Fetch:
                 refused.append(
                     (wanted, _refused(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
                 )
+        # Kafka waits on partitions it knows nothing of, but not on one that it could not read.
+        self.may_wait = bool(self._places) and not is_some_offline
         return refused
 
     def _read(

@@ -95,20 +95,21 @@ def _answer(
     if asked.timestamp < 0 and asked.timestamp not in context.era.knows:
         return _refused(index, ErrorCode.UNSUPPORTED_VERSION)
     topic = context.services.partitions.topic(topic_name)
-    partition = None if topic is None else topic.partition(index)
-    if partition is None:
-        return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
+        partition = None if topic is None else topic.partition(index)
+        if partition is None:
+            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition.admit(
             context.node_id,
             asked.current_leader_epoch,
             leader_only=request.replica_id != _DEBUGGING_CONSUMER,
         )
+        is_committed = (
+            request.replica_id == _CONSUMER and request.isolation_level == _READ_COMMITTED
+        )
+        found = _search(partition, asked.timestamp, is_committed=is_committed)
     except KafkaError as error:
         return _refused(index, error.code)
-    is_committed = request.replica_id == _CONSUMER and request.isolation_level == _READ_COMMITTED
-    try:
-        found = _search(partition, asked.timestamp, is_committed=is_committed)
     except OSError:
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
     return ListOffsetsResponse.ListOffsetsPartitionResponse(
@@ -178,10 +179,10 @@ def _end_of_epoch(
     asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition,
 ) -> OffsetForLeaderEpochResponse.EpochEndOffset:
     topic = context.services.partitions.topic(topic_name)
-    partition = None if topic is None else topic.partition(asked.partition)
-    if partition is None:
-        return _no_epoch(asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
+        partition = None if topic is None else topic.partition(asked.partition)
+        if partition is None:
+            return _no_epoch(asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition.admit(context.node_id, asked.current_leader_epoch)
     except KafkaError as error:
         return _no_epoch(asked.partition, error.code)

@@ -139,7 +139,11 @@ class _Appender:
         """Append one partition's batch, if both are there, and return what to say of it."""
         if topic is None:
             return _refused(index, self._unknown_topic)
-        partition = topic.partition(index)
+        try:
+            partition = topic.partition(index)
+        except KafkaError as offline:
+            fault = batch if isinstance(batch, KafkaError) else offline
+            return _refused(index, fault.code)
         if partition is None:
             return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if isinstance(batch, KafkaError):

@@ -60,7 +60,6 @@ def open_coordinator_log(
 ) -> PartitionCoordinatorLog:
     """Return a partition of an internal topic as a log; OSError when it is not open."""
     topic = table.topic(topic_name)
-    partition = None if topic is None else topic.partition(index)
-    if partition is None:
+    if topic is None or not 0 <= index < len(topic.partitions):
         raise OSError(errno.EIO, "the log is not open", f"{topic_name}-{index}")
-    return PartitionCoordinatorLog(partition)
+    return PartitionCoordinatorLog(topic.partitions[index])

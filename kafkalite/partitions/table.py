@@ -13,6 +13,8 @@ from kafkalite.metadata.image import ResourceType
 from kafkalite.partitions.fetch_sessions import FetchSessions
 from kafkalite.partitions.partition import Partition
 from kafkalite.partitions.producer_ids import ProducerIds
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
 
 if TYPE_CHECKING:
@@ -35,20 +37,31 @@ METADATA_LOG = ("__cluster_metadata", 0)
 
 
 class HostedTopic:
-    """A topic whose partitions are here, in order of their index."""
+    """A topic and those of its partitions whose logs are open, in order of their index.
 
-    __slots__ = ("config", "is_internal", "name", "partitions", "topic_id")
+    The others, up to `partition_count`, are offline: the disk refused their logs, or one before.
+    """
+
+    __slots__ = ("config", "is_internal", "name", "partition_count", "partitions", "topic_id")
 
     def __init__(self, image: TopicImage, config: LogConfig) -> None:
         self.name = image.name
         self.topic_id = image.topic_id
         self.is_internal = image.is_internal
         self.config = config
+        self.partition_count = len(image.partitions)
         self.partitions: list[Partition] = []
 
     def partition(self, index: int) -> Partition | None:
-        """Return the partition of that index, or None."""
-        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+        """Return the partition of that index, or None where the topic has none such.
+
+        KafkaError KAFKA_STORAGE_ERROR when it is offline.
+        """
+        if 0 <= index < len(self.partitions):
+            return self.partitions[index]
+        if 0 <= index < self.partition_count:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return None
 
 
 class PartitionTable:
@@ -94,7 +107,7 @@ class PartitionTable:
         return iter(self._by_name.values())
 
     def get(self, topic_id: bytes, index: int) -> Partition | None:
-        """Return a partition by its topic's id, or None."""
+        """Return a partition by its topic's id, or None; KafkaError when it is offline."""
         topic = self._by_id.get(topic_id)
         return None if topic is None else topic.partition(index)
 
@@ -150,7 +163,7 @@ class PartitionTable:
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Follow one change of the metadata.
 
-        OSError when the disk fails. All but the logs it refused is done then; these are missing
+        OSError when the disk fails. All but the logs it refused is done then; these are offline
         until their topic changes again, or until the next start.
         """
         for topic in delta.deleted:
@@ -185,6 +198,7 @@ class PartitionTable:
 
     def _follow(self, topic: TopicImage) -> None:
         hosted = self._by_id[topic.topic_id]
+        hosted.partition_count = len(topic.partitions)
         for image, partition in zip(topic.partitions, hosted.partitions, strict=False):
             partition.follow(image)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkalite.apis.context import Endpoint, RequestContext, Services
@@ -138,6 +139,13 @@ class DataPlane:
         self._show((*self.image.topics.values(), topic), configs)
         self.table.apply(self.image, MetadataDelta(created=(topic,)))
         return topic
+
+    def create_offline(self, name: str = "t") -> TopicImage:
+        """Create a topic of one partition, whose log the disk refuses."""
+        (self.directory / f"{name}-0").write_bytes(b"a file is no directory")
+        with suppress(NotADirectoryError):
+            self.create(name)
+        return self.image.topics[name]
 
     def delete(self, name: str) -> None:
         """Delete a topic."""

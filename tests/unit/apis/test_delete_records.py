@@ -81,6 +81,12 @@ def test_what_cannot_be_deleted_says_why(plane: DataPlane) -> None:
     assert delete(plane, 0, node_id=1) == (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
+def test_records_of_a_log_that_is_offline_cannot_be_deleted(plane: DataPlane) -> None:
+    plane.create_offline("offline")
+    assert delete(plane, 0, "offline") == (-1, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert delete(plane, 0, "offline", index=1) == (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
 def test_a_refusal_names_every_partition() -> None:
     response = refuse_delete_records(request_of(1), ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     answer = response.topics[0].partitions[0]

@@ -275,6 +275,18 @@ def test_a_disk_that_fails_is_said_in_words_the_client_knows(
     assert code_of(plane, wanted(), version=5) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_a_log_that_is_offline_is_said_at_once(plane: DataPlane) -> None:
+    filled(plane)
+    topic = plane.create_offline("offline")
+    answer = fetch_one(plane, wanted(), version=13, **by_id(topic.topic_id, wanted()))
+    assert (answer.error_code, answer.high_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    old = [FetchRequest.FetchTopic(topic="offline", partitions=[wanted()])]
+    assert code_of(plane, wanted(), version=5, topics=old) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    at_end = FetchRequest.FetchTopic(topic="t", partitions=[wanted(offset=3)])
+    waitless = fetch(plane, topics=[*old, at_end], max_wait_ms=500)
+    assert [answer.error_code for answer in waitless] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
+
+
 # --- transactions --------------------------------------------------------------------------------
 
 

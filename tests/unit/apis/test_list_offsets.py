@@ -23,6 +23,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkalite.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.crc import crc32c
 from tests.unit.data_plane import DataPlane, batch_of
 
 if TYPE_CHECKING:
@@ -74,6 +75,17 @@ def test_an_empty_log_begins_and_ends_at_zero(plane: DataPlane) -> None:
     assert found(plane, LATEST) == (-1, 0, 0)
     assert found(plane, MAX_TIMESTAMP) == (-1, -1, -1)
     assert found(plane, 5) == (-1, -1, -1)
+
+
+def test_a_batch_that_cannot_be_read_hides_what_time_it_holds(plane: DataPlane) -> None:
+    garbage = bytearray(batch_of(b"v", timestamp=100))
+    garbage[61:] = b"\xff" * (len(garbage) - 61)
+    garbage[17:21] = crc32c(bytes(garbage[21:]), 0).to_bytes(4, "big")
+    plane.partition().append(BatchView(garbage), plane.clock.now_ms())
+    for timestamp in (50, MAX_TIMESTAMP):
+        assert ask(plane, timestamp).error_code == ErrorCode.INVALID_RECORD
+    assert found(plane, 101) == (-1, -1, -1)
+    assert found(plane, LATEST)[1] == 1
 
 
 def test_offsets_are_found_by_time(plane: DataPlane) -> None:
@@ -206,6 +218,14 @@ def test_only_the_leader_knows_its_epochs(plane: DataPlane) -> None:
     assert end_of(plane, 0)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert end_of(plane, 0, current=0)[0] == ErrorCode.FENCED_LEADER_EPOCH
     assert end_of(plane, 0, name="missing") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
+
+
+def test_a_log_that_is_offline_cannot_be_asked(tmp_path: Path) -> None:
+    plane = DataPlane(tmp_path)
+    plane.create_offline()
+    assert ask(plane, EARLIEST).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    answer = plane.ask(OFFSET_FOR_LEADER_EPOCH, epoch_request(0))
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_an_epoch_refusal_names_every_partition() -> None:

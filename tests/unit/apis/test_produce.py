@@ -86,6 +86,17 @@ def test_batches_get_the_next_offsets_in_the_order_they_came(plane: DataPlane) -
     assert read(plane, 1) == [b"x"]
 
 
+def test_a_log_that_is_offline_takes_nothing(plane: DataPlane) -> None:
+    topic = plane.create_offline()
+    answer = produce_one(plane, batch_of(b"a"))
+    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (answer.base_offset, answer.log_start_offset) == (-1, -1)
+    by_id = produce_one(plane, batch_of(b"a"), version=13, name="", topic_id=topic.topic_id)
+    assert by_id.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    # What is wrong with the records themselves is found before.
+    assert code_of(plane, batch_of(b"a") * 2) == ErrorCode.INVALID_RECORD
+
+
 def test_a_topic_is_found_by_name_or_by_id(plane: DataPlane) -> None:
     topic = plane.create()
     answer = produce_one(plane, batch_of(b"a"), name="", topic_id=topic.topic_id, version=13)

@@ -9,6 +9,7 @@ import pytest
 
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.partitions.coordinator_log import open_coordinator_log
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
 from tests.unit.data_plane import values_in
 
@@ -157,7 +158,11 @@ def test_logs_that_the_disk_refuses_are_opened_when_their_topic_changes(
         plane.create(partitions=2)
     topic = plane.table.topic("t")
     assert topic is not None
-    assert topic.partition(0) is None
+    assert topic.partitions == []
+    for index in (0, 1):
+        with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
+            plane.table.get(topic.topic_id, index)
+    assert topic.partition(2) is None
     plane.configure("t", {"retention.ms": "5"})
     refused.clear()
     plane.change(plane.image.topics["t"])
@@ -166,6 +171,8 @@ def test_logs_that_the_disk_refuses_are_opened_when_their_topic_changes(
     refused.add(0)
     with pytest.raises(OSError, match="too many"):
         plane.create("unlucky")
+    with pytest.raises(OSError, match="not open"):
+        open_coordinator_log(plane.table, "unlucky", 0)
     plane.delete("unlucky")
     assert plane.table.topic("unlucky") is None
 
