@@ -12,6 +12,7 @@ from contextlib import suppress
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kafkalite.apis.table import TABLE
 from kafkalite.wire.headers import unpack_header
 
 if TYPE_CHECKING:
@@ -131,13 +132,15 @@ def traced(
         context: RequestContext, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> int | Owed:
         answer = dispatch(context, buffer, start, end, out)
+        api_key = unpack_header(buffer, start)[0] >> 16
         log.debug(
             "request",
             node=context.node_id,
             listener=context.listener,
             client=context.client_host,
             client_id=context.client_id,
-            api_key=unpack_header(buffer, start)[0] >> 16,
+            api=TABLE[api_key].name if api_key in TABLE else "unknown",
+            api_key=api_key,
             version=context.api_version,
             request_bytes=end - start,
             answer_bytes=answer if isinstance(answer, int) else "later",

@@ -153,5 +153,6 @@ def test_each_request_is_told_when_asked_for() -> None:
     assert dispatch(context, frame, 0, len(frame), []) == 17
     (line,) = lines(words)
     assert line["level"] == "debug"
-    assert (line["api_key"], line["version"], line["client_id"]) == (12, 4, "me")
+    assert (line["api"], line["api_key"]) == ("Heartbeat", 12)
+    assert (line["version"], line["client_id"]) == (4, "me")
     assert (line["request_bytes"], line["answer_bytes"]) == (len(frame), 17)
