@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import NO_PRODUCER_ID, NO_TIMESTAMP
+from kafkalite.storage.records import MalformedRecordsError
 from kafkalite.storage.timestamps import (
     FoundOffset,
     offset_for_timestamp,
@@ -241,13 +242,25 @@ class Partition:
         return FoundOffset(NO_TIMESTAMP, limit_offset, self.leader_epoch)
 
     def offset_for_timestamp(self, timestamp: int, limit_offset: int) -> FoundOffset:
-        """Return the first record at or after `timestamp`, if it is below `limit_offset`."""
-        found = offset_for_timestamp(self.log, timestamp)
+        """Return the first record at or after `timestamp`, if it is below `limit_offset`.
+
+        KafkaError INVALID_RECORD when it would be in a batch that cannot be read.
+        """
+        try:
+            found = offset_for_timestamp(self.log, timestamp)
+        except MalformedRecordsError as error:
+            raise KafkaError(ErrorCode.INVALID_RECORD) from error
         return NOT_FOUND if found is None or found.offset >= limit_offset else found
 
     def offset_of_max_timestamp(self, limit_offset: int) -> FoundOffset:
-        """Return the record with the largest timestamp, if it is below `limit_offset`."""
-        found = offset_of_max_timestamp(self.log)
+        """Return the record with the largest timestamp, if it is below `limit_offset`.
+
+        KafkaError INVALID_RECORD when it is in a batch that cannot be read.
+        """
+        try:
+            found = offset_of_max_timestamp(self.log)
+        except MalformedRecordsError as error:
+            raise KafkaError(ErrorCode.INVALID_RECORD) from error
         return NOT_FOUND if found is None or found.offset >= limit_offset else found
 
     # --- waiting -------------------------------------------------------------------------------

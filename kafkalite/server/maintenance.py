@@ -35,6 +35,8 @@ class Maintenance:
         self._log = log
         self._timers: dict[str, Timer] = {}
         self._flushed_ms: dict[Partition, int] = {}
+        self._not_compacted: set[Partition] = set()
+        """Those whose last compaction failed; the others come before them."""
         self._work: dict[str, tuple[str, Callable[[], None]]] = {
             "checkpoint": ("log.flush.offset.checkpoint.interval.ms", cluster.checkpoint),
             "flush": ("log.flush.scheduler.interval.ms", self._flush),
@@ -120,7 +122,10 @@ class Maintenance:
         if due:
             from kafkalite.storage.cleaning import clean  # noqa: PLC0415 - most never compact
 
-            _, partition, plan = max(due, key=lambda each: each[0])
+            self._not_compacted.intersection_update([partition for _, partition, _ in due])
+            _, partition, plan = max(
+                due, key=lambda each: (each[1] not in self._not_compacted, each[0])
+            )
             self._log.debug("compaction", partition=str(partition), dirty_ratio=plan.dirty_ratio)
             # The next round waits for the end of this one.
             self._timers["compaction"].cancel()
@@ -132,11 +137,13 @@ class Maintenance:
             next(cleaning)
         except StopIteration:
             self._set_next("compaction")
+            self._not_compacted.discard(partition)
             # Kafka's cleaner rests only when nothing is due; nor does it try again in vain.
             if partition.log.first_dirty_offset > plan.first_dirty_offset:
                 self._compact()
         except Exception as fault:  # noqa: BLE001 - the next round may succeed
             self._log.error("compaction failed", exception=fault, partition=str(partition))
+            self._not_compacted.add(partition)
             self._set_next("compaction")
         else:
             self._call("compaction", 0, lambda: self._go_on(partition, plan, cleaning))

@@ -57,6 +57,9 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
+MOST_OPENED_RECORDS = 1_000_000
+"""A batch of more stays closed: everybody else waits while its records are gone through."""
+
 NO_PRODUCER_ID = -1
 NO_TIMESTAMP = -1
 
@@ -186,7 +189,12 @@ class BatchView:
         return crc32c(memoryview(self.data)[_COVERED_START:], 0) == self.crc
 
     def body(self) -> bytes:
-        """Return the records, decompressed; CompressedDataError when they cannot be."""
+        """Return the records, decompressed; MalformedRecordsError when they cannot be.
+
+        OversizedDataError when there are too many to go through them one by one.
+        """
+        if self.record_count > MOST_OPENED_RECORDS:
+            raise compression.OversizedDataError(f"{self.record_count} records in one batch")
         return compression.decompress(self.compression, memoryview(self.data)[HEAD_SIZE:])
 
     def records(self) -> list[Record]:

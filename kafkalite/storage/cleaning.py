@@ -1,10 +1,10 @@
 """Compaction carried out: segments go through the filter and come back as fewer.
 
-A batch that loses no record is copied as it is. One that loses some is written anew with the
-offsets it had; one that loses all goes, unless it is the last that an idempotent producer wrote,
-whose sequence number the log must remember, or the last of a segment, so that segments still join
-without a gap. Tombstones and transaction markers stay for delete.retention.ms after the first pass
-that met them, which sets the horizon in their batch (KIP-534).
+A batch that loses no record, or cannot be read, is copied as it is. One that loses some is written
+anew with the offsets it had; one that loses all goes, unless it is the last that an idempotent
+producer wrote, whose sequence number the log must remember, or the last of a segment, so that
+segments still join without a gap. Tombstones and transaction markers stay for delete.retention.ms
+after the first pass that met them, which sets the horizon in their batch (KIP-534).
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ from kafkalite.storage.batch import (
     assemble,
 )
 from kafkalite.storage.compaction import AbortedRanges, LatestOffsets, gather_latest_offsets
-from kafkalite.storage.records import ScannedRecord, frame_record, scan_records
+from kafkalite.storage.records import (
+    MalformedRecordsError,
+    ScannedRecord,
+    frame_record,
+    scan_records,
+)
 from kafkalite.storage.segment import Segment
 from kafkalite.storage.swap import cleaned_path, commit_swap, finish_swap
 
@@ -81,13 +86,16 @@ class BatchFilter:
         horizon_ms = batch.delete_horizon_ms
         keeps_tombstones = horizon_ms is None or self._now_ms < horizon_ms
         latest, base_offset = self._latest, batch.base_offset
-        records = [
-            record
-            for record in scan_records(batch.body(), batch.record_count)
-            if record.key is not None
-            and latest.is_latest(record.key, base_offset + record.offset_delta)
-            and (record.value is not None or keeps_tombstones)
-        ]
+        try:
+            records = [
+                record
+                for record in scan_records(batch.body(), batch.record_count)
+                if record.key is not None
+                and latest.is_latest(record.key, base_offset + record.offset_delta)
+                and (record.value is not None or keeps_tombstones)
+            ]
+        except MalformedRecordsError:
+            return batch.data
         if not records:
             return None
         sets_horizon = horizon_ms is None and any(record.value is None for record in records)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.storage.records import scan_records
+from kafkalite.storage.records import MalformedRecordsError, scan_records
 from kafkalite.storage.retention import facts_of
 
 if TYPE_CHECKING:
@@ -102,12 +102,20 @@ class LatestOffsets:
         return len(self._offsets)
 
     def add(self, batch: BatchView) -> None:
-        """Take in the records of a batch."""
+        """Take in the records of a batch, unless they cannot be read: then all of it stays.
+
+        Such a batch comes from a time when the topic was not compacted, and nobody looked into it.
+        """
         base_offset = batch.base_offset
-        offsets = self._offsets
-        for record in scan_records(batch.body(), batch.record_count):
-            if record.key is not None:
-                offsets[record.key] = base_offset + record.offset_delta
+        try:
+            found = {
+                record.key: base_offset + record.offset_delta
+                for record in scan_records(batch.body(), batch.record_count)
+                if record.key is not None
+            }
+        except MalformedRecordsError:
+            return
+        self._offsets.update(found)
 
     def is_latest(self, key: bytes, offset: int) -> bool:
         """Whether no later record of the key is known."""

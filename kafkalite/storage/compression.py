@@ -1,7 +1,9 @@
 """The four compressions of a record batch, framed as Kafka's Java clients read them.
 
 One table, by the number a batch carries in its attributes. cramjam is imported on first use: most
-batches pass through the broker closed.
+batches pass through the broker closed. None is opened to more than MOST_OPENED_BYTES, which Kafka
+need not limit since it reads its streams record by record: nine kilobytes of zstd can hold three
+hundred megabytes, and a few of them all the memory there is.
 """
 
 from __future__ import annotations
@@ -9,10 +11,18 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.storage.records import MalformedRecordsError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.ports.files import Buffer
+
+MOST_OPENED_BYTES = 100 * 1024 * 1024
+"""What the records of a batch may come to: as much as a whole request may bring uncompressed."""
+
+_ROOM = 64 * 1024
+_ROOM_GROWTH = 8
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEAD = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -29,8 +39,12 @@ _LZ4_END = bytes(4)
 _UINT32_LE = struct.Struct("<I")
 
 
-class CompressedDataError(ValueError):
+class CompressedDataError(MalformedRecordsError):
     """Compressed bytes that do not decompress."""
+
+
+class OversizedDataError(CompressedDataError):
+    """Compressed bytes that come to more than anybody has use for."""
 
 
 class Codec(NamedTuple):
@@ -50,7 +64,7 @@ def _gzip_compress(data: Buffer) -> bytes:
 def _gzip_decompress(data: Buffer) -> bytes:
     from cramjam import gzip  # noqa: PLC0415 - first use
 
-    return bytes(gzip.decompress(data))
+    return _opened(gzip.decompress_into, data, 1032)
 
 
 def _zstd_compress(data: Buffer) -> bytes:
@@ -62,7 +76,7 @@ def _zstd_compress(data: Buffer) -> bytes:
 def _zstd_decompress(data: Buffer) -> bytes:
     from cramjam import zstd  # noqa: PLC0415 - first use
 
-    return bytes(zstd.decompress(data))
+    return _opened(zstd.decompress_into, data, 32 * 1024)
 
 
 def _snappy_compress(data: Buffer) -> bytes:
@@ -79,21 +93,30 @@ def _snappy_compress(data: Buffer) -> bytes:
 
 def _snappy_decompress(data: Buffer) -> bytes:
     """Decompress the xerial stream form, or one raw block, which librdkafka writes."""
-    from cramjam import snappy  # noqa: PLC0415 - first use
-
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return bytes(snappy.decompress_raw(view))
+        return _snappy_block(view, 0)
     out = []
+    opened = 0
     position = len(_XERIAL_HEAD)
     while position < len(view):
         (size,) = _INT32.unpack_from(view, position)
         position += _INT32.size
         if size < 0 or position + size > len(view):
             raise CompressedDataError(f"a snappy block of {size} bytes does not fit")
-        out.append(bytes(snappy.decompress_raw(view[position : position + size])))
+        out.append(_snappy_block(view[position : position + size], opened))
+        opened += len(out[-1])
         position += size
     return b"".join(out)
+
+
+def _snappy_block(block: memoryview, opened: int) -> bytes:
+    """Decompress a block, which says how long it will be, after `opened` bytes of others."""
+    from cramjam import snappy  # noqa: PLC0415 - first use
+
+    if opened + snappy.decompress_raw_len(block) > MOST_OPENED_BYTES:
+        raise OversizedDataError(f"snappy: more than {MOST_OPENED_BYTES} bytes")
+    return bytes(snappy.decompress_raw(block))
 
 
 def _lz4_compress(data: Buffer) -> bytes:
@@ -115,7 +138,31 @@ def _lz4_compress(data: Buffer) -> bytes:
 def _lz4_decompress(data: Buffer) -> bytes:
     from cramjam import lz4  # noqa: PLC0415 - first use
 
-    return bytes(lz4.decompress(data))
+    return _opened(lz4.decompress_into, data, 256)
+
+
+def _opened(
+    decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, most_times: int
+) -> bytes:
+    """Decompress into as much room as it takes, found by trying, for the data does not say.
+
+    No stream of this compression comes to more than `most_times` its own length.
+    """
+    most = min(MOST_OPENED_BYTES, _ROOM + most_times * len(data))
+    size = min(most, max(_ROOM, _ROOM_GROWTH * len(data)))
+    while True:
+        room = bytearray(size)
+        try:
+            count = decompress_into(data, room)
+        except Exception as error:
+            # Either the room is too small or the data is damaged: the same class of error.
+            if size == MOST_OPENED_BYTES:
+                raise OversizedDataError(f"more than {MOST_OPENED_BYTES} bytes") from error
+            if size == most:
+                raise
+            size = min(most, size * _ROOM_GROWTH)
+        else:
+            return bytes(memoryview(room)[:count])
 
 
 NONE = 0
@@ -141,7 +188,7 @@ def decompress(number: int, data: Buffer) -> bytes:
         raise CompressedDataError(f"no compression has the number {number}")
     try:
         return codec.decompress(data)
-    except (CompressedDataError, struct.error):
+    except CompressedDataError:
         raise
     except Exception as error:
         # cramjam raises classes of its own, which cannot be named before it is imported.

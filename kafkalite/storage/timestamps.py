@@ -1,8 +1,14 @@
-"""From a time to an offset: what ListOffsets asks of a log."""
+"""From a time to an offset: what ListOffsets asks of a log.
+
+Only whoever asks by time has a batch opened that was not opened when it came, and so may meet a
+MalformedRecordsError.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalite.storage.records import scan_records
 
 if TYPE_CHECKING:
     from kafkalite.storage.batch import BatchView
@@ -42,7 +48,12 @@ def offset_of_max_timestamp(log: Log) -> FoundOffset | None:
 
 
 def _first_in_batch(batch: BatchView, timestamp: int, start_offset: int) -> FoundOffset | None:
-    for record in batch.records():
-        if record.timestamp >= timestamp and record.offset >= start_offset:
-            return FoundOffset(record.timestamp, record.offset, batch.leader_epoch)
+    append_time = batch.max_timestamp if batch.is_log_append_time else None
+    for record in scan_records(batch.body(), batch.record_count):
+        offset = batch.base_offset + record.offset_delta
+        own_time = (
+            batch.base_timestamp + record.timestamp_delta if append_time is None else append_time
+        )
+        if own_time >= timestamp and offset >= start_offset:
+            return FoundOffset(own_time, offset, batch.leader_epoch)
     return None

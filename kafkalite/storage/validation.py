@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import CONTROL, NO_TIMESTAMP
-from kafkalite.storage.compression import CODEC_NUMBERS, CODECS, CompressedDataError
+from kafkalite.storage.compression import CODEC_NUMBERS, CODECS, OversizedDataError
 from kafkalite.storage.records import MalformedRecordsError, scan_records
 
 if TYPE_CHECKING:
@@ -119,22 +119,29 @@ def _check_records(batch: BatchView, config: LogConfig, now_ms: int, partition: 
     errors: list[RecordError] = []
     code = ErrorCode.INVALID_RECORD
     try:
-        records = list(scan_records(batch.body(), batch.record_count))
-    except (MalformedRecordsError, CompressedDataError) as error:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"{partition}: {error}") from error
-    for index, record in enumerate(records):
-        if needs_keys and record.key is None:
-            message = (
-                f"Compacted topic cannot accept message without key in topic partition {partition}"
-            )
-            errors.append(RecordError(index, message))
-            continue
-        wrong_time = _wrong_time(batch, record.timestamp_delta, index, config, now_ms)
-        if wrong_time is not None:
-            code = ErrorCode.INVALID_TIMESTAMP
-            errors.append(RecordError(index, wrong_time))
+        for index, record in enumerate(scan_records(batch.body(), batch.record_count)):
+            if needs_keys and record.key is None:
+                message = (
+                    "Compacted topic cannot accept message without key "
+                    f"in topic partition {partition}"
+                )
+                errors.append(RecordError(index, message))
+                continue
+            wrong_time = _wrong_time(batch, record.timestamp_delta, index, config, now_ms)
+            if wrong_time is not None:
+                code = ErrorCode.INVALID_TIMESTAMP
+                errors.append(RecordError(index, wrong_time))
+    except MalformedRecordsError as error:
+        raise _unreadable(error, partition) from error
     if errors:
         raise RecordsRefusedError(code, _refusal(code, errors), tuple(errors))
+
+
+def _unreadable(error: MalformedRecordsError, partition: str) -> KafkaError:
+    # A producer that hears MESSAGE_TOO_LARGE splits the batch and sends its halves.
+    is_oversized = isinstance(error, OversizedDataError)
+    code = ErrorCode.MESSAGE_TOO_LARGE if is_oversized else ErrorCode.INVALID_RECORD
+    return KafkaError(code, f"{partition}: {error}")
 
 
 def _wrong_time(
@@ -179,7 +186,7 @@ def _recompressed(batch: BatchView, config: LogConfig, partition: str) -> BatchV
         return batch
     try:
         recompressed = batch.with_compression(number)
-    except CompressedDataError as error:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"{partition}: {error}") from error
+    except MalformedRecordsError as error:
+        raise _unreadable(error, partition) from error
     _check_size(recompressed, config, partition)
     return recompressed

@@ -109,6 +109,30 @@ def test_compaction_keeps_the_last_value_of_each_key(kept: Kept) -> None:
     assert partition.end_offset == 201
 
 
+def test_a_log_that_cannot_be_compacted_leaves_time_for_the_others(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    bad, good = (
+        kept.partition(name, cleanup_policy="compact", segment_ms="1000")
+        for name in ("bad", "good")
+    )
+    kept.append(good, b"other", b"")
+    for partition in (bad, good):
+        for _ in range(2):
+            kept.append(partition, b"key", b"value")
+    kept.clock.advance(1001)
+    for partition in (bad, good):
+        kept.append(partition, b"active", b"segment")
+    # A name that is taken: the file of the cleaned segment cannot be written.
+    (tmp_path / "bad-0" / f"{0:020d}.log.cleaned").mkdir()
+    kept.clock.advance(MINUTE_MS)
+    assert keys_in(good) == [b"other", b"key", b"active"]
+    assert len(keys_in(bad)) == 3
+    assert "compaction failed" in kept.words.getvalue()
+    (tmp_path / "bad-0" / f"{0:020d}.log.cleaned").rmdir()
+    kept.clock.advance(MINUTE_MS)
+    assert keys_in(bad) == [b"key", b"active"]
+
+
 def test_compaction_can_be_switched_off(tmp_path: Path) -> None:
     kept = Kept(tmp_path, log_cleaner_enable="false")
     partition = kept.partition(

@@ -22,6 +22,7 @@ from kafkalite.storage.compaction import (
     compaction_of,
     gather_latest_offsets,
 )
+from kafkalite.storage.crc import crc32c
 from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
 from tests.unit.storage.logs import DIRECTORY, append, batch, open_log, records_of
 
@@ -75,6 +76,26 @@ def log_of_updates(
         put(log, first, (b"often", b"value %d" % number))
     log.roll(0)
     return log
+
+
+def test_a_batch_that_cannot_be_read_stays_and_hurts_no_other() -> None:
+    """It came when the topic was not compacted, and nobody looked into it."""
+    log = log_of_updates(config=COMPACT._replace(segment_bytes=10_000))
+    garbage = bytearray(batch(b"value", keys=[b"often"]).data)
+    garbage[61:] = b"\xff" * (len(garbage) - 61)
+    garbage[17:21] = crc32c(bytes(garbage[21:]), 0).to_bytes(4, "big")
+    log.append([BatchView(garbage)], leader_epoch=0, now_ms=0)
+    put(log, (b"often", b"last"))
+    log.roll(0)
+    compact(log)
+    readable = [view for view in log.batches() if view.data[61:] != garbage[61:]]
+    assert (
+        sum(view.record_count for view in log.batches())
+        == sum(view.record_count for view in readable) + 1
+    )
+    assert [value for view in readable for key, value in view.key_values() if key == b"often"] == [
+        b"last"
+    ]
 
 
 def test_the_last_value_of_every_key_stays_at_its_offset() -> None:

@@ -12,6 +12,7 @@ from kafkalite.storage.compression import (
     CODEC_NUMBERS,
     CODECS,
     CompressedDataError,
+    OversizedDataError,
     compress,
     decompress,
 )
@@ -68,6 +69,28 @@ def test_damage_is_one_kind_of_error(number: int) -> None:
     for damaged in (whole[:-5], b"\x01\x02\x03\x04" + whole, whole[:20] + b"\xff" * 40):
         with pytest.raises(CompressedDataError):
             decompress(number, damaged)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_a_little_that_holds_too_much_is_not_opened(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkalite.storage.compression.MOST_OPENED_BYTES", 1_000_000)
+    assert decompress(number, compress(number, bytes(1_000_000))) == bytes(1_000_000)
+    with pytest.raises(OversizedDataError):
+        decompress(number, compress(number, bytes(1_000_001)))
+
+
+def test_a_raw_block_of_snappy_is_not_believed_what_it_promises() -> None:
+    promise = b"\xff\xff\xff\xff\x0f"
+    with pytest.raises(OversizedDataError):
+        decompress(2, promise + b"\0" * 20)
+
+
+@pytest.mark.parametrize("cut", [17, 18, 19, 22])
+def test_a_block_of_snappy_that_is_cut_short_is_damage(cut: int) -> None:
+    with pytest.raises(CompressedDataError):
+        decompress(2, compress(2, b"abc")[:cut])
 
 
 @pytest.mark.parametrize("number", [5, 6, 7])

@@ -10,11 +10,13 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
     CONTROL,
     LOG_APPEND_TIME,
+    MOST_OPENED_RECORDS,
     BatchView,
     Producer,
     assemble,
     build_batch,
 )
+from kafkalite.storage.compression import compress
 from kafkalite.storage.records import NewRecord
 from kafkalite.storage.validation import RecordError, RecordsRefusedError, prepare
 from tests.unit.storage.logs import batch
@@ -35,13 +37,15 @@ def refusal(view: BatchView, config: LogConfig = DEFAULT) -> KafkaError:
     return refused.value
 
 
-def with_counts(last_offset_delta: int, record_count: int) -> BatchView:
+def with_counts(
+    last_offset_delta: int, record_count: int, payload: bytes = b"anything", codec: int = 0
+) -> BatchView:
     return BatchView(
         assemble(
-            b"anything",
+            payload,
             base_offset=0,
             leader_epoch=-1,
-            attributes=0,
+            attributes=codec,
             last_offset_delta=last_offset_delta,
             base_timestamp=0,
             max_timestamp=0,
@@ -204,3 +208,20 @@ def test_what_grew_by_another_compression_must_fit_again() -> None:
     view = batch(b"a" * 10_000, attributes=4)
     config = DEFAULT._replace(compression_type="uncompressed", max_message_bytes=5000)
     assert refusal(view, config).code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("config", [COMPACT, LogConfig(compression_type="gzip")])
+@pytest.mark.parametrize("codec", [2, 3, 4])
+def test_a_batch_that_holds_too_much_is_too_large(
+    config: LogConfig, codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A producer that hears so splits the batch."""
+    monkeypatch.setattr("kafkalite.storage.compression.MOST_OPENED_BYTES", 1_000_000)
+    view = with_counts(0, 1, compress(codec, bytes(1_000_001)), codec)
+    assert refusal(view, config).code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_batch_of_too_many_records_to_look_at_is_too_large() -> None:
+    many = with_counts(MOST_OPENED_RECORDS, MOST_OPENED_RECORDS + 1)
+    assert refusal(many, COMPACT).code is ErrorCode.MESSAGE_TOO_LARGE
+    assert prepared(many) is many
