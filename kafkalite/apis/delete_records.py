@@ -40,9 +40,25 @@ def handle_delete_records(
             for name, offsets in wanted.items()
         ]
     )
-    # Records that were deleted must not come back after a crash.
-    context.services.partitions.checkpoint()
+    try:
+        # Records that were deleted must not come back after a crash.
+        context.services.partitions.checkpoint()
+    except OSError:
+        # Nobody reads them any more, but whether they are gone for good is not known: a client
+        # that is told so asks again, and then the next checkpoint says it for both.
+        _take_back(response)
     return response
+
+
+def _take_back(response: DeleteRecordsResponse) -> None:
+    """Let no partition be answered as if its deletion were safe."""
+    for topic in response.topics:
+        topic.partitions = [
+            answer
+            if answer.error_code
+            else _refused(answer.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
+            for answer in topic.partitions
+        ]
 
 
 def _delete(

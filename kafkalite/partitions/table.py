@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from kafkalite.storage.directory import DataDirectory, PartitionName
     from kafkalite.storage.log import Log
 
-METADATA_LOG = ("__cluster_metadata", 0)
-"""The one log in a data directory that belongs to no topic."""
-
 
 class HostedTopic:
     """A topic and those of its partitions whose logs are open, in order of their index.
@@ -71,12 +68,15 @@ class PartitionTable:
         self,
         *,
         directory: DataDirectory,
+        beside: Mapping[PartitionName, Log],
         clock: Clock,
         entropy: Entropy,
         log_config: Callable[[Mapping[str, str]], LogConfig],
         fetch_session_slots: int = 1000,
     ) -> None:
+        """Keep partitions in `directory`; `beside` them are the logs there that are of no topic."""
         self._directory = directory
+        self._beside = beside
         self._clock = clock
         self._entropy = entropy
         self._log_config = log_config
@@ -112,12 +112,12 @@ class PartitionTable:
         return None if topic is None else topic.partition(index)
 
     def logs(self) -> dict[PartitionName, Log]:
-        """Return every partition's log by topic name and index."""
-        return {
-            (topic.name, partition.index): partition.log
-            for topic in self._by_name.values()
-            for partition in topic.partitions
-        }
+        """Return every log in the directory by topic name and index."""
+        logs = dict(self._beside)
+        for topic in self._by_name.values():
+            for partition in topic.partitions:
+                logs[topic.name, partition.index] = partition.log
+        return logs
 
     def fetch_sessions(self, node_id: int) -> FetchSessions:
         """Return the fetch sessions of a node."""
@@ -158,7 +158,7 @@ class PartitionTable:
         for topic in image.topics.values():
             self._host(topic, image)
             self._open_missing(topic)
-        self._directory.remove_strays({METADATA_LOG, *self.logs()})
+        self._directory.remove_strays(self.logs())
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Follow one change of the metadata.
@@ -188,7 +188,10 @@ class PartitionTable:
             raise failure
 
     def checkpoint(self) -> None:
-        """Write down where each log starts, and up to where it is safe on disk."""
+        """Write down where each log starts, and up to where it is safe on disk.
+
+        OSError when the disk fails; what was not written is then written by the next.
+        """
         self._directory.checkpoint(self.logs())
 
     def _host(self, topic: TopicImage, image: MetadataImage) -> None:

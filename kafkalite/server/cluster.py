@@ -53,17 +53,17 @@ class Cluster:
     ) -> None:
         """Read everything from `directory`; OSError when that fails."""
         self._config = config
-        self._directory = directory
+        metadata_log = _metadata_log(directory, clock, node_ids[0])
         self.partitions = PartitionTable(
             directory=directory,
+            beside={(METADATA_TOPIC, 0): metadata_log.log},
             clock=clock,
             entropy=entropy,
             log_config=lambda overrides: topic_log_config(overrides, config),
             fetch_session_slots=config.int("max.incremental.fetch.session.cache.slots"),
         )
-        self._metadata_log = _metadata_log(directory, clock, node_ids[0])
         self.metadata = MetadataController(
-            log=PartitionCoordinatorLog(self._metadata_log),
+            log=PartitionCoordinatorLog(metadata_log),
             config=config,
             clock=clock,
             entropy=entropy,
@@ -133,11 +133,11 @@ class Cluster:
 
     def logs(self) -> dict[PartitionName, Log]:
         """Return every log, the metadata's included, by topic name and index."""
-        return {**self.partitions.logs(), (METADATA_TOPIC, 0): self._metadata_log.log}
+        return self.partitions.logs()
 
     def checkpoint(self) -> None:
         """Write down where each log starts, and up to where it is safe on disk."""
-        self._directory.checkpoint(self.logs())
+        self.partitions.checkpoint()
 
 
 def _metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> Partition:

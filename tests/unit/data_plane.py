@@ -93,6 +93,7 @@ class DataPlane:
     def _table(self) -> PartitionTable:
         return PartitionTable(
             directory=self.data_directory,
+            beside={},
             clock=self.clock,
             entropy=self.entropy,
             log_config=lambda overrides: topic_log_config(overrides, self.config),

@@ -64,6 +64,24 @@ def test_deleted_records_stay_deleted(plane: DataPlane, *, cleanly: bool) -> Non
     assert plane.append(b"next") == 5
 
 
+def test_a_deletion_that_cannot_be_written_down_is_not_promised(plane: DataPlane) -> None:
+    # A name that is taken: the checkpoint cannot be written.
+    taken = plane.directory / "log-start-offset-checkpoint"
+    taken.mkdir()
+    request = request_of(3)
+    request.topics += request_of(0, "missing").topics
+    response = plane.ask(API, request)
+    answers = [answer for topic in response.topics for answer in topic.partitions]
+    assert [(answer.low_watermark, answer.error_code) for answer in answers] == [
+        (-1, ErrorCode.KAFKA_STORAGE_ERROR),
+        (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    taken.rmdir()
+    assert delete(plane, 3) == (3, ErrorCode.NONE)
+    plane.restart(cleanly=False)
+    assert plane.partition().log_start_offset == 3
+
+
 @pytest.mark.parametrize("offset", [-2, 6])
 def test_an_offset_outside_of_the_log_is_refused(plane: DataPlane, offset: int) -> None:
     assert delete(plane, offset) == (-1, ErrorCode.OFFSET_OUT_OF_RANGE)

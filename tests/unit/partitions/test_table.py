@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.config.log_config import LogConfig
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.partitions.coordinator_log import open_coordinator_log
+from kafkalite.partitions.table import PartitionTable
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
-from tests.unit.data_plane import values_in
+from kafkalite.storage.batch import BatchView
+from tests.unit.data_plane import batch_of, values_in
 
 if TYPE_CHECKING:
     from kafkalite.storage.log import Log
@@ -195,11 +198,23 @@ def test_a_new_configuration_counts_at_once(plane: DataPlane) -> None:
     assert hosted.config.retention_ms == 5
 
 
-def test_the_metadata_log_is_not_a_stray(plane: DataPlane) -> None:
-    (plane.directory / "__cluster_metadata-0").mkdir()
+def test_the_logs_of_no_topic_are_no_strays(plane: DataPlane) -> None:
     (plane.directory / "stray-0").mkdir()
-    plane.restart()
-    assert directories(plane) == {"__cluster_metadata-0"}
+    log = plane.data_directory.open_log("own", 0, LogConfig(), now_ms=0)
+    log.append((BatchView(batch_of(b"v")),), leader_epoch=0, now_ms=0)
+    log.flush()
+    table = PartitionTable(
+        directory=plane.data_directory,
+        beside={("own", 0): log},
+        clock=plane.clock,
+        entropy=plane.entropy,
+        log_config=lambda _: LogConfig(),
+    )
+    table.open(plane.image)
+    assert directories(plane) == {"own-0"}
+    table.checkpoint()
+    text = (plane.directory / "recovery-point-offset-checkpoint").read_text()
+    assert text.split() == ["0", "1", "own", "0", "1"]
 
 
 def test_a_coordinators_log_is_found_by_topic_and_index(plane: DataPlane) -> None:

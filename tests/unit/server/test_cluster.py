@@ -65,6 +65,16 @@ def partition_of(cluster: Cluster, topic: str, index: int = 0) -> Partition:
     return partition
 
 
+def test_a_checkpoint_has_the_metadata_log_among_the_others(
+    machine: Machine, tmp_path: Path
+) -> None:
+    cluster = machine.start()
+    cluster.have_topics({"t": 1})
+    cluster.partitions.checkpoint()
+    lines = (tmp_path / "recovery-point-offset-checkpoint").read_text().splitlines()
+    assert {line.split()[0] for line in lines[2:]} == {"__cluster_metadata", "t"}
+
+
 @pytest.mark.parametrize("ends", ["cleanly", "by a crash"])
 def test_topics_and_records_are_there_after_a_restart(machine: Machine, ends: str) -> None:
     cluster = machine.start()
