@@ -56,6 +56,12 @@ class ForgetTopics:
     deleted: tuple[tuple[str, bytes], ...]
 
 
+def _is_longer(text: str, longest: int) -> bool:
+    """Whether Java counts more than `longest` characters, which are the units of UTF-16."""
+    # Nothing counts for more than two, so that hardly any text is worth a closer look.
+    return 2 * len(text) > longest and len(text.encode("utf-16-le")) > 2 * longest
+
+
 _TOMBSTONES_AT_ONCE = 2_000
 """One decision is one batch, which has a limit of size; whatever is more takes another one."""
 
@@ -103,7 +109,7 @@ class Offsets:
         records: list[Record] = []
         for wish in wishes:
             metadata = wish.metadata or ""
-            if len(metadata) > longest:
+            if _is_longer(metadata, longest):
                 codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 continue
             if check is not None:

@@ -65,6 +65,10 @@ def test_metadata_that_is_too_long_is_refused_for_its_partition_alone() -> None:
     world = GroupWorld({"offset.metadata.max.bytes": "3"})
     assert world.commit({("t", 0): 1}, metadata="four") == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
     assert world.commit({("t", 0): 1}, metadata="abc") == [ErrorCode.NONE]
+    # Java counts what lies beyond the basic plane twice.
+    assert world.commit({("t", 0): 1}, metadata="a\N{PARTY POPPER}") == [ErrorCode.NONE]
+    wide = "\N{PARTY POPPER}" * 2
+    assert world.commit({("t", 0): 1}, metadata=wide) == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
 
 
 def test_the_rules_of_a_classic_group_for_commits() -> None:
