@@ -1,55 +1,44 @@
-"""`kafkalite`: the command and its subcommands."""
+"""`kafkalite`: the command and its subcommands.
+
+Chosen: argparse, because it is there; the other libraries for command lines take a tenth of the
+time in which a broker starts.
+"""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
-
-import click
+import argparse
+import sys
+from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite import __version__
-from kafkalite.cli.serve import serve
+from kafkalite.cli import serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
 
-class _BadUse(click.ClickException):
-    """A command line that cannot be understood, told in one line like all that keeps us from it."""
+class _Parser(argparse.ArgumentParser):
+    """Tells bad use in one line, like all that keeps us from it, and where there is help."""
 
-    exit_code = click.UsageError.exit_code
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"kafkalite: {self.message}", file=file, err=file is None)
+    def error(self, message: str) -> NoReturn:
+        self.exit(serve.USAGE_STATUS, f"kafkalite: {message} (see {self.prog} --help)\n")
 
 
-@contextmanager
-def _one_line() -> Iterator[None]:
-    """Have bad use told in one line, with the command whose help says more."""
-    try:
-        yield
-    except click.exceptions.NoArgsIsHelpError:
-        raise
-    except click.UsageError as error:
-        path = "kafkalite" if error.ctx is None else error.ctx.command_path
-        message = error.format_message().rstrip(".")
-        raise _BadUse(f"{message} (see {path} --help)") from error
-
-
-class _Command(click.Group):
-    def make_context(self, *arguments: Any, **options: Any) -> click.Context:  # noqa: ANN401 - click's
-        with _one_line():
-            return super().make_context(*arguments, **options)
-
-    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - what a subcommand returns
-        with _one_line():
-            return super().invoke(ctx)
-
-
-@click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="kafkalite")
-def main() -> None:
-    """Run a Kafka broker for tests: real clients, real wire protocol, up in a blink."""
-
-
-main.add_command(serve)
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what the arguments ask for, by default those of the process."""
+    parser = _Parser(
+        prog="kafkalite",
+        description="Run a Kafka broker for tests: real clients, real wire protocol, up fast.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"kafkalite {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    about = "Run a broker until it is told to stop."
+    command = commands.add_parser("serve", help=about, description=about, allow_abbrev=False)
+    serve.add_options(command)
+    command.set_defaults(run=serve.serve)
+    asked = parser.parse_args(arguments)
+    if "run" not in asked:
+        parser.print_help(sys.stderr)
+        sys.exit(serve.USAGE_STATUS)
+    asked.run(asked)

@@ -2,100 +2,106 @@
 
 from __future__ import annotations
 
-import gc
 import sys
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-import click
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from argparse import ArgumentParser, Namespace
 
     from kafkalite.server.broker import Broker
 
 USAGE_STATUS = 2
 """Exit status when the broker cannot start as asked; the reason is one line on stderr."""
 
+_MAX_BROKERS = 1000
 
-@click.command()
-@click.option(
-    "--listen",
-    metavar="[NAME://]HOST:PORT",
-    multiple=True,
-    help="Listen here; may be repeated. Port 0 picks a free one.  [localhost:9092]",
-)
-@click.option(
-    "--advertise",
-    metavar="[NAME://]HOST:PORT",
-    multiple=True,
-    help="Tell clients this address, for the listener of that name or the next one.",
-)
-@click.option(
-    "--brokers",
-    type=click.IntRange(1, 1000),
-    default=1,
-    show_default=True,
-    help="Number of nodes; each takes the port after the one before.",
-)
-@click.option(
-    "--data-dir",
-    metavar="DIR",
-    help="Keep everything here across restarts.  [a temporary directory]",
-)
-@click.option(
-    "--topic",
-    "topics",
-    metavar="NAME:PARTITIONS",
-    multiple=True,
-    help="Have this topic; may be repeated.",
-)
-@click.option(
-    "--config",
-    "settings",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Set a Kafka broker setting; may be repeated.",
-)
-@click.option("--properties", metavar="FILE", help="Read Kafka broker settings from a file.")
-@click.option(
-    "--log-format",
-    type=click.Choice(["console", "json"]),
-    default="console",
-    show_default=True,
-    help="How log lines on stderr look.",
-)
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]),
-              default="info", show_default=True, help="How much is logged.")  # fmt: skip
-def serve(  # noqa: PLR0917 - click hands them over by name
-    listen: Sequence[str],
-    advertise: Sequence[str],
-    brokers: int,
-    data_dir: str | None,
-    topics: Sequence[str],
-    settings: Sequence[str],
-    properties: str | None,
-    log_format: str,
-    log_level: str,
-) -> None:
-    """Run a broker until it is told to stop."""
-    gc.disable()  # nothing that starting makes is garbage; looking for some takes a tenth of it
+
+def add_options(parser: ArgumentParser) -> None:
+    """Let `parser` take what `serve` can be asked for."""
+    parser.add_argument(
+        "--listen",
+        metavar="[NAME://]HOST:PORT",
+        action="append",
+        default=[],
+        help="listen here; may be repeated; port 0 picks a free one [localhost:9092]",
+    )
+    parser.add_argument(
+        "--advertise",
+        metavar="[NAME://]HOST:PORT",
+        action="append",
+        default=[],
+        help="tell clients this address, for the listener of that name or the next one",
+    )
+    parser.add_argument(
+        "--brokers",
+        metavar="NUMBER",
+        type=_brokers,
+        default=1,
+        help="number of nodes; each takes the port after the one before [%(default)s]",
+    )
+    parser.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        help="keep everything here across restarts [a temporary directory]",
+    )
+    parser.add_argument(
+        "--topic",
+        dest="topics",
+        metavar="NAME:PARTITIONS",
+        action="append",
+        default=[],
+        help="have this topic; may be repeated",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="set a Kafka broker setting; may be repeated",
+    )
+    parser.add_argument(
+        "--properties", metavar="FILE", help="read Kafka broker settings from a file"
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=("console", "json"),
+        default="console",
+        help="how log lines on stderr look [%(default)s]",
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="how much is logged [%(default)s]",
+    )
+
+
+def _brokers(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_BROKERS:
+        raise ArgumentTypeError(f"{text!r} is not a number from 1 to {_MAX_BROKERS}")
+    return int(text)
+
+
+def serve(asked: Namespace) -> None:
+    """Run a broker as `asked` until it is told to stop; SystemExit when it cannot be run so."""
     from kafkalite.cli import process  # noqa: PLC0415 - `--help` needs no broker
 
     try:
-        log = process.log_from(log_level, log_format)
-        asked = process.settings_from(
-            listen=listen,
-            advertise=advertise,
-            brokers=brokers,
-            data_directory=data_dir,
-            topics=topics,
-            config=settings,
-            properties=properties,
+        log = process.log_from(asked.log_level, asked.log_format)
+        settings = process.settings_from(
+            listen=asked.listen,
+            advertise=asked.advertise,
+            brokers=asked.brokers,
+            data_directory=asked.data_dir,
+            topics=asked.topics,
+            config=asked.config,
+            properties=asked.properties,
             log=log,
         )
-        process.run(asked, log, announce)
+        process.run(settings, log, announce)
     except process.CANNOT_START as error:
-        click.echo(f"kafkalite: {error}", err=True)
+        sys.stderr.write(f"kafkalite: {error}\n")
         sys.exit(USAGE_STATUS)
 
 
@@ -108,5 +114,5 @@ def announce(broker: Broker) -> None:
         for name, servers in broker.bootstrap_by_listener().items()
     ][1:]
     lines.append(f"  data in {where}, cluster id {broker.cluster_id}; stop with Ctrl-C")
-    click.echo("\n".join(lines))
+    sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

@@ -111,8 +111,10 @@ def _bind_all(address: Address) -> list[socket.socket]:
 
 
 def _bind_one(host: str, port: int) -> socket.socket:
+    # Given as text, a host's name brings in the tables of international names, ASCII or not.
+    name = host.encode() if host.isascii() else host
     family, kind, _, _, where = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     # Spelled out, for asyncio sets TCP_NODELAY on sockets of this protocol number alone.
     one = socket.socket(family, kind, socket.IPPROTO_TCP)
