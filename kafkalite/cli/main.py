@@ -24,17 +24,27 @@ class _Parser(argparse.ArgumentParser):
         self.exit(serve.USAGE_STATUS, f"kafkalite: {message} (see {self.prog} --help)\n")
 
 
+class _Help(argparse.HelpFormatter):
+    """Is as wide as the narrowest terminal: to measure this one, argparse loads bz2 and lzma."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=80)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what the arguments ask for, by default those of the process."""
     parser = _Parser(
         prog="kafkalite",
         description="Run a Kafka broker for tests: real clients, real wire protocol, up fast.",
         allow_abbrev=False,
+        formatter_class=_Help,
     )
     parser.add_argument("--version", action="version", version=f"kafkalite {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     about = "Run a broker until it is told to stop."
-    command = commands.add_parser("serve", help=about, description=about, allow_abbrev=False)
+    command = commands.add_parser(
+        "serve", help=about, description=about, allow_abbrev=False, formatter_class=_Help
+    )
     serve.add_options(command)
     command.set_defaults(run=serve.serve)
     asked = parser.parse_args(arguments)
