@@ -161,7 +161,7 @@ def _producer_of(batch: BatchView) -> Producer:
 
 
 def clean(log: Log, plan: CompactionPlan, *, now_ms: int) -> Iterator[None]:
-    """Compact a log step by step; between steps it may be read, appended to and cut.
+    """Compact a log step by step; between steps the log goes on.
 
     Each step goes through a few dozen batches. OSError leaves the log as the last whole group of
     segments left it. It ends early when a segment is removed under it.
@@ -184,7 +184,7 @@ def _clean(log: Log, plan: CompactionPlan, now_ms: int) -> Iterator[None]:
     for group in group_segments(segments, log.config.segment_bytes):
         yield from _clean_group(log, group, batch_filter)
         if group[0] in log.segments:
-            # Something else removed or cut a segment meanwhile: the rest waits for another time.
+            # Something else removed a segment meanwhile: the rest waits for another time.
             return
     log.first_dirty_offset = max(log.first_dirty_offset, latest.end)
 
@@ -208,7 +208,6 @@ def _clean_group(log: Log, group: Sequence[Segment], batch_filter: BatchFilter) 
     """Write what stays of a run of segments, and put it in their place if they still stand."""
     base_offset = group[0].base_offset
     path = cleaned_path(log.directory, base_offset)
-    sizes = [segment.size for segment in group]
     log.files.remove(path)
     file = log.files.open(path, create=True)
     try:
@@ -226,7 +225,7 @@ def _clean_group(log: Log, group: Sequence[Segment], batch_filter: BatchFilter) 
         file.close()
     slot = log.segments.index(group[0]) if group[0] in log.segments else None
     is_standing = slot is not None and list(log.segments[slot : slot + len(group)]) == list(group)
-    if not is_standing or [segment.size for segment in group] != sizes:
+    if not is_standing:
         log.files.remove(path)
         return
     for segment in group:

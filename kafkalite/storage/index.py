@@ -57,13 +57,6 @@ class OffsetIndex:
         slot = bisect_right(self._positions, position)
         return self._positions[slot - 1] if slot else 0
 
-    def truncate(self, size: int) -> None:
-        """Forget the batches that begin at `size` or later."""
-        slot = bisect_left(self._positions, size)
-        del self._offsets[slot:]
-        del self._positions[slot:]
-        self._saved = min(self._saved, slot)
-
     def save(self, files: Files, path: str) -> None:
         """Make the file at `path` hold the entries; it need not exist yet."""
         file = files.open(path, create=True)
@@ -134,13 +127,6 @@ class TimeIndex:
         """Return a relative offset before which every timestamp is smaller than `timestamp`."""
         slot = bisect_left(self._timestamps, timestamp)
         return self._offsets[slot - 1] if slot else 0
-
-    def truncate(self, relative_offset: int) -> None:
-        """Forget what lies at the offset or beyond."""
-        slot = bisect_left(self._offsets, relative_offset)
-        del self._timestamps[slot:]
-        del self._offsets[slot:]
-        self._saved = min(self._saved, slot)
 
     def save(self, files: Files, path: str) -> None:
         """Make the file at `path` hold the entries; it need not exist yet."""

@@ -1,4 +1,4 @@
-"""One partition's log: append, read, roll, truncate, delete before an offset.
+"""One partition's log: append, read, roll, delete before an offset.
 
 A directory in Kafka's own form, made when the first batch comes: a partition that holds nothing
 costs no file. Offsets are given by writing a new head of sixteen bytes before a payload that is
@@ -258,40 +258,6 @@ class Log:
         return found
 
     # --- cutting -----------------------------------------------------------------------------
-
-    def truncate_to(self, offset: int) -> None:
-        """Cut off the batches that reach `offset` or beyond; the log ends at `offset` or before."""
-        if offset >= self.end_offset:
-            return
-        while self._segments and self._segments[-1].base_offset >= offset:
-            self._bases.pop()
-            self._segments.pop().remove()
-        if self._segments:
-            active = self._segments[-1]
-            active.truncate(active.locate(offset))
-        self._reload(min(offset, self.end_offset))
-
-    def _reload(self, end_offset: int) -> None:
-        for segment in self._segments:
-            segment.close()
-        remove_snapshots(self.files, self.directory, keep=set(self._bases))
-        start_offset = min(self.start_offset, end_offset)
-        loaded = load_log(
-            self.files,
-            self.directory,
-            self.config,
-            now_ms=self._segments[-1].created_ms if self._segments else 0,
-            clean_shutdown=True,
-            start_offset=start_offset,
-            recovery_point=0,
-        )
-        self._segments = loaded.segments
-        self._bases = [segment.base_offset for segment in loaded.segments]
-        self.start_offset = start_offset
-        self.end_offset = loaded.end_offset
-        self.producers = loaded.producers
-        self.epochs.truncate_from_end(self.end_offset)
-        self.recovery_point = min(self.recovery_point, self.end_offset)
 
     def delete_before(self, offset: int) -> None:
         """Let the log start at `offset`; segments wholly before it are removed.

@@ -168,11 +168,6 @@ class Segment:
             del recent[next(iter(recent))]
         recent[base_offset] = position
 
-    def truncate(self, position: int) -> None:
-        """Cut the segment at a batch boundary."""
-        self.cut(position)
-        self.rebuild()
-
     def cut(self, position: int) -> None:
         """Cut off what stands behind the batches that `rebuild` believed."""
         if position < self._log.size:

@@ -54,13 +54,18 @@ class Bench:
         self.config = LogConfig(segment_bytes=2**31 - 1)
         self.plain = bytearray(produced(size, idempotent=False))
         self.idempotent = bytearray(produced(size, idempotent=True))
-        self.log = Log.open(OsFiles(), f"{directory}/t-0", self.config, now_ms=0)
+        self.directory = f"{directory}/t-0"
+        self.log = self.open_log()
         self.append(self.plain)
         self.path = f"{directory}/floor"
         self.floor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self.sequence = 0
         self.next_read = 0
         self.next_bare = 0
+
+    def open_log(self) -> Log:
+        """Return the log as its directory has it."""
+        return Log.open(OsFiles(), self.directory, self.config, now_ms=0)
 
     def append(self, buffer: bytearray) -> None:
         """Do all that a produced batch meets on its way to the file."""
@@ -106,7 +111,9 @@ class Bench:
 
     def reset(self) -> None:
         """Let both files be empty again, so that neither fills the disk."""
-        self.log.truncate_to(1)
+        self.log.delete()
+        self.log = self.open_log()
+        self.append(self.plain)
         os.ftruncate(self.floor, 0)
 
     def run(self) -> dict[str, tuple[float, float]]:

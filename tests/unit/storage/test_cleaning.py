@@ -280,19 +280,6 @@ def test_what_is_removed_meanwhile_stays_removed(after_steps: int) -> None:
     assert not [path for path in files.paths if path.endswith((".cleaned", ".swap"))]
 
 
-def test_a_truncation_meanwhile_ends_it() -> None:
-    log = log_of_updates()
-    plan = compaction_of(log, last_stable_offset=60, now_ms=0)
-    assert plan is not None
-    steps = clean(log, plan, now_ms=0)
-    next(steps)
-    log.truncate_to(10)
-    before = contents(log)
-    for _ in steps:
-        pass
-    assert contents(log) == before
-
-
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
 def test_a_crash_at_any_step_changes_nothing_that_a_reader_ends_up_with(part: float) -> None:
     steps = FaultyFiles(MemoryFiles())

@@ -91,13 +91,6 @@ def test_without_snapshots_the_whole_log_is_replayed() -> None:
     assert [entry.producer_id for entry in again.producers.entries] == list(range(1, 10))
 
 
-def test_truncating_takes_producers_back() -> None:
-    log = log_of_transactions(MemoryFiles())
-    log.truncate_to(14)
-    assert [entry.producer_id for entry in log.producers.entries] == [1, 2]
-    assert log.producers.first_unstable_offset(14) == 13
-
-
 def test_epochs_are_taken_from_batches_where_the_file_is_lost() -> None:
     files = MemoryFiles()
     log = open_log(files)

@@ -223,26 +223,6 @@ def test_an_index_without_a_log_is_swept_up() -> None:
     assert not [path for path in files.paths if "777" in path]
 
 
-def test_truncating_cuts_whole_batches() -> None:
-    files = MemoryFiles()
-    log = filled_log(40, files=files)
-    log.truncate_to(31)
-    assert log.end_offset == 30
-    assert values_of(log)[-2:] == [b"value 14", b"other"]
-    assert append(log, b"new") == 30
-    log.truncate_to(100)
-    assert log.end_offset == 31
-    assert values_of(open_log(files)) == values_of(log)
-
-
-def test_truncating_everything_leaves_a_log_that_can_be_appended_to() -> None:
-    log = filled_log(40)
-    log.truncate_to(0)
-    assert (log.start_offset, log.end_offset, log.size_bytes) == (0, 0, 0)
-    assert append(log, b"new", epoch=1) == 0
-    assert log.epochs.entries == [(1, 0)]
-
-
 def test_deleting_before_an_offset_removes_what_lies_wholly_before_it() -> None:
     log = filled_log(40)
     first_bases = [segment.base_offset for segment in log.segments]
