@@ -47,7 +47,7 @@ class RequestContext:
 
     __slots__ = (
         "api_version", "client_host", "client_id", "client_id_key", "era", "listener", "node_id",
-        "principal", "repeated", "services", "session",
+        "principal", "repeated", "services",
     )  # fmt: skip
 
     def __init__(
@@ -73,5 +73,3 @@ class RequestContext:
         self.era: Any = None
         self.repeated: Repeated | None = None
         """The dispatcher's memory of what this client says over and over."""
-        self.session: dict[str, Any] = {}
-        """What an API keeps with the connection, by that API's module name."""

@@ -119,10 +119,6 @@ class BrokerConfig:
             raise TypeError(f"{key} is not an integer")
         return value
 
-    def int_or_none(self, key: builtins.str) -> builtins.int | None:
-        """Return the value of an integer key, None when it is null."""
-        return None if self.get(key) is None else self.int(key)
-
     def str(self, key: builtins.str) -> builtins.str:
         """Return the value of a string key; TypeError when it is another type or null."""
         value = self.get(key)

@@ -66,7 +66,6 @@ class ConfigKey(NamedTuple):
     name: str
     type: ConfigType
     default: Value
-    has_default: bool
     rule: Rule | None
     importance: str
     mode: UpdateMode
@@ -166,7 +165,6 @@ def _key_from_row(row: str, documentation: str) -> ConfigKey:
         name=name,
         type=kind,
         default=default,
-        has_default=default_text != _NO_DEFAULT,
         rule=None if rule_text == "-" else rule_from_text(rule_text),
         importance=importance,
         mode=UpdateMode(modes[0]) if modes else UpdateMode.READ_ONLY,

@@ -16,7 +16,6 @@ class LogConfig(NamedTuple):
     cleanup_policy: frozenset[str] = frozenset(("delete",))
     compression_type: str = "producer"
     delete_retention_ms: int = 86_400_000
-    file_delete_delay_ms: int = 60_000
     flush_messages: int = _INT64_MAX
     flush_ms: int = _INT64_MAX
     index_interval_bytes: int = 4096
@@ -28,7 +27,6 @@ class LogConfig(NamedTuple):
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     min_insync_replicas: int = 1
-    preallocate: bool = False
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824

@@ -273,11 +273,6 @@ class Partition:
         """Forget `watch`; harmless when it is unknown."""
         self._watches.pop(watch, None)
 
-    @property
-    def watch_count(self) -> int:
-        """How many wait for this partition."""
-        return len(self._watches)
-
     def announce(self) -> None:
         """Tell who waits how much arrived since they were told last."""
         arrived, self._arrived = self._arrived, 0

@@ -30,11 +30,6 @@ class ReceiveBuffers:
         self._idle: list[bytearray] = []
         self._idle_bytes = 0
 
-    @property
-    def idle_bytes(self) -> int:
-        """How much memory lies ready for large frames."""
-        return self._idle_bytes
-
     def acquire(self) -> bytearray:
         """Return a large buffer, an idle one if there is any: fresh memory costs page faults."""
         if self._idle:

@@ -15,7 +15,6 @@ def test_defaults_are_those_of_kafka_where_the_preset_says_nothing() -> None:
     assert config.float("log.cleaner.min.cleanable.ratio") == 0.5
     assert config.list("group.consumer.assignors") == ("uniform", "range")
     assert config.str("compression.type") == "producer"
-    assert config.int_or_none("log.retention.ms") is None
     assert config.str_or_none("broker.rack") is None
     assert config.list("log.dirs") == ()
 

@@ -34,7 +34,7 @@ def test_a_row_becomes_a_key() -> None:
     assert number.documentation == "How many there are, said in two lines."
     assert keys["a.list"].default == ()
     assert keys["a.list"].mode is UpdateMode.READ_ONLY
-    assert not keys["a.must"].has_default
+    assert keys["a.must"].default is None
     assert keys["a.must"].is_internal
 
 

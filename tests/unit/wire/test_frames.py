@@ -82,23 +82,22 @@ def test_memory_follows_what_arrived_and_not_what_was_promised(buffers: ReceiveB
 
 
 def test_large_buffers_are_used_again(buffers: ReceiveBuffers) -> None:
-    first = FrameBuffer(buffers)
-    receive_and_keep(first, pack(">i", SHARED_BYTES * 2))
-    assert buffers.idle_bytes == 0
-    first.clear()
-    idle = buffers.idle_bytes
-    assert idle > 0
-    receive_and_keep(FrameBuffer(buffers), pack(">i", SHARED_BYTES * 2))
-    assert buffers.idle_bytes == 0
+    large = buffers.acquire()
+    buffers.release(large)
+    frames = FrameBuffer(buffers)
+    receive_and_keep(frames, pack(">i", SHARED_BYTES * 2))
+    assert buffers.acquire() is not large
+    frames.clear()
+    assert buffers.acquire() is large
 
 
 def test_idle_memory_is_bounded(buffers: ReceiveBuffers) -> None:
-    many = [FrameBuffer(buffers) for _ in range(64)]
-    for frames in many:
-        receive_and_keep(frames, pack(">i", SHARED_BYTES * 2))
-    for frames in many:
-        frames.clear()
-    assert buffers.idle_bytes <= 16 * 1024 * 1024
+    many = [buffers.acquire() for _ in range(64)]
+    for buffer in many:
+        buffers.release(buffer)
+    again = [buffers.acquire() for _ in range(64)]
+    used_again = {id(buffer) for buffer in again} & {id(buffer) for buffer in many}
+    assert 0 < len(used_again) * len(many[0]) <= 16 * 1024 * 1024
 
 
 def test_a_backlog_of_whole_frames_fills_the_buffer_without_losing_room(
