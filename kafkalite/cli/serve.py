@@ -19,6 +19,12 @@ _MAX_BROKERS = 1000
 
 def add_options(parser: ArgumentParser) -> None:
     """Let `parser` take what `serve` can be asked for."""
+    _add_nodes(parser)
+    _add_contents(parser)
+    _add_logging(parser)
+
+
+def _add_nodes(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--listen",
         metavar="[NAME://]HOST:PORT",
@@ -40,6 +46,9 @@ def add_options(parser: ArgumentParser) -> None:
         default=1,
         help="number of nodes; each takes the port after the one before [%(default)s]",
     )
+
+
+def _add_contents(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--data-dir",
         metavar="DIR",
@@ -63,6 +72,9 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--properties", metavar="FILE", help="read Kafka broker settings from a file"
     )
+
+
+def _add_logging(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--log-format",
         choices=("console", "json"),

@@ -67,6 +67,13 @@ def check_broker_values(get: Callable[[str], Value]) -> None:
         "group.max.session.timeout.ms must be greater than or equal to "
         "group.min.session.timeout.ms",
     )
+    _check_logs(get)
+    _check_connections(get)
+    for kind in ("consumer", "share", "streams"):
+        _check_group(get, kind)
+
+
+def _check_logs(get: Callable[[str], Value]) -> None:
     _require(
         _integer(get, "log.cleaner.threads") > 0,
         "log.cleaner.threads",
@@ -93,6 +100,9 @@ def check_broker_values(get: Callable[[str], Value]) -> None:
         "log.roll.jitter.ms",
         "log.roll.jitter.ms must be greater than or equal to 0",
     )
+
+
+def _check_connections(get: Callable[[str], Value]) -> None:
     _require(
         get("max.connections.per.ip") != 0 or get("max.connections.per.ip.overrides") != "",
         "max.connections.per.ip",
@@ -106,12 +116,14 @@ def check_broker_values(get: Callable[[str], Value]) -> None:
         "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
     )
     _check_counted_addresses(get, "max.connections.per.ip.overrides")
-    for kind in ("consumer", "share", "streams"):
-        for subject in ("session.timeout.ms", "heartbeat.interval.ms"):
-            _check_bounds(get, kind, subject)
-        session, beat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
-        _require(
-            _integer(get, beat) < _integer(get, session),
-            beat,
-            f"{beat} must be less than {session}",
-        )
+
+
+def _check_group(get: Callable[[str], Value], kind: str) -> None:
+    for subject in ("session.timeout.ms", "heartbeat.interval.ms"):
+        _check_bounds(get, kind, subject)
+    session, beat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
+    _require(
+        _integer(get, beat) < _integer(get, session),
+        beat,
+        f"{beat} must be less than {session}",
+    )

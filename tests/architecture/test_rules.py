@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MODULE_LINES = 400
-FUNCTION_LINES = 60
+FUNCTION_LINES = 50
 MAY_READ_VERSIONS = {"wire", "protocol"}
 MAY_READ_VERSIONS_MODULES = {
     PACKAGE / "apis" / "dispatch.py",
