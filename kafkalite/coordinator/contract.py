@@ -114,7 +114,10 @@ class CoordinatorLog(Protocol):
         """What to call the log when there is something to say of it."""
 
     def append(self, records: Sequence[tuple[bytes | None, bytes | None]], now_ms: int) -> int:
-        """Append one batch, all or nothing, and return the end offset; OSError if it cannot."""
+        """Append one batch, all or nothing, and return the end offset; OSError if it cannot.
+
+        KafkaError MESSAGE_TOO_LARGE for one that is larger than the log takes.
+        """
 
     def read_all(self) -> Iterable[tuple[bytes | None, bytes | None]]:
         """Yield every live key and value from the start of the log, aborted ones left out."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import BatchView, ControlKind, build_batch
 from kafkalite.storage.records import NewRecord
 
@@ -31,8 +33,16 @@ class PartitionCoordinatorLog:
         return self._partition.name
 
     def append(self, records: Sequence[KeyValue], now_ms: int) -> int:
-        """Append one batch, all or nothing, and return the end offset; OSError if it cannot."""
+        """Append one batch, all or nothing, and return the end offset; OSError if it cannot.
+
+        KafkaError MESSAGE_TOO_LARGE for more than the topic's max.message.bytes, which keeps what a
+        group may remember within bounds; tombstones are always taken, for they make it less.
+        """
         batch = build_batch([NewRecord(key, value, now_ms) for key, value in records])
+        if len(batch) > self._partition.log.config.max_message_bytes and any(
+            value is not None for _, value in records
+        ):
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
         return self._partition.append_own(BatchView(batch), now_ms)
 
     def read_all(self) -> Iterator[KeyValue]:

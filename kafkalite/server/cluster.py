@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from kafkalite.storage.log import Log
 
 _METADATA_LEADER_EPOCH = 1
+_METADATA_LOG_CONFIG = LogConfig(max_message_bytes=2**31 - 1)
+"""A change of the metadata is one batch however many topics it makes; other limits bound it."""
 
 
 class TopicError(ValueError):
@@ -143,7 +145,11 @@ class Cluster:
 def _metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> Partition:
     """Return the metadata log as the partition that Kafka takes it for."""
     log = directory.open_log(
-        METADATA_TOPIC, 0, LogConfig(), now_ms=clock.now_ms(), topic_id=uuid_to_text(ONE_UUID)
+        METADATA_TOPIC,
+        0,
+        _METADATA_LOG_CONFIG,
+        now_ms=clock.now_ms(),
+        topic_id=uuid_to_text(ONE_UUID),
     )
     image = PartitionImage(
         index=0,

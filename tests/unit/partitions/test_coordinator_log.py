@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_coordinator_log
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
     TRANSACTIONAL,
     BatchView,
@@ -45,6 +47,18 @@ def test_a_decision_is_one_batch(plane: DataPlane, log: PartitionCoordinatorLog)
     log.append([(b"a", b"1"), (b"b", b"2")], plane.clock.now_ms())
     (batch,) = plane.partition(TOPIC).log.batches(0)
     assert (batch.record_count, batch.max_timestamp) == (2, plane.clock.now_ms())
+
+
+def test_no_decision_is_larger_than_the_topic_takes(
+    plane: DataPlane, log: PartitionCoordinatorLog
+) -> None:
+    most = plane.partition(TOPIC).log.config.max_message_bytes
+    with pytest.raises(KafkaError) as refused:
+        log.append([(b"a", b"1"), (b"b", bytes(most))], plane.clock.now_ms())
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert list(log.read_all()) == []
+    # What is to go must be able to go.
+    assert log.append([(bytes(most), None)], plane.clock.now_ms()) == 1
 
 
 def test_it_is_called_as_the_partition_is(log: PartitionCoordinatorLog) -> None:
