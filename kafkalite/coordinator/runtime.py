@@ -186,7 +186,7 @@ class ActiveShard(Generic[M]):
         for ticket in tickets:
             owed = self._owed.pop(ticket, None)
             if owed is not None:
-                owed.resolve(refusal)
+                owed.refuse(refusal)
 
     def _arm(self) -> None:
         """See to it that the clock calls no later than the first deadline.

@@ -3,6 +3,9 @@
 Chosen instead of asyncio futures, because everything below the server must run without an event
 loop: a `Waiting` resolves synchronously, so a test sees the whole consequence of a decision when
 the call that caused it returns.
+
+What arrives may also be a refusal: an exception that stands where the value would. Whoever asked at
+the end of a chain tells it; nobody on the way there takes it for a value.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ class Waiting(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The value; LookupError while it has not arrived."""
+        """The value or refusal; LookupError while it has not arrived."""
         if self._value is _UNSET:
             raise LookupError("the answer has not arrived")
         return cast("T", self._value)
@@ -55,17 +58,28 @@ class Waiting(Generic[T]):
         for callback in callbacks:
             callback(value)
 
+    def refuse(self, refusal: Exception) -> None:
+        """Deliver `refusal` instead of a value, to the same callbacks."""
+        self.resolve(cast("T", refusal))
+
     def then(self, callback: Callable[[T], None]) -> None:
-        """Run `callback` with the value: now if it is there, else when it arrives."""
+        """Run `callback` with the value or refusal: now if it is there, else when it arrives."""
         if self._value is _UNSET:
             self._callbacks.append(callback)
         else:
             callback(self.value)
 
     def map(self, transform: Callable[[T], U]) -> Waiting[U]:
-        """Return what waits for this value and then for `transform` of it."""
+        """Return what waits for this value and then for `transform` of it; a refusal stays one."""
         mapped: Waiting[U] = Waiting(on_abandon=self.abandon)
-        self.then(lambda value: mapped.resolve(transform(value)))
+
+        def pass_on(value: T) -> None:
+            if isinstance(value, Exception):
+                mapped.refuse(value)
+            else:
+                mapped.resolve(transform(value))
+
+        self.then(pass_on)
         return mapped
 
     def abandon(self) -> None:

@@ -38,6 +38,19 @@ def test_an_answer_may_be_transformed_before_or_after_it_is_there() -> None:
     assert (before.value, after.value, when(7, str)) == ("7", "7", "7")
 
 
+def test_a_refusal_is_never_taken_for_a_value() -> None:
+    refusal = OSError("the disk is full")
+    before: Waiting[int] = Waiting()
+    mapped = before.map(lambda value: value + 1).map(str)
+    heard: list[object] = []
+    mapped.then(heard.append)
+    before.refuse(refusal)
+    assert heard == [refusal]
+    assert before.map(lambda value: value + 1).value is refusal  # type: ignore[comparison-overlap]
+    with pytest.raises(RuntimeError, match="twice"):
+        before.resolve(1)
+
+
 def test_whoever_holds_resources_hears_once_that_the_asker_is_gone() -> None:
     heard: list[str] = []
     waiting: Waiting[int] = Waiting(on_abandon=lambda: heard.append("gone"))
