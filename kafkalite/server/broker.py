@@ -175,7 +175,7 @@ class Broker:
             await node.close(grace_s)
         self._nodes.clear()
         if self._home is not None:
-            self._home.leave({} if self.cluster is None else self.cluster.logs())
+            self._home.leave({} if self.cluster is None else self.cluster.partitions.logs())
             self._home = None
         self.cluster = None
 

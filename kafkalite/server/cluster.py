@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
-    from kafkalite.storage.directory import DataDirectory, PartitionName
-    from kafkalite.storage.log import Log
+    from kafkalite.storage.directory import DataDirectory
 
 _METADATA_LEADER_EPOCH = 1
 _METADATA_LOG_CONFIG = LogConfig(max_message_bytes=2**31 - 1)
@@ -132,14 +131,6 @@ class Cluster:
         """Answer whoever waits, for nothing more will happen here; the logs can still be read."""
         self.partitions.end_waits()
         self.groups.stop()
-
-    def logs(self) -> dict[PartitionName, Log]:
-        """Return every log, the metadata's included, by topic name and index."""
-        return self.partitions.logs()
-
-    def checkpoint(self) -> None:
-        """Write down where each log starts, and up to where it is safe on disk."""
-        self.partitions.checkpoint()
 
 
 def _metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> Partition:

@@ -38,7 +38,10 @@ class Maintenance:
         self._not_compacted: set[Partition] = set()
         """Those whose last compaction failed; the others come before them."""
         self._work: dict[str, tuple[str, Callable[[], None]]] = {
-            "checkpoint": ("log.flush.offset.checkpoint.interval.ms", cluster.checkpoint),
+            "checkpoint": (
+                "log.flush.offset.checkpoint.interval.ms",
+                cluster.partitions.checkpoint,
+            ),
             "flush": ("log.flush.scheduler.interval.ms", self._flush),
             "retention": ("log.retention.check.interval.ms", self._enforce_retention),
             "compaction": ("log.cleaner.backoff.ms", self._compact),

@@ -46,7 +46,7 @@ class Machine:
 
     def end(self) -> None:
         self.cluster.end_waits()
-        self._directory.close(self.cluster.logs())
+        self._directory.close(self.cluster.partitions.logs())
 
     def crash(self) -> None:
         self._directory.abandon()
