@@ -71,7 +71,7 @@ def log_from(level: str, log_format: str) -> Log:
 
 
 def run(settings: Settings, log: Log, announce: Callable[[Broker], None]) -> None:
-    """Serve until SIGINT or SIGTERM; raises one of CANNOT_START when it cannot begin."""
+    """Serve until a signal ends it; raises one of CANNOT_START when it cannot begin."""
     keep_freed_memory()
     allow_many_descriptors()
     loop = new_event_loop(log)
@@ -86,11 +86,9 @@ def run(settings: Settings, log: Log, announce: Callable[[Broker], None]) -> Non
 async def _serve(settings: Settings, log: Log, announce: Callable[[Broker], None]) -> None:
     loop = asyncio.get_running_loop()
     told_to_stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, told_to_stop.set)
-        except NotImplementedError:  # Windows: Ctrl-C raises KeyboardInterrupt instead
-            break
+    # A terminal that is closed hangs up; the temporary directory should go with it.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, told_to_stop.set)
     broker = Broker(settings, log)
     try:
         await broker.start()

@@ -88,7 +88,7 @@ def test_the_banner_names_the_port_that_was_picked(serving: Serving) -> None:
     assert serving.topics() == {}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_quickly_and_cleanly(serving: Serving, number: int) -> None:
     with socket.create_connection(tuple(serving.bootstrap.split(":")), 5):
         assert serving.stop(number) == (0, "")
