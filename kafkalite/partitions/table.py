@@ -151,14 +151,14 @@ class PartitionTable:
     # --- following the metadata --------------------------------------------------------------
 
     def open(self, image: MetadataImage) -> None:
-        """Open every log of `image`, and remove those of partitions that are no more.
+        """Open every log of `image`, and set those aside that are of no partition of it.
 
         Called once, before anything is served; OSError when the disk fails.
         """
         for topic in image.topics.values():
             self._host(topic, image)
             self._open_missing(topic)
-        self._directory.remove_strays(self.logs())
+        self._directory.set_strays_aside(self.logs())
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Follow one change of the metadata.

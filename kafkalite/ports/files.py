@@ -1,4 +1,4 @@
-# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH116, PTH123, PTH208
+# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH116, PTH208
 """Disks come in by this door: the few things a log needs of a file system.
 
 Files are only ever appended to, read at a place, cut short, renamed and removed. That is little
@@ -221,7 +221,7 @@ class OsFiles:
 
     def read(self, path: str) -> bytes:
         """Return all of the file at `path`; FileNotFoundError when absent."""
-        with open(self.descriptor(path, os.O_RDONLY), "rb") as file:
+        with open(path, "rb", opener=self.descriptor) as file:
             return file.read()
 
     def list(self, path: str) -> list[str]:

@@ -125,7 +125,21 @@ class Broker:
         except OSError as error:
             where = error.filename or self._home.path
             raise HomeError(f"cannot use {where}: {error.strerror}") from error
+        self._tell_losses(self._home, self.cluster)
         self._tell_addresses(config)
+
+    def _tell_losses(self, home: Home, cluster: Cluster) -> None:
+        """Say what of the data directory was not taken over."""
+        for name, stray in home.directory.set_aside:
+            self._log.warning("a directory belongs to no topic", directory=name, renamed=stray)
+        for (topic, index), log in cluster.partitions.logs().items():
+            if log.cut_bytes:
+                self._log.warning(
+                    "the end of a log could not be read and was cut off",
+                    partition=f"{topic}-{index}",
+                    cut_bytes=log.cut_bytes,
+                    end_offset=log.end_offset,
+                )
 
     async def _let_in(self) -> None:
         """Open the doors."""
@@ -175,7 +189,7 @@ class Broker:
             await node.close(grace_s)
         self._nodes.clear()
         if self._home is not None:
-            self._home.leave({} if self.cluster is None else self.cluster.partitions.logs())
+            self._home.leave(None if self.cluster is None else self.cluster.partitions.logs())
             self._home = None
         self.cluster = None
 

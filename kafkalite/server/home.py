@@ -11,7 +11,6 @@ import os
 from typing import TYPE_CHECKING
 
 from kafkalite.protocol.uuids import uuid_from_text, uuid_to_text
-from kafkalite.storage.checkpoint import CheckpointError
 from kafkalite.storage.directory import META_FILE, DataDirectory
 
 if TYPE_CHECKING:
@@ -47,23 +46,27 @@ class Home:
         except OSError as error:
             where = error.filename or path
             raise HomeError(f"cannot use data directory {where}: {error.strerror}") from error
-        except (CheckpointError, UnicodeDecodeError) as error:
-            raise HomeError(f"cannot read {self.path}/{META_FILE}: {error}") from error
         try:
             self.cluster_id = self._new_cluster(node_id, entropy) if is_new else self._cluster()
         except HomeError:
             self.directory.abandon()
             raise
 
-    def leave(self, logs: Mapping[PartitionName, Log]) -> None:
-        """Close the logs for a clean start, or remove all there is if it was temporary."""
+    def leave(self, logs: Mapping[PartitionName, Log] | None) -> None:
+        """Close the logs for a clean start, or remove all there is if it was temporary.
+
+        Without logs, for they were not all opened, the directory stays as it is: to call it clean,
+        or to write down where logs begin, would take from the next start what it has to go by.
+        """
         if self.is_temporary:
             import shutil  # noqa: PLC0415 - see this module's docstring
 
             self.directory.abandon()
-            for log in logs.values():
+            for log in (logs or {}).values():
                 log.close()
             shutil.rmtree(self.path, ignore_errors=True)
+        elif logs is None:
+            self.directory.abandon()
         else:
             self.directory.close(logs)
 

@@ -6,6 +6,7 @@ epoch checkpoint, partition.metadata and meta.properties.
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -78,17 +79,27 @@ def write_properties(files: Files, path: str, properties: Mapping[str, str]) -> 
 
 
 def read_properties(files: Files, path: str) -> dict[str, str]:
-    """Return the `key=value` lines of a file, none when it is absent."""
+    """Return the `key=value` lines of a file, none when it is absent.
+
+    CheckpointError when the file is not text.
+    """
     try:
         content = files.read(path)
     except FileNotFoundError:
         return {}
     pairs = (
         line.partition("=")
-        for line in content.decode().splitlines()
+        for line in _text(path, content).splitlines()
         if line.strip() and not line.lstrip().startswith(("#", "!"))
     )
     return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _text(path: str, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise CheckpointError(errno.EINVAL, "not a text file", path) from error
 
 
 def write_partition_metadata(files: Files, path: str, topic_id: str) -> None:
@@ -97,12 +108,15 @@ def write_partition_metadata(files: Files, path: str, topic_id: str) -> None:
 
 
 def read_partition_metadata(files: Files, path: str) -> str | None:
-    """Return the topic id's text in partition.metadata, or None when there is none."""
+    """Return the topic id's text in partition.metadata, or None when there is none.
+
+    CheckpointError when the file is not text.
+    """
     try:
         content = files.read(path)
     except FileNotFoundError:
         return None
-    for line in content.decode().splitlines():
+    for line in _text(path, content).splitlines():
         key, _, value = line.partition(":")
         if key.strip() == "topic_id":
             return value.strip()

@@ -7,6 +7,7 @@ is not there, and where a log begins.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kafkalite.ports.files import join
@@ -25,6 +26,7 @@ from kafkalite.storage.naming import (
     parse_partition_directory,
     partition_directory,
     remove_tree,
+    stray_directory,
 )
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class DataDirectory:
         "_recovery_points",
         "_start_offsets",
         "properties",
+        "set_aside",
         "was_clean",
     )
 
@@ -75,7 +78,11 @@ class DataDirectory:
             files.sync_directory(path)
         for name in names:
             if is_deleted_directory(name):
-                remove_tree(files, join(path, name))
+                # What cannot be removed is in nobody's way.
+                with suppress(OSError):
+                    remove_tree(files, join(path, name))
+        self.set_aside: list[tuple[str, str]] = []
+        """Directories of partitions that nobody knew: what they were called, and are now."""
         self._recovery_points = self._read_checkpoint(RECOVERY_POINTS_FILE)
         self._start_offsets = self._read_checkpoint(START_OFFSETS_FILE)
         self._cleaner_offsets = self._read_checkpoint(CLEANER_OFFSETS_FILE)
@@ -119,15 +126,16 @@ class DataDirectory:
     ) -> Log:
         """Return a partition's log, recovered if need be; OSError when it cannot be read.
 
-        A directory that belonged to another topic of that name is removed first.
+        A directory that belonged to another topic of that name is set aside first.
         """
-        path = join(self._path, partition_directory(topic, index))
+        directory = partition_directory(topic, index)
+        path = join(self._path, directory)
         name = (topic, index)
         is_new = not self._files.list(path)
         if not is_new and topic_id is not None:
             found_id = read_partition_metadata(self._files, join(path, PARTITION_METADATA_FILE))
             if found_id is not None and found_id != topic_id:
-                remove_tree(self._files, path)
+                self._set_aside(directory)
                 is_new = True
         # What the checkpoints say of a directory that is not there was said of another topic.
         log = Log.open(
@@ -143,12 +151,25 @@ class DataDirectory:
         log.first_dirty_offset = 0 if is_new else self._cleaner_offsets.get(name, 0)
         return log
 
-    def remove_strays(self, known: Collection[PartitionName]) -> list[PartitionName]:
-        """Remove the directories of partitions that are not known, and return their names."""
-        strays = [name for name in self.partitions() if name not in known]
-        for topic, index in strays:
-            remove_tree(self._files, join(self._path, partition_directory(topic, index)))
-        return strays
+    def set_strays_aside(self, known: Collection[PartitionName]) -> None:
+        """Give the directories of partitions that are not known another name.
+
+        Chosen, as in Kafka, instead of removing them: mostly they are what a crash left of a topic
+        that was deleted, but should the metadata be lost they are all there is of the data.
+        """
+        for topic, index in self.partitions():
+            if (topic, index) not in known:
+                # One that the disk does not let go of stays: nobody knows it, and nobody asks.
+                with suppress(OSError):
+                    self._set_aside(partition_directory(topic, index))
+
+    def _set_aside(self, name: str) -> None:
+        if not self._files.list(join(self._path, name)):
+            self._files.remove_directory(join(self._path, name))
+            return
+        stray = stray_directory(name, self._files.list(self._path))
+        self._files.rename(join(self._path, name), join(self._path, stray))
+        self.set_aside.append((name, stray))
 
     def checkpoint(self, logs: Mapping[PartitionName, Log]) -> None:
         """Write where each log begins, is known to be whole, and was compacted up to."""

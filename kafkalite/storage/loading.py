@@ -1,7 +1,8 @@
 """A log's directory → its segments, epochs and producers, whatever state it was left in.
 
-After a clean shutdown the files are believed. After any other end, the segments that were not
-flushed are read through, cut where they stop being believable, and indexed anew.
+After a clean shutdown the files are believed, as long as the last one ends where a batch does.
+Otherwise the segments that were not flushed are read through, cut where they stop being
+believable, and indexed anew.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.ports.files import join
 from kafkalite.storage.epochs import LeaderEpochs
+from kafkalite.storage.naming import parse_file_name
 from kafkalite.storage.producer_state import ProducerStateTable
-from kafkalite.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
+from kafkalite.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment, segment_name
 from kafkalite.storage.snapshot import load_snapshot
 from kafkalite.storage.swap import settle_swaps
 
@@ -31,6 +33,8 @@ class LoadedLog(NamedTuple):
     end_offset: int
     epochs: LeaderEpochs
     producers: ProducerStateTable
+    cut_bytes: int
+    """How much was not believed, and is gone."""
 
 
 def load_log(
@@ -50,41 +54,39 @@ def load_log(
     """
     names = settle_swaps(files, directory)
     if not names:
-        return LoadedLog([], start_offset, LeaderEpochs(), ProducerStateTable())
+        return LoadedLog([], start_offset, LeaderEpochs(), ProducerStateTable(), 0)
     segments = _open_segments(files, directory, names, config, now_ms)
     epochs = LeaderEpochs.load(files, join(directory, EPOCHS_FILE))
     recovered_from = None
-    if segments and not clean_shutdown:
+    found_bytes = sum(segment.size for segment in segments)
+    if segments and not (clean_shutdown and segments[-1].end()[0] == segments[-1].size):
         may_have_gaps = "compact" in config.cleanup_policy
         recovered_from = _recover(segments, recovery_point, epochs, may_have_gaps=may_have_gaps)
-    end_offset = segments[-1].next_offset() if segments else start_offset
+    cut_bytes = found_bytes - sum(segment.size for segment in segments)
+    end_offset = segments[-1].end()[1] if segments else start_offset
     if end_offset < start_offset:
         for segment in reversed(segments):
             segment.remove()
         segments, end_offset = [], start_offset
     epochs.truncate_from_end(end_offset)
     producers = _load_producers(files, directory, segments, end_offset, recovered_from)
-    return LoadedLog(segments, end_offset, epochs, producers)
+    return LoadedLog(segments, end_offset, epochs, producers, cut_bytes)
 
 
 def _open_segments(
     files: Files, directory: str, names: list[str], config: LogConfig, now_ms: int
 ) -> list[Segment]:
-    bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if _is_log(name))
-    for name in names:
-        stem, dot, suffix = name.partition(".")
-        if dot + suffix in INDEX_SUFFIXES and stem.isdecimal() and int(stem) not in bases:
-            files.remove(join(directory, name))
+    named = [found for found in map(parse_file_name, names) if found is not None]
+    bases = {offset for offset, suffix in named if suffix == LOG_SUFFIX}
+    for offset, suffix in named:
+        if suffix in INDEX_SUFFIXES and offset not in bases:
+            files.remove(join(directory, segment_name(offset, suffix)))
     segments = []
-    for base_offset in bases:
+    for base_offset in sorted(bases):
         segment = Segment(files, directory, base_offset, config.index_interval_bytes)
         segment.created_ms = now_ms
         segments.append(segment)
     return segments
-
-
-def _is_log(name: str) -> bool:
-    return name.endswith(LOG_SUFFIX) and name.removesuffix(LOG_SUFFIX).isdecimal()
 
 
 def _recover(

@@ -55,6 +55,7 @@ class Log:
         "_segments",
         "_topic_id",
         "config",
+        "cut_bytes",
         "directory",
         "end_offset",
         "epochs",
@@ -78,6 +79,7 @@ class Log:
     ) -> None:
         self.directory = directory
         self.config = config
+        self.cut_bytes = loaded.cut_bytes
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.end_offset = loaded.end_offset

@@ -255,13 +255,16 @@ class Segment:
 
     # --- reading -----------------------------------------------------------------------------
 
-    def next_offset(self) -> int:
-        """Return the offset after the last batch, which is found from the end of the index."""
+    def end(self) -> tuple[int, int]:
+        """Return where the last whole batch ends, and the offset after it.
+
+        It is found from the end of the index, and ends before the file where its tail was lost.
+        """
         offsets, _ = self._loaded_indexes()
-        next_offset = self.base_offset
-        for _, batch in self.batches(offsets.boundary_at_or_before(self.size)):
-            next_offset = batch.last_offset + 1
-        return next_offset
+        end, next_offset = offsets.boundary_at_or_before(self.size), self.base_offset
+        for position, batch in self.batches(end):
+            end, next_offset = position + batch.size, batch.last_offset + 1
+        return end, next_offset
 
     def batches(self, position: int, end: int | None = None) -> Iterator[tuple[int, BatchView]]:
         """Yield the batches from a batch boundary on, each with its position."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kafkalite.ports.files import join
 from kafkalite.storage.checkpoint import write_atomically
 from kafkalite.storage.crc import crc32c
+from kafkalite.storage.naming import parse_file_name
 from kafkalite.storage.producer_state import (
     NO_SEQUENCE,
     AppendedBatch,
@@ -106,9 +107,9 @@ def _decode_entry(  # noqa: PLR0917 - the columns of a row
 def snapshot_offsets(files: Files, directory: str) -> list[int]:
     """Return the offsets that the directory has snapshots at, smallest first."""
     return [
-        int(name.removesuffix(SNAPSHOT_SUFFIX))
+        found[0]
         for name in files.list(directory)
-        if name.endswith(SNAPSHOT_SUFFIX) and name.removesuffix(SNAPSHOT_SUFFIX).isdecimal()
+        if (found := parse_file_name(name)) is not None and found[1] == SNAPSHOT_SUFFIX
     ]
 
 

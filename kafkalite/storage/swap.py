@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.ports.files import join
+from kafkalite.storage.naming import parse_file_name
 from kafkalite.storage.recovery import placed_batches
 from kafkalite.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, segment_name
 
@@ -56,11 +57,11 @@ def settle_swaps(files: Files, directory: str) -> list[str]:
     unsettled = [name for name in names if name.endswith(_UNFINISHED_SUFFIXES)]
     for name in unsettled:
         files.remove(join(directory, name))
-    swaps = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
-    for name in swaps:
-        base_offset = int(name.partition(".")[0])
+    named = [(name, found) for name in names if (found := parse_file_name(name)) is not None]
+    bases = [base for _, (base, suffix) in named if suffix == LOG_SUFFIX]
+    swaps = [(name, base) for name, (base, suffix) in named if suffix == LOG_SUFFIX + SWAP_SUFFIX]
+    for name, base_offset in swaps:
         last_offset = _last_offset(files, join(directory, name), base_offset)
-        bases = (int(log.partition(".")[0]) for log in names if log.endswith(LOG_SUFFIX))
         replaced = [base for base in bases if base_offset <= base <= last_offset]
         finish_swap(files, directory, base_offset, replaced)
     return files.list(directory) if unsettled or swaps else names

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +20,11 @@ from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker
 from kafkalite.server.cluster import TopicError
 from kafkalite.server.home import HomeError
+from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings, SettingsError
 from tests.unit.frames import request_frame
 from tests.unit.server.client import METADATA_VERSION, Client
+from tests.unit.storage.logs import batch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -240,6 +244,55 @@ async def test_a_port_in_use_is_said_and_everything_let_go(tmp_path: Path) -> No
     again = Broker(settings)
     await again.start()
     await again.stop()
+
+
+async def test_what_is_not_taken_over_of_a_directory_is_told(tmp_path: Path) -> None:
+    settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"t": 1})
+    broker = Broker(settings)
+    await broker.start()
+    partitions = broker.cluster.partitions if broker.cluster else None
+    assert partitions is not None
+    for log in partitions.logs().values():
+        log.append([batch(b"value")], leader_epoch=0, now_ms=0)
+    await broker.stop()
+    (tmp_path / "__cluster_metadata-0" / f"{0:020d}.log").unlink()
+    words = io.StringIO()
+    broker = Broker(settings, Log(Level.INFO, "json", words))
+    await broker.start()
+    await broker.stop()
+    (line,) = [json.loads(line) for line in words.getvalue().splitlines()]
+    assert (line["directory"], line["renamed"]) == ("t-0", "t-0.1-stray")
+    assert b"value" in (tmp_path / "t-0.1-stray" / f"{0:020d}.log").read_bytes()
+
+
+async def test_a_start_that_fails_leaves_the_next_one_what_it_needs(tmp_path: Path) -> None:
+    """Logs that nobody could open are not called clean, and keep where they begin."""
+    settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"t": 1})
+    broker = Broker(settings)
+    await broker.start()
+    assert broker.cluster is not None
+    log = broker.cluster.partitions.logs()["t", 0]
+    for _ in range(2):
+        log.append([batch(b"value")], leader_epoch=0, now_ms=0)
+    log.delete_before(1)
+    await broker.stop()
+    path = tmp_path / "t-0" / "partition.metadata"
+    content = path.read_bytes()
+    path.write_bytes(b"\xff")
+    broker = Broker(settings)
+    with pytest.raises(HomeError, match=r"partition\.metadata: not a text file"):
+        await broker.start()
+    path.write_bytes(content)
+    with (tmp_path / "t-0" / f"{0:020d}.log").open("ab") as file:
+        file.write(b"torn")
+    words = io.StringIO()
+    broker = Broker(settings, Log(Level.INFO, "json", words))
+    await broker.start()
+    assert broker.cluster is not None
+    log = broker.cluster.partitions.logs()["t", 0]
+    assert (log.start_offset, log.end_offset) == (1, 2)
+    await broker.stop()
+    assert "cut off" in words.getvalue()
 
 
 async def test_a_topic_that_is_there_with_other_partitions_is_said(tmp_path: Path) -> None:

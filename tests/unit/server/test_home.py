@@ -40,6 +40,15 @@ def test_a_directory_serves_one_broker_at_a_time(tmp_path: Path) -> None:
     opened(tmp_path).leave({})
 
 
+def test_a_directory_whose_logs_were_not_opened_is_left_as_it_was(tmp_path: Path) -> None:
+    """Neither called clean, nor robbed of what the next start needs to know."""
+    opened(tmp_path).leave({})
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 5\n")
+    opened(tmp_path).leave(None)
+    assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 5\n"
+    assert not opened(tmp_path).directory.was_clean
+
+
 def test_a_temporary_directory_goes_with_its_broker() -> None:
     directory = opened(None)
     assert directory.is_temporary

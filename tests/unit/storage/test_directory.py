@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kafkalite.ports.files import OsFiles
 from kafkalite.storage.directory import DataDirectory
 from kafkalite.testing.files import MemoryFiles
@@ -104,14 +106,17 @@ def test_a_damaged_checkpoint_counts_as_absent() -> None:
     assert open_log(DataDirectory(files, "data")).end_offset == 0
 
 
-def test_an_older_topic_of_the_same_name_is_removed() -> None:
+def test_an_older_topic_of_the_same_name_is_set_aside() -> None:
     files = MemoryFiles()
     directory = DataDirectory(files, "data")
     log = open_log(directory, "old id")
     append(log, b"a", b"b")
     log.delete_before(1)
     directory.close({NAME: log})
-    again = open_log(DataDirectory(files, "data"), "new id")
+    directory = DataDirectory(files, "data")
+    again = open_log(directory, "new id")
+    assert directory.set_aside == [("some-topic-3", "some-topic-3.1-stray")]
+    assert files.read("data/some-topic-3.1-stray/partition.metadata").endswith(b"old id")
     assert (again.start_offset, again.end_offset) == (0, 0)
     append(again, b"new")
     assert files.read("data/some-topic-3/partition.metadata").endswith(b"new id")
@@ -124,8 +129,46 @@ def test_what_is_not_a_partition_is_left_alone() -> None:
     for name in ("no partition", "other-1", "stray-0", "-5", "t-x"):
         files.makedirs(f"data/{name}")
     assert directory.partitions() == [("other", 1), ("some-topic", 3), ("stray", 0)]
-    assert directory.remove_strays({NAME, ("other", 1)}) == [("stray", 0)]
+    directory.set_strays_aside({NAME, ("other", 1)})
     assert directory.partitions() == [("other", 1), NAME]
+    assert directory.set_aside == [], "the stray was empty"
+
+
+def test_data_that_nobody_knows_is_kept_under_another_name() -> None:
+    """Should the metadata be lost, it is all there is of the data."""
+    files = MemoryFiles()
+    for number in (1, 2):
+        directory = DataDirectory(files, "data")
+        log = open_log(directory)
+        append(log, b"%d" % number)
+        directory.close({NAME: log})
+        directory = DataDirectory(files, "data")
+        directory.set_strays_aside(())
+        assert directory.partitions() == []
+        assert directory.set_aside == [("some-topic-3", f"some-topic-3.{number}-stray")]
+        directory.close({})
+    assert open_log(DataDirectory(files, "data")).end_offset == 0
+    for number in (1, 2):
+        path = f"data/some-topic-3.{number}-stray/{0:020d}.log"
+        assert files.read(path).endswith(b"%d\0" % number)
+
+
+def test_a_directory_that_belongs_to_an_unreadable_topic_is_told() -> None:
+    files = MemoryFiles()
+    directory = DataDirectory(files, "data")
+    append(open_log(directory, "id"), b"a")
+    files.remove("data/some-topic-3/partition.metadata")
+    files.open("data/some-topic-3/partition.metadata", create=True).append([b"\xff\xfe"])
+    with pytest.raises(OSError, match="not a text file") as refused:
+        open_log(directory, "id")
+    assert refused.value.filename == "data/some-topic-3/partition.metadata"
+
+
+def test_a_deletion_that_cannot_be_finished_keeps_nobody_from_starting() -> None:
+    files = MemoryFiles()
+    files.makedirs("data/t-0.0123456789abcdef-delete/deeper")
+    files.open("data/t-0.0123456789abcdef-delete/deeper/file", create=True)
+    assert DataDirectory(files, "data").partitions() == []
 
 
 def test_a_deletion_that_was_not_finished_is() -> None:

@@ -117,10 +117,30 @@ def test_damage_in_an_older_segment_ends_the_log_there() -> None:
     assert values_of(again)[:-1] == whole[: again.end_offset - 1]
 
 
+@pytest.mark.parametrize("tail", [b"\0" * 5000, b"\xde\xad" * 50, b"short", None])
+def test_a_clean_end_is_not_believed_of_a_log_that_ends_within_a_batch(tail: bytes | None) -> None:
+    """As of a copy that was cut short; what is appended next must not stand behind the rest."""
+    files = MemoryFiles()
+    log = filled_log(10, files=files)
+    whole = values_of(log)
+    log.close()
+    file = files.open(log.segments[-1].path(".log"))
+    if tail is None:
+        file.truncate(file.size - 1)
+    else:
+        file.append([tail])
+    again = open_log(files, clean_shutdown=True)
+    assert again.cut_bytes > 0
+    kept = values_of(again)
+    assert kept == (whole[:-2] if tail is None else whole)
+    append(again, b"new")
+    assert values_of(again) == [*kept, b"new"]
+
+
 def test_names_that_are_not_ours_are_left_alone() -> None:
     files = MemoryFiles()
     filled_log(2, files=files).close()
-    for name in ("notes.log", "x.index", "0000.txt", "abc.snapshot"):
+    for name in ("notes.log", "x.index", "0000.txt", "abc.snapshot", "1.log", "x.log.swap"):
         files.open(f"{DIRECTORY}/{name}", create=True)
     assert open_log(files).end_offset == 4
     assert {"notes.log", "0000.txt", "abc.snapshot"} <= set(files.list(DIRECTORY))

@@ -52,6 +52,8 @@ def test_reading_where_bytes_went_bad_is_told_and_not_guessed() -> None:
 def test_zeros_are_no_batches() -> None:
     files = MemoryFiles()
     log = filled_log(3, LARGE, files)
+    log.roll(0)
+    append(log, b"v")
     log.close()
     path = log.segments[0].path(".log")
     files.open(path).append([bytes(100)])
