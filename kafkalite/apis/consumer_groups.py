@@ -56,6 +56,9 @@ def handle_consumer_group_heartbeat(
     check_heartbeat(request, context.era, services.config)
     client = Client(context.client_id or "", context.client_host)
     shard = services.groups.locate(request.group_id, context.node_id)
+    answer = shard.read(lambda machine, now_ms: machine.consumer.steady(request, client, now_ms))
+    if answer is not None:
+        return answer
     return shard.write(lambda machine, now_ms: machine.consumer.heartbeat(request, client, now_ms))
 
 
@@ -172,6 +175,7 @@ APIS = (
         handler=handle_consumer_group_heartbeat,
         refuse=refuse_consumer_group_heartbeat,
         eras=HEARTBEAT_ERAS,
+        is_repeated=True,
     ),
     Api(
         key=ConsumerGroupDescribeRequest.API_KEY,

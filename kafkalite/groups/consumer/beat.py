@@ -7,8 +7,7 @@ it decided, and adds records.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.coordinator.contract import SetTimer
 from kafkalite.groups.assignors.table import assignor_names
@@ -47,8 +46,7 @@ _UNCHANGED_MS = -1
 """What a member sends as its rebalance timeout when it has not changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(NamedTuple):
     """The connection a request came over."""
 
     client_id: str

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from kafkalite.groups.consumer.settings import GroupSettings
     from kafkalite.groups.group import CommitClaim, GroupId, MemberId, PartitionCheck, Record
     from kafkalite.groups.offset import OffsetAndMetadata
+    from kafkalite.protocol.messages.consumer_group_heartbeat import (
+        ConsumerGroupHeartbeatResponse,
+    )
 
 FIRST_EPOCH = 1
 """Where a new group stands before anybody has said anything of consequence."""
@@ -40,13 +43,15 @@ def _commit_timestamp_ms(offset: OffsetAndMetadata) -> int:
 class SoftState:
     """What deciders remember of a group, and may lose."""
 
-    __slots__ = ("settings", "topics_turn")
+    __slots__ = ("answers", "settings", "topics_turn")
 
     def __init__(self) -> None:
         self.settings: tuple[int, GroupSettings | None] = (0, None)
         """What the group goes by, and at which turn of the configuration that was worked out."""
         self.topics_turn = -1
         """The last turn of the metadata at which the metadata hash was found right."""
+        self.answers: dict[MemberId, ConsumerGroupHeartbeatResponse] = {}
+        """What members were told that had nothing new to say; kept by `steady`."""
 
 
 class ConsumerGroup:

@@ -35,6 +35,7 @@ from kafkalite.groups.consumer.sessions import (
     rebalance_timer,
 )
 from kafkalite.groups.consumer.settings import SettingsBook
+from kafkalite.groups.consumer.steady import SteadyAnswers
 from kafkalite.groups.consumer.topics import metadata_hash
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -68,12 +69,22 @@ class ConsumerGroups:
         self._settings = SettingsBook(directory.config)
         self._sessions = Sessions()
         self._surroundings = Surroundings(directory, self._settings)
+        self._steady = SteadyAnswers(self._surroundings, self._sessions)
         self.replayers = ConsumerGroupReplay(directory).replayers()
         self.timers: Mapping[type, Callable[[Any, int], CoordinatorResult[None]]] = {
             SessionExpiry: self.expire_session,
             RebalanceExpiry: self.expire_rebalance,
             RegexRefresh: self.refresh_regexes,
         }
+
+    def steady(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
+    ) -> ConsumerGroupHeartbeatResponse | None:
+        """Answer a member that has nothing new to say nor to hear; None: ask `heartbeat`."""
+        group = self._directory.groups.get(request.group_id)
+        if type(group) is not ConsumerGroup:
+            return None
+        return self._steady.to(group, request, client, now_ms)
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int

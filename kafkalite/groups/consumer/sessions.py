@@ -53,12 +53,18 @@ class Sessions:
 
     def extend(self, group_id: GroupId, member_id: MemberId, deadline_ms: int) -> SetTimer | None:
         """Move a deadline; None when the timer that stands will do."""
+        if self.prolong(group_id, member_id, deadline_ms):
+            return None
+        return self.start(group_id, member_id, deadline_ms)
+
+    def prolong(self, group_id: GroupId, member_id: MemberId, deadline_ms: int) -> bool:
+        """Move a deadline, unless that takes a new timer; then nothing is done."""
         key = (group_id, member_id)
         armed_ms = self._armed.get(key)
         if armed_ms is None or armed_ms > deadline_ms:
-            return self.start(group_id, member_id, deadline_ms)
+            return False
         self._deadlines[key] = deadline_ms
-        return None
+        return True
 
     def still_running(self, event: SessionExpiry, now_ms: int) -> SetTimer | None:
         """Return the timer anew if the deadline has moved on; None: the session is over."""
