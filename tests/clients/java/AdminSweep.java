@@ -40,6 +40,11 @@ public final class AdminSweep {
         Object answer() throws Exception;
     }
 
+    /** Something that is so, or not yet. */
+    interface Question {
+        boolean isSo() throws Exception;
+    }
+
     final String bootstrap;
     final Admin admin;
     private final Map<String, Object> answers = new LinkedHashMap<>();
@@ -143,6 +148,28 @@ public final class AdminSweep {
             found.put(entry.name(), told);
         });
         return found;
+    }
+
+    /** Ask until something is so: a broker applies what its controller decided a moment later. */
+    static void await(Question question) throws Exception {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(TIMEOUT_S);
+        while (!question.isSo()) {
+            if (System.nanoTime() > deadline) {
+                throw new IllegalStateException("still not so");
+            }
+            Thread.sleep(10);
+        }
+    }
+
+    void awaitPartitions(String topic, int count) throws Exception {
+        await(() -> {
+            try {
+                return get(admin.describeTopics(List.of(topic)).allTopicNames())
+                        .get(topic).partitions().size() == count;
+            } catch (ExecutionException unknown) {
+                return false;
+            }
+        });
     }
 
     void produce(String topic, int partitions, int count) throws Exception {

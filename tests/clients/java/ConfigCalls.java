@@ -2,7 +2,6 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.AlterConfigOp.OpType;
@@ -38,6 +37,7 @@ final class ConfigCalls {
     void run() throws Exception {
         sweep.call("createTopics tuned", () -> AdminSweep.each(admin.createTopics(
                 List.of(new NewTopic(TOPIC.name(), 1, (short) 1))).values()));
+        sweep.awaitPartitions(TOPIC.name(), 1);
         describe("describeConfigs broker", BROKER);
         describe("describeConfigs topic", TOPIC);
         describe("describeConfigs group", GROUP);
@@ -114,16 +114,11 @@ final class ConfigCalls {
         sweep.call(name, () -> AdminSweep.describe(config(resource)));
     }
 
-    /** A broker applies what its controller decided a moment later. */
     private void await(ConfigResource resource, String key, String value) throws Exception {
-        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(AdminSweep.TIMEOUT_S);
-        while (System.nanoTime() < deadline) {
+        AdminSweep.await(() -> {
             ConfigEntry entry = config(resource).get(key);
-            if (entry != null && value.equals(entry.value())) {
-                return;
-            }
-            Thread.sleep(10);
-        }
+            return entry != null && value.equals(entry.value());
+        });
     }
 
     private Config config(ConfigResource resource) throws Exception {

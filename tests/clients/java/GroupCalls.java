@@ -37,6 +37,7 @@ final class GroupCalls {
 
     void run() throws Exception {
         AdminSweep.get(admin.createTopics(List.of(new NewTopic(TOPIC, 3, (short) 1))).all());
+        sweep.awaitPartitions(TOPIC, 3);
         sweep.produce(TOPIC, 3, 6);
         Map<String, String> classic = Map.of("group.id", CLASSIC, "group.instance.id", "static-1",
                 "client.id", "classic-client");

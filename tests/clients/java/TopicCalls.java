@@ -39,15 +39,16 @@ final class TopicCalls {
         this.admin = sweep.admin;
     }
 
-    void run() {
+    void run() throws Exception {
         create();
+        sweep.awaitPartitions(TOPIC, 3);
         describe();
         records();
         cluster();
         delete();
     }
 
-    private void create() {
+    private void create() throws Exception {
         NewTopic topic = new NewTopic(TOPIC, 2, (short) 1)
                 .configs(Map.of("retention.ms", "3600000", "cleanup.policy", "delete"));
         NewTopic byId = new NewTopic(BY_ID, Optional.empty(), Optional.empty());
@@ -57,6 +58,7 @@ final class TopicCalls {
         sweep.call("createTopics", () -> created(admin.createTopics(List.of(topic)), TOPIC));
         sweep.call("createTopics defaults", () ->
                 created(admin.createTopics(List.of(byId)), BY_ID));
+        sweep.awaitPartitions(BY_ID, 6);
         sweep.call("createTopics refused", () -> AdminSweep.each(admin.createTopics(List.of(
                 topic,
                 new NewTopic("bad name", 1, (short) 1),
@@ -225,6 +227,12 @@ final class TopicCalls {
                 Collectors.toMap(Map.Entry::getKey, entry -> String.valueOf(entry.getValue())));
     }
 
+    private List<String> ours() throws Exception {
+        return AdminSweep.get(admin.listTopics().names()).stream()
+                .filter(List.of(TOPIC, BY_ID)::contains)
+                .toList();
+    }
+
     private void delete() {
         sweep.call("deleteTopics by id", () -> AdminSweep.get(
                 admin.deleteTopics(TopicCollection.ofTopicIds(List.of(id(BY_ID)))).all()));
@@ -232,8 +240,9 @@ final class TopicCalls {
                 admin.deleteTopics(List.of(TOPIC, "admin-missing")).topicNameValues()));
         sweep.call("deleteTopics unknown id", () -> AdminSweep.get(admin.deleteTopics(
                 TopicCollection.ofTopicIds(List.of(new Uuid(7, 7)))).all()));
-        sweep.call("listTopics after deleteTopics", () ->
-                AdminSweep.get(admin.listTopics().names()).stream()
-                        .filter(List.of(TOPIC, BY_ID)::contains).toList());
+        sweep.call("listTopics after deleteTopics", () -> {
+            AdminSweep.await(() -> ours().isEmpty());
+            return ours();
+        });
     }
 }

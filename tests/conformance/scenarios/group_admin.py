@@ -36,7 +36,6 @@ def a_group_is_described_while_it_rebalances(world: World) -> None:
     ready_group(world, world.name)
     group = Classic(world.name)
     refused = world.ask(group.join(), 9)
-    world.ask(DescribeGroupsRequest(groups=[world.name]), 5)
     joined = world.ask(group.join(refused.member_id), 9)
     world.ask(DescribeGroupsRequest(groups=[world.name]), 5)
     other = world.ask(group.join(), 9, on="second")
