@@ -7,6 +7,7 @@ A machine *decides*: from its state, a request and the time it is told, it retur
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Generic, NamedTuple, NewType, Protocol, TypeVar
 
@@ -106,6 +107,13 @@ class RecordSerde(Protocol):
         """Return the record, or None for a kind that this version does not know."""
 
 
+class UnreadableLogError(OSError):
+    """A coordinator's log that does not hold what a coordinator writes; EIO and the log's name."""
+
+    def __init__(self, reason: str, name: str) -> None:
+        super().__init__(errno.EIO, reason, name)
+
+
 class CoordinatorLog(Protocol):
     """One partition of a coordinator's log, as the runtime needs it."""
 
@@ -120,4 +128,7 @@ class CoordinatorLog(Protocol):
         """
 
     def read_all(self) -> Iterable[tuple[bytes | None, bytes | None]]:
-        """Yield every live key and value from the start of the log, aborted ones left out."""
+        """Yield every live key and value from the start of the log, aborted ones left out.
+
+        OSError when the disk fails, UnreadableLogError for what cannot be read as records.
+        """

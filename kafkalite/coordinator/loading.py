@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 from typing import TYPE_CHECKING
 
+from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.protocol.codec import PARSE_ERRORS
 
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ def replay_log(
 ) -> int:
     """Make every record of a log true, and return how many entries it has.
 
-    Records of kinds not known here are passed over. OSError when the disk fails, and for an entry
-    whose bytes are no record: what was written after it cannot be understood without it.
+    Records of kinds not known here are passed over. OSError when the disk fails, UnreadableLogError
+    for an entry that is no record: what was written after it cannot be understood without it.
     """
     count = 0
     for key, value in log.read_all():
         try:
             record = serde.decode(key, value)
         except PARSE_ERRORS as error:
-            raise OSError(errno.EIO, f"entry {count} is not a record", log.name) from error
+            raise UnreadableLogError(f"entry {count} is not a record", log.name) from error
         if record is not None:
             replay(record)
         count += 1

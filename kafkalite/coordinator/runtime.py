@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from kafkalite.coordinator.contract import CoordinatorResult, Parked, Shard
+from kafkalite.coordinator.contract import CoordinatorResult, Parked, Shard, UnreadableLogError
 from kafkalite.coordinator.loading import replay_log
 from kafkalite.coordinator.timers import TimerQueue
 from kafkalite.ports.waiting import Waiting
@@ -244,24 +244,37 @@ class CoordinatorRuntime(Generic[M]):
         self._configured_count = partition_count
         self._open_log = open_log
         self._make_machine = make_machine
-        self._shards: list[ActiveShard[M]] = []
+        self._shards: dict[int, ActiveShard[M]] = {}
         self._led_count = 0
+        self.unreadable: dict[int, Exception] = {}
+        """Partitions whose log cannot be understood, and why; they have no coordinator."""
         self._located: dict[str, ActiveShard[M]] = {}
 
     def lead(self, leaders: Sequence[int]) -> None:
         """Take note of who leads each partition of the log topic; none: the topic is gone.
 
-        Partitions that are new are loaded before this returns. OSError when a log cannot be read:
-        its partition, and those after it, have no coordinator until this is called again.
+        Partitions that are new are loaded before this returns. OSError when the disk refused one:
+        it has no coordinator until this is called again. One that is unreadable, whoever wrote
+        that, takes none of the others with it, as in Kafka.
         """
         self._located.clear()
         self._led_count = len(leaders)
-        while len(self._shards) > len(leaders):
-            self._shards.pop().unload()
-        for shard, leader_id in zip(self._shards, leaders, strict=False):
-            shard.leader_id = leader_id
-        for partition in range(len(self._shards), len(leaders)):
-            self._shards.append(self._load(partition, leaders[partition]))
+        for partition in [each for each in self._shards if each >= len(leaders)]:
+            self._shards.pop(partition).unload()
+        for partition in [each for each in self.unreadable if each >= len(leaders)]:
+            del self.unreadable[partition]
+        refusal = None
+        for partition, leader_id in enumerate(leaders):
+            shard = self._shards.get(partition)
+            if shard is not None:
+                shard.leader_id = leader_id
+            elif partition not in self.unreadable:
+                try:
+                    self._load(partition, leader_id)
+                except OSError as error:
+                    refusal = error
+        if refusal is not None:
+            raise refusal
 
     def partition_for(self, key: str) -> int:
         """Return the partition that keeps `key`, whether or not the log topic exists yet."""
@@ -278,11 +291,11 @@ class CoordinatorRuntime(Generic[M]):
 
     def shards(self) -> Sequence[ActiveShard[M]]:
         """Return every shard, in the order of partitions."""
-        return self._shards
+        return [self._shards[partition] for partition in sorted(self._shards)]
 
     def shards_of(self, node_id: int) -> Iterator[ActiveShard[M]]:
         """Return the shards that `node_id` speaks for, in the order of partitions."""
-        return (shard for shard in self._shards if shard.leader_id == node_id)
+        return (shard for shard in self.shards() if shard.leader_id == node_id)
 
     def write(self, partition: int, decide: Decision[M, R]) -> R | Waiting[R]:
         """Run one decision on a partition's shard; see ActiveShard.write."""
@@ -297,9 +310,10 @@ class CoordinatorRuntime(Generic[M]):
         self.lead(())
 
     def _active(self, partition: int) -> ActiveShard[M]:
-        if not 0 <= partition < len(self._shards):
+        shard = self._shards.get(partition)
+        if shard is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        return self._shards[partition]
+        return shard
 
     def _search(self, key: str) -> ActiveShard[M]:
         shard = self._active(self.partition_for(key))
@@ -308,7 +322,7 @@ class CoordinatorRuntime(Generic[M]):
         self._located[key] = shard
         return shard
 
-    def _load(self, partition: int, leader_id: int) -> ActiveShard[M]:
+    def _load(self, partition: int, leader_id: int) -> None:
         shard = ActiveShard(
             partition=partition,
             leader_id=leader_id,
@@ -317,5 +331,14 @@ class CoordinatorRuntime(Generic[M]):
             serde=self._serde,
             clock=self._clock,
         )
-        shard.load()
-        return shard
+        try:
+            shard.load()
+        except UnreadableLogError as error:
+            self.unreadable[partition] = error
+        except OSError:
+            raise
+        except Exception as fault:  # noqa: BLE001 - records that are whole may still make no sense
+            shard.unload()
+            self.unreadable[partition] = fault
+        else:
+            self._shards[partition] = shard

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import BatchView, ControlKind, build_batch
-from kafkalite.storage.records import NewRecord
+from kafkalite.storage.records import MalformedRecordsError, NewRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,8 +49,15 @@ class PartitionCoordinatorLog:
     def read_all(self) -> Iterator[KeyValue]:
         """Yield every live key and value from the start of the log, aborted ones left out.
 
-        Records of a transaction count from its commit on, in the order they were written.
+        Records of a transaction count from its commit on, in the order they were written. OSError
+        when the disk fails, UnreadableLogError for a batch that does not hold records.
         """
+        try:
+            yield from self._read_all()
+        except MalformedRecordsError as error:
+            raise UnreadableLogError(f"a batch is damaged: {error}", self.name) from error
+
+    def _read_all(self) -> Iterator[KeyValue]:
         log = self._partition.log
         undecided: dict[int, list[KeyValue]] = {}
         for batch in log.batches(log.start_offset):

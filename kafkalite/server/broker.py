@@ -14,6 +14,7 @@ from kafkalite.apis.context import Endpoint
 from kafkalite.apis.dispatch import Dispatcher
 from kafkalite.apis.table import find_api
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.groups.coordinator import OFFSETS_TOPIC
 from kafkalite.ports.clock import SystemClock
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.files import OsFiles
@@ -140,6 +141,12 @@ class Broker:
                     cut_bytes=log.cut_bytes,
                     end_offset=log.end_offset,
                 )
+        for index, fault in cluster.groups.unreadable.items():
+            self._log.error(
+                "groups of this partition have no coordinator: its log is unreadable",
+                exception=fault,
+                partition=f"{OFFSETS_TOPIC}-{index}",
+            )
 
     async def _let_in(self) -> None:
         """Open the doors."""

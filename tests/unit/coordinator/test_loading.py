@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.coordinator.contract import CoordinatorRecord
+from kafkalite.coordinator.contract import CoordinatorRecord, UnreadableLogError
 from kafkalite.coordinator.loading import replay_log
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.protocol.records.group_metadata import GroupMetadataKey
@@ -37,7 +37,7 @@ def test_every_known_record_is_replayed_and_every_entry_counted() -> None:
 )
 def test_an_entry_that_is_no_record_is_named(damaged: Entry) -> None:
     replayed: list[Record] = []
-    with pytest.raises(OSError, match="entry 1 is not a record") as failure:
+    with pytest.raises(UnreadableLogError, match="entry 1 is not a record") as failure:
         replay_log(MemoryCoordinatorLog([TOMBSTONE, damaged]), SERDE, replayed.append)
     assert failure.value.filename == "memory-0"
     assert len(replayed) == 1

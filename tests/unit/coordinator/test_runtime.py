@@ -13,16 +13,17 @@ from kafkalite.coordinator.contract import (
     Reply,
     SetTimer,
     Ticket,
+    UnreadableLogError,
 )
 from kafkalite.coordinator.runtime import CoordinatorRuntime, java_string_hash, partition_of
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
-from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
+from kafkalite.testing.coordinator_log import Entry, MemoryCoordinatorLog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 Record = CoordinatorRecord[object, object]
 
@@ -70,6 +71,17 @@ class Register:
         return CoordinatorResult(response=None)
 
 
+class BrokenLog(MemoryCoordinatorLog):
+    """A log that cannot be replayed."""
+
+    def __init__(self, fault: Exception) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def read_all(self) -> Iterable[Entry]:
+        raise self.fault
+
+
 class Stage:
     """A runtime of one shard, and its surroundings."""
 
@@ -77,6 +89,7 @@ class Stage:
         self.clock = ManualClock(1_000)
         self.log = log or MemoryCoordinatorLog()
         self.unreadable: set[int] = set()
+        self.faults: dict[int, Exception] = {}
         self.runtime = CoordinatorRuntime(
             clock=self.clock,
             serde=TextSerde(),
@@ -89,6 +102,8 @@ class Stage:
     def open_log(self, partition: int) -> MemoryCoordinatorLog:
         if partition in self.unreadable:
             raise OSError(5, "input/output error")
+        if partition in self.faults:
+            return BrokenLog(self.faults[partition])
         return self.log
 
     @property
@@ -295,7 +310,7 @@ def test_a_log_that_cannot_be_read_moves_no_key_to_another_partition() -> None:
     assert {stage.runtime.partition_for(key) for key in keys} == set(range(5))
     for key in keys:
         partition = partition_of(key, 5)
-        if partition < 3:
+        if partition != 3:
             assert stage.runtime.locate(key, 7).partition == partition
         else:
             with pytest.raises(KafkaError) as refusal:
@@ -306,6 +321,22 @@ def test_a_log_that_cannot_be_read_moves_no_key_to_another_partition() -> None:
     assert [stage.runtime.locate(key, 7).partition for key in keys] == [
         partition_of(key, 5) for key in keys
     ]
+
+
+@pytest.mark.parametrize("fault", [UnreadableLogError("not ours", "log-3"), KeyError("no group")])
+def test_a_log_that_makes_no_sense_costs_its_own_partition_alone(fault: Exception) -> None:
+    """As a log does that somebody else wrote into, and it does so until that is mended."""
+    stage = Stage()
+    stage.faults = {3: fault}
+    for _ in range(2):
+        stage.runtime.lead([7] * 5)
+        assert stage.runtime.unreadable == {3: fault}
+        assert [shard.partition for shard in stage.runtime.shards()] == [0, 1, 2, 4]
+    with pytest.raises(KafkaError) as refusal:
+        stage.runtime.write(3, lambda *_: put("a", "1"))
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+    stage.runtime.lead(())
+    assert stage.runtime.unreadable == {}
 
 
 def test_memory_of_located_keys_is_bounded() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_coordinator_log
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -92,3 +93,14 @@ def test_only_committed_transactions_count(plane: DataPlane, log: PartitionCoord
     end(plane, 1, ControlKind.COMMIT)
     end(plane, 7, ControlKind.COMMIT)
     assert [key for key, _ in log.read_all()] == [b"plain", b"committed"]
+
+
+def test_a_batch_that_holds_no_records_makes_the_log_unreadable(
+    plane: DataPlane, log: PartitionCoordinatorLog
+) -> None:
+    garbage = bytearray(build_batch([NewRecord(b"k", b"v", 1)]))
+    garbage[61:] = b"\xff" * (len(garbage) - 61)
+    plane.partition(TOPIC).append_own(BatchView(garbage), plane.clock.now_ms())
+    with pytest.raises(UnreadableLogError, match="damaged") as refused:
+        list(log.read_all())
+    assert refused.value.filename == f"{TOPIC}-0"
