@@ -274,7 +274,7 @@ async def test_a_log_of_groups_that_makes_no_sense_is_told(tmp_path: Path) -> No
     await broker.start()
     assert broker.cluster is not None
     log = broker.cluster.partitions.logs()["__consumer_offsets", 1]
-    log.append([batch(b"no value", keys=[b"no key"])], leader_epoch=0, now_ms=0)
+    log.append([batch(b"value", keys=[b"\0\1cut short"])], leader_epoch=0, now_ms=0)
     await broker.stop()
     words = io.StringIO()
     broker = Broker(settings, Log(Level.INFO, "json", words))
