@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _NEVER_MS = 10**12
 """An interval of thirty years or more is Kafka's way to say never."""
 
+_LEAST_MS = 10
+"""Several settings may be 0; this keeps work that is always due from being all that is done."""
+
 
 class Maintenance:
     """Periodic work on the logs of one cluster."""
@@ -63,7 +66,7 @@ class Maintenance:
         key, work = self._work[name]
         interval_ms = self._config.int(key)
         if interval_ms < _NEVER_MS:
-            self._call(name, interval_ms, lambda: self._run(name, work))
+            self._call(name, max(_LEAST_MS, interval_ms), lambda: self._run(name, work))
 
     def _call(self, name: str, delay_ms: int, call: Callable[[], None]) -> None:
         self._timers[name] = self._clock.call_at(self._clock.now_ms() + delay_ms, call)

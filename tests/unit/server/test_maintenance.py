@@ -164,6 +164,15 @@ def test_flush_ms_counts_when_the_scheduler_runs(tmp_path: Path) -> None:
     assert never.log.recovery_point == 0
 
 
+def test_work_that_is_always_due_leaves_time_for_clients(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, log_cleaner_backoff_ms="0", log_flush_scheduler_interval_ms="0")
+    for _ in range(3):
+        deadline_ms = kept.clock.next_deadline_ms
+        assert deadline_ms is not None
+        assert deadline_ms - kept.clock.now_ms() == 10
+        kept.clock.advance(10)
+
+
 def test_checkpoints_are_written(kept: Kept) -> None:
     partition = kept.partition("t")
     kept.append(partition, b"k", b"v")
