@@ -6,6 +6,7 @@ client came in by, so a client is never sent to an address it cannot reach.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -133,9 +134,11 @@ def _topics_by_name(
     unknown = [name for name in names if name not in image.topics]
     may_create = services.config.bool("auto.create.topics.enable")
     if unknown and may_create and request.allow_auto_topic_creation:
-        services.metadata.create_topics(
-            [topic_as_wanted(name, services.config) for name in unknown]
-        )
+        # Nor does it say why none was made: for those that are there, nothing is wrong.
+        with suppress(KafkaError):
+            services.metadata.create_topics(
+                [topic_as_wanted(name, services.config) for name in unknown]
+            )
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     return [
         image.topics.get(name)

@@ -120,7 +120,10 @@ def _coordinator_of(context: RequestContext, group_id: str) -> Coordinator:
 
 
 def _make_offsets_topic(services: Services) -> None:
-    (creation,) = services.metadata.create_topics([offsets_topic(services.config)])
+    try:
+        (creation,) = services.metadata.create_topics([offsets_topic(services.config)])
+    except KafkaError as error:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
     if creation.error is not None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, creation.error.message)
 

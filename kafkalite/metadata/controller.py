@@ -1,7 +1,9 @@
 """MetadataController: the one door to the metadata machine.
 
 Every change goes through `_write`: decide, append, replay, new image, tell the listeners. Nothing
-waits, so when a call returns, the change is in the log and everybody knows of it.
+waits, so when a call returns, the change is in the log and everybody knows of it. Each raises
+KafkaError KAFKA_STORAGE_ERROR when a disk refuses: the log's, and nothing was changed, or that of
+one of the listeners.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from kafkalite.coordinator.loading import replay_log
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from kafkalite.metadata.serde import MetadataSerde
 from kafkalite.metadata.shard import MetadataShard
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +30,6 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import ConfigResource
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
-    from kafkalite.protocol.errors import KafkaError
 
     Listener = Callable[[MetadataImage, MetadataDelta], None]
 
@@ -60,7 +63,7 @@ class MetadataController:
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(image, delta)` after each change, in order of subscription.
 
-        An OSError of a listener is raised by what made the change, when all have heard of it.
+        An OSError of a listener is told by what made the change, when all have heard of it.
         """
         self._listeners.append(listener)
 
@@ -126,8 +129,11 @@ class MetadataController:
         if isinstance(result.response, Parked):
             raise TypeError("the metadata machine parks nothing")
         if result.records:
-            self._append(result)
-            self._publish()
+            try:
+                self._append(result)
+                self._publish()
+            except OSError as error:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from error
         return result.response
 
     def _append(self, result: CoordinatorResult[R]) -> None:

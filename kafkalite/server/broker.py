@@ -195,10 +195,18 @@ class Broker:
         for node in self._nodes:
             await node.close(grace_s)
         self._nodes.clear()
-        if self._home is not None:
-            self._home.leave(None if self.cluster is None else self.cluster.partitions.logs())
-            self._home = None
-        self.cluster = None
+        home, self._home = self._home, None
+        cluster, self.cluster = self.cluster, None
+        if home is not None:
+            try:
+                home.leave(None if cluster is None else cluster.partitions.logs())
+            except OSError as error:
+                # Nothing is lost: what could not be written now is recovered by the next start.
+                self._log.error(
+                    "the data directory could not be closed cleanly",
+                    directory=home.path,
+                    reason=str(error),
+                )
 
     @property
     def bootstrap_servers(self) -> str:

@@ -51,8 +51,9 @@ class GroupWire:
         self.clock = ManualClock()
         entropy = SeededEntropy()
         broker = BrokerConfig.from_text(config)
+        self.metadata_log = MemoryCoordinatorLog()
         self.metadata = MetadataController(
-            log=MemoryCoordinatorLog(), config=broker, clock=self.clock, entropy=entropy
+            log=self.metadata_log, config=broker, clock=self.clock, entropy=entropy
         )
         self.logs: dict[int, MemoryCoordinatorLog] = {}
         self.groups = GroupCoordinator(

@@ -102,6 +102,17 @@ def test_both_sides_must_want_a_topic_to_be_made(*, allowed: bool, enabled: str)
     assert world.image.topics == {}
 
 
+def test_a_topic_that_the_disk_has_no_room_for_keeps_nobody_from_the_others() -> None:
+    world = world_with("a")
+    world.log.fails_with = OSError(28, "no room")
+    answer = world.ask(METADATA, named("a", "new", allow_auto_topic_creation=True))
+    assert [topic.error_code for topic in answer.topics] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert list(world.image.topics) == ["a"]
+
+
 def test_the_offsets_topic_is_made_as_its_coordinator_needs_it() -> None:
     world = world_with(offsets_topic_num_partitions="7")
     request = named("__consumer_offsets", allow_auto_topic_creation=True)

@@ -70,6 +70,13 @@ def test_before_the_offsets_topic_exists_nobody_is_coordinator() -> None:
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
+def test_an_offsets_topic_that_the_disk_has_no_room_for_is_made_when_it_has() -> None:
+    wire = GroupWire()
+    wire.metadata_log.fails_with = OSError(28, "no room")
+    codes = [wire.ask(FindCoordinatorRequest(key="g"), 3).error_code for _ in range(2)]
+    assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NONE]
+
+
 def test_an_offsets_topic_that_cannot_be_placed_is_told_of() -> None:
     wire = GroupWire(config={"offsets.topic.replication.factor": "3"})
     found = wire.ask(FindCoordinatorRequest(key="g"), 3)

@@ -6,6 +6,8 @@ import pytest
 
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import MetadataDelta
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from tests.unit.metadata_world import MetadataWorld
 
 
@@ -47,9 +49,11 @@ def test_a_deletion_is_told_with_the_topic_that_is_gone() -> None:
 def test_a_change_that_cannot_be_logged_did_not_happen() -> None:
     world = MetadataWorld()
     changes = len(world.changes)
-    world.log.fails_with = OSError("no room")
-    with pytest.raises(OSError, match="no room"):
+    world.log.fails_with = OSError(28, "no room")
+    with pytest.raises(KafkaError) as refused:
         world.controller.create_topics([NewTopic(name="t")])
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused.value.message == "no room"
     assert (world.image.topics, len(world.changes)) == ({}, changes)
     world.controller.create_topics([NewTopic(name="t")])
     assert "t" in world.image.topics
@@ -60,12 +64,13 @@ def test_all_hear_of_a_change_though_one_of_them_meets_a_bad_disk() -> None:
     heard: list[str] = []
 
     def fail(*_: object) -> None:
-        raise OSError("no room")
+        raise OSError(28, "no room")
 
     world.controller.subscribe(fail)
     world.controller.subscribe(lambda image, _: heard.extend(image.topics))
-    with pytest.raises(OSError, match="no room"):
+    with pytest.raises(KafkaError) as refused:
         world.controller.create_topics([NewTopic(name="t")])
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert heard == ["t"]
     assert "t" in world.image.topics
 

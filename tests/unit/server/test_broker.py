@@ -317,6 +317,27 @@ async def test_a_start_that_fails_leaves_the_next_one_what_it_needs(tmp_path: Pa
     assert "cut off" in words.getvalue()
 
 
+async def test_a_disk_without_room_for_a_clean_end_is_told_and_recovered(tmp_path: Path) -> None:
+    settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"t": 1})
+    words = io.StringIO()
+    broker = Broker(settings, Log(Level.INFO, "json", words))
+    await broker.start()
+    assert broker.cluster is not None
+    log = broker.cluster.partitions.logs()["t", 0]
+    log.append([batch(b"value")], leader_epoch=0, now_ms=0)
+    in_the_way = tmp_path / "t-0" / f"{0:020d}.timeindex"
+    in_the_way.mkdir()
+    await broker.stop()
+    (line,) = [json.loads(line) for line in words.getvalue().splitlines()]
+    assert line["event"] == "the data directory could not be closed cleanly"
+    in_the_way.rmdir()
+    broker = Broker(settings)
+    await broker.start()
+    assert broker.cluster is not None
+    assert broker.cluster.partitions.logs()["t", 0].end_offset == 1
+    await broker.stop()
+
+
 async def test_a_topic_that_is_there_with_other_partitions_is_said(tmp_path: Path) -> None:
     directory = str(tmp_path)
     broker = Broker(Settings(listen=ANYWHERE, data_directory=directory, topics={"t": 2}))
