@@ -109,8 +109,7 @@ class Admission:
         """Close who has been silent for longer than the limit, and set the next beat."""
         self.beat += 1
         for connection in self:
-            silent_beats = self.beat - connection.last_beat
-            if silent_beats > _BEATS_PER_IDLE_TIME and connection.is_quiet:
+            if connection.is_idle(self.beat - _BEATS_PER_IDLE_TIME):
                 connection.close(f"idle for connections.max.idle.ms={self._max_idle_ms}")
         beat_ms = max(1, self._max_idle_ms // _BEATS_PER_IDLE_TIME)
         self._timer = self._clock.call_at(self._clock.now_ms() + beat_ms, self._next_beat)

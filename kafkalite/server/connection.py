@@ -33,8 +33,8 @@ class Connection(asyncio.BufferedProtocol):
     """A client's socket at one listener of one node."""
 
     __slots__ = (
-        "_door", "_is_reading", "_is_writable", "_transport", "host", "is_admitted", "last_beat",
-        "peer", "session",
+        "_door", "_is_reading", "_is_writable", "_transport", "_unsent_bytes", "host",
+        "is_admitted", "last_beat", "peer", "session",
     )  # fmt: skip
 
     def __init__(self, door: Door) -> None:
@@ -42,6 +42,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self._is_reading = True
         self._is_writable = True
+        self._unsent_bytes = 0
         self.host = ""
         """The peer's address, without its port."""
         self.peer = "?"
@@ -134,10 +135,13 @@ class Connection(asyncio.BufferedProtocol):
         """Close at once, whatever is still to be sent."""
         self._transport.abort()
 
-    @property
-    def is_quiet(self) -> bool:
-        """Whether nothing is owed to the peer and nothing is left to be sent."""
-        return not self.session.is_owing and not self._transport.get_write_buffer_size()
+    def is_idle(self, since_beat: int) -> bool:
+        """Whether the peer has neither sent nor taken a byte since that beat, nor is owed one."""
+        unsent_bytes = self._transport.get_write_buffer_size()
+        if unsent_bytes != self._unsent_bytes:
+            self._unsent_bytes = unsent_bytes
+            self.last_beat = self._door.admission.beat
+        return self.last_beat < since_beat and not self.session.is_owing
 
     def stop_serving(self) -> None:
         """Serve nothing more; answers that are owed may still arrive and leave."""

@@ -319,6 +319,20 @@ async def test_an_idle_connection_is_closed_after_the_limit() -> None:
     assert node.clock.next_deadline_ms is None
 
 
+async def test_a_peer_that_takes_no_answer_is_idle_and_one_that_is_slow_is_not() -> None:
+    node = Node(connections_max_idle_ms="8000")
+    node.admission.start()
+    stuck, slow = node.client(), node.client()
+    for client in (stuck, slow):
+        client.is_stuck = True
+        send(client, b"x" * 100)
+    for _ in range(10):
+        node.clock.advance(1000)
+        slow.buffered -= 1
+    assert (stuck.closed, slow.closed) == (True, False)
+    node.admission.stop()
+
+
 async def test_a_connection_that_is_owed_an_answer_is_not_idle() -> None:
     node = Node(connections_max_idle_ms="8000")
     node.admission.start()
@@ -341,11 +355,9 @@ async def test_a_node_that_stops_sends_what_it_owes_and_serves_no_more() -> None
     client = node.client()
     send(client, b"later", b"two")
     client.connection.stop_serving()
-    assert not client.connection.is_quiet
     node.owed[b"later"].resolve(b"done")
     await settle()
     assert client.writes == [b"done"]
-    assert client.connection.is_quiet
     client.connection.close()
     await asyncio.wait_for(node.admission.is_empty.wait(), 1)
 
