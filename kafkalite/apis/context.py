@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -27,6 +27,15 @@ class Endpoint(NamedTuple):
     rack: str | None = None
 
 
+class Unsent:
+    """What lies in memory because clients ask for it and do not read it, of all connections."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)  # slots are read fastest
 class Services:
     """One emulated cluster, as handlers see it; all its nodes share these."""
@@ -40,6 +49,7 @@ class Services:
     groups: CoordinatorRuntime[GroupShard]
     endpoints: Callable[[str], Sequence[Endpoint]]
     """listener name → every node's address on that listener."""
+    unsent: Unsent = field(default_factory=Unsent)
 
 
 class RequestContext:

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 _NO_OFFSET = -1
 _READ_COMMITTED = 1
 _CONSUMER = -1
+_MOST_UNSENT_BYTES = 256 * 1024 * 1024
+"""What clients may leave unread, all together, before answers become smaller than asked for."""
+
+_LEAST_ANSWER_BYTES = 1024 * 1024
+
 _POINTS_AT_LEADER = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
 
 
@@ -122,7 +127,7 @@ class _Fetch:
         """
         refused = self._locate()
         self._leaders.clear()
-        left_bytes = self._max_bytes
+        left_bytes = min(self._max_bytes, self._affordable_bytes())
         found_bytes = 0
         answers: list[Answered] = []
         for wanted, partition in self._places:
@@ -146,6 +151,14 @@ class _Fetch:
             answers.append((wanted, answer))
         self.found_bytes = found_bytes
         return answers + refused
+
+    def _affordable_bytes(self) -> int:
+        """Return how large an answer may be, for a client that may turn out not to read it.
+
+        Kafka sends from its files and need not ask; here an answer lies in memory until it is read,
+        and a few hundred clients that only ask would fill all there is.
+        """
+        return max(_LEAST_ANSWER_BYTES, _MOST_UNSENT_BYTES - self._services.unsent.bytes)
 
     def _locate(self) -> list[Answered]:
         """Find the partitions, and return the answers for those that cannot be read."""

@@ -169,6 +169,7 @@ class Broker:
                     buffers=buffers,
                     max_request_bytes=config.int("socket.request.max.bytes"),
                     max_kept_bytes=queued_bytes if queued_bytes > 0 else SHARED_BYTES // 2,
+                    unsent=services.unsent,
                     log=self._log,
                 )
                 await listener.start(loop, door)

@@ -33,8 +33,8 @@ class Connection(asyncio.BufferedProtocol):
     """A client's socket at one listener of one node."""
 
     __slots__ = (
-        "_door", "_is_reading", "_is_writable", "_transport", "_unsent_bytes", "host",
-        "is_admitted", "last_beat", "peer", "session",
+        "_door", "_held_bytes", "_is_reading", "_is_writable", "_transport", "_unsent_bytes",
+        "host", "is_admitted", "last_beat", "peer", "session",
     )  # fmt: skip
 
     def __init__(self, door: Door) -> None:
@@ -43,6 +43,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._is_writable = True
         self._unsent_bytes = 0
+        self._held_bytes = 0
+        """What this peer adds to what all peers leave unread."""
         self.host = ""
         """The peer's address, without its port."""
         self.peer = "?"
@@ -106,15 +108,22 @@ class Connection(asyncio.BufferedProtocol):
         """Serve no further while the peer does not read."""
         self._is_writable = False
         self.session.is_held = True
+        self._hold(self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """Go on where the peer's slowness stopped us."""
         self._is_writable = True
         self.session.is_held = not self.is_admitted
+        self._hold(0)
         self._go_on()
+
+    def _hold(self, count: int) -> None:
+        self._door.unsent.bytes += count - self._held_bytes
+        self._held_bytes = count
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - gone is gone
         """Let go of everything that belonged to the peer."""
+        self._hold(0)
         self.session.close()
         self._door.admission.leave(self)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from kafkalite.apis.context import RequestContext, Services
+    from kafkalite.apis.context import RequestContext, Services, Unsent
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.admission import Admission
     from kafkalite.server.logging import Log
@@ -39,6 +39,7 @@ class Door(NamedTuple):
     buffers: ReceiveBuffers
     max_request_bytes: int
     max_kept_bytes: int
+    unsent: Unsent
     log: Log
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from kafkalite.apis.context import Endpoint, RequestContext, Services
+from kafkalite.apis.context import Endpoint, RequestContext, Services, Unsent
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.topic import topic_log_config
 from kafkalite.metadata.image import (
@@ -81,6 +81,7 @@ class DataPlane:
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.clock = ManualClock()
+        self.unsent = Unsent()
         self.entropy = SeededEntropy()
         self.files = OsFiles()
         self.data_directory = DataDirectory(self.files, str(directory))
@@ -221,6 +222,7 @@ class DataPlane:
             partitions=self.table,
             groups=cast("Any", None),
             endpoints=lambda _: [Endpoint(node, "h", 9092 + node) for node in range(3)],
+            unsent=self.unsent,
         )
         context = RequestContext(
             services=services, node_id=node_id, listener="PLAINTEXT", client_host="/127.0.0.1"

@@ -91,6 +91,18 @@ def filled(plane: DataPlane, partitions: int = 1, batches: int = 3, **named: Any
 # --- what is read --------------------------------------------------------------------------------
 
 
+def test_answers_are_small_while_many_lie_unread(plane: DataPlane) -> None:
+    plane.create(partitions=4)
+    for index in range(4):
+        plane.append(bytes(600_000), index=index)
+    everything = [wanted(index=index) for index in range(4)]
+    assert [bool(each.records) for each in fetch(plane, *everything)] == [True] * 4
+    plane.unsent.bytes = 2**40
+    assert [bool(each.records) for each in fetch(plane, *everything)] == [
+        True, False, False, False,
+    ]  # fmt: skip
+
+
 def test_records_come_from_the_offset_on(plane: DataPlane) -> None:
     filled(plane)
     answer = fetch_one(plane, wanted(offset=1))

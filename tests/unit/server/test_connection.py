@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from kafkalite.apis.context import Unsent
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.errors import ProtocolViolation
@@ -56,9 +57,9 @@ class FakeTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.writes.append(bytes(data))
         if self.is_stuck:
-            if not self.buffered:
-                self.connection.pause_writing()
             self.buffered += len(data)
+            if self.buffered == len(data):
+                self.connection.pause_writing()
 
     def writelines(self, list_of_data: object) -> None:
         self.write(b"".join(cast("list[bytes]", list_of_data)))
@@ -112,6 +113,7 @@ class Node:
             buffers=ReceiveBuffers(),
             max_request_bytes=MAX_REQUEST,
             max_kept_bytes=MAX_KEPT,
+            unsent=Unsent(),
             log=Log(Level.INFO, "json", self.words),
         )
         self.clients = 0
@@ -254,6 +256,20 @@ async def test_large_answers_are_made_only_as_fast_as_they_leave() -> None:
     client.unstick()
     assert len(node.served) == 8
     assert sum(map(len, client.writes)) == 8 * BURST_BYTES
+
+
+async def test_what_peers_leave_unread_is_counted_until_they_read_or_leave() -> None:
+    node = Node()
+    slow, gone = node.client(), node.client()
+    for client in (slow, gone):
+        client.is_stuck = True
+        send(client, b"x" * 100)
+    assert node.door.unsent.bytes == 200
+    slow.unstick()
+    assert node.door.unsent.bytes == 100
+    gone.abort()
+    await settle()
+    assert node.door.unsent.bytes == 0
 
 
 async def test_a_peer_that_leaves_abandons_its_answer() -> None:
