@@ -88,7 +88,9 @@ async def _serve(settings: Settings, log: Log, announce: Callable[[Broker], None
     told_to_stop = asyncio.Event()
     # A terminal that is closed hangs up; the temporary directory should go with it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, told_to_stop.set)
+        # Whoever started us with nohup wants us to stay, as Java's processes do.
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, told_to_stop.set)
     broker = Broker(settings, log)
     try:
         await broker.start()

@@ -94,6 +94,18 @@ def test_a_signal_ends_it_quickly_and_cleanly(serving: Serving, number: int) -> 
         assert serving.stop(number) == (0, "")
 
 
+def test_a_broker_that_was_started_to_outlive_its_terminal_does() -> None:
+    """As by nohup: the signal is ignored when the process begins."""
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        serving = Serving("--listen", "127.0.0.1:0")
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+    serving.process.send_signal(signal.SIGHUP)
+    assert serving.topics() == {}
+    assert serving.stop() == (0, "")
+
+
 @pytest.mark.parametrize(
     "serving", [("--topic", "orders:3", "--topic=audit:1", "--brokers", "2")], indirect=True
 )
