@@ -23,6 +23,14 @@ def committed_offsets(bootstrap: str, group: str, topic: str) -> Offsets:
     return {at.partition: at.offset for at in found if at.topic == topic and at.offset >= 0}
 
 
+def commit_the_beginning(bootstrap: str, group: str, topic: str, partitions: int) -> None:
+    """Commit offset 0 everywhere for a group that nobody has joined yet."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    beginning = [TopicPartition(topic, index, 0) for index in range(partitions)]
+    consumer.commit(offsets=beginning, asynchronous=False)
+    consumer.close()
+
+
 def end_offsets(bootstrap: str, topic: str, partitions: int) -> Offsets:
     """Give the end offset of every partition of a topic."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "observer"})
