@@ -6,6 +6,8 @@ import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.streams import open_closed_streams, say
+
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
@@ -99,6 +101,7 @@ def serve(asked: Namespace) -> None:
     """Run a broker as `asked` until it is told to stop; SystemExit when it cannot be run so."""
     from kafkalite.cli import process  # noqa: PLC0415 - `--help` needs no broker
 
+    open_closed_streams()
     try:
         log = process.log_from(asked.log_level, asked.log_format)
         settings = process.settings_from(
@@ -126,5 +129,4 @@ def announce(broker: Broker) -> None:
         for name, servers in broker.bootstrap_by_listener().items()
     ][1:]
     lines.append(f"  data in {where}, cluster id {broker.cluster_id}; stop with Ctrl-C")
-    sys.stdout.write("\n".join(lines) + "\n")
-    sys.stdout.flush()
+    say("\n".join(lines) + "\n")

@@ -1,0 +1,40 @@
+"""The standard streams of a process that may have been started without them.
+
+A descriptor that was closed is given to whatever is opened next. Were that a socket, the event loop
+would end the process when the client leaves, for no loop expects sockets there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_STANDARD = range(3)
+
+
+def open_closed_streams() -> None:
+    """Lead those of stdin, stdout and stderr nowhere that are closed."""
+    for number in _STANDARD:
+        try:
+            os.fstat(number)
+        except OSError:
+            _lead_nowhere(number)
+    # Python has no objects for streams that were closed when it started.
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+
+
+def say(text: str) -> None:
+    """Print to stdout; where nobody reads it any more, that is no reason to end."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError:
+        _lead_nowhere(sys.stdout.fileno())  # what is not written yet is written at the end
+
+
+def _lead_nowhere(number: int) -> None:
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    if nowhere != number:
+        os.dup2(nowhere, number)
+        os.close(nowhere)

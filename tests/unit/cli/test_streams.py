@@ -1,0 +1,65 @@
+"""A broker that was started without its standard streams, or whose reader has left."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.test_serve import ENVIRONMENT
+
+STARTED_S = 10
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def connected(port: int) -> socket.socket:
+    deadline = time.monotonic() + STARTED_S
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), 5)
+        except OSError:
+            assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize(
+    ("redirection", "banners", "lines"),
+    [("<&-", 1, 3), (">&-", 0, 3), ("2>&-", 1, 0), ("<&- >&- 2>&-", 0, 0), (">/dev/full", 0, 3)],
+)
+def test_clients_come_and_go_whatever_became_of_the_streams(
+    redirection: str, banners: int, lines: int
+) -> None:
+    if "full" in redirection and not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    port = free_port()
+    command = f'exec "{sys.executable}" -m kafkalite serve --listen 127.0.0.1:{port} {redirection}'
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    try:
+        for _ in range(3):
+            with connected(port) as client:
+                client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                assert client.recv(1) == b""
+        process.send_signal(signal.SIGTERM)
+        said, told = process.communicate(timeout=10)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 0
+    assert said.count(b"is ready") == banners
+    assert told.count(b"connection closed") == lines
