@@ -67,7 +67,6 @@ class KafkaPythonDriver:
     def join(self, consumer: str, group: str, topic: str, protocol: str) -> None:
         assert protocol == "classic"
         client = KafkaConsumer(
-            topic,
             bootstrap_servers=self._bootstrap,
             client_id=consumer,
             group_id=group,
@@ -76,6 +75,10 @@ class KafkaPythonDriver:
             session_timeout_ms=6000,
             heartbeat_interval_ms=300,
         )
+        # A leader whose group was formed before it knew the topic's partitions assigns none, and
+        # does not look again when it learns of them; a quick broker gives it occasion.
+        client.partitions_for_topic(topic)
+        client.subscribe([topic])
         self._members.add(consumer, _GroupConsumer(client))
 
     def leave(self, consumer: str) -> None:
