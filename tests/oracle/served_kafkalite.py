@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from tests.oracle.target import COMMON_CONFIG
+from tests.oracle.target import COMMON_CONFIG, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,14 +24,14 @@ _STOP_TIMEOUT_S = 5.0
 
 
 class ServedKafkalite:
-    """`python -m kafkalite serve` on a data directory; the port is found at the first start."""
+    """`python -m kafkalite serve` on a data directory; it keeps its port as it keeps its data."""
 
     name = "kafkalite"
 
     def __init__(
         self, directory: Path, config: Mapping[str, str] = COMMON_CONFIG, *, brokers: int = 1
     ) -> None:
-        self.port = 0
+        self.port = free_port(brokers)
         self._brokers = brokers
         self._directory = directory
         self._config = config

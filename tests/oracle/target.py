@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +19,9 @@ COMMON_CONFIG: Mapping[str, str] = {
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.assignment.interval.ms": "0",
 }
+
+
+_PORTS = (20_000, 32_000)
 
 
 class Target(Protocol):
@@ -46,9 +50,23 @@ def restart(target: Target) -> None:
     target.start()
 
 
-def free_port() -> int:
-    """Find a TCP port that nobody listens on; the gap until it is used is a known risk."""
+def free_port(count: int = 1) -> int:
+    """Find a TCP port that nobody listens on, with `count` - 1 free ones behind it.
+
+    It lies below the ports that systems give to outgoing connections.  A client that tries to
+    reach a broker that is down takes those one after the other, and if the broker's own came up,
+    it would be connected to itself and the broker could not have its port back.
+    """
+    while True:
+        first = random.SystemRandom().randrange(*_PORTS)  # whatever seed a test run has
+        if all(_is_free(first + step) for step in range(count)):
+            return first
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

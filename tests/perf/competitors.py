@@ -98,9 +98,7 @@ def makers(directory: Path) -> dict[str, Callable[[], Competitor]]:
     numbers = iter(range(1_000_000))
 
     def kafkalite() -> Competitor:
-        broker = ServedKafkalite(directory / f"kafkalite-{next(numbers)}", _CONFIG)
-        broker.port = free_port()
-        return broker
+        return ServedKafkalite(directory / f"kafkalite-{next(numbers)}", _CONFIG)
 
     def kafka() -> Competitor:
         broker = RealKafka(
