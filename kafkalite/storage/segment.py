@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.ports.files import join
 from kafkalite.storage.aborted import AbortedIndex
-from kafkalite.storage.batch import LENGTH_END, WALK, WALK_SIZE
+from kafkalite.storage.batch import HEAD_SIZE, LENGTH_END, WALK, WALK_SIZE
 from kafkalite.storage.index import TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
 from kafkalite.storage.recovery import believable_batches, placed_batches
 
@@ -284,7 +284,7 @@ class Segment:
                 base, length, last_delta = WALK.unpack_from(chunk, at)
                 if base + last_delta >= offset:
                     return position + at
-                at += LENGTH_END + length
+                at += self._checked_size(length, position + at)
             if at <= 0:
                 raise DamagedLogError(self.path(LOG_SUFFIX), position)
             position += at
@@ -317,7 +317,12 @@ class Segment:
         head = self._log.pread(WALK_SIZE, position)
         if len(head) < WALK_SIZE:
             raise DamagedLogError(self.path(LOG_SUFFIX), position)
-        length: int = WALK.unpack(head)[1]
+        return self._checked_size(WALK.unpack(head)[1], position)
+
+    def _checked_size(self, length: int, position: int) -> int:
+        """Return the size of the batch that says so of itself; a walk must always get on."""
+        if length < HEAD_SIZE - LENGTH_END:
+            raise DamagedLogError(self.path(LOG_SUFFIX), position)
         return LENGTH_END + length
 
     def _boundary(self, start: int, limit: int) -> int:
@@ -329,10 +334,11 @@ class Segment:
             at = 0
             while len(chunk) - at >= WALK_SIZE:
                 base, length, _ = WALK.unpack_from(chunk, at)
-                if position + at + LENGTH_END + length > limit:
+                size = self._checked_size(length, position + at)
+                if position + at + size > limit:
                     self._remember(base, position + at)
                     return position + at
-                at += LENGTH_END + length
+                at += size
             if at <= 0:
                 raise DamagedLogError(self.path(LOG_SUFFIX), position)
             position += at

@@ -62,6 +62,30 @@ def test_zeros_are_no_batches() -> None:
         segment.locate(7)
 
 
+@pytest.mark.parametrize("length", [-(2**31), -13, -12, -1, 0, 48])
+def test_a_batch_with_an_impossible_length_holds_nobody_up(length: int) -> None:
+    """By a length of -12 the next batch would be the same one, for ever."""
+    files = MemoryFiles()
+    sparse = LARGE._replace(index_interval_bytes=1_000_000)
+    log = filled_log(40, sparse, files)
+    log.roll(0)
+    append(log, b"v")
+    log.close()
+    file = files.open(log.segments[0].path(".log"))
+    content = bytearray(file.pread(file.size, 0))
+    content[8:12] = length.to_bytes(4, "big", signed=True)
+    file.truncate(0)
+    file.append([content])
+    segment = open_log(files, sparse, clean_shutdown=True).segments[0]
+    for read in (
+        lambda: segment.locate(2),
+        lambda: segment.read(0, segment.size, 300, at_least_one=False),
+        lambda: segment.read(0, segment.size, 5, at_least_one=True),
+    ):
+        with pytest.raises(DamagedLogError):
+            read()
+
+
 def test_where_recent_batches_stand_is_remembered_within_bounds() -> None:
     log = open_log(MemoryFiles(), LARGE)
     for _ in range(1000):
