@@ -2,7 +2,8 @@
 
 Kafka stops accepting at `max.connections`: a client's connect succeeds, for the kernel has a
 backlog, but nobody answers until another client leaves. Here the surplus is accepted and waits in
-line, which looks the same from outside. Beyond `max.connections.per.ip` a connection is closed.
+line, which looks the same from outside. Beyond `max.connections.per.ip`, or what its overrides say
+of an address, a connection is closed.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Admission:
         self.is_empty.clear()
         self._per_host[connection.host] += 1
         connection.last_beat = self.beat
-        per_host = self._config.int("max.connections.per.ip")
+        per_host = self._most_of(connection.host)
         if self._per_host[connection.host] > per_host:
             connection.close(f"more than max.connections.per.ip={per_host} from one address")
         elif self._has_place:
@@ -96,6 +97,14 @@ class Admission:
             self._admit(self._line.popleft())
         if not self._connections:
             self.is_empty.set()
+
+    def _most_of(self, host: str) -> int:
+        """Return how many connections one address may have; overrides name it by its number."""
+        for override in self._config.str("max.connections.per.ip.overrides").split(","):
+            address, _, count = override.strip().rpartition(":")
+            if address.removeprefix("[").removesuffix("]") == host:
+                return int(count)
+        return self._config.int("max.connections.per.ip")
 
     @property
     def _has_place(self) -> bool:

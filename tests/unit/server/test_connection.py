@@ -320,6 +320,16 @@ async def test_connections_beyond_the_maximum_of_one_address_are_closed() -> Non
     assert not node.client().closed
 
 
+async def test_addresses_can_have_limits_of_their_own() -> None:
+    node = Node(
+        max_connections_per_ip="1",
+        max_connections_per_ip_overrides="10.0.0.1:2,[::1]:5, 10.0.0.3:0",
+    )
+    clients = [node.client(host) for host in (1, 1, 1, 2, 2, 3)]
+    await settle()
+    assert [each.closed for each in clients] == [False, False, True, False, True, True]
+
+
 async def test_an_idle_connection_is_closed_after_the_limit() -> None:
     node = Node(connections_max_idle_ms="8000")
     node.admission.start()
