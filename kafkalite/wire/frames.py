@@ -16,6 +16,8 @@ SHARED_BYTES = 256 * 1024
 LENGTH_BYTES = 4
 _LENGTH = Struct(">i")
 _LARGE_BYTES = 4 * SHARED_BYTES
+_LARGE_FROM_BYTES = 64 * 1024
+"""A promise alone gets no large buffer, however large it is: this much must have come."""
 _POOLED_BYTES = 16 * 1024 * 1024
 
 
@@ -106,7 +108,7 @@ class FrameBuffer:
             self.clear()
             return
         source = memoryview(self._buffers.shared if large is None else large)
-        if count < LENGTH_BYTES or (
+        if count < (LENGTH_BYTES if large else _LARGE_FROM_BYTES) or (
             count < SHARED_BYTES >= LENGTH_BYTES + frame_length(source, start)
         ):
             rest = bytes(source[start:end])

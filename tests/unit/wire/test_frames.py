@@ -81,11 +81,21 @@ def test_memory_follows_what_arrived_and_not_what_was_promised(buffers: ReceiveB
     assert len(frames.space()) < 2 * 1024 * 1024
 
 
+def test_a_promise_alone_takes_no_memory(buffers: ReceiveBuffers) -> None:
+    frames = FrameBuffer(buffers)
+    receive_and_keep(frames, pack(">i", 100_000_000))
+    receive_and_keep(frames, b"x" * 50_000)
+    assert frames.space().obj is buffers.shared
+    receive_and_keep(frames, b"x" * 50_000)
+    assert frames.space().obj is not buffers.shared
+    assert frames.buffered == 100_004
+
+
 def test_large_buffers_are_used_again(buffers: ReceiveBuffers) -> None:
     large = buffers.acquire()
     buffers.release(large)
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, pack(">i", SHARED_BYTES * 2))
+    receive_and_keep(frames, pack(">i", SHARED_BYTES * 2) + bytes(100_000))
     assert buffers.acquire() is not large
     frames.clear()
     assert buffers.acquire() is large
