@@ -17,6 +17,7 @@ from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
     from kafkalite.apis.context import RequestContext
+    from kafkalite.config.broker import BrokerConfig
     from kafkalite.ports.waiting import Waiting
     from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
     from kafkalite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -95,13 +96,7 @@ def handle_join_group(
     """Let a member in; the answer comes when its generation begins."""
     _require_group_id(request.group_id)
     services = context.services
-    config = services.config
-    if not (
-        config.int("group.min.session.timeout.ms")
-        <= request.session_timeout_ms
-        <= config.int("group.max.session.timeout.ms")
-    ):
-        raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
+    _check_session_timeout(request, services.config)
     era: JoinGroupEra = context.era
     caller = Caller(
         client_id=context.client_id or "",
@@ -111,6 +106,24 @@ def handle_join_group(
     )
     shard = services.groups.locate(request.group_id, context.node_id)
     return shard.write(lambda machine, now_ms: machine.join(request, caller, now_ms))
+
+
+def _check_session_timeout(request: JoinGroupRequest, config: BrokerConfig) -> None:
+    asked_ms = request.session_timeout_ms
+    least_ms = config.int("group.min.session.timeout.ms")
+    most_ms = config.int("group.max.session.timeout.ms")
+    if not least_ms <= asked_ms <= most_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"join of {request.member_id or 'a new member'} refused: its session timeout of "
+            f"{asked_ms} ms is not within {least_ms} and {most_ms}",
+            {
+                "rule": "session-timeout",
+                "session_timeout_ms": asked_ms,
+                "group.min.session.timeout.ms": least_ms,
+                "group.max.session.timeout.ms": most_ms,
+            },
+        )
 
 
 def refuse_join_group(

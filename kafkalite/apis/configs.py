@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.config_layers import layers_of
 from kafkalite.apis.contract import Api, Eras
 from kafkalite.apis.log_levels import describe_loggers
+from kafkalite.apis.repeats import Repeats
 from kafkalite.config.describe import (
     ConfigEntry,
     describe_broker,
@@ -45,8 +46,9 @@ def handle_describe_configs(
     context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     """Tell what resources are set to; each succeeds or fails alone."""
+    repeats = Repeats()
     return DescribeConfigsResponse(
-        results=[_describe(context, request, asked) for asked in request.resources]
+        results=[_describe(context, request, asked, repeats) for asked in request.resources]
     )
 
 
@@ -54,12 +56,14 @@ def _describe(
     context: RequestContext,
     request: DescribeConfigsRequest,
     asked: DescribeConfigsRequest.DescribeConfigsResource,
+    repeats: Repeats,
 ) -> DescribeConfigsResponse.DescribeConfigsResult:
     result = DescribeConfigsResponse.DescribeConfigsResult(
         resource_type=asked.resource_type, resource_name=asked.resource_name
     )
     describe = _DESCRIBERS.get(asked.resource_type, _describe_unsupported)
     try:
+        repeats.check((asked.resource_type, asked.resource_name))
         entries = list(describe(context, asked.resource_name))
     except KafkaError as error:
         result.error_code = error.code

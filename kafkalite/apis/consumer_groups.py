@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.contract import Api, Eras
+from kafkalite.apis.descriptions import describe_each
 from kafkalite.groups.assignors.table import assignor_names
 from kafkalite.groups.consumer.beat import Client
 from kafkalite.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from kafkalite.groups.consumer.settings import MEMBER_ID_KEY, MEMBER_ID_UUID
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.consumer_group_describe import (
@@ -19,6 +21,7 @@ from kafkalite.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kafkalite.protocol.uuids import is_reserved, uuid_from_text
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
@@ -28,8 +31,8 @@ if TYPE_CHECKING:
 
 _UNCHANGED_MS = -1
 
-_GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
-"""All one may do to a group: read, delete, describe, describe and alter its configuration."""
+_JAVA_BLANK = "".join(map(chr, range(33)))
+"""What Java trims: control characters and the space, no other kind of space."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,8 @@ class HeartbeatEra:
 
 
 # From v1 on the client draws its member id, so that a first heartbeat whose answer was lost can
-# be sent again without making a second member (KIP-1082). Any id but a blank one will do.
+# be sent again without making a second member (KIP-1082). Any id but a blank one will do, unless
+# the broker is set to ask for a UUID, as the KIP did at first.
 HEARTBEAT_ERAS = Eras(
     (0, HeartbeatEra(client_draws_member_id=False)),
     (1, HeartbeatEra(client_draws_member_id=True)),
@@ -77,6 +81,8 @@ def check_heartbeat(
     leaves is told.
     """
     epoch = request.member_epoch
+    if era.client_draws_member_id and config.str(MEMBER_ID_KEY) == MEMBER_ID_UUID:
+        _check_uuid(request.member_id)
     if era.client_draws_member_id or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
         _check_not_blank("MemberId", request.member_id)
     _check_not_blank("GroupId", request.group_id)
@@ -98,6 +104,16 @@ def check_heartbeat(
             )
 
 
+def _check_uuid(member_id: str) -> None:
+    """Raise KafkaError unless an id is what KIP-1082 first asked for: a UUID as Kafka writes it."""
+    try:
+        uuid = uuid_from_text(member_id)
+    except ValueError:
+        raise _invalid("MemberId must be a UUID in URL-safe base64 without padding.") from None
+    if is_reserved(uuid):
+        raise _invalid("MemberId must not be a reserved UUID.")
+
+
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == _UNCHANGED_MS:
         raise _invalid("RebalanceTimeoutMs must be given on joining.")
@@ -108,7 +124,7 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def _check_not_blank(field: str, value: str | None) -> None:
-    if value is not None and not value.strip():
+    if value is not None and not value.strip(_JAVA_BLANK):
         raise _invalid(f"{field} can't be blank.")
 
 
@@ -130,42 +146,31 @@ def handle_consumer_group_describe(
 ) -> ConsumerGroupDescribeResponse:
     """Describe groups, each with its own error if it has one."""
     check_protocol_enabled(context.services.config)
-    groups = [_describe(context, group_id) for group_id in request.group_ids]
-    if request.include_authorized_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = _GROUP_OPERATIONS
-    return ConsumerGroupDescribeResponse(groups=groups)
+    return ConsumerGroupDescribeResponse(
+        groups=describe_each(
+            context,
+            "ConsumerGroupDescribe",
+            request,
+            lambda machine, group_id: machine.consumer.describe(group_id),
+            _undescribed,
+        )
+    )
 
 
-def _describe(
-    context: RequestContext, group_id: str
+def _undescribed(
+    group_id: str, code: ErrorCode, message: str | None
 ) -> ConsumerGroupDescribeResponse.DescribedGroup:
-    if not group_id:
-        return ConsumerGroupDescribeResponse.DescribedGroup(
-            group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID
-        )
-    try:
-        shard = context.services.groups.locate(group_id, context.node_id)
-        return shard.machine.consumer.describe(group_id)
-    except KafkaError as error:
-        return ConsumerGroupDescribeResponse.DescribedGroup(
-            group_id=group_id, error_code=error.code, error_message=error.message
-        )
+    return ConsumerGroupDescribeResponse.DescribedGroup(
+        group_id=group_id, error_code=code, error_message=message
+    )
 
 
 def refuse_consumer_group_describe(
     request: ConsumerGroupDescribeRequest, code: ErrorCode, message: str | None
 ) -> ConsumerGroupDescribeResponse:
     """Say the same error of every group asked for."""
-    return ConsumerGroupDescribeResponse(
-        groups=[
-            ConsumerGroupDescribeResponse.DescribedGroup(
-                group_id=group_id, error_code=code, error_message=message
-            )
-            for group_id in request.group_ids
-        ]
-    )
+    groups = [_undescribed(group_id, code, message) for group_id in request.group_ids]
+    return ConsumerGroupDescribeResponse(groups=groups)
 
 
 APIS = (

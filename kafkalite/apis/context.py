@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkalite.coordinator.journal import Journal
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from kafkalite.partitions.table import PartitionTable
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
+    from kafkalite.shares.coordinator import ShareCoordinator
+    from kafkalite.shares.table import SharePartitions
 
 
 class Endpoint(NamedTuple):
@@ -47,9 +51,28 @@ class Services:
     metadata: MetadataController
     partitions: PartitionTable
     groups: CoordinatorRuntime[GroupShard]
+    shares: ShareCoordinator
+    share_partitions: SharePartitions
     endpoints: Callable[[str], Sequence[Endpoint]]
     """listener name → every node's address on that listener."""
     unsent: Unsent = field(default_factory=Unsent)
+    journal: Journal = field(default_factory=Journal)
+    """Why things befell groups; see `apis.refusals` for how handlers add to it."""
+
+
+class Run:
+    """Requests of one connection whose records are still to be appended, all at once.
+
+    They came together, and their answers leave together: after the records are in the log.
+    """
+
+    __slots__ = ("frames", "mark")
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[int, int]] = []
+        """Where they begin and end in the buffer that is being served."""
+        self.mark = 0
+        """How many pieces of answers there were before theirs."""
 
 
 class RequestContext:
@@ -57,7 +80,7 @@ class RequestContext:
 
     __slots__ = (
         "api_version", "client_host", "client_id", "client_id_key", "era", "listener", "node_id",
-        "principal", "repeated", "services",
+        "on_close", "principal", "repeated", "run", "services",
     )  # fmt: skip
 
     def __init__(
@@ -81,5 +104,9 @@ class RequestContext:
         self.api_version = 0
         """Read by the dispatcher and eras alone."""
         self.era: Any = None
+        self.on_close: dict[object, Callable[[], None]] = {}
+        """What is to be done when the connection has ended, each under a key of its own."""
         self.repeated: Repeated | None = None
         """The dispatcher's memory of what this client says over and over."""
+        self.run: Run | None = None
+        """What is gathered, where whoever serves the connection calls `Dispatcher.settle`."""

@@ -57,6 +57,9 @@ class Api(NamedTuple):
     answers are small, for the bytes of the last are kept as well.
     """
 
+    is_gathered: bool = False
+    """The handler has records appended by `gather` where the context has a run."""
+
     @property
     def name(self) -> str:
         """What Kafka calls it."""

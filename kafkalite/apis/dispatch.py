@@ -12,6 +12,7 @@ from functools import partial
 from struct import error as StructError  # noqa: N812 - struct names its exception in lower case
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.apis.refusals import note_refusal
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
@@ -32,7 +33,7 @@ from kafkalite.wire.session import Owed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalite.apis.context import RequestContext
+    from kafkalite.apis.context import RequestContext, Run
     from kafkalite.apis.contract import Api
     from kafkalite.wire.session import Pieces
 
@@ -46,6 +47,12 @@ _INT16_MAX = 0x7FFF
 
 _REMEMBERED_BYTES = 1024
 """A longer request is decoded anew however often it comes."""
+
+_LONGEST_MESSAGE = 8_000
+"""Characters, of four bytes at most: a string takes 32,767 bytes."""
+
+_LONGEST_RUN = 256
+"""So many requests of one connection are appended together at most."""
 
 _EXPLAINED_BYTES = 16 * 1024
 """A longer body that is malformed is refused unexplained: all others wait while it is walked."""
@@ -64,6 +71,7 @@ class Route:
     era: Any
     lift: Callable[[Any, int], Any] | None
     lower: Callable[[Any, int], Any] | None
+    is_gathered: bool
     api: Api
 
 
@@ -124,6 +132,9 @@ class Dispatcher:
             route, request = self._read(context, buffer, start, end)
         context.api_version = route.version
         context.era = route.era
+        run = context.run
+        if run is not None and (route.is_gathered or run.frames):
+            self._gather(context, run, route, buffer, (start, end), out)
         try:
             if route.lift is not None and repeated is None:
                 request = route.lift(request, route.version)
@@ -142,14 +153,51 @@ class Dispatcher:
             return len(frame)
         correlation_id = int.from_bytes(correlation, "big", signed=True)
         if answer.__class__ is Waiting:
-            return Owed(answer, partial(self._encode, route, correlation_id, request))
+            return Owed(answer, partial(self._encode, context, route, correlation_id, request))
         mark = len(out)
-        size = self._encode(route, correlation_id, request, answer, out)
-        if repeated is None and route.api.is_repeated and end - start <= _REMEMBERED_BYTES:
-            repeated = context.repeated = Repeated(route, request, bytes(buffer[start:end]))
-        if repeated is not None and size:
+        size = self._encode(context, route, correlation_id, request, answer, out)
+        if route.api.is_repeated and size and end - start <= _REMEMBERED_BYTES:
+            repeated = repeated or Repeated(route, request, bytes(buffer[start:end]))
             repeated.keep(answer, b"".join(out[mark:]))
+            context.repeated = repeated
         return size
+
+    def settle(self, context: RequestContext, buffer: bytearray, out: Pieces) -> None:
+        """Have everything appended that the requests in the context's run decided.
+
+        To be called when all that came has been served, before answers leave. Where a log refuses,
+        the answers of the run are taken back and its requests served again, each by itself; they
+        are such as may be repeated.
+        """
+        run = context.run
+        if run is None or not run.frames:
+            return
+        frames, run.frames = run.frames, []
+        try:
+            context.services.groups.gathering.settle()
+        except KafkaError:
+            del out[run.mark :]
+            context.run = None
+            for start, end in frames:
+                self.dispatch(context, buffer, start, end, out)
+            context.run = run
+
+    def _gather(  # noqa: PLR0917 - as with _read
+        self,
+        context: RequestContext,
+        run: Run,
+        route: Route,
+        buffer: bytearray,
+        frame: tuple[int, int],
+        out: Pieces,
+    ) -> None:
+        """Add a frame to the run if its API is one of those, or else end the run before it."""
+        if run.frames and (not route.is_gathered or len(run.frames) >= _LONGEST_RUN):
+            self.settle(context, buffer, out)
+        if route.is_gathered:
+            if not run.frames:
+                run.mark = len(out)
+            run.frames.append(frame)
 
     def _read(
         self, context: RequestContext, buffer: bytearray, start: int, end: int
@@ -161,14 +209,23 @@ class Dispatcher:
         route = self._routes.get(key_and_version) or self._find(key_and_version)
         return route, _read(route, context, buffer, start, end, client_id_length)
 
-    def _encode(
-        self, route: Route, correlation_id: int, request: object, answer: object, out: Pieces
+    def _encode(  # noqa: PLR0917 - as with _read
+        self,
+        context: RequestContext,
+        route: Route,
+        correlation_id: int,
+        request: object,
+        answer: object,
+        out: Pieces,
     ) -> int:
         """Add the answer's frame to `out` and return its size; what cannot be said is refused."""
         mark = len(out)
         try:
             if isinstance(answer, KafkaError):
-                answer = route.api.refuse(request, answer.code, answer.message)
+                group_id = getattr(request, "group_id", None)
+                if group_id is not None:
+                    note_refusal(context, route.api.name, group_id, answer, request)
+                answer = route.api.refuse(request, answer.code, _sayable(answer.message))
             if answer is None:
                 return 0
             if route.lower is not None:
@@ -204,6 +261,7 @@ class Dispatcher:
             era=None if api.eras is None else api.eras.at(version),
             lift=api.lift,
             lower=api.lower,
+            is_gathered=api.is_gathered,
             api=api,
         )
         self._routes[key_and_version] = route
@@ -229,6 +287,7 @@ def _unsupported_api_versions(api: Api, version: int) -> Route:
         era=None,
         lift=None,
         lower=None,
+        is_gathered=False,
         api=api,
     )
 
@@ -296,6 +355,13 @@ def _explained(route: Route, buffer: bytearray, position: int, end: int) -> str 
 def _signed(number: int) -> int:
     """Return the int16 whose bits these are."""
     return number - (1 << 16) if number > _INT16_MAX else number
+
+
+def _sayable(message: str | None) -> str | None:
+    """Cut a message that names what is too long to be named: no string may be that long."""
+    if message is None or len(message) <= _LONGEST_MESSAGE:
+        return message
+    return f"{message[:_LONGEST_MESSAGE]}…"
 
 
 def _title(route: Route) -> str:

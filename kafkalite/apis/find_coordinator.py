@@ -1,4 +1,4 @@
-"""FindCoordinator: which node speaks for a group."""
+"""FindCoordinator: which node speaks for a group, or for the state of a share partition."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.contract import Api, Eras
-from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, offsets_topic
+from kafkalite.metadata.internal_topics import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    offsets_topic,
+)
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.find_coordinator import FindCoordinatorResponse
+from kafkalite.protocol.uuids import uuid_from_text
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
@@ -64,59 +69,71 @@ class FindCoordinatorEra:
 
     lift: Callable[[FindCoordinatorRequest], FindCoordinatorRequest] | None = None
     lower: Callable[[FindCoordinatorResponse], FindCoordinatorResponse] | None = None
+    knows_share_partitions: bool = False
 
 
 FIND_COORDINATOR_ERAS = Eras(
     (0, FindCoordinatorEra(lift=lift_single, lower=lower_single)),
     (4, FindCoordinatorEra()),
+    (6, FindCoordinatorEra(knows_share_partitions=True)),
 )
 
 
 def handle_find_coordinator(
     context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """Return the coordinator of each key; the first group ever asked for makes the offsets topic.
+    """Return the coordinator of each key; whoever is first to ask makes the topic it lives on.
 
     Kafka answers COORDINATOR_NOT_AVAILABLE while it makes that topic. Here it is there at once.
     """
     coordinators = []
     for key in request.coordinator_keys:
         try:
-            _check_kind(request.key_type)
-            coordinators.append(_coordinator_of(context, key))
+            coordinators.append(_coordinator_of(context, request.key_type, key))
         except KafkaError as refusal:
             coordinators.append(_not_found(key, refusal.code, refusal.message))
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
-def _check_kind(kind: int) -> None:
-    """Raise INVALID_REQUEST for what has no coordinator here; that ends a client's search."""
-    if kind == CoordinatorKind.GROUP:
-        return
-    if kind == CoordinatorKind.TRANSACTION:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker has no transaction coordinator.")
-    if kind == CoordinatorKind.SHARE:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker has no share coordinator.")
-    raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
-
-
-def _coordinator_of(context: RequestContext, group_id: str) -> Coordinator:
+def _coordinator_of(context: RequestContext, kind: int, key: str) -> Coordinator:
+    """Return one key's coordinator; INVALID_REQUEST, for what has none, ends a client's search."""
     services = context.services
-    partition = services.groups.partition_for(group_id)
-    if OFFSETS_TOPIC not in services.metadata.image.topics:
-        _make_offsets_topic(services)
-    image = services.metadata.image.partition(OFFSETS_TOPIC, partition)
-    endpoint = None if image is None else _endpoint(context, image.leader)
+    if kind == CoordinatorKind.GROUP:
+        topic, partition = OFFSETS_TOPIC, services.groups.partition_for(key)
+        if topic not in services.metadata.image.topics:
+            _make_offsets_topic(services)
+    elif kind == CoordinatorKind.SHARE and context.era.knows_share_partitions:
+        group_id, topic_id, index = _share_partition(key)
+        topic = SHARE_STATE_TOPIC
+        partition = services.shares.partition_for_share(group_id, topic_id, index)
+        services.shares.have_topic()
+    elif kind == CoordinatorKind.TRANSACTION:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker has no transaction coordinator.")
+    else:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
+    led = services.metadata.image.partition(topic, partition)
+    endpoint = None if led is None else _endpoint(context, led.leader)
     if endpoint is None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Coordinator(
-        key=group_id,
+        key=key,
         node_id=endpoint.node_id,
         host=endpoint.host,
         port=endpoint.port,
         error_code=ErrorCode.NONE,
         error_message="",
     )
+
+
+def _share_partition(key: str) -> tuple[str, bytes, int]:
+    """Read `group:topic id:partition`, where the group's id may have colons of its own."""
+    try:
+        group_id, topic_id, partition = key.rsplit(":", 2)
+        if group_id.strip():
+            return group_id, uuid_from_text(topic_id), int(partition)
+    except ValueError:
+        pass
+    raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
 
 
 def _make_offsets_topic(services: Services) -> None:

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.contract import Api, Eras
+from kafkalite.apis.descriptions import GROUP_OPERATIONS, MOST_NOTED
+from kafkalite.apis.refusals import note_refusal
+from kafkalite.apis.repeats import Repeats
+from kafkalite.apis.share_deletion import give_up_share_state
 from kafkalite.groups.classic.describe import described
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -21,10 +25,6 @@ if TYPE_CHECKING:
     from kafkalite.protocol.messages.list_groups import ListGroupsRequest
 
 DescribedGroup = DescribeGroupsResponse.DescribedGroup
-
-GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: all that can be done with a group,
-one bit per Kafka AclOperation."""
 
 DEAD = "Dead"
 """The state DescribeGroups gives to a group that is not there."""
@@ -44,9 +44,13 @@ DESCRIBE_GROUPS_ERAS = Eras(
 )
 
 
+_JAVA_TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
+
+
 def handle_list_groups(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """List the groups this node coordinates, in any of the states and of the types asked for."""
-    states = {state.lower() for state in request.states_filter}
+    # Names that there are not match nothing; Kafka trims the ones of states only.
+    states = {state.lower().strip(_JAVA_TRIMMED) for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     listed = [
         ListGroupsResponse.ListedGroup(
@@ -57,10 +61,18 @@ def handle_list_groups(context: RequestContext, request: ListGroupsRequest) -> L
         )
         for shard in context.services.groups.shards_of(context.node_id)
         for group in shard.machine.directory.groups.values()
-        if (not states or group.state_name().lower() in states)
+        if (not states or _filter_word(group.state_name()) in states)
         and (not types or group.group_type.value in types)
     ]
     return ListGroupsResponse(error_code=ErrorCode.NONE, groups=listed)
+
+
+def _filter_word(state: str) -> str:
+    """Return what a state is called in a filter: as it is shown, in small letters.
+
+    Of all states one has two words in Kafka, so that nobody who writes it as it is shown finds it.
+    """
+    return "not_ready" if state == "NotReady" else state.lower()
 
 
 def refuse_list_groups(
@@ -76,11 +88,16 @@ def handle_describe_groups(
 ) -> DescribeGroupsResponse:
     """Describe classic groups; any other is shown as Dead."""
     groups = []
-    for group_id in request.groups:
+    repeats = Repeats()
+    for index, group_id in enumerate(request.groups):
         try:
+            repeats.check(group_id)
             shown = _describe(context, group_id)
         except KafkaError as refusal:
             shown = _undescribed(group_id, refusal.code)
+        if shown.error_code != ErrorCode.NONE and index < MOST_NOTED:
+            error = KafkaError(ErrorCode(shown.error_code), shown.error_message)
+            note_refusal(context, "DescribeGroups", group_id, error)
         if request.include_authorized_operations and shown.error_code == ErrorCode.NONE:
             shown.authorized_operations = GROUP_OPERATIONS
         groups.append(shown)
@@ -131,12 +148,14 @@ def handle_delete_groups(
     context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
     """Delete groups that have no members, their offsets with them; each is answered by itself."""
-    results = []
+    results: list[DeleteGroupsResponse.DeletableGroupResult] = []
     for group_id in dict.fromkeys(request.groups_names):
         code = ErrorCode.NONE
         try:
             _delete(context, group_id)
         except KafkaError as refusal:
+            if len(results) < MOST_NOTED:
+                note_refusal(context, "DeleteGroups", group_id, refusal)
             code = refusal.code
         results.append(
             DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=code)
@@ -146,6 +165,7 @@ def handle_delete_groups(
 
 def _delete(context: RequestContext, group_id: str) -> None:
     shard = context.services.groups.locate(group_id, context.node_id)
+    give_up_share_state(context.services, shard, group_id)
     shard.write(lambda machine, _: machine.offsets.delete_group(group_id))
 
 

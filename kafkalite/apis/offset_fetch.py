@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.contract import Api, Eras
+from kafkalite.apis.descriptions import MOST_NOTED
+from kafkalite.apis.refusals import note_refusal
+from kafkalite.apis.repeats import Repeats
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -109,21 +112,36 @@ def handle_offset_fetch(
     context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse:
     """Return what each group has committed; an unknown group has committed nothing."""
-    return OffsetFetchResponse(groups=[_fetch(context, group) for group in request.groups])
+    repeats = Repeats()
+    return OffsetFetchResponse(
+        groups=[
+            _fetch(context, group, repeats, is_noted=index < MOST_NOTED)
+            for index, group in enumerate(request.groups)
+        ]
+    )
 
 
-def _fetch(context: RequestContext, group: RequestGroup) -> ResponseGroup:
+def _fetch(
+    context: RequestContext, group: RequestGroup, repeats: Repeats, *, is_noted: bool
+) -> ResponseGroup:
     era: OffsetFetchEra = context.era
     try:
+        if group.topics is None:
+            repeats.check(group.group_id)
         shard = context.services.groups.locate(group.group_id, context.node_id)
         stored = shard.machine.offsets.readable(group.group_id, group.member_id, group.member_epoch)
     except KafkaError as refusal:
+        if is_noted:
+            note_refusal(context, "OffsetFetch", group.group_id, refusal, group)
         return _refused(group, GROUP_ERRORS.get(refusal.code, refusal.code), era)
     image = context.services.metadata.image
     if group.topics is None:
         topics = _all_topics(stored, image, era)
     else:
-        topics = [_one_topic(wanted, stored, image, era) for wanted in group.topics]
+        topics = [
+            _one_topic(group.group_id, wanted, stored, image, era, repeats)
+            for wanted in group.topics
+        ]
     return ResponseGroup(group_id=group.group_id, error_code=ErrorCode.NONE, topics=topics)
 
 
@@ -148,11 +166,13 @@ def _all_topics(
     return topics
 
 
-def _one_topic(
+def _one_topic(  # noqa: PLR0917 - all that an answer is made from
+    group_id: str,
     wanted: RequestTopics,
     stored: Mapping[str, Mapping[int, OffsetAndMetadata]],
     image: MetadataImage,
     era: OffsetFetchEra,
+    repeats: Repeats,
 ) -> ResponseTopics:
     name, missing, topic_id = wanted.name, era.no_offset, ZERO_UUID
     if era.names_topic_ids:
@@ -166,10 +186,12 @@ def _one_topic(
     answers = []
     for index in wanted.partition_indexes:
         committed = partitions.get(index)
-        if committed is not None and _is_of(committed, topic_id):
-            answers.append(_found(index, committed))
-        else:
+        if committed is None or not _is_of(committed, topic_id):
             answers.append(_missing(index, missing))
+        elif committed.metadata and not repeats.are_within_limits((group_id, name, index)):
+            answers.append(_missing(index, ErrorCode.INVALID_REQUEST))
+        else:
+            answers.append(_found(index, committed))
     return ResponseTopics(name=wanted.name, topic_id=wanted.topic_id, partitions=answers)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.contract import Api, Eras
+from kafkalite.apis.refusals import note_refusal
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.offsets import OffsetToCommit
 from kafkalite.ports.waiting import when
@@ -13,6 +14,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkalite.protocol.messages.offset_delete import OffsetDeleteResponse
+from kafkalite.protocol.uuids import uuid_to_text
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
@@ -54,6 +56,14 @@ OFFSET_COMMIT_ERAS = Eras(
 _UNSAID = -1
 """In the place of a retention or a timestamp: the coordinator's to choose."""
 
+_NAMED = 5
+"""So many partitions are named in a sentence."""
+
+# What is asked for once per partition is looked up once: a member of an enum is not found for
+# nothing.
+_UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_Answer = OffsetCommitResponse.OffsetCommitResponsePartition
+
 
 # OffsetCommit
 
@@ -66,36 +76,48 @@ def handle_offset_commit(
     image = context.services.metadata.image
     response = OffsetCommitResponse(topics=[])
     wishes: list[OffsetToCommit] = []
-    answers: list[OffsetCommitResponse.OffsetCommitResponsePartition] = []
+    answers: list[_Answer] = []
+    strangers: list[tuple[str, _Answer]] = []
     for topic in request.topics:
         found = (
             image.topics_by_id.get(topic.topic_id)
             if era.names_topic_ids
             else image.topics.get(topic.name)
         )
-        partitions = [
-            OffsetCommitResponse.OffsetCommitResponsePartition(
-                partition_index=wanted.partition_index,
-                error_code=(
-                    era.unknown_topic if found is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                ),
-            )
-            for wanted in topic.partitions
-        ]
+        partitions: list[_Answer] = []
         response.topics.append(
             OffsetCommitResponse.OffsetCommitResponseTopic(
                 name=topic.name, topic_id=topic.topic_id, partitions=partitions
             )
         )
-        if found is not None:
-            partition_count = len(found.partitions)
-            for wanted, answer in zip(topic.partitions, partitions, strict=True):
-                if 0 <= wanted.partition_index < partition_count:
-                    wishes.append(_wish(found, wanted))
-                    answers.append(answer)
+        unknown = era.unknown_topic if found is None else _UNKNOWN_PARTITION
+        count = 0 if found is None else len(found.partitions)
+        for wanted in topic.partitions:
+            answer = _Answer(partition_index=wanted.partition_index, error_code=unknown)
+            partitions.append(answer)
+            if found is not None and 0 <= wanted.partition_index < count:
+                wishes.append(_wish(found, wanted))
+                answers.append(answer)
+            else:
+                strangers.append((topic.name or uuid_to_text(topic.topic_id), answer))
+    if strangers:
+        _note_strangers(context, request, strangers)
     if not wishes:
         return response
     return _commit(context, request, response, wishes, answers)
+
+
+def _note_strangers(
+    context: RequestContext,
+    request: OffsetCommitRequest,
+    strangers: Sequence[tuple[str, _Answer]],
+) -> None:
+    """Tell which partitions are none, before the group is asked about the others."""
+    named = [f"{topic}-{answer.partition_index}" for topic, answer in strangers[:_NAMED]]
+    message = f"OffsetCommit of {', '.join(named)} refused: there is no such partition"
+    facts = {"partitions": named, "count": len(strangers)}
+    refusal = KafkaError(ErrorCode(strangers[0][1].error_code), message, facts)
+    note_refusal(context, "OffsetCommit", request.group_id, refusal, request)
 
 
 def _wish(
@@ -118,7 +140,7 @@ def _commit(
     request: OffsetCommitRequest,
     response: OffsetCommitResponse,
     wishes: Sequence[OffsetToCommit],
-    answers: Sequence[OffsetCommitResponse.OffsetCommitResponsePartition],
+    answers: Sequence[_Answer],
 ) -> OffsetCommitResponse | Waiting[OffsetCommitResponse]:
     """Let the coordinator decide on what is left, and put its answers in their places."""
     era: OffsetCommitEra = context.era
@@ -127,6 +149,7 @@ def _commit(
         group_instance_id=request.group_instance_id,
         generation_id_or_member_epoch=request.generation_id_or_member_epoch,
         knows_member_epochs=era.knows_member_epochs,
+        wishes=wishes,
     )
     retention_ms = None if request.retention_time_ms == _UNSAID else request.retention_time_ms
 
@@ -137,7 +160,10 @@ def _commit(
 
     try:
         shard = context.services.groups.locate(request.group_id, context.node_id)
-        decided = shard.write(
+        # A group that is not there yet begins with its first commit, which the next must find.
+        is_known = shard.machine.group(request.group_id) is not None
+        put = shard.gather if context.run is not None and is_known else shard.write
+        decided = put(
             lambda machine, now_ms: machine.offsets.commit(
                 request.group_id,
                 claim,
@@ -148,6 +174,7 @@ def _commit(
             )
         )
     except KafkaError as refusal:
+        note_refusal(context, "OffsetCommit", request.group_id, refusal, request)
         return fill_in([refusal.code] * len(answers))
     return when(decided, fill_in)
 
@@ -227,6 +254,7 @@ APIS = (
         handler=handle_offset_commit,
         refuse=refuse_offset_commit,
         eras=OFFSET_COMMIT_ERAS,
+        is_gathered=True,
     ),
     Api(
         key=47,

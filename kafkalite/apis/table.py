@@ -58,6 +58,20 @@ TABLE: Mapping[int, Row] = {
     69: Row("ConsumerGroupDescribe", 0, 1, "consumer_groups"),
     74: Row("ListConfigResources", 0, 1, "configs"),
     75: Row("DescribeTopicPartitions", 0, 0, "topic_partitions"),
+    76: Row("ShareGroupHeartbeat", 1, 1, "share_groups"),
+    77: Row("ShareGroupDescribe", 1, 1, "share_groups"),
+    78: Row("ShareFetch", 1, 2, "share_fetch"),
+    79: Row("ShareAcknowledge", 1, 2, "share_acknowledge"),
+    83: Row("InitializeShareGroupState", 0, 0, "share_state"),
+    84: Row("ReadShareGroupState", 0, 0, "share_state"),
+    85: Row("WriteShareGroupState", 0, 1, "share_state"),
+    86: Row("DeleteShareGroupState", 0, 0, "share_state"),
+    87: Row("ReadShareGroupStateSummary", 0, 1, "share_state"),
+    88: Row("StreamsGroupHeartbeat", 0, 0, "streams_groups"),
+    89: Row("StreamsGroupDescribe", 0, 0, "streams_groups"),
+    90: Row("DescribeShareGroupOffsets", 0, 1, "share_offsets"),
+    91: Row("AlterShareGroupOffsets", 0, 0, "share_offsets"),
+    92: Row("DeleteShareGroupOffsets", 0, 0, "share_offsets"),
 }
 """API key → row; ApiVersions tells of these and of nothing else."""
 

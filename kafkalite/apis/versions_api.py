@@ -34,6 +34,8 @@ SUPPORTED_FEATURES = {
     "eligible.leader.replicas.version": (0, 1),
     "group.version": (0, 1),
     "metadata.version": (7, 30),
+    "share.version": (0, 1),
+    "streams.version": (0, 1),
 }
 """Levels of the features whose APIs are all served; a cluster's own levels lie within."""
 

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite import __version__
-from kafkalite.cli import serve
+from kafkalite.cli import drive, serve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,14 @@ class _Help(argparse.HelpFormatter):
         super().__init__(prog, width=80)
 
 
+_COMMANDS = (
+    ("serve", "Run a broker until it is told to stop.", serve.add_options, serve.serve),
+    ("clock", "Tell or drive the time of a running broker.", drive.add_clock, drive.clock),
+    ("explain", "Tell what befell groups, and why.", drive.add_explain, drive.explain),
+)
+"""Name, what it does, its options, and what runs."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what the arguments ask for, by default those of the process."""
     parser = _Parser(
@@ -41,12 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--version", action="version", version=f"kafkalite {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    about = "Run a broker until it is told to stop."
-    command = commands.add_parser(
-        "serve", help=about, description=about, allow_abbrev=False, formatter_class=_Help
-    )
-    serve.add_options(command)
-    command.set_defaults(run=serve.serve)
+    for name, about, add_options, run in _COMMANDS:
+        command = commands.add_parser(
+            name, help=about, description=about, allow_abbrev=False, formatter_class=_Help
+        )
+        add_options(command)
+        command.set_defaults(run=run)
     asked = parser.parse_args(arguments)
     if "run" not in asked:
         parser.print_help(sys.stderr)

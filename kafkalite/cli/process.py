@@ -26,12 +26,23 @@ except ImportError:  # only Unix counts descriptors this way
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from kafkalite.control.listening import ControlServer
+    from kafkalite.ports.clock import Clock
+    from kafkalite.server.addresses import Address
+
+REAL = "real"
+"""The clock of a broker that nobody drives."""
+
 CANNOT_START = (AddressError, ConfigError, HomeError, SettingsError, TopicError)
 """What keeps a broker from starting as asked; each prints as one line."""
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # from glibc's malloc.h
 _MIB = 1024 * 1024
 _DESCRIPTORS = 100_000
+
+_YOUNG_OBJECTS = 20_000
+"""How many more objects there must be before any are looked at for cycles, which hardly any are in.
+What lives long is looked at in proportion, all at once: with 100,000 groups, for 60 ms."""
 
 
 def settings_from(
@@ -70,20 +81,73 @@ def log_from(level: str, log_format: str) -> Log:
     return Log(Level[level.upper()], log_format)
 
 
-def run(settings: Settings, log: Log, announce: Callable[[Broker], None]) -> None:
-    """Serve until a signal ends it; raises one of CANNOT_START when it cannot begin."""
+def run(
+    settings: Settings,
+    log: Log,
+    announce: Callable[[Broker, str | None], None],
+    *,
+    control: str | None = None,
+    clock: str = REAL,
+) -> None:
+    """Serve until a signal ends it; raises one of CANNOT_START when it cannot begin.
+
+    `control` is where to be driven, None for nowhere; `clock` is how time goes at first.
+    """
+    driven = _Driven(control, clock, log)
     keep_freed_memory()
     allow_many_descriptors()
     loop = new_event_loop(log)
     try:
         asyncio.set_event_loop(loop)
-        loop.run_until_complete(_serve(settings, log, announce))
+        loop.run_until_complete(_serve(settings, log, announce, driven))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
 
 
-async def _serve(settings: Settings, log: Log, announce: Callable[[Broker], None]) -> None:
+class _Driven:
+    """What a broker needs that is driven from outside; imported for such brokers alone."""
+
+    def __init__(self, control: str | None, clock: str, log: Log) -> None:
+        """Understand both texts; AddressError or SettingsError when that cannot be."""
+        self._log = log
+        self._server: ControlServer | None = None
+        self._address: Address | None = None
+        self.clock: Clock | None = None
+        if control is not None:
+            from kafkalite.control.address import control_address  # noqa: PLC0415
+
+            self._address = control_address(control)
+        if clock != REAL:
+            from kafkalite.control.commands import CommandError, new_clock  # noqa: PLC0415
+
+            try:
+                self.clock = new_clock(clock)
+            except CommandError as error:
+                raise SettingsError(f"--clock: {error}") from error
+
+    async def start(self, broker: Broker) -> str | None:
+        """Let `broker` be driven, and return where; None when nobody wants to."""
+        if self._address is None:
+            return None
+        from kafkalite.control.listening import ControlServer  # noqa: PLC0415
+
+        self._server = ControlServer(broker, self._address, self._log)
+        await self._server.start()
+        return self._server.url
+
+    async def stop(self) -> None:
+        """Take no more commands."""
+        if self._server is not None:
+            await self._server.stop()
+
+
+async def _serve(
+    settings: Settings,
+    log: Log,
+    announce: Callable[[Broker, str | None], None],
+    driven: _Driven,
+) -> None:
     loop = asyncio.get_running_loop()
     told_to_stop = asyncio.Event()
     # A terminal that is closed hangs up; the temporary directory should go with it.
@@ -91,15 +155,18 @@ async def _serve(settings: Settings, log: Log, announce: Callable[[Broker], None
         # Whoever started us with nohup wants us to stay, as Java's processes do.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, told_to_stop.set)
-    broker = Broker(settings, log)
+    broker = Broker(settings, log, clock=driven.clock)
     try:
         await broker.start()
+        control_url = await driven.start(broker)
         # What start-up left behind stays for good: no collection need look at it, now or later.
         gc.freeze()
+        gc.set_threshold(_YOUNG_OBJECTS)
         gc.enable()
-        announce(broker)
+        announce(broker, control_url)
         await told_to_stop.wait()
     finally:
+        await driven.stop()
         await broker.stop()
 
 

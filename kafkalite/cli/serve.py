@@ -7,6 +7,10 @@ from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.streams import open_closed_streams, say
+from kafkalite.ports.clock import DrivenClock
+
+DEFAULT_CONTROL = "127.0.0.1:9097"
+"""As in `kafkalite.control.address`, which a broker that is not driven does not import."""
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -23,6 +27,7 @@ def add_options(parser: ArgumentParser) -> None:
     """Let `parser` take what `serve` can be asked for."""
     _add_nodes(parser)
     _add_contents(parser)
+    _add_driving(parser)
     _add_logging(parser)
 
 
@@ -76,6 +81,24 @@ def _add_contents(parser: ArgumentParser) -> None:
     )
 
 
+def _add_driving(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--control",
+        metavar="[HOST:]PORT",
+        nargs="?",
+        const=DEFAULT_CONTROL,
+        help="let the clock be driven and groups be explained here, by HTTP and by `kafkalite "
+        f"clock` and `kafkalite explain`; port 0 picks a free one [off; {DEFAULT_CONTROL}]",
+    )
+    parser.add_argument(
+        "--clock",
+        metavar="MODE[@TIME]",
+        default="real",
+        help="how time goes: real, manual (it stands until advanced) or accelerated:60; "
+        "TIME is when it begins [%(default)s]",
+    )
+
+
 def _add_logging(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--log-format",
@@ -114,19 +137,33 @@ def serve(asked: Namespace) -> None:
             properties=asked.properties,
             log=log,
         )
-        process.run(settings, log, announce)
+        process.run(settings, log, announce, control=asked.control, clock=asked.clock)
     except process.CANNOT_START as error:
         sys.stderr.write(f"kafkalite: {error}\n")
         sys.exit(USAGE_STATUS)
 
 
-def announce(broker: Broker) -> None:
-    """Say that the broker is ready, and where."""
+def announce(broker: Broker, control_url: str | None) -> None:
+    """Say that the broker is ready, and where; and where it can be driven, if anywhere."""
     where = "a temporary directory" if broker.is_temporary else broker.data_directory
     lines = [f"kafkalite is ready at {broker.bootstrap_servers}"]
     lines += [
         f"  listener {name} at {servers}"
         for name, servers in broker.bootstrap_by_listener().items()
     ][1:]
+    if control_url is not None:
+        lines.append(f"  control at {control_url}")
+    lines += _pace(broker, is_driven=control_url is not None)
     lines.append(f"  data in {where}, cluster id {broker.cluster_id}; stop with Ctrl-C")
     say("\n".join(lines) + "\n")
+
+
+def _pace(broker: Broker, *, is_driven: bool) -> list[str]:
+    """Say how time goes unless it goes as everywhere: whoever waits by such a clock should know."""
+    clock = broker.clock
+    if not isinstance(clock, DrivenClock) or clock.rate == 1:
+        return []
+    if clock.rate:
+        return [f"  its clock runs {clock.rate:g} times as fast"]
+    hint = " until it is advanced" if is_driven else "; without --control nobody can advance it"
+    return [f"  its clock stands{hint}"]

@@ -63,6 +63,16 @@ def _unknown_key_message(name: str) -> str:
     return f"Unknown configuration {name}{hint}"
 
 
+class _WithDefaults(dict[str, Value]):
+    """Values by key; the default of one that is not set is looked up once and kept."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: str) -> Value:
+        default = self[key] = broker_keys()[key].default
+        return default
+
+
 class BrokerConfig:
     """Parsed values by Kafka's names, dynamic ones included; reading is by type."""
 
@@ -71,7 +81,7 @@ class BrokerConfig:
     def __init__(self, static_text: Mapping[str, str], static: Mapping[str, Value]) -> None:
         self._static_text = static_text
         self._static = static
-        self._values: Mapping[str, Value] = static
+        self._values: Mapping[str, Value] = _WithDefaults(static)
         self._groups: Mapping[str, Mapping[str, Value]] = {}
         self.log_levels = LogLevels()
         self._node_text: dict[builtins.int, Mapping[str, str]] = {}
@@ -107,10 +117,7 @@ class BrokerConfig:
 
     def get(self, key: builtins.str) -> Value:
         """Return the value of `key`, its default when unset; KeyError for an unknown key."""
-        try:
-            return self._values[key]
-        except KeyError:
-            return broker_keys()[key].default
+        return self._values[key]
 
     def int(self, key: builtins.str) -> builtins.int:
         """Return the value of an integer key; TypeError when it is another type or null."""
@@ -177,7 +184,8 @@ class BrokerConfig:
 
         Called by the metadata controller alone. Values were validated before they were recorded.
         """
-        self._values = {**self._static, **parse_broker_text(dynamic, strict=False)}
+        parsed = parse_broker_text(dynamic, strict=False)
+        self._values = _WithDefaults({**self._static, **parsed})
         keys = group_config_keys()
         self._groups = {
             group_id: {name: keys[name].parse(text) for name, text in own.items() if name in keys}

@@ -13,6 +13,7 @@ from kafkalite.config.tables import (
     cluster_keys,
     group_keys,
     group_own_keys,
+    kafkalite_keys,
     log_keys,
     network_keys,
     remote_keys,
@@ -35,6 +36,7 @@ def broker_keys() -> Mapping[str, ConfigKey]:
     return KeyTable(
         cluster_keys.KEYS,
         group_keys.KEYS,
+        kafkalite_keys.KEYS,
         log_keys.KEYS,
         network_keys.KEYS,
         remote_keys.KEYS,

@@ -12,7 +12,9 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Generic, NamedTuple, NewType, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kafkalite.protocol.errors import KafkaError
 
 R = TypeVar("R")
 K = TypeVar("K")
@@ -46,11 +48,15 @@ class Reply(NamedTuple):
 
 
 class SetTimer(NamedTuple):
-    """Call `on_timer(event)` at `deadline_ms`, instead of what `key` was set to before."""
+    """Call `on_timer(event)` at `deadline_ms`, instead of what `key` was set to before.
+
+    `is_tick` says that it comes round and makes up for rounds left out: see `Clock.tick_ms`.
+    """
 
     key: Hashable
     deadline_ms: int
     event: object
+    is_tick: bool = False
 
 
 class CancelTimer(NamedTuple):
@@ -62,17 +68,34 @@ class CancelTimer(NamedTuple):
 TimerChange = SetTimer | CancelTimer
 
 
+class Event(NamedTuple):
+    """Something that befell a group, and why: kept for whoever asks for an explanation."""
+
+    subject: str
+    """The group's id."""
+    kind: str
+    """One word: "rebalance", "refused", "fenced", "joined", "left", "expired"."""
+    text: str
+    """One sentence for people."""
+    facts: Mapping[str, object]
+    """The same for programs: which rule, which epochs, which member; what JSON can hold."""
+
+
 class CoordinatorResult(NamedTuple, Generic[R]):
     """What a decision wants: records appended (as one batch, all or nothing) and an answer given.
 
     `replies` answer requests parked by earlier decisions; like `response`, they go out once the
-    records are committed. `timers` are applied after the replay.
+    records are committed. `timers` are applied after the replay. `events` tell why, and are noted
+    once the records are appended. `intents` are work for other shards, handed on at that moment and
+    carried out at least once: a machine names again in `on_loaded` what was left undone.
     """
 
     response: R | Parked
     records: Sequence[CoordinatorRecord[object, object]] = ()
     replies: Sequence[Reply] = ()
     timers: Sequence[TimerChange] = ()
+    events: Sequence[Event] = ()
+    intents: Sequence[object] = ()
 
 
 class Shard(Protocol):
@@ -86,6 +109,15 @@ class Shard(Protocol):
 
     def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
         """Decide what the expiry of a timer means."""
+
+
+class Machine(Shard, Protocol):
+    """A shard with soft state, which must be put right when a decision came to nothing."""
+
+    def on_append_failed(
+        self, records: Sequence[CoordinatorRecord[object, object]], error: KafkaError, now_ms: int
+    ) -> CoordinatorResult[None]:
+        """Give up soft state that foresaw these records; the result holds no records itself."""
 
 
 S = TypeVar("S", bound=Shard)
@@ -131,4 +163,11 @@ class CoordinatorLog(Protocol):
         """Yield every live key and value from the start of the log, aborted ones left out.
 
         OSError when the disk fails, UnreadableLogError for what cannot be read as records.
+        """
+
+    def read_last(self) -> Iterable[tuple[bytes | None, bytes | None]]:
+        """As `read_all`, but leave out most of what is overwritten later on.
+
+        What is left is in the order of the log, and tombstones are kept: a machine that keeps the
+        replay law comes to the same state by either.
         """

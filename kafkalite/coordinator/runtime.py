@@ -6,10 +6,12 @@ shard needs: no one can see the middle of a decision.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from kafkalite.coordinator.contract import CoordinatorResult, Parked, Shard, UnreadableLogError
-from kafkalite.coordinator.loading import replay_log
+from kafkalite.coordinator.contract import CoordinatorResult, Machine, Parked, UnreadableLogError
+from kafkalite.coordinator.gathering import Gathering
+from kafkalite.coordinator.journal import Journal
+from kafkalite.coordinator.loading import replay_state
 from kafkalite.coordinator.timers import TimerQueue
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
@@ -28,10 +30,15 @@ if TYPE_CHECKING:
     )
     from kafkalite.ports.clock import Clock, Timer
 
+    Replaying: TypeAlias = Callable[
+        [CoordinatorLog, RecordSerde, Callable[[CoordinatorRecord[object, object]], None]], object
+    ]
+    """How a log is replayed from its start, into the function given."""
+
 R = TypeVar("R")
 
-_LOCATED_LIMIT = 16_384
-"""How many keys are remembered with their shard; beyond it the memory starts afresh."""
+_LOCATED_LIMIT, _LOCATED_LENGTH = 16_384, 256
+"""How many keys are remembered with their shard until that starts afresh, and how long ones."""
 
 _RETRY_MS = 500
 """How long a timer whose records could not be appended waits for its next try; as in Kafka."""
@@ -48,15 +55,6 @@ APPEND_ERRORS = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 """What a client is told when the log under its coordinator refuses; the rest passes unchanged."""
-
-
-class Machine(Shard, Protocol):
-    """A shard with soft state, which must be put right when a decision came to nothing."""
-
-    def on_append_failed(
-        self, records: Sequence[CoordinatorRecord[object, object]], error: KafkaError, now_ms: int
-    ) -> CoordinatorResult[None]:
-        """Give up soft state that foresaw these records; the result holds no records itself."""
 
 
 M = TypeVar("M", bound=Machine)
@@ -80,12 +78,16 @@ def partition_of(key: str, partition_count: int) -> int:
     return 0 if code == -(1 << 31) else abs(code) % partition_count
 
 
+def _leave_undone(intent: object) -> None:
+    """Do nothing about an intent: a machine names in `on_loaded` what was left undone."""
+
+
 class ActiveShard(Generic[M]):
     """One partition's machine, its log, its timers and the answers it owes."""
 
     __slots__ = (
-        "_armed", "_armed_ms", "_clock", "_log", "_owed", "_serde", "_timers",
-        "leader_id", "machine", "partition",
+        "_armed", "_armed_ms", "_carry_out", "_clock", "_gathering", "_journal", "_log", "_owed",
+        "_replay_all", "_serde", "_timers", "leader_id", "machine", "partition",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +99,10 @@ class ActiveShard(Generic[M]):
         log: CoordinatorLog,
         serde: RecordSerde,
         clock: Clock,
+        journal: Journal,
+        carry_out: Callable[[object], None],
+        replay_all: Replaying,
+        gathering: Gathering,
     ) -> None:
         self.partition = partition
         self.leader_id = leader_id
@@ -104,6 +110,10 @@ class ActiveShard(Generic[M]):
         self._log = log
         self._serde = serde
         self._clock = clock
+        self._journal = journal
+        self._carry_out = carry_out
+        self._replay_all = replay_all
+        self._gathering = gathering
         self._timers = TimerQueue()
         self._owed: dict[Ticket, Waiting[object]] = {}
         self._armed: Timer | None = None
@@ -114,7 +124,7 @@ class ActiveShard(Generic[M]):
 
         OSError when the log cannot be read.
         """
-        replay_log(self._log, self._serde, self.machine.replay)
+        self._replay_all(self._log, self._serde, self.machine.replay)
         self.write(lambda machine, now_ms: machine.on_loaded(now_ms))
 
     def write(self, decide: Decision[M, R]) -> R | Waiting[R]:
@@ -127,15 +137,41 @@ class ActiveShard(Generic[M]):
         result = decide(self.machine, now_ms)
         if result.records:
             self._append(result, now_ms)
+        if result.events:
+            for event in result.events:
+                self._journal.note(event, now_ms)
         if result.timers:
-            self._timers.apply(result.timers)
+            self._timers.apply(result.timers, self._clock.tick_ms)
             self._arm()
         response = result.response
         answer: R | Waiting[R]
         answer = self._owe(response.ticket) if isinstance(response, Parked) else response
         if result.replies:
             self._pay(result.replies)
+        if result.intents:
+            # Last, for what carries them out may come back with another decision on this shard.
+            for intent in result.intents:
+                self._carry_out(intent)
         return answer
+
+    def gather(self, decide: Decision[M, R]) -> R:
+        """Run one decision, whose records wait for the others that are gathered; see `Gathering`.
+
+        For decisions that do not look at what gathered ones change, and want an answer and records
+        alone. KafkaError when the machine refuses; the answer holds if settling does.
+        """
+        now_ms = self._clock.now_ms()
+        result = decide(self.machine, now_ms)
+        if result.records:
+            self._gathering.add(self, result.records)
+        for event in result.events:
+            self._journal.note(event, now_ms)
+        assert not isinstance(result.response, Parked), "what is gathered cannot wait as well"
+        return result.response
+
+    def append(self, records: Sequence[CoordinatorRecord[object, object]]) -> None:
+        """Append and replay records that were decided before; KafkaError as from `write`."""
+        self._append(CoordinatorResult(None, records), self._clock.now_ms())
 
     def read(self, query: Callable[[M, int], R]) -> R:
         """Ask the machine something that changes nothing that lasts."""
@@ -150,7 +186,7 @@ class ActiveShard(Generic[M]):
     def _append(self, result: CoordinatorResult[R], now_ms: int) -> None:
         encode = self._serde.encode
         try:
-            self._log.append([encode(record) for record in result.records], now_ms)
+            self._log.append(list(map(encode, result.records)), now_ms)
         except (KafkaError, OSError) as error:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.KAFKA_STORAGE_ERROR
             refusal = KafkaError(APPEND_ERRORS.get(code, code))
@@ -162,7 +198,9 @@ class ActiveShard(Generic[M]):
 
     def _fail(self, result: CoordinatorResult[R], refusal: KafkaError, now_ms: int) -> None:
         undone = self.machine.on_append_failed(result.records, refusal, now_ms)
-        self._timers.apply(undone.timers)
+        for event in undone.events:
+            self._journal.note(event, now_ms)
+        self._timers.apply(undone.timers, self._clock.tick_ms)
         self._arm()
         self._refuse([reply.ticket for reply in result.replies], refusal)
         self._pay(undone.replies)
@@ -238,14 +276,26 @@ class CoordinatorRuntime(Generic[M]):
         partition_count: Callable[[], int],
         open_log: Callable[[int], CoordinatorLog],
         make_machine: Callable[[], M],
+        journal: Journal | None = None,
+        carry_out: Callable[[object], None] | None = None,
+        replay_all: Replaying = replay_state,
     ) -> None:
+        """Make a coordinator without shards; what its machines tell is noted in `journal`.
+
+        `carry_out` is handed each intent of a decision once its records are in the log. Where the
+        last record of a key does not say all there is to say of it, `replay_all` is `replay_log`.
+        """
         self._clock = clock
+        self._journal = Journal() if journal is None else journal
+        self._carry_out = _leave_undone if carry_out is None else carry_out
+        self._replay_all = replay_all
         self._serde = serde
         self._configured_count = partition_count
         self._open_log = open_log
         self._make_machine = make_machine
         self._shards: dict[int, ActiveShard[M]] = {}
         self._led_count = 0
+        self.gathering = Gathering()
         self.unreadable: dict[int, Exception] = {}
         """Partitions whose log cannot be understood, and why; they have no coordinator."""
         self._located: dict[str, ActiveShard[M]] = {}
@@ -319,7 +369,8 @@ class CoordinatorRuntime(Generic[M]):
         shard = self._active(self.partition_for(key))
         if len(self._located) >= _LOCATED_LIMIT:
             self._located.clear()
-        self._located[key] = shard
+        if len(key) <= _LOCATED_LENGTH:
+            self._located[key] = shard
         return shard
 
     def _load(self, partition: int, leader_id: int) -> None:
@@ -330,6 +381,10 @@ class CoordinatorRuntime(Generic[M]):
             log=self._open_log(partition),
             serde=self._serde,
             clock=self._clock,
+            journal=self._journal,
+            carry_out=self._carry_out,
+            replay_all=self._replay_all,
+            gathering=self.gathering,
         )
         try:
             shard.load()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkalite.coordinator.contract import CancelTimer, SetTimer
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from kafkalite.coordinator.contract import TimerChange
 
@@ -47,11 +47,16 @@ class TimerQueue:
         """Forget what `key` held, if anything."""
         self._live.pop(key, None)
 
-    def apply(self, changes: Iterable[TimerChange]) -> None:
-        """Carry out what a decision asked for, in its order."""
+    def apply(
+        self, changes: Iterable[TimerChange], tick_ms: Callable[[int], int] | None = None
+    ) -> None:
+        """Carry out what a decision asked for, in its order; `tick_ms` says when ticks are due."""
         for change in changes:
             if isinstance(change, SetTimer):
-                self.set(change.key, change.deadline_ms, change.event)
+                deadline_ms = change.deadline_ms
+                if change.is_tick and tick_ms is not None:
+                    deadline_ms = tick_ms(deadline_ms)
+                self.set(change.key, deadline_ms, change.event)
             elif isinstance(change, CancelTimer):
                 self.cancel(change.key)
 

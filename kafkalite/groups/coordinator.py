@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.contract import CoordinatorLog
+    from kafkalite.coordinator.journal import Journal
     from kafkalite.groups.shard import GroupShard
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
@@ -37,6 +38,8 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
         config: BrokerConfig,
         image: MetadataImage,
         open_log: Callable[[int], CoordinatorLog],
+        journal: Journal | None = None,
+        carry_out: Callable[[object], None] | None = None,
     ) -> None:
         super().__init__(
             clock=clock,
@@ -44,6 +47,8 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
             partition_count=lambda: config.int("offsets.topic.num.partitions"),
             open_log=open_log,
             make_machine=lambda: _new_shard(config, entropy, self._image),
+            journal=journal,
+            carry_out=carry_out,
         )
         self._image = image
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.coordinator.contract import CoordinatorRecord
+from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkalite.groups.offset import OffsetAndMetadata
+    from kafkalite.groups.offsets import OffsetToCommit
 
 GroupId: TypeAlias = str
 MemberId: TypeAlias = str
@@ -24,10 +26,11 @@ class GroupType(Enum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitClaim:
+class CommitClaim(NamedTuple):
     """Who says to be committing offsets, in the words of OffsetCommit and TxnOffsetCommit."""
 
     member_id: MemberId
@@ -36,10 +39,23 @@ class CommitClaim:
     is_transactional: bool = False
     knows_member_epochs: bool = True
     """Whether the client's API version was written with member epochs in mind."""
+    stale_member_epoch: ErrorCode = ErrorCode.STALE_MEMBER_EPOCH
+    """What a client of that version is told when its member epoch is not the right one."""
+    wishes: Sequence[OffsetToCommit] = ()
+    """What is to be committed; a refusal looks at it, in order to explain itself."""
+
+    @property
+    def is_nobodys(self) -> bool:
+        """Whether it names no member: a transaction of a producer that knows of no group's."""
+        return (
+            self.generation_id_or_member_epoch == -1
+            and self.member_id == ""
+            and self.group_instance_id is None
+        )
 
 
-PartitionCheck: TypeAlias = Callable[[bytes, int], None]
-"""(topic id, partition) → nothing, or KafkaError when this partition's offset is refused.
+PartitionCheck: TypeAlias = Callable[[str, bytes, int], None]
+"""(topic, its id, partition) → nothing, or KafkaError when this partition's offset is refused.
 
 One refused partition refuses the whole request (KIP-1251).
 """
@@ -50,12 +66,18 @@ class OffsetExpiry:
     """From when on an offset ages, for the groups whose offsets do age."""
 
     base_timestamp_ms: Callable[[OffsetAndMetadata], int]
+    rule: str = "commit-time"
+    """What the age is counted from, in a word for whoever asks why an offset has gone."""
 
     def is_expired(self, offset: OffsetAndMetadata, now_ms: int, retention_ms: int) -> bool:
         """Whether the offset has outlived its own expiry, or else the retention."""
         if offset.expire_timestamp_ms is not None:
             return now_ms >= offset.expire_timestamp_ms
         return now_ms - self.base_timestamp_ms(offset) >= retention_ms
+
+    def name_for(self, offset: OffsetAndMetadata) -> str:
+        """Return the rule that this offset goes by, in a word."""
+        return self.rule if offset.expire_timestamp_ms is None else "own-retention"
 
 
 class Group(Protocol):

@@ -7,17 +7,15 @@ record that is already in the log and make it true.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from kafkalite.coordinator.contract import CoordinatorResult, SetTimer
+from kafkalite.coordinator.contract import CoordinatorResult, Event
 from kafkalite.groups.classic.group import ClassicGroup
 from kafkalite.groups.offset import OffsetAndMetadata
 from kafkalite.groups.records import offset_commit_record, offset_commit_tombstone
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.records.offset_commit import OffsetCommitKey
-from kafkalite.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,26 +42,49 @@ class OffsetToCommit:
     """Only OffsetCommit v1 says itself when it happened."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpireOffsets:
-    """Timer event: look for offsets that have outlived their retention."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetTopics:
-    """Timer event: drop what is left of the offsets of deleted topics, as (name, id)."""
-
-    deleted: tuple[tuple[str, bytes], ...]
-
-
 def _is_longer(text: str, longest: int) -> bool:
     """Whether Java counts more than `longest` characters, which are the units of UTF-16."""
     # Nothing counts for more than two, so that hardly any text is worth a closer look.
     return 2 * len(text) > longest and len(text.encode("utf-16-le")) > 2 * longest
 
 
-_TOMBSTONES_AT_ONCE = 2_000
-"""One decision is one batch, which has a limit of size; whatever is more takes another one."""
+_NO_TIMESTAMP = -1
+
+# Looked up once, for every commit asks for it.
+_NONE = ErrorCode.NONE
+_TOO_LONG = ErrorCode.OFFSET_METADATA_TOO_LARGE
+_IN_USE = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+
+_NAMED = 5
+"""So many partitions are named in a sentence."""
+
+
+def _java_sum(first: int, second: int) -> int:
+    """Add as Java adds longs: who asks for the longest of retentions gets the shortest."""
+    return (first + second + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _no_such_group(group_id: GroupId, claim: CommitClaim, code: ErrorCode) -> KafkaError:
+    who, epoch = claim.member_id, claim.generation_id_or_member_epoch
+    return KafkaError(
+        code,
+        f"offset commit of {who or 'nobody'} at generation or epoch {epoch} refused: there is no "
+        f"group {group_id}, and only who claims no generation begins one",
+        {"rule": "group-exists", "member_id": who, "epoch": epoch},
+    )
+
+
+def _deleted(group_id: GroupId, api: str, what: str, count: int) -> Event:
+    return Event(group_id, "deleted", f"{what} deleted by {api}", {"rule": api, "offsets": count})
+
+
+def _refused(
+    group_id: GroupId, api: str, code: ErrorCode, partitions: Sequence[str], why: str
+) -> Event:
+    """Tell which partitions of a request were refused that was served otherwise."""
+    text = f"{api} of {', '.join(partitions[:_NAMED])} refused: {why}"
+    facts = {"api": api, "error": code.name, "partitions": partitions, "count": len(partitions)}
+    return Event(group_id, "refused", text, facts)
 
 
 class Offsets:
@@ -75,10 +96,7 @@ class Offsets:
         self.replayers: Mapping[type, Callable[..., None]] = {
             OffsetCommitKey: self.replay_offset_commit
         }
-        self.timers: Mapping[type, Callable[..., CoordinatorResult[None]]] = {
-            ExpireOffsets: self.expire,
-            ForgetTopics: self.forget_topics,
-        }
+        self.timers: Mapping[type, Callable[..., CoordinatorResult[None]]] = {}
 
     # Deciders
 
@@ -102,33 +120,41 @@ class Offsets:
         if group is not None:
             check = group.validate_offset_commit(claim)
         elif claim.generation_id_or_member_epoch >= 0:
-            raise KafkaError(unknown_group)
-        longest = self._directory.config.int("offset.metadata.max.bytes")
-        expire_timestamp_ms = None if retention_ms is None else now_ms + retention_ms
+            raise _no_such_group(group_id, claim, unknown_group)
+        expire_timestamp_ms = None if retention_ms is None else _java_sum(now_ms, retention_ms)
         codes: list[ErrorCode] = []
         records: list[Record] = []
+        too_long: list[str] = []
         for wish in wishes:
             metadata = wish.metadata or ""
-            if _is_longer(metadata, longest):
-                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            if metadata and _is_longer(metadata, self._longest_metadata()):
+                codes.append(_TOO_LONG)
+                too_long.append(f"{wish.topic}-{wish.partition}")
                 continue
             if check is not None:
-                check(wish.topic_id, wish.partition)
+                check(wish.topic, wish.topic_id, wish.partition)
+            timestamp_ms = wish.commit_timestamp_ms
             committed = OffsetAndMetadata(
-                offset=wish.offset,
-                leader_epoch=wish.leader_epoch,
-                metadata=metadata,
-                commit_timestamp_ms=(
-                    now_ms if wish.commit_timestamp_ms is None else wish.commit_timestamp_ms
-                ),
-                expire_timestamp_ms=expire_timestamp_ms,
-                topic_id=wish.topic_id,
+                wish.offset,
+                now_ms if timestamp_ms is None else timestamp_ms,
+                wish.leader_epoch,
+                metadata,
+                expire_timestamp_ms,
+                wish.topic_id,
             )
             records.append(offset_commit_record(group_id, wish.topic, wish.partition, committed))
-            codes.append(ErrorCode.NONE)
+            codes.append(_NONE)
         if group is not None:
             group.touch(claim, now_ms)
-        return CoordinatorResult(response=codes, records=records)
+        events = [self._told_too_long(group_id, too_long)] if too_long else ()
+        return CoordinatorResult(codes, records, events=events)
+
+    def _told_too_long(self, group_id: GroupId, partitions: Sequence[str]) -> Event:
+        why = f"metadata is longer than offset.metadata.max.bytes={self._longest_metadata()}"
+        return _refused(group_id, "OffsetCommit", _TOO_LONG, partitions, why)
+
+    def _longest_metadata(self) -> int:
+        return self._directory.config.int("offset.metadata.max.bytes")
 
     def delete(
         self, group_id: GroupId, wanted: Sequence[tuple[str, int]]
@@ -142,14 +168,21 @@ class Offsets:
         stored = self._committed.get(group_id, {})
         codes: list[ErrorCode] = []
         records: list[Record] = []
+        in_use: list[str] = []
         for topic, partition in wanted:
             if group.is_subscribed_to(topic):
-                codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+                codes.append(_IN_USE)
+                in_use.append(f"{topic}-{partition}")
                 continue
             codes.append(ErrorCode.NONE)
             if partition in stored.get(topic, {}):
                 records.append(offset_commit_tombstone(group_id, topic, partition))
-        return CoordinatorResult(response=codes, records=records)
+        what = f"{len(records)} offset(s) of group {group_id}"
+        events = [_deleted(group_id, "OffsetDelete", what, len(records))] if records else []
+        if in_use:
+            why = "a member of the group subscribes to the topic"
+            events.append(_refused(group_id, "OffsetDelete", _IN_USE, in_use, why))
+        return CoordinatorResult(response=codes, records=records, events=events)
 
     def delete_group(self, group_id: GroupId) -> CoordinatorResult[None]:
         """Delete a group that has no members, and all its offsets.
@@ -158,71 +191,16 @@ class Offsets:
         """
         group = self.group(group_id)
         group.validate_delete()
-        records = [*self._tombstones_of(group_id), *group.tombstones()]
-        return CoordinatorResult(response=None, records=records)
-
-    def forget_topics(self, event: ForgetTopics, now_ms: int) -> CoordinatorResult[None]:
-        """Drop every group's offsets of topics that are no more.
-
-        An offset committed under another id belongs to a topic created since; it stays.
-        """
-        forgotten = (
-            offset_commit_tombstone(group_id, topic, partition)
-            for group_id, stored in self._committed.items()
-            for topic, topic_id in event.deleted
-            for partition, committed in stored.get(topic, {}).items()
-            if committed.topic_id in (ZERO_UUID, topic_id)
-        )
-        records = list(islice(forgotten, _TOMBSTONES_AT_ONCE))
-        if len(records) < _TOMBSTONES_AT_ONCE:
-            return CoordinatorResult(response=None, records=records)
-        return CoordinatorResult(
-            response=None, records=records, timers=[self.forget_later(event, now_ms)]
-        )
-
-    def forget_later(self, event: ForgetTopics, now_ms: int) -> SetTimer:
-        """Return the timer by which forgetting is taken up again."""
-        return SetTimer(event, now_ms, event)
-
-    def expire(self, event: ExpireOffsets, now_ms: int) -> CoordinatorResult[None]:
-        """Drop what has outlived its retention, then groups left with nothing at all (KIP-211)."""
-        expired = chain.from_iterable(
-            self._expired(group, now_ms) for group in self._directory.groups.values()
-        )
-        records = list(islice(expired, _TOMBSTONES_AT_ONCE))
-        pause_ms = 0 if len(records) == _TOMBSTONES_AT_ONCE else self._check_interval_ms()
-        return CoordinatorResult(
-            response=None,
-            records=records,
-            timers=[SetTimer("expire-offsets", now_ms + pause_ms, event)],
-        )
+        records = [*self._tombstones_of(group_id)]
+        what = f"group {group_id} and {len(records)} offset(s) of it"
+        event = _deleted(group_id, "DeleteGroups", what, len(records))
+        records.extend(group.tombstones())
+        return CoordinatorResult(response=None, records=records, events=[event])
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Begin to look for expired offsets."""
-        first = SetTimer("expire-offsets", now_ms + self._check_interval_ms(), ExpireOffsets())
-        return CoordinatorResult(response=None, timers=[first])
-
-    def _check_interval_ms(self) -> int:
-        return self._directory.config.int("offsets.retention.check.interval.ms")
-
-    def _expired(self, group: Group, now_ms: int) -> Iterator[Record]:
-        group_id = group.group_id
-        stored = self._committed.get(group_id, {})
-        rule = group.offset_expiry()
-        if rule is None and stored:
-            return
-        retention_ms = self._directory.config.int("offsets.retention.minutes") * 60_000
-        all_expired = True
-        for topic, partitions in stored.items():
-            subscribed = group.is_subscribed_to(topic)
-            for partition, committed in partitions.items():
-                assert rule is not None, "a group with offsets and without a rule was left above"
-                if not subscribed and rule.is_expired(committed, now_ms, retention_ms):
-                    yield offset_commit_tombstone(group_id, topic, partition)
-                else:
-                    all_expired = False
-        if all_expired and group.is_empty():
-            yield from group.tombstones()
+        """Have nothing to take up: offsets are what the log says."""
+        del now_ms
+        return CoordinatorResult(response=None)
 
     def _tombstones_of(self, group_id: GroupId) -> Iterator[Record]:
         for topic, partitions in self._committed.get(group_id, {}).items():
@@ -251,6 +229,14 @@ class Offsets:
         group.validate_offset_fetch(member_id, member_epoch)
         return self._committed.get(group_id, {})
 
+    def group_ids(self) -> Iterable[GroupId]:
+        """Return the groups that have offsets."""
+        return self._committed.keys()
+
+    def of_group(self, group_id: GroupId) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
+        """Return a group's offsets as they are stored, whatever the group says to that."""
+        return self._committed.get(group_id, {})
+
     def committed(self) -> Iterable[tuple[GroupId, str, int, OffsetAndMetadata]]:
         """Yield every committed offset of the shard."""
         for group_id, stored in self._committed.items():
@@ -271,13 +257,18 @@ class Offsets:
             groups[key.group] = ClassicGroup(key.group)
         expire_timestamp_ms = value.expire_timestamp
         offsets = self._committed.setdefault(key.group, {})
-        offsets.setdefault(key.topic, {})[key.partition] = OffsetAndMetadata(
-            offset=value.offset,
-            leader_epoch=value.leader_epoch,
-            metadata=value.metadata,
-            commit_timestamp_ms=value.commit_timestamp,
-            expire_timestamp_ms=None if expire_timestamp_ms < 0 else expire_timestamp_ms,
-            topic_id=value.topic_id,
+        name, topic_id = key.topic, value.topic_id
+        topic = self._directory.image.topics.get(name)
+        if topic is not None and topic.topic_id == topic_id:
+            # Many groups read a topic: its name and its id are kept once.
+            name, topic_id = topic.name, topic.topic_id
+        offsets.setdefault(name, {})[key.partition] = OffsetAndMetadata(
+            value.offset,
+            value.commit_timestamp,
+            value.leader_epoch,
+            value.metadata,
+            None if expire_timestamp_ms == _NO_TIMESTAMP else expire_timestamp_ms,
+            topic_id,
         )
 
     def _remove(self, key: OffsetCommitKey) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import intern
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorRecord
@@ -62,6 +63,19 @@ def offset_commit_tombstone(group_id: GroupId, topic: str, partition: int) -> Re
 def group_metadata_record(group_id: GroupId, value: GroupMetadataValue) -> Record:
     """Say what a classic group settled on."""
     return CoordinatorRecord(GroupMetadataKey(group=group_id), value)
+
+
+def with_shared_texts(value: GroupMetadataValue) -> GroupMetadataValue:
+    """Return the value itself, with what many groups say alike kept once for all of them."""
+    value.protocol_type = intern(value.protocol_type)
+    if value.protocol is not None:
+        value.protocol = intern(value.protocol)
+    for member in value.members:
+        member.client_id = intern(member.client_id)
+        member.client_host = intern(member.client_host)
+        if member.member_id == value.leader:
+            value.leader = member.member_id
+    return value
 
 
 def group_metadata_tombstone(group_id: GroupId) -> Record:

@@ -12,10 +12,16 @@ from kafkalite.coordinator.contract import CoordinatorResult
 from kafkalite.groups.classic.answers import join_refused
 from kafkalite.groups.classic.group import ClassicGroup
 from kafkalite.groups.classic.groups import ClassicGroups
+from kafkalite.groups.classic.refusals import refusal_event, refused
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.heartbeat import ConsumerGroups
 from kafkalite.groups.directory import GroupDirectory
-from kafkalite.groups.offsets import ForgetTopics, Offsets
+from kafkalite.groups.group import GroupType
+from kafkalite.groups.migration.members import ClassicMembers
+from kafkalite.groups.offsets import Offsets
+from kafkalite.groups.share.heartbeat import ShareGroups
+from kafkalite.groups.streams.heartbeat import StreamsGroups
+from kafkalite.groups.sweeps import ForgetTopics, OffsetSweeps
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -40,9 +46,16 @@ class GroupShard:
     def __init__(self, *, config: BrokerConfig, entropy: Entropy, image: MetadataImage) -> None:
         self.directory = GroupDirectory(config=config, entropy=entropy, image=image)
         self.offsets = Offsets(self.directory)
+        self.sweeps = OffsetSweeps(self.directory, self.offsets)
         self.classic = ClassicGroups(self.directory)
         self.consumer = ConsumerGroups(self.directory)
-        self._components = (self.offsets, self.classic, self.consumer)
+        self.classic_members = ClassicMembers(self.directory, self.consumer)
+        self.share = ShareGroups(self.directory)
+        self.streams = StreamsGroups(self.directory)
+        self._components = (
+            self.offsets, self.sweeps, self.classic, self.consumer, self.classic_members,
+            self.share, self.streams,
+        )  # fmt: skip
         self._replayers = {
             key: replayer
             for component in self._components
@@ -74,7 +87,13 @@ class GroupShard:
         self, records: Sequence[CoordinatorRecord[object, object]], error: KafkaError, now_ms: int
     ) -> CoordinatorResult[None]:
         """Give up soft state that foresaw these records."""
-        return self.classic.on_append_failed(records, error, now_ms)
+        self.sweeps.on_append_failed(records, error)
+        return _together(
+            [
+                self.classic.on_append_failed(records, error, now_ms),
+                self.consumer.on_append_failed(records, now_ms),
+            ]
+        )
 
     def on_image(
         self, image: MetadataImage, delta: MetadataDelta, now_ms: int
@@ -83,15 +102,22 @@ class GroupShard:
         self.directory.image = image
         return _together(
             [
-                self.offsets.forget_topics(_deleted(delta), now_ms),
+                self.sweeps.forget_topics(_deleted(delta), now_ms),
                 self.consumer.on_image(delta, now_ms),
+                self.share.on_image(delta, now_ms),
+                self.streams.on_image(delta, now_ms),
             ]
         )
 
     def on_image_failed(self, delta: MetadataDelta, now_ms: int) -> CoordinatorResult[None]:
         """Try again to drop the offsets that could not be dropped with the image itself."""
-        later = self.offsets.forget_later(_deleted(delta), now_ms)
-        return CoordinatorResult(response=None, timers=[later])
+        return CoordinatorResult(
+            response=None,
+            timers=[
+                self.sweeps.forget_later(_deleted(delta), now_ms),
+                self.share.forget_later(delta, now_ms),
+            ],
+        )
 
     # Classic requests, to whichever protocol the group speaks
 
@@ -99,20 +125,28 @@ class GroupShard:
         self, request: JoinGroupRequest, caller: Caller, now_ms: int
     ) -> CoordinatorResult[JoinGroupResponse]:
         """Decide a JoinGroup."""
+        if self._is_closed_to_classic_members(request.group_id):
+            refusal = _closed(request, self.directory.groups[request.group_id])
+            told = refusal_event(request.group_id, refusal)
+            return CoordinatorResult(join_refused(refusal.code), events=[told])
         group = self._consumer_group(request.group_id)
         if group is None:
             return self.classic.join(request, caller, now_ms)
-        return CoordinatorResult(
-            response=join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
-        )
+        return self.classic_members.join(group, request, caller, now_ms)
 
     def sync(self, request: SyncGroupRequest, now_ms: int) -> CoordinatorResult[SyncGroupResponse]:
         """Decide a SyncGroup."""
-        return self.classic.sync(request, now_ms)
+        group = self._consumer_group(request.group_id)
+        if group is None:
+            return self.classic.sync(request, now_ms)
+        return self.classic_members.sync(group, request, now_ms)
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> CoordinatorResult[ErrorCode]:
         """Decide a Heartbeat that the short path could not."""
-        return self.classic.beat(request, now_ms)
+        group = self._consumer_group(request.group_id)
+        if group is None:
+            return self.classic.beat(request, now_ms)
+        return self.classic_members.heartbeat(group, request, now_ms)
 
     def leave(
         self, request: LeaveGroupRequest, now_ms: int
@@ -121,7 +155,7 @@ class GroupShard:
         group = self._consumer_group(request.group_id)
         if group is None:
             return self.classic.leave(request, now_ms)
-        return self.consumer.leave_classically(group, request)
+        return self.consumer.leave_classically(group, request, now_ms)
 
     # Queries
 
@@ -139,9 +173,25 @@ class GroupShard:
         group = self.directory.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) and not group.is_empty() else None
 
+    def _is_closed_to_classic_members(self, group_id: GroupId) -> bool:
+        """Whether a group is of a kind that classic members neither join nor replace."""
+        group = self.directory.groups.get(group_id)
+        if group is None:
+            return False
+        kind = group.group_type
+        return kind is GroupType.SHARE or (kind is GroupType.STREAMS and not group.is_empty())
+
 
 def _deleted(delta: MetadataDelta) -> ForgetTopics:
     return ForgetTopics(tuple((topic.name, topic.topic_id) for topic in delta.deleted))
+
+
+def _closed(request: JoinGroupRequest, group: Group) -> KafkaError:
+    kind = group.group_type.value
+    why = f"members of the classic protocol do not join a {kind} group"
+    facts = {"rule": "group-type", "group_type": kind}
+    code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return refused(code, "join", request.member_id, why, facts)
 
 
 def _together(results: Sequence[CoordinatorResult[None]]) -> CoordinatorResult[None]:
@@ -151,4 +201,6 @@ def _together(results: Sequence[CoordinatorResult[None]]) -> CoordinatorResult[N
         records=[record for result in results for record in result.records],
         replies=[reply for result in results for reply in result.replies],
         timers=[timer for result in results for timer in result.timers],
+        events=[event for result in results for event in result.events],
+        intents=[intent for result in results for intent in result.intents],
     )

@@ -16,6 +16,8 @@ BOOTSTRAP_FEATURES: Mapping[str, int] = {
     "metadata.version": METADATA_VERSION_4_3,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
 }
 """What a new cluster starts with; each feature comes with the APIs that need it."""
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
 
 OFFSETS_TOPIC = "__consumer_offsets"
+SHARE_STATE_TOPIC = "__share_group_state"
 
 
 def offsets_topic(config: BrokerConfig) -> NewTopic:
@@ -26,6 +27,27 @@ def offsets_topic(config: BrokerConfig) -> NewTopic:
     )
 
 
+def share_state_topic(config: BrokerConfig) -> NewTopic:
+    """Return the topic that share coordinators live on, configured as Kafka configures it."""
+    prefix = "share.coordinator.state.topic"
+    return NewTopic(
+        name=SHARE_STATE_TOPIC,
+        partitions=config.int(f"{prefix}.num.partitions"),
+        replication_factor=config.int(f"{prefix}.replication.factor"),
+        configs={
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "segment.bytes": str(config.int(f"{prefix}.segment.bytes")),
+            "min.insync.replicas": str(config.int(f"{prefix}.min.isr")),
+            "retention.ms": "-1",
+        },
+    )
+
+
+_MAKERS = {OFFSETS_TOPIC: offsets_topic, SHARE_STATE_TOPIC: share_state_topic}
+
+
 def topic_as_wanted(name: str, config: BrokerConfig) -> NewTopic:
     """Return the topic that a mere mention of `name` makes."""
-    return offsets_topic(config) if name == OFFSETS_TOPIC else NewTopic(name=name)
+    make = _MAKERS.get(name)
+    return NewTopic(name=name) if make is None else make(config)

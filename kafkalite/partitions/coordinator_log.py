@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import BatchView, ControlKind, build_batch
-from kafkalite.storage.records import MalformedRecordsError, NewRecord
+from kafkalite.storage.batch import BatchView, ControlKind, build_own_batch
+from kafkalite.storage.records import MalformedRecordsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kafkalite.partitions.partition import Partition
     from kafkalite.partitions.table import PartitionTable
+    from kafkalite.storage.folding import Folded
 
 KeyValue = tuple[bytes | None, bytes | None]
 
@@ -37,14 +38,15 @@ class PartitionCoordinatorLog:
         """Append one batch, all or nothing, and return the end offset; OSError if it cannot.
 
         KafkaError MESSAGE_TOO_LARGE for more than the topic's max.message.bytes, which keeps what a
-        group may remember within bounds; tombstones are always taken, for they make it less.
+        group may remember within bounds. Tombstones have to keep to it as well: Kafka refuses to
+        delete at once what does not fit one batch.
         """
-        batch = build_batch([NewRecord(key, value, now_ms) for key, value in records])
-        if len(batch) > self._partition.log.config.max_message_bytes and any(
-            value is not None for _, value in records
-        ):
+        partition = self._partition
+        log = partition.log
+        batch = build_own_batch(records, now_ms, log.end_offset, partition.leader_epoch)
+        if len(batch) > log.config.max_message_bytes:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
-        return self._partition.append_own(BatchView(batch), now_ms)
+        return partition.append_own(BatchView(batch), now_ms, is_placed=True)
 
     def read_all(self) -> Iterator[KeyValue]:
         """Yield every live key and value from the start of the log, aborted ones left out.
@@ -52,25 +54,35 @@ class PartitionCoordinatorLog:
         Records of a transaction count from its commit on, in the order they were written. OSError
         when the disk fails, UnreadableLogError for a batch that does not hold records.
         """
+        log = self._partition.log
+        return self._read(log.batches(log.start_offset))
+
+    def read_last(self) -> Iterator[KeyValue]:
+        """As `read_all`, but leave out most of what is overwritten later on.
+
+        Between two batches of transactions only the last value of a key is given, at its place.
+        """
+        log = self._partition.log
+        return self._read(log.folded(log.start_offset))
+
+    def _read(self, runs: Iterable[Folded | BatchView]) -> Iterator[KeyValue]:
+        undecided: dict[int, list[KeyValue]] = {}
         try:
-            yield from self._read_all()
+            for run in runs:
+                if isinstance(run, dict):
+                    yield from run.items()
+                elif run.is_control:
+                    marker = run.control_marker()
+                    if marker is not None:
+                        records = undecided.pop(run.producer_id, [])
+                        if marker.kind is ControlKind.COMMIT:
+                            yield from records
+                elif run.is_transactional:
+                    undecided.setdefault(run.producer_id, []).extend(run.key_values())
+                else:
+                    yield from run.key_values()
         except MalformedRecordsError as error:
             raise UnreadableLogError(f"a batch is damaged: {error}", self.name) from error
-
-    def _read_all(self) -> Iterator[KeyValue]:
-        log = self._partition.log
-        undecided: dict[int, list[KeyValue]] = {}
-        for batch in log.batches(log.start_offset):
-            if batch.is_control:
-                marker = batch.control_marker()
-                if marker is not None:
-                    records = undecided.pop(batch.producer_id, [])
-                    if marker.kind is ControlKind.COMMIT:
-                        yield from records
-            elif batch.is_transactional:
-                undecided.setdefault(batch.producer_id, []).extend(batch.key_values())
-            else:
-                yield from batch.key_values()
 
 
 def open_coordinator_log(

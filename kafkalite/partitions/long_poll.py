@@ -15,13 +15,23 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock, Timer
 
 
+class Watcher(Protocol):
+    """One who waits for a partition, as the partition sees it."""
+
+    def on_append(self, size: int) -> None:
+        """Take note of `size` more bytes."""
+
+    def on_change(self) -> None:
+        """Take note that the partition has a new leader, was cut, or is gone."""
+
+
 class Watchable(Protocol):
     """A partition, as one who waits for it sees it."""
 
-    def watch(self, watch: Watch) -> None:
+    def watch(self, watch: Watcher) -> None:
         """Call `watch` when data arrives or the partition changes, until `unwatch`."""
 
-    def unwatch(self, watch: Watch) -> None:
+    def unwatch(self, watch: Watcher) -> None:
         """Forget `watch`; harmless when it is unknown."""
 
     def limit_offset(self, *, committed: bool) -> int:
@@ -95,7 +105,7 @@ class LongPoll:
 
     def start(self, clock: Clock, deadline_ms: int) -> None:
         """End the wait at `deadline_ms` at the latest."""
-        self._timer = clock.call_at(deadline_ms, self.end)
+        self._timer = clock.wait_at(deadline_ms, self.end)
 
     def gain(self, size: int) -> None:
         """Count `size` bytes that can be read; enough of them end the wait."""

@@ -21,7 +21,7 @@ from kafkalite.storage.validation import prepare
 
 if TYPE_CHECKING:
     from kafkalite.metadata.image import PartitionImage
-    from kafkalite.partitions.long_poll import Watch
+    from kafkalite.partitions.long_poll import Watcher
     from kafkalite.storage.batch import BatchView
     from kafkalite.storage.log import Log
 
@@ -77,7 +77,7 @@ class Partition:
         self.is_internal = is_internal
         self.log = log
         log.epochs.assign(image.leader_epoch, log.end_offset)
-        self._watches: dict[Watch, None] = {}
+        self._watches: dict[Watcher, None] = {}
         self._arrived = 0
         self._touched: list[Partition] = [] if touched is None else touched
 
@@ -165,13 +165,17 @@ class Partition:
             self._touched.append(self)
         return Appended(info.base_offset, info.append_time_ms)
 
-    def append_own(self, batch: BatchView, now_ms: int) -> int:
-        """Append a batch of the broker's own, tell who waits, and return the end offset."""
-        self.log.append((batch,), leader_epoch=self.leader_epoch, now_ms=now_ms)
+    def append_own(self, batch: BatchView, now_ms: int, *, is_placed: bool = False) -> int:
+        """Append a batch of the broker's own, tell who waits, and return the end offset.
+
+        `is_placed` when it was built for the end of the log, in this leader epoch.
+        """
+        log = self.log
+        log.append((batch,), leader_epoch=self.leader_epoch, now_ms=now_ms, are_placed=is_placed)
         if self._watches:
             self._arrived += batch.size
             self.announce()
-        return self.log.end_offset
+        return log.end_offset
 
     def delete_records(self, offset: int) -> int:
         """Delete the records below `offset`, and return the oldest offset that is left.
@@ -265,11 +269,11 @@ class Partition:
 
     # --- waiting -------------------------------------------------------------------------------
 
-    def watch(self, watch: Watch) -> None:
+    def watch(self, watch: Watcher) -> None:
         """Tell `watch` what arrives, until `unwatch`."""
         self._watches[watch] = None
 
-    def unwatch(self, watch: Watch) -> None:
+    def unwatch(self, watch: Watcher) -> None:
         """Forget `watch`; harmless when it is unknown."""
         self._watches.pop(watch, None)
 

@@ -10,7 +10,7 @@ append to a list. A lookup raises KeyError for an API or version that does not e
 from __future__ import annotations
 
 import struct
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -37,6 +37,7 @@ PARSE_ERRORS: Final = (ProtocolViolation, UnicodeDecodeError, IndexError, struct
 _INT16: Final = struct.Struct(">h")
 _API_VERSIONS: Final = 18
 _METADATA_FRAME_VERSION: Final = 1
+_REMEMBERED_PARSERS: Final = 256  # found by bytes that others wrote, who may write anything
 
 
 # -- requests and responses ---------------------------------------------------------------
@@ -160,26 +161,41 @@ def _record_function(name: str, function: str) -> Any:
 
 def encode_key(key: Any) -> bytes:
     """Write a coordinator record's key: its type number, then its one version of body."""
-    out: Out = [_INT16.pack(key.RECORD_TYPE)]
-    builder(key.CODEC, key.versions.highest)(key, out)
+    head, build = _key_writer(key.__class__)
+    out: Out = [head]
+    build(key, out)
     return b"".join(out)
+
+
+@cache
+def _key_writer(kind: type[Any]) -> tuple[bytes, Builder]:
+    return _INT16.pack(kind.RECORD_TYPE), builder(kind.CODEC, kind.versions.highest)
 
 
 def encode_value(value: Any, version: int) -> bytes:
     """Write a coordinator record's value, or any message kept so: its version, then its body."""
-    out: Out = [_INT16.pack(version)]
-    builder(value.CODEC, version)(value, out)
+    head, build = _value_writer(value.CODEC, version)
+    out: Out = [head]
+    build(value, out)
     return b"".join(out)
+
+
+@cache
+def _value_writer(name: str, version: int) -> tuple[bytes, Builder]:
+    return _INT16.pack(version), builder(name, version)
 
 
 def decode_key(data: bytes, log: RecordLog = "group") -> Any | None:
     """Read a coordinator record's key, None where its type is unknown."""
-    (record_type,) = _INT16.unpack_from(data, 0)
+    parse = _key_parser(log, data[:2])
+    return None if parse is None else _whole(parse, data, _INT16.size)
+
+
+@lru_cache(_REMEMBERED_PARSERS)
+def _key_parser(log: RecordLog, head: bytes) -> Parser | None:
+    (record_type,) = _INT16.unpack(head)
     known = RECORD_TYPES[log].get(record_type)
-    if known is None:
-        return None
-    _, key_codec, _, version = known
-    return _whole(parser(key_codec, version), data, _INT16.size)
+    return None if known is None else parser(known[1], known[3])
 
 
 def decode_value(key_type: int, data: bytes, log: RecordLog = "group") -> Any:
@@ -193,12 +209,16 @@ def decode_message(name: str, data: bytes) -> Any:
     Such are record values, and a classic consumer's subscription and assignment. Raises
     `ProtocolViolation` where this version is unknown.
     """
-    (version,) = _INT16.unpack_from(data, 0)
+    return _whole(_message_parser(name, data[:2]), data, _INT16.size)
+
+
+@lru_cache(_REMEMBERED_PARSERS)
+def _message_parser(name: str, head: bytes) -> Parser:
+    (version,) = _INT16.unpack(head)
     try:
-        parse = parser(name, version)
+        return parser(name, version)
     except KeyError:
         raise ProtocolViolation(f"{name} of version {version}") from None
-    return _whole(parse, data, _INT16.size)
 
 
 def encode_metadata_record(record: Any, version: int) -> bytes:

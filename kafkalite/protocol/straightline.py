@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from kafkalite.protocol.message import Message
 
@@ -69,8 +69,20 @@ def string_length(length: int) -> bytes:
     return encode_varint(length)
 
 
-def join_tags(sections: Iterable[tuple[int, bytes]], unknown: dict[int, bytes] | None) -> bytes:
+def join_tags(sections: Sequence[tuple[int, bytes]], unknown: dict[int, bytes] | None) -> bytes:
     """Write a tag section: tags known and unknown in the order of their numbers."""
+    if len(sections) == 1 and not unknown:
+        # As in nearly every struct that has any.
+        ((tag, section),) = sections
+        size = len(section)
+        return b"".join(
+            (
+                b"\x01",
+                VARINTS[tag] if tag < SHORT else encode_varint(tag),
+                VARINTS[size] if size < SHORT else encode_varint(size),
+                section,
+            )
+        )
     tags = {**(unknown or {}), **dict(sections)}
     out = [encode_varint(len(tags))]
     for tag in sorted(tags):

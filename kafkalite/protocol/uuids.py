@@ -12,11 +12,18 @@ ONE_UUID: Final = bytes(15) + b"\x01"
 """Reserved by Kafka, as are all up to 99: never the id of a topic."""
 
 _TEXT_LENGTH: Final = 22
+_RESERVED: Final = 100
+"""So many lowest numbers name nothing of a client's, nor a topic."""
 
 
 def uuid_to_text(uuid: bytes) -> str:
     """Write a uuid of 16 bytes in the 22 characters Kafka's tools print."""
     return urlsafe_b64encode(uuid)[:_TEXT_LENGTH].decode("ascii")
+
+
+def is_reserved(uuid: bytes) -> bool:
+    """Whether Kafka keeps this uuid for itself: none, the metadata topic, and up to the 99th."""
+    return int.from_bytes(uuid, "big") < _RESERVED
 
 
 def uuid_from_text(text: str) -> bytes:

@@ -12,6 +12,8 @@ import asyncio
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from kafkalite.server.logging import Level
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -102,7 +104,8 @@ class Admission:
         """Return how many connections one address may have; overrides name it by its number."""
         for override in self._config.str("max.connections.per.ip.overrides").split(","):
             address, _, count = override.strip().rpartition(":")
-            if address.removeprefix("[").removesuffix("]") == host:
+            # A client that reset its connection before we saw it has no address any more.
+            if count and address.removeprefix("[").removesuffix("]") == host:
                 return int(count)
         return self._config.int("max.connections.per.ip")
 
@@ -119,6 +122,9 @@ class Admission:
         self.beat += 1
         for connection in self:
             if connection.is_idle(self.beat - _BEATS_PER_IDLE_TIME):
-                connection.close(f"idle for connections.max.idle.ms={self._max_idle_ms}")
+                # Nobody did anything wrong: a jump of time makes everybody silent.
+                reason = f"idle for connections.max.idle.ms={self._max_idle_ms}"
+                connection.close(reason, Level.INFO)
         beat_ms = max(1, self._max_idle_ms // _BEATS_PER_IDLE_TIME)
-        self._timer = self._clock.call_at(self._clock.now_ms() + beat_ms, self._next_beat)
+        next_ms = self._clock.tick_ms(self._clock.now_ms() + beat_ms)
+        self._timer = self._clock.call_at(next_ms, self._next_beat)

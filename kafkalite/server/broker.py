@@ -15,7 +15,8 @@ from kafkalite.apis.dispatch import Dispatcher
 from kafkalite.apis.table import find_api
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.groups.coordinator import OFFSETS_TOPIC
-from kafkalite.ports.clock import SystemClock
+from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
+from kafkalite.ports.clock import DrivenClock
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.files import OsFiles
 from kafkalite.server.addresses import Address
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkalite.apis.contract import Api
+    from kafkalite.coordinator.journal import Journal
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.files import Files
@@ -76,7 +78,7 @@ class Broker:
     ) -> None:
         self._settings = settings
         self._log = Log() if log is None else log
-        self._clock: Clock = SystemClock() if clock is None else clock
+        self._clock: Clock = DrivenClock() if clock is None else clock
         self._entropy: Entropy = SystemEntropy() if entropy is None else entropy
         self._files = files
         self._listeners: dict[int, list[Listener]] = {}
@@ -147,6 +149,12 @@ class Broker:
                 exception=fault,
                 partition=f"{OFFSETS_TOPIC}-{index}",
             )
+        for index, fault in cluster.shares.unreadable.items():
+            self._log.error(
+                "share states of this partition have no coordinator: its log is unreadable",
+                exception=fault,
+                partition=f"{SHARE_STATE_TOPIC}-{index}",
+            )
 
     async def _let_in(self) -> None:
         """Open the doors."""
@@ -166,6 +174,7 @@ class Broker:
                     listener=listener.name,
                     admission=node.admission,
                     dispatch=dispatcher.dispatch,
+                    settle=dispatcher.settle,
                     buffers=buffers,
                     max_request_bytes=config.int("socket.request.max.bytes"),
                     max_kept_bytes=queued_bytes if queued_bytes > 0 else SHARED_BYTES // 2,
@@ -220,6 +229,16 @@ class Broker:
             name: ",".join(str(Address(each.host, each.port)) for each in endpoints)
             for name, endpoints in self._endpoints.items()
         }
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that all of the broker goes by."""
+        return self._clock
+
+    @property
+    def journal(self) -> Journal:
+        """Why things befell groups, lately."""
+        return self._running()[0].journal
 
     @property
     def cluster_id(self) -> str:

@@ -11,22 +11,29 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.context import Services
 from kafkalite.config.log_config import LogConfig
 from kafkalite.config.topic import topic_log_config
+from kafkalite.coordinator.journal import Journal
 from kafkalite.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
 from kafkalite.metadata.image import MetadataDelta, PartitionImage
+from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_coordinator_log
 from kafkalite.partitions.partition import Partition
 from kafkalite.partitions.table import PartitionTable
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ONE_UUID, uuid_to_text
+from kafkalite.server.outbox import Outbox
+from kafkalite.server.share_intents import ShareIntents
+from kafkalite.shares.coordinator import ShareCoordinator
+from kafkalite.shares.table import SharePartitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kafkalite.apis.context import Endpoint
     from kafkalite.config.broker import BrokerConfig
+    from kafkalite.metadata.image import MetadataImage
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
     from kafkalite.storage.directory import DataDirectory
@@ -53,6 +60,8 @@ class Cluster:
         node_ids: Sequence[int],
     ) -> None:
         """Read everything from `directory`; OSError when that fails."""
+        self._clock = clock
+        self._entropy = entropy
         self._config = config
         metadata_log = _metadata_log(directory, clock, node_ids[0])
         self.partitions = PartitionTable(
@@ -73,18 +82,42 @@ class Cluster:
         self.metadata.start(dict.fromkeys(node_ids, rack))
         image = self.metadata.image
         self.partitions.open(image)
-        self.groups = GroupCoordinator(
-            clock=clock,
-            entropy=entropy,
-            config=config,
-            image=image,
-            open_log=lambda index: open_coordinator_log(self.partitions, OFFSETS_TOPIC, index),
+        self.journal = Journal()
+        self.outbox = Outbox(clock)
+        self.groups = self._new_groups(image)
+        self.shares = self._new_shares()
+        self.share_partitions = SharePartitions(
+            clock=clock, config=config, store=self.shares, journal=self.journal
         )
+        self.shares.on_image(image, MetadataDelta())
         self.groups.on_image(image, MetadataDelta())
         self.metadata.subscribe(self.partitions.apply)
+        self.metadata.subscribe(self.shares.on_image)
+        self.metadata.subscribe(self.share_partitions.on_image)
         self.metadata.subscribe(self.groups.on_image)
-        self._clock = clock
-        self._entropy = entropy
+        ShareIntents(self.groups, self.shares).join(self.outbox)
+        self.outbox.open()
+
+    def _new_groups(self, image: MetadataImage) -> GroupCoordinator:
+        return GroupCoordinator(
+            clock=self._clock,
+            entropy=self._entropy,
+            config=self._config,
+            image=image,
+            open_log=lambda index: open_coordinator_log(self.partitions, OFFSETS_TOPIC, index),
+            journal=self.journal,
+            carry_out=self.outbox.carry_out,
+        )
+
+    def _new_shares(self) -> ShareCoordinator:
+        return ShareCoordinator(
+            clock=self._clock,
+            config=self._config,
+            metadata=self.metadata,
+            open_log=lambda index: open_coordinator_log(self.partitions, SHARE_STATE_TOPIC, index),
+            log_of=lambda index: self.partitions.logs()[SHARE_STATE_TOPIC, index],
+            journal=self.journal,
+        )
 
     def services(self, cluster_id: str, endpoints: Callable[[str], Sequence[Endpoint]]) -> Services:
         """Return the cluster as handlers see it."""
@@ -96,7 +129,10 @@ class Cluster:
             metadata=self.metadata,
             partitions=self.partitions,
             groups=self.groups,
+            shares=self.shares,
+            share_partitions=self.share_partitions,
             endpoints=endpoints,
+            journal=self.journal,
         )
 
     def have_topics(self, wanted: Mapping[str, int]) -> None:
@@ -130,7 +166,10 @@ class Cluster:
     def end_waits(self) -> None:
         """Answer whoever waits, for nothing more will happen here; the logs can still be read."""
         self.partitions.end_waits()
+        self.outbox.close()
         self.groups.stop()
+        self.share_partitions.stop()
+        self.shares.stop()
 
 
 def _metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> Partition:

@@ -11,7 +11,7 @@ import socket
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from kafkalite.apis.context import RequestContext
+from kafkalite.apis.context import RequestContext, Run
 from kafkalite.server.logging import Level, traced
 from kafkalite.wire.session import Session
 
@@ -33,13 +33,14 @@ class Connection(asyncio.BufferedProtocol):
     """A client's socket at one listener of one node."""
 
     __slots__ = (
-        "_door", "_held_bytes", "_is_reading", "_is_writable", "_transport", "_unsent_bytes",
-        "host", "is_admitted", "last_beat", "peer", "session",
+        "_context", "_door", "_held_bytes", "_is_reading", "_is_writable", "_transport",
+        "_unsent_bytes", "host", "is_admitted", "last_beat", "peer", "session",
     )  # fmt: skip
 
     def __init__(self, door: Door) -> None:
         self._door = door
         self._transport: asyncio.Transport
+        self._context: RequestContext
         self._is_reading = True
         self._is_writable = True
         self._unsent_bytes = 0
@@ -67,18 +68,21 @@ class Connection(asyncio.BufferedProtocol):
         # Asked once: a request that nobody wants told must not pay for the question.
         is_traced = door.log.level <= Level.DEBUG
         dispatch = traced(door.log, door.dispatch) if is_traced else door.dispatch
-        context = RequestContext(
+        self._context = context = RequestContext(
             services=door.services,
             node_id=door.node_id,
             listener=door.listener,
             client_host=f"/{self.host}",
         )
+        if door.settle is not None:
+            context.run = Run()
         self.session = Session(
             door.buffers,
             partial(dispatch, context),
             max_request_bytes=door.max_request_bytes,
             max_kept_bytes=door.max_kept_bytes,
             wake=self._wake,
+            settle=None if door.settle is None else partial(door.settle, context),
         )
         self.session.is_held = True
         door.admission.arrive(self)
@@ -126,16 +130,18 @@ class Connection(asyncio.BufferedProtocol):
         self._hold(0)
         self.session.close()
         self._door.admission.leave(self)
+        for close in self._context.on_close.values():
+            close()
 
-    def close(self, reason: str | None = None) -> None:
+    def close(self, reason: str | None = None, level: Level = Level.WARNING) -> None:
         """Close once the answers already made have left; `reason` is what the log shall say."""
         transport = self._transport
         if transport.is_closing():
             return
         if reason is not None:
-            self._door.log.warning(
-                "connection closed", peer=self.peer, listener=self._door.listener, reason=reason
-            )
+            log = self._door.log
+            say = log.warning if level >= Level.WARNING else log.info
+            say("connection closed", peer=self.peer, listener=self._door.listener, reason=reason)
         transport.close()
         if transport.get_write_buffer_size():
             asyncio.get_running_loop().call_later(LINGER_S, transport.abort)

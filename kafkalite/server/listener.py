@@ -41,6 +41,8 @@ class Door(NamedTuple):
     max_kept_bytes: int
     unsent: Unsent
     log: Log
+    settle: Callable[[RequestContext, bytearray, Pieces], None] | None = None
+    """Finishes what requests that came together have gathered; None: they gather nothing."""
 
 
 class Listener:

@@ -66,10 +66,8 @@ class Maintenance:
         key, work = self._work[name]
         interval_ms = self._config.int(key)
         if interval_ms < _NEVER_MS:
-            self._call(name, max(_LEAST_MS, interval_ms), lambda: self._run(name, work))
-
-    def _call(self, name: str, delay_ms: int, call: Callable[[], None]) -> None:
-        self._timers[name] = self._clock.call_at(self._clock.now_ms() + delay_ms, call)
+            next_ms = self._clock.tick_ms(self._clock.now_ms() + max(_LEAST_MS, interval_ms))
+            self._timers[name] = self._clock.call_at(next_ms, lambda: self._run(name, work))
 
     def _run(self, name: str, work: Callable[[], None]) -> None:
         self._set_next(name)
@@ -152,4 +150,6 @@ class Maintenance:
             self._not_compacted.add(partition)
             self._set_next("compaction")
         else:
-            self._call("compaction", 0, lambda: self._go_on(partition, plan, cleaning))
+            self._timers["compaction"] = self._clock.call_at(
+                self._clock.now_ms(), lambda: self._go_on(partition, plan, cleaning)
+            )

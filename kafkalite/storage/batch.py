@@ -18,6 +18,7 @@ from kafkalite.storage.records import (
     NewRecord,
     Record,
     decode_headers,
+    encode_key_values,
     encode_record,
     encode_records,
     key_values,
@@ -49,7 +50,7 @@ _COVERED_START = 21
 _MAGIC_AT = 16
 _MAGIC_2 = 2
 _SMALLEST_LENGTH = 14  # of any format there ever was
-_CRC = struct.Struct(">I")
+_OUTSIDE_CRC = struct.Struct(">qiiBI")  # what stands before that
 
 COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -301,10 +302,14 @@ def assemble(
         producer.base_sequence,
         record_count,
     )
+    return _with_head(base_offset, leader_epoch, covered, payload)
+
+
+def _with_head(base_offset: int, leader_epoch: int, covered: bytes, payload: Buffer) -> bytes:
     crc = crc32c(payload, crc32c(covered, 0))
     length = HEAD_SIZE - LENGTH_END + len(payload)
-    first = FIRST.pack(base_offset, length, leader_epoch)
-    return b"".join((first, bytes((_MAGIC_2,)), _CRC.pack(crc), covered, payload))
+    head = _OUTSIDE_CRC.pack(base_offset, length, leader_epoch, _MAGIC_2, crc)
+    return b"".join((head, covered, payload))
 
 
 def build_batch(
@@ -330,6 +335,18 @@ def build_batch(
         producer=producer,
         record_count=len(records),
     )
+
+
+def build_own_batch(
+    pairs: Sequence[tuple[bytes | None, bytes | None]],
+    now_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """Return a batch of at least one key and value of the broker's own, written at `now_ms`."""
+    count = len(pairs)
+    covered = _COVERED.pack(0, count - 1, now_ms, now_ms, *NOBODY, count)
+    return _with_head(base_offset, leader_epoch, covered, encode_key_values(pairs))
 
 
 def build_control_batch(

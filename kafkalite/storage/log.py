@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kafkalite.ports.files import join
 from kafkalite.storage.batch import FIRST_SIZE
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.files import Buffer, Files
     from kafkalite.storage.aborted import AbortedTransaction
     from kafkalite.storage.batch import BatchView
+    from kafkalite.storage.folding import Folded
     from kafkalite.storage.loading import LoadedLog
 
 PARTITION_METADATA_FILE = "partition.metadata"
@@ -142,20 +143,32 @@ class Log:
 
     # --- appending ---------------------------------------------------------------------------
 
-    def append(self, batches: Sequence[BatchView], *, leader_epoch: int, now_ms: int) -> AppendInfo:
+    def append(
+        self,
+        batches: Sequence[BatchView],
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        are_placed: bool = False,
+    ) -> AppendInfo:
         """Append at least one checked batch, all or nothing; OSError when the disk refuses.
 
-        Each batch gets the next offsets, and is told so by its `base_offset` and `leader_epoch`.
+        Each batch gets the next offsets, and is told so by its `base_offset` and `leader_epoch`;
+        with `are_placed` they say so already, in their bytes too.
         """
-        self._check_failure()
+        if self._flush_failure is not None:
+            self._refuse()
         base_offset = offset = self.end_offset
         max_timestamp = -1
         size = 0
         buffers: list[Buffer] = []
         for batch in batches:
-            buffers += (batch.first(offset, leader_epoch), memoryview(batch.data)[FIRST_SIZE:])
-            batch.base_offset = offset
-            batch.leader_epoch = leader_epoch
+            if are_placed:
+                buffers.append(batch.data)
+            else:
+                buffers += (batch.first(offset, leader_epoch), memoryview(batch.data)[FIRST_SIZE:])
+                batch.base_offset = offset
+                batch.leader_epoch = leader_epoch
             offset += batch.last_offset_delta + 1
             size += batch.size
             max_timestamp = max(max_timestamp, batch.max_timestamp)
@@ -174,10 +187,9 @@ class Log:
         append_time_ms = max_timestamp if batches[-1].is_log_append_time else -1
         return AppendInfo(base_offset, offset - 1, max_timestamp, append_time_ms)
 
-    def _check_failure(self) -> None:
-        if self._flush_failure is not None:
-            problem = "the log failed before"
-            raise OSError(errno.EIO, problem, self.directory) from self._flush_failure
+    def _refuse(self) -> NoReturn:
+        problem = "the log failed before"
+        raise OSError(errno.EIO, problem, self.directory) from self._flush_failure
 
     def _update_producers(self, batch: BatchView, segment: Segment) -> None:
         ended = self.producers.update(batch)
@@ -247,6 +259,11 @@ class Log:
         for segment in self._segments_from(from_offset):
             for _, batch in segment.batches(segment.locate(from_offset)):
                 yield batch
+
+    def folded(self, from_offset: int = 0) -> Iterator[Folded | BatchView]:
+        """Yield the batches from the one that holds `from_offset` on, runs of plain ones folded."""
+        for segment in self._segments_from(from_offset):
+            yield from segment.folded(segment.locate(from_offset))
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with records among those read from `offset` on."""
@@ -323,7 +340,8 @@ class Log:
 
         OSError when that cannot be, and for a log that failed and needs to be recovered.
         """
-        self._check_failure()
+        if self._flush_failure is not None:
+            self._refuse()
         if self._segments:
             self._segments[-1].seal()
             self.flush()

@@ -116,6 +116,26 @@ def frame_record(offset_delta: int, timestamp_delta: int, body: bytes) -> bytes:
     return varint(len(framed)) + framed
 
 
+def encode_key_values(pairs: Sequence[tuple[bytes | None, bytes | None]]) -> bytes:
+    """Return keys and values as records of one moment, without headers.
+
+    So coordinators write what they decide: `encode_records` would say the same, in more steps.
+    """
+    out: list[bytes] = []
+    for delta, (key, value) in enumerate(pairs):
+        framed = b"".join(
+            (
+                b"\x00\x00",
+                varint(delta),
+                _NULL if key is None else varint(len(key)) + key,
+                _NULL if value is None else varint(len(value)) + value,
+                b"\x00",
+            )
+        )
+        out += (varint(len(framed)), framed)
+    return b"".join(out)
+
+
 def encode_records(records: Sequence[NewRecord], base_timestamp: int) -> bytes:
     """Return the records one after the other, with offsets counted from the first."""
     return b"".join(
@@ -180,34 +200,41 @@ def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
     return data[position:end], end
 
 
-def key_values(data: bytes, count: int) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """Yield the keys and values of an uncompressed batch body, as quickly as Python goes.
+def read_key_value(data: bytes, position: int) -> tuple[bytes | None, bytes | None, int]:
+    """Return a record's key and value, and where it ends; IndexError when it is cut short.
 
-    This is how coordinators are replayed, a million records at a time: varints of one byte are
-    read in place, and nothing else of a record is looked at.
+    Varints of one byte are read in place, and nothing else of the record is looked at.
+    """
+    length = data[position]
+    position += 1
+    if length >= _CONTINUES:
+        length, position = read_varint(data, position - 1)
+        end = position + length
+    else:
+        end = position + (length >> 1)
+    position += 1
+    while data[position] >= _CONTINUES:  # the timestamp is skipped
+        position += 1
+    position += 1
+    while data[position] >= _CONTINUES:  # and so is the offset
+        position += 1
+    key, position = _read_bytes(data, position + 1)
+    value, position = _read_bytes(data, position)
+    if position >= end:
+        raise MalformedRecordsError("a record's length does not fit its content")
+    return key, value, end
+
+
+def key_values(data: bytes, count: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Yield the keys and values of an uncompressed batch body.
+
+    Raises MalformedRecordsError when they do not fill `data` exactly.
     """
     position = 0
     try:
         for _ in range(count):
-            length = data[position]
-            position += 1
-            if length >= _CONTINUES:
-                length, position = read_varint(data, position - 1)
-                end = position + length
-            else:
-                end = position + (length >> 1)
-            position += 1
-            while data[position] >= _CONTINUES:  # the timestamp is skipped
-                position += 1
-            position += 1
-            while data[position] >= _CONTINUES:  # and so is the offset
-                position += 1
-            key, position = _read_bytes(data, position + 1)
-            value, position = _read_bytes(data, position)
-            if position >= end:
-                raise MalformedRecordsError("a record's length does not fit its content")
+            key, value, position = read_key_value(data, position)
             yield key, value
-            position = end
     except IndexError:
         raise MalformedRecordsError("the records end too early") from None
     if position != len(data):

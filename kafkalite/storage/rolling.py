@@ -22,10 +22,9 @@ def must_roll(  # noqa: PLR0917 - asked for every append
     now_ms: int,
 ) -> bool:
     """Whether `size` bytes of batches up to `last_offset` belong in a segment after `active`."""
-    if not active.size:
-        return False
-    return (
-        active.size + size > config.segment_bytes
+    filled = active.size
+    return filled > 0 and (
+        filled + size > config.segment_bytes
         or last_offset - active.base_offset > _INT32_MAX
         or active.index_bytes + _INDEX_ENTRY_SIZE > config.segment_index_bytes
         or is_overdue(active, config, max_timestamp, now_ms)

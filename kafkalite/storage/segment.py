@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kafkalite.ports.files import join
 from kafkalite.storage.aborted import AbortedIndex
 from kafkalite.storage.batch import HEAD_SIZE, LENGTH_END, WALK, WALK_SIZE
+from kafkalite.storage.folding import fold
 from kafkalite.storage.index import TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
 from kafkalite.storage.recovery import believable_batches, placed_batches
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from kafkalite.ports.files import Buffer, File, Files
     from kafkalite.storage.batch import BatchView
+    from kafkalite.storage.folding import Folded
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -269,6 +271,10 @@ class Segment:
     def batches(self, position: int, end: int | None = None) -> Iterator[tuple[int, BatchView]]:
         """Yield the batches from a batch boundary on, each with its position."""
         return placed_batches(self._log.pread, position, self.size if end is None else end)
+
+    def folded(self, position: int) -> Iterator[Folded | BatchView]:
+        """Yield the batches from a batch boundary on, runs of plain ones folded."""
+        return fold(self._log.pread, position, self.size)
 
     def locate(self, offset: int) -> int:
         """Return where the first batch that reaches `offset` begins, or the segment's size."""

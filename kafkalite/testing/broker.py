@@ -10,17 +10,37 @@ import asyncio
 import atexit
 import os
 import threading
-from typing import TYPE_CHECKING, Self
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from kafkalite.control.address import control_address
+from kafkalite.control.commands import (
+    DEFAULT_EXPLAINED,
+    REAL,
+    Explain,
+    new_clock,
+    perform_explain,
+    perform_on_clock,
+)
+from kafkalite.ports.clock import DrivenClock
 from kafkalite.server.broker import Broker as ServerBroker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import Settings
+from kafkalite.testing.driving import BrokerClock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
+    from concurrent.futures import Future
     from os import PathLike
     from types import TracebackType
+
+    from kafkalite.control.commands import ClockCommand, ClockState
+    from kafkalite.control.listening import ControlServer
+    from kafkalite.coordinator.journal import Entry
+    from kafkalite.server.addresses import Address
+
+T = TypeVar("T")
 
 _GRACE_S = 0.2
 
@@ -31,7 +51,11 @@ class Broker:
     `topics` maps names to numbers of partitions; `config` holds broker settings by Kafka's names,
     as text or as numbers and booleans; without `data_directory` nothing is left at the end. `port`
     is the first node's, by default a free one, and each further node takes the next. `log_level` is
-    debug, info, warning or error, and lines go to stderr. ValueError names another level.
+    debug, info, warning or error, and lines go to stderr. `clock` is how time goes at first, and
+    begins anew with no restart: "real", "manual" (it stands until advanced) or "accelerated:60",
+    with "@TIME" behind it to begin at a time in ISO 8601. With `control` the broker can be driven
+    over HTTP as well, at a free port or at the `[HOST:]PORT` given. ValueError for a level, a clock
+    or an address that is none.
     """
 
     def __init__(
@@ -43,6 +67,8 @@ class Broker:
         data_directory: str | PathLike[str] | None = None,
         port: int = 0,
         log_level: str = "warning",
+        clock: str = REAL,
+        control: bool | str = False,
     ) -> None:
         self._settings = Settings(
             listen=(f"127.0.0.1:{port}",),
@@ -54,9 +80,18 @@ class Broker:
         if log_level.upper() not in Level.__members__:
             raise ValueError(f"log_level {log_level!r} is none of {', '.join(Level.__members__)}")
         self._log = Log(Level[log_level.upper()])
+        self._time = new_clock(clock)
+        self._control_address: Address | None = None
+        if control is not False:
+            self._control_address = control_address(control if isinstance(control, str) else "0")
+        self._control: ControlServer | None = None
+        self.clock = BrokerClock(self._drive)
+        """The time of the cluster, to tell and to drive."""
         self._broker: ServerBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._asked: set[Future[Any]] = set()
+        """What other threads wait for."""
         self._owner = 0
 
     @property
@@ -68,6 +103,26 @@ class Broker:
     def cluster_id(self) -> str:
         """The cluster's id."""
         return self._running().cluster_id
+
+    @property
+    def control_url(self) -> str:
+        """Where the broker can be driven over HTTP, if it was made with `control`."""
+        self._running()
+        if self._control is None:
+            raise RuntimeError("the broker cannot be driven over HTTP: make it with control=True")
+        return self._control.url
+
+    def explain(self, group: str | None = None, limit: int = DEFAULT_EXPLAINED) -> list[Entry]:
+        """Return what befell a group, or all groups, and why: the latest `limit`, oldest first.
+
+        Each entry has a `kind`, such as "refused" or "rebalance", a `text`, and its `facts`.
+        """
+
+        async def ask() -> list[Entry]:
+            return list(perform_explain(broker, Explain(group, limit)).entries)
+
+        broker = self._running()
+        return self._on_loop(ask())
 
     def start(self) -> None:
         """Start the cluster; it serves when this returns.
@@ -81,9 +136,8 @@ class Broker:
             target=self._run, args=(loop,), name="kafkalite", daemon=True
         )
         self._thread.start()
-        self._broker = ServerBroker(self._settings, self._log)
         try:
-            asyncio.run_coroutine_threadsafe(self._broker.start(), loop).result()
+            asyncio.run_coroutine_threadsafe(self._serve(), loop).result()
         except BaseException:
             self._end()
             raise
@@ -101,9 +155,31 @@ class Broker:
         if broker is None or loop is None:
             return
         try:
-            asyncio.run_coroutine_threadsafe(broker.stop(_GRACE_S), loop).result()
+            asyncio.run_coroutine_threadsafe(self._leave(broker), loop).result()
         finally:
             self._end()
+
+    async def _serve(self) -> None:
+        # Time goes on where it was; what the last run left on its agenda is not done any more.
+        self._time = DrivenClock(self._time.rate, self._time.now_ms())
+        broker = ServerBroker(self._settings, self._log, clock=self._time)
+        await broker.start()
+        if self._control_address is not None:
+            try:
+                from kafkalite.control.listening import ControlServer  # noqa: PLC0415 - rarely used
+
+                self._control = ControlServer(broker, self._control_address, self._log)
+                await self._control.start()
+            except BaseException:
+                await self._leave(broker)
+                raise
+        self._broker = broker
+
+    async def _leave(self, broker: ServerBroker) -> None:
+        control, self._control = self._control, None
+        if control is not None:
+            await control.stop()
+        await broker.stop(_GRACE_S)
 
     def __enter__(self) -> Self:
         self.start()
@@ -139,6 +215,24 @@ class Broker:
             raise RuntimeError("the broker is not running: use it in a `with` block")
         return self._broker
 
+    def _drive(self, command: ClockCommand) -> ClockState:
+        """Carry out a command on the broker's own loop, and wait for it."""
+        return self._on_loop(perform_on_clock(self._running(), command))
+
+    def _on_loop(self, work: Coroutine[None, None, T]) -> T:
+        loop = self._loop
+        if loop is None or threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError("the broker cannot wait for itself: call from another thread")
+        asked = asyncio.run_coroutine_threadsafe(work, loop)
+        self._asked.add(asked)
+        try:
+            return asked.result()
+        except CancelledError:
+            raise RuntimeError("the broker was stopped meanwhile") from None
+        finally:
+            self._asked.discard(asked)
+
     @staticmethod
     def _run(loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
@@ -154,6 +248,8 @@ class Broker:
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
+            for asked in tuple(self._asked):
+                asked.cancel()
 
 
 def _as_text(value: str | float) -> str:

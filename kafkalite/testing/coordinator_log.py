@@ -16,6 +16,7 @@ class MemoryCoordinatorLog:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.entries: list[Entry] = list(entries)
         self.fails_with: Exception | None = None
+        self.fold_at_once = 1_000_000
         self.name = "memory-0"
 
     def append(self, records: Sequence[Entry], now_ms: int) -> int:
@@ -30,6 +31,18 @@ class MemoryCoordinatorLog:
     def read_all(self) -> Iterable[Entry]:
         """Yield every key and value from the start."""
         return iter(tuple(self.entries))
+
+    def read_last(self) -> Iterable[Entry]:
+        """Yield the last value of each key, in runs of `fold_at_once` entries."""
+        for start in range(0, len(self.entries), self.fold_at_once):
+            run = self.entries[start : start + self.fold_at_once]
+            yield from MemoryCoordinatorLog(run).compacted(keep_tombstones=True).entries
+
+    def in_runs(self) -> MemoryCoordinatorLog:
+        """Return this log, to be read in runs of a few entries, so many as its length says."""
+        log = MemoryCoordinatorLog(self.entries)
+        log.fold_at_once = 1 + len(self.entries) % 9
+        return log
 
     def compacted(self, *, keep_tombstones: bool = False) -> MemoryCoordinatorLog:
         """Return a log with the last value of each key alone, at the place of that value."""

@@ -51,12 +51,13 @@ class Session:
     """The conversation of one connection.
 
     `wake` is called when an answer that was owed has arrived; the owner then calls `resume` in
-    its own time, never within that call, so that no handler runs inside another.
+    its own time, never within that call, so that no handler runs inside another. `settle` is called
+    with the buffer when all whole frames in it were served, before their answers may leave.
     """
 
     __slots__ = (
         "_frames", "_is_closed", "_max_kept_bytes", "_max_request_bytes", "_owed", "_serve",
-        "_wake", "is_held", "is_interrupted", "made", "out", "violation",
+        "_settle", "_wake", "is_held", "is_interrupted", "made", "out", "violation",
     )  # fmt: skip
 
     def __init__(
@@ -67,12 +68,14 @@ class Session:
         max_request_bytes: int,
         max_kept_bytes: int,
         wake: Callable[[], None],
+        settle: Callable[[bytearray, Pieces], None] | None = None,
     ) -> None:
         self._frames = FrameBuffer(buffers)
         self._serve = serve
         self._max_request_bytes = max_request_bytes
         self._max_kept_bytes = max_kept_bytes
         self._wake = wake
+        self._settle = settle
         self._owed: Owed | None = None
         self._is_closed = False
         self.out: Pieces = []
@@ -170,6 +173,8 @@ class Session:
         except ProtocolViolation as violation:
             self.violation = violation.reason
             position = end
+        if self._settle is not None:
+            self._settle(buffer, out)
         self.made = made
         self._frames.keep(position, end)
         if self._owed is not None:

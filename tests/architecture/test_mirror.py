@@ -13,6 +13,7 @@ JUDGED_ELSEWHERE = {
     "apis/contract.py": "tests/unit/apis/test_dispatch.py",
     "apis/log_levels.py": "tests/unit/apis/test_alter_configs.py",
     "apis/offset_fetch.py": "tests/unit/apis/test_offsets.py",
+    "apis/share_reading.py": "tests/unit/apis/test_share_fetch.py",
     "apis/topic_configs.py": "tests/unit/apis/test_topics.py",
     "cli/main.py": "tests/unit/cli/test_serve.py",
     "config/log_config.py": "tests/unit/config/test_topic.py",
@@ -23,6 +24,7 @@ JUDGED_ELSEWHERE = {
             "cluster",
             "group",
             "group_own",
+            "kafkalite",
             "log",
             "network",
             "remote",
@@ -33,7 +35,16 @@ JUDGED_ELSEWHERE = {
     # The classic protocol is one machine in several files: a scenario goes through all of them.
     **{
         f"groups/classic/{name}.py": "tests/scenarios/test_classic_rebalance.py"
-        for name in ("answers", "draft", "groups", "join", "rebalance", "sessions")
+        for name in (
+            "answers",
+            "draft",
+            "groups",
+            "join",
+            "leave",
+            "rebalance",
+            "refusals",
+            "sessions",
+        )
     },
     "groups/classic/describe.py": "tests/unit/apis/test_group_admin.py",
     "groups/classic/group.py": "tests/scenarios/test_offsets.py",
@@ -43,10 +54,39 @@ JUDGED_ELSEWHERE = {
     "groups/consumer/beat.py": "tests/unit/groups/consumer/test_heartbeat.py",
     "groups/consumer/group.py": "tests/unit/groups/consumer/test_replay.py",
     "groups/consumer/records.py": "tests/unit/groups/consumer/test_replay.py",
+    "groups/consumer/departures.py": "tests/unit/groups/consumer/test_heartbeat.py",
+    "groups/events.py": "tests/unit/groups/consumer/test_events.py",
     "groups/coordinator.py": "tests/scenarios/test_offsets.py",
+    # A migration goes through both protocols' machines at once.
+    "groups/migration/downgrade.py": "tests/scenarios/test_group_migration.py",
+    "groups/migration/joins.py": "tests/scenarios/test_group_migration.py",
+    "groups/migration/members.py": "tests/scenarios/test_group_migration.py",
+    "groups/migration/upgrade.py": "tests/scenarios/test_group_migration.py",
     "groups/offsets.py": "tests/scenarios/test_offsets.py",
+    "groups/replaying.py": "tests/unit/groups/consumer/test_replay.py",
     "groups/records.py": "tests/scenarios/test_offsets.py",
+    "groups/share/admission.py": "tests/unit/groups/share/test_heartbeat.py",
+    "groups/share/beat.py": "tests/unit/groups/share/test_heartbeat.py",
+    "groups/share/group.py": "tests/unit/groups/share/test_replay.py",
+    "groups/share/records.py": "tests/unit/groups/share/test_replay.py",
     "groups/shard.py": "tests/properties/test_group_replay.py",
+    # One machine in several files: a scenario goes through all of them.
+    **{
+        f"groups/streams/{name}.py": "tests/scenarios/test_streams_groups.py"
+        for name in (
+            "admission",
+            "beat",
+            "commits",
+            "describe",
+            "endpoints",
+            "events",
+            "group",
+            "heartbeat",
+            "records",
+            "replay",
+        )
+    },
+    "groups/sweeps.py": "tests/scenarios/test_kip_211.py",
     "metadata/changes.py": "tests/unit/metadata/test_controller.py",
     "metadata/config_rules.py": "tests/unit/metadata/test_configs.py",
     "metadata/shard.py": "tests/properties/test_metadata_replay.py",
@@ -63,6 +103,9 @@ ONLY_SHAPES = {
     "groups/directory.py",
     "groups/group.py",
     "groups/offset.py",
+    "groups/share/intents.py",
+    "groups/share/member.py",
+    "groups/streams/member.py",
 }
 """Modules of types and values without a decision of their own: mypy judges them."""
 

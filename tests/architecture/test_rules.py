@@ -30,7 +30,7 @@ MAY_READ_VERSIONS_MODULES = {
     PACKAGE / "apis" / "versions_api.py",
 }
 LOWER_HALF = ("ports", "protocol", "config", "wire", "storage", "coordinator", "metadata",
-              "groups", "partitions")  # fmt: skip
+              "groups", "partitions", "shares")  # fmt: skip
 
 
 def relative(path: Path) -> str:
@@ -121,6 +121,34 @@ def test_time_chance_and_disk_come_in_by_the_door() -> None:
     assert found == []
 
 
+OWN_TIME = {
+    "ports/clock.py": "the one clock",
+    "server/connection.py": "how long a socket that closes lingers for its last bytes",
+    "server/broker.py": "how long the end of the process waits for connections to close",
+}
+"""Modules that may ask the loop or the machine for a delay, and what for."""
+
+
+def test_every_deadline_goes_by_the_one_clock() -> None:
+    """A delay asked of the event loop is one that nobody can drive."""
+    delays = {"call_later", "timeout", "timeout_at", "wait_for"}
+    found = []
+    for path in hand_written_modules():
+        name = path.relative_to(PACKAGE).as_posix()
+        for node in ast.walk(tree_of(path)):
+            imported = getattr(node, "module", None) if isinstance(node, ast.ImportFrom) else None
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            if "time" in {imported, *names} and name not in OWN_TIME:
+                found.append(f"{name}:{getattr(node, 'lineno', 0)} imports time")
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            asked = node.func.attr
+            is_delay = asked in delays or (asked == "sleep" and ast.unparse(node.args[0]) != "0")
+            if is_delay and name not in OWN_TIME:
+                found.append(f"{name}:{node.lineno} calls {asked}")
+    assert found == []
+
+
 def test_no_thing_is_called_a_manager_or_a_helper() -> None:
     vague = {"utils", "util", "manager", "helpers", "misc", "common"}
     assert [relative(path) for path in hand_written_modules() if path.stem in vague] == []
@@ -145,6 +173,7 @@ def test_each_module_can_be_imported_alone() -> None:
 HEAVY = (
     "construct", "rich", "yaml", "javaproperties", "re2", "cramjam", "crc32c", "structlog",
     "shutil", "tempfile", "pathlib", "secrets", "kafkalite.groups.shard",
+    "kafkalite.shares.shard",
 )  # fmt: skip
 
 

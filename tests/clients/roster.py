@@ -61,16 +61,22 @@ def _java() -> list[str]:
     return java_command("ClientDriver", classes=java_classes(), log_level="error")
 
 
-def _kafkajs() -> list[str]:
+def kafkajs_program(name: str) -> list[str]:
+    """Give the command that runs one of the programs that use kafkajs."""
     node, npm = program("node"), program("npm")
-    sources = [_HERE / "js" / name for name in ("driver.js", "package.json", "package-lock.json")]
+    names = ("driver.js", "clock.js", "package.json", "package-lock.json")
+    sources = [_HERE / "js" / each for each in names]
 
     def install(directory: Path) -> None:
         for source in sources:
             shutil.copy(source, directory)
         run_build([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], directory)
 
-    return [node, str(built_once("kafkajs", sources, install) / "driver.js")]
+    return [node, str(built_once("kafkajs", sources, install) / name)]
+
+
+def _kafkajs() -> list[str]:
+    return kafkajs_program("driver.js")
 
 
 CLIENTS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -20,7 +21,7 @@ SCRIPTS = {
     client: block
     for client in ("confluent_kafka", "aiokafka", "kafka")
     for block in _BLOCKS
-    if f"from {client} import" in block
+    if f"from {client} import" in block and "localhost:9092" in block
 }
 
 
@@ -36,6 +37,39 @@ def test_a_script_for_the_broker_at_9092_prints_what_it_wrote(client: str) -> No
 
 def test_every_client_has_its_script() -> None:
     assert SCRIPTS.keys() == {"confluent_kafka", "aiokafka", "kafka"}
+
+
+def test_the_example_of_the_clock_is_a_test_that_passes() -> None:
+    (block,) = [block for block in _BLOCKS if "broker.clock.advance(" in block]
+    (name,) = re.findall(r"^def (\w+)", block, re.MULTILINE)
+    command = [sys.executable, "-W", "ignore", "-c", f"{block}\n{name}()"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_shell_drives_the_clock_as_shown() -> None:
+    """Every line of the section, at the address of a broker of our own."""
+    section = _TEXT[_TEXT.index("## Drive its clock") : _TEXT.index("## Use it in docker compose")]
+    blocks = re.findall(r"^```sh\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.splitlines()]
+    with Broker(clock="manual@2026-03-01", control=True) as broker:
+        environment = {**os.environ, "KAFKALITE_CONTROL": broker.control_url, "NO_PROXY": "*"}
+        for line in lines:
+            if "serve" in line or (line.startswith("curl") and shutil.which("curl") is None):
+                continue
+            shown = line.replace("http://127.0.0.1:9097", broker.control_url)
+            program = re.sub(r"^kafkalite", f"{sys.executable} -m kafkalite", shown)
+            done = subprocess.run(
+                ["sh", "-c", program],
+                capture_output=True,
+                text=True,
+                env={**environment, "PYTHONPATH": str(ROOT)},
+                timeout=60,
+                check=False,
+            )
+            assert done.returncode == 0, (line, done.stderr)
+            assert "error" not in done.stdout
+        assert broker.clock.now().isoformat() >= "2026-12-31T23:59:50"
 
 
 def test_the_variables_of_the_image_are_those_of_its_entrypoint() -> None:

@@ -21,6 +21,10 @@ MAIN_CLASSES = {
     "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",
     "kafka-delete-records": f"{_TOOLS}.DeleteRecordsCommand",
     "kafka-leader-election": f"{_TOOLS}.LeaderElectionCommand",
+    "kafka-share-groups": f"{_TOOLS}.consumer.group.ShareGroupCommand",
+    "kafka-console-share-consumer": f"{_TOOLS}.consumer.ConsoleShareConsumer",
+    "kafka-verifiable-share-consumer": f"{_TOOLS}.VerifiableShareConsumer",
+    "kafka-streams-groups": f"{_TOOLS}.streams.StreamsGroupCommand",
     "kafka-groups": f"{_TOOLS}.GroupsCommand",
     "kafka-cluster": f"{_TOOLS}.ClusterTool",
 }

@@ -39,6 +39,8 @@ RULES: dict[str, Rule] = {
     "finalized_features_epoch": Rule.PRESENT,
     # Wordings are our own; that something is said, or not, is Kafka's.
     "error_message": Rule.PRESENT,
+    "acknowledge_error_message": Rule.PRESENT,
+    "status_detail": Rule.PRESENT,
     "batch_index_error_message": Rule.PRESENT,
     "documentation": Rule.PRESENT,
     "topic_id": Rule.SYMBOL,
@@ -67,7 +69,22 @@ UNORDERED: dict[str, tuple[str, ...]] = {
     "results": ("resource_name", "log_dir", "group_id"),
     "config_resources": ("resource_type", "resource_name"),
     "topic_partitions": ("topic_name", "topic_id"),
+    "initializing_topics": ("topic_name",),
+    "initialized_topics": ("topic_name",),
+    "deleting_topics": ("topic_name",),
+    "assigned_partitions": ("topic_id",),
+    "active_tasks": ("subtopology_id",),
+    "standby_tasks": ("subtopology_id",),
+    "warmup_tasks": ("subtopology_id",),
+    "active_partitions": ("topic",),
+    "standby_partitions": ("topic",),
+    "partitions_by_user_endpoint": ("user_endpoint",),
+    "topic_configs": ("key",),
+    "client_tags": ("key",),
 }
+
+# Lists of plain values that are sets in Kafka, and come in whatever order they hash to.
+SETS = frozenset(("partitions", "subscribed_topic_names"))
 
 _BATCH_HEAD = struct.Struct(">qiibIhiqqqhii")
 _LOG_APPEND_TIME = 0x08
@@ -123,6 +140,8 @@ class Normaliser:
         keys = UNORDERED.get(name, ())
         if keys and all(isinstance(row, dict) for row in rows):
             rows.sort(key=lambda row: [repr(row.get(key)) for key in keys])  # type: ignore[union-attr]
+        if name in SETS and not any(isinstance(row, dict) for row in rows):
+            rows.sort(key=repr)
         return rows
 
 

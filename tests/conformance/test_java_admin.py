@@ -8,7 +8,7 @@ import pytest
 
 from tests.clients.admin import Answer, admin_sweep
 from tests.conformance.compare import tree_differences
-from tests.conformance.scenarios.configs import PLACES
+from tests.conformance.scenarios.configs import OWN_KEYS, PLACES
 from tests.conformance.scenarios.connection import SERVED_FEATURES
 from tests.oracle.requirements import required
 
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.oracle
 
 
 def _comparable(sweep: dict[str, Answer]) -> dict[str, Answer]:
-    """Take out where a broker runs: its addresses, its directories, its unserved features."""
+    """Take out where a broker runs, what it does not serve, and settings Kafka does not have."""
     broker = cast("dict[str, Answer]", sweep["describeConfigs broker"])
     sweep["describeConfigs broker"] = {
-        name: entry for name, entry in broker.items() if name not in PLACES
+        name: entry for name, entry in broker.items() if name not in PLACES | OWN_KEYS
     }
     features = cast("dict[str, dict[str, Answer]]", sweep["describeFeatures"])
     for kind in ("supported", "finalized"):

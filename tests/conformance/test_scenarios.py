@@ -13,12 +13,21 @@ from tests.conformance.scenarios import (
     configs,
     connection,
     consumer_groups,
+    consumer_members,
+    consumer_walks,
     fetching,
     group_admin,
     metadata,
+    migration,
     offsets,
     producing,
     record_edges,
+    share_fetching,
+    share_groups,
+    share_offsets,
+    share_walks,
+    streams_groups,
+    streams_walks,
     topics,
 )
 from tests.conformance.world import Entry, World
@@ -44,7 +53,16 @@ SCENARIOS = (
     *classic_groups.SCENARIOS,
     *commits.SCENARIOS,
     *consumer_groups.SCENARIOS,
+    *consumer_members.SCENARIOS,
+    *consumer_walks.SCENARIOS,
     *group_admin.SCENARIOS,
+    *share_fetching.SCENARIOS,
+    *migration.SCENARIOS,
+    *share_groups.SCENARIOS,
+    *share_offsets.SCENARIOS,
+    *share_walks.SCENARIOS,
+    *streams_groups.SCENARIOS,
+    *streams_walks.SCENARIOS,
 )
 
 

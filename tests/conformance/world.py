@@ -89,6 +89,14 @@ class World:
         """Let a topic's id appear by the topic's name."""
         self._normaliser.name("topic_id", topic_id, f"id of {name}")
 
+    def name_member(self, member_id: str, name: str) -> None:
+        """Let a member's id appear by a name, for answers that list members as they please."""
+        self._normaliser.name("member_id", member_id, name)
+
+    def tree(self, message: Message) -> Tree:
+        """Turn a message that was not an answer into plain values, ids by the same symbols."""
+        return self._normaliser.tree(message)
+
     def note(self, asked: str, answer: Tree) -> None:
         """Put something observed into the transcript."""
         self.transcript.append(Entry(asked, answer))
@@ -98,6 +106,10 @@ class World:
         if name not in self._connections:
             self._connections[name] = RawClient(self.port)
         return self._connections[name]
+
+    def hang_up(self, name: str) -> None:
+        """End a connection as a client does that has died."""
+        self._drop(name)
 
     def close(self) -> None:
         """Close every connection."""

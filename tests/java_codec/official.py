@@ -42,7 +42,9 @@ def older_jar_directory() -> Path:
 @functools.cache
 def definitions() -> dict[str, Definition]:
     """Read every definition of the pinned release, by the message's name."""
-    return _read(sorted(jar_directory().glob("kafka-*.jar")))
+    # Kafka Streams defines messages too, for its own members alone; no broker reads them.
+    jars = set(jar_directory().glob("kafka-*.jar")) - set(jar_directory().glob("kafka-streams*"))
+    return _read(sorted(jars))
 
 
 @functools.cache

@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 
 ROUNDS: Final = 20 if IS_LONG else 5
 EDGES: Final = (126, 127, 128)
+ADDED: Final = (
+    "revocation_epoch",
+    "is_revocation_under_way",
+    "active_task_revocation_epoch",
+    "is_active_task_revocation_under_way",
+)
+"""Fields of our own; see the ledger."""
 _JUDGE: Final = Path(__file__).parent / "judge"
 _PACKAGES: Final = {
     "group": "org.apache.kafka.coordinator.group.generated",
@@ -83,14 +90,16 @@ def samples_of(spec: MessageSpec, version: int) -> Iterator[Sample]:
     _, builder = codecs_of(spec, version)
     for message in messages(spec.name, version, tree):
         frame = build(builder, message)
-        plain = "-" if has_unknown_tags(message) else json.dumps(as_json(spec, version, message))
+        plain = "-" if is_beyond_json(message) else json.dumps(as_json(spec, version, message))
         line = "\t".join((java_class(spec), str(version), plain, frame.hex()))
         yield Sample(spec.name, version, line, frame)
 
 
-def has_unknown_tags(message: Message) -> bool:
-    """Whether a message says what JSON cannot."""
-    return "unknown_tags={" in repr(message)
+def is_beyond_json(message: Message) -> bool:
+    """Whether a message says what Kafka's JSON cannot: tags its classes know only as bytes."""
+    return "unknown_tags={" in repr(message) or any(
+        getattr(message, attribute, 0) for attribute in ADDED
+    )
 
 
 def judged(samples: list[Sample], class_path: str) -> list[tuple[str, str]]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SERVED_KEYS: Final = frozenset(
     {*range(4), *range(8, 52), 55, 57, 60, 61, 64, 65, 66, 68, 69, 71, 72}
-    | {*range(74, 82), *range(88, 93)}
+    | {*range(74, 82), *range(83, 93)}
 )
 """The APIs a Kafka 4.3 broker listener shows to clients."""
 
@@ -93,9 +93,11 @@ def compared(spec: MessageSpec, definition: Definition, judged: Versions) -> Ite
     yield from differing(spec.name, ours, theirs)
     our_fields = judged_fields(spec_fields(spec), judged)
     their_fields = judged_fields(official_fields(definition), judged)
-    if list(our_fields) != list(their_fields):
+    added = our_fields.keys() - their_fields.keys()
+    yield from (f"{spec.name}.{path} added" for path in added)
+    if [path for path in our_fields if path not in added] != list(their_fields):
         yield f"{spec.name} order"
-    for path in sorted(our_fields.keys() | their_fields.keys()):
+    for path in sorted((our_fields.keys() | their_fields.keys()) - added):
         yield from differing(
             f"{spec.name}.{path}", our_fields.get(path) or {}, their_fields.get(path) or {}
         )

@@ -20,33 +20,39 @@ _POM = Path(__file__).parent / "pom.xml"
 _SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
-def jar_directory() -> Path:
-    """Fetch every jar of the pinned Kafka release; LackingError without Java and Maven."""
-    found = _fetched()
+def jar_directory(release: str | None = None) -> Path:
+    """Fetch every jar of a Kafka release, the pinned one if none is named.
+
+    LackingError without Java and Maven.
+    """
+    found = _fetched(release)
     if isinstance(found, Path):
         return found
     raise found
 
 
 @functools.cache
-def _fetched() -> Path | LackingError | UnavailableError:
+def _fetched(release: str | None) -> Path | LackingError | UnavailableError:
     """Fetch once per run; a registry that cannot be reached is not asked again and again."""
     try:
-        return _fetch_jars()
+        return _fetch_jars(release)
     except (LackingError, UnavailableError) as reason:
         return reason
 
 
-def _fetch_jars() -> Path:
+def _fetch_jars(release: str | None) -> Path:
     _check_java()
     maven = program("mvn")
 
     def fetch(directory: Path) -> None:
         goal = "dependency:copy-dependencies"
         arguments = [f"-DoutputDirectory={directory}", "-DincludeScope=runtime"]
+        if release is not None:
+            arguments.append(f"-Dkafka.version={release}")
         run_build([maven, "-q", "-B", "-f", str(_POM), goal, *arguments], directory)
 
-    return built_once("kafka-jars", [_POM], fetch)
+    name = "kafka-jars" if release is None else f"kafka-jars-{release}"
+    return built_once(name, [_POM], fetch)
 
 
 def _check_java() -> None:
@@ -60,9 +66,9 @@ def _check_java() -> None:
 
 
 @functools.cache
-def classpath() -> str:
+def classpath(release: str | None = None) -> str:
     """All jars as one class path, in a stable order so that class-data archives fit."""
-    return ":".join(str(jar) for jar in sorted(jar_directory().glob("*.jar")))
+    return ":".join(str(jar) for jar in sorted(jar_directory(release).glob("*.jar")))
 
 
 def java_command(
@@ -72,9 +78,11 @@ def java_command(
     heap: str = "256m",
     log_level: str = "warn",
     flags: tuple[str, ...] = _SHORT_LIVED,
+    release: str | None = None,
 ) -> list[str]:
     """Build the command that runs one main class on the jars (and on our own classes)."""
-    path = classpath() if classes is None else f"{classes}:{classpath()}"
+    jars = classpath(release)
+    path = jars if classes is None else f"{classes}:{jars}"
     level = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
     return [program("java"), f"-Xmx{heap}", *flags, level, "-cp", path, main_class, *arguments]
 

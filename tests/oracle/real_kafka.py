@@ -45,6 +45,7 @@ class RealKafka:
         *,
         heap: str = "512m",
         flags: tuple[str, ...] = _QUICK,
+        release: str | None = None,
     ) -> None:
         self.port = free_port()
         self._controller_port = free_port()
@@ -52,6 +53,7 @@ class RealKafka:
         self._config = config
         self._heap = heap
         self._flags = flags
+        self._release = release
         self._log = directory / "kafka.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -59,6 +61,11 @@ class RealKafka:
     def bootstrap(self) -> str:
         """Return the bootstrap address, `host:port`."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def data(self) -> Path:
+        """Return the directory that holds a directory for every partition."""
+        return self._directory / "data"
 
     @property
     def pid(self) -> int:
@@ -77,6 +84,7 @@ class RealKafka:
         command = java_command(
             "kafka.tools.StorageTool",
             *("format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)),
+            release=self._release,
         )
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode != 0:
@@ -103,6 +111,7 @@ class RealKafka:
             heap=self._heap,
             log_level="info",
             flags=self._flags,
+            release=self._release,
         )
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -143,7 +152,7 @@ class RealKafka:
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "log.dirs": str(self._directory / "data"),
+            "log.dirs": str(self.data),
             "log.cleaner.dedupe.buffer.size": "2097152",
             **self._config,
         }

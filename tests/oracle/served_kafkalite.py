@@ -44,6 +44,11 @@ class ServedKafkalite:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def data(self) -> Path:
+        """Return the directory that holds a directory for every partition."""
+        return self._directory / "data"
+
+    @property
     def pid(self) -> int:
         """Return the id of the running process."""
         assert self._process is not None
@@ -59,7 +64,7 @@ class ServedKafkalite:
     def launch(self) -> None:
         """Start the process without waiting for anything."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        data = str(self._directory / "data")
+        data = str(self.data)
         command = [sys.executable, "-m", "kafkalite", "serve"]
         command += ["--listen", f"127.0.0.1:{self.port}", "--data-dir", data]
         command += ["--brokers", str(self._brokers)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 # What both brokers are told beyond kafkalite's preset, so that groups move at once and a restart
 # is quick.  Everything else stays at Kafka's defaults: a default that differs is a finding.
@@ -18,6 +19,8 @@ COMMON_CONFIG: Mapping[str, str] = {
     "share.coordinator.state.topic.num.partitions": "5",
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.assignment.interval.ms": "0",
+    "group.share.assignment.interval.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
 }
 
 
@@ -33,6 +36,10 @@ class Target(Protocol):
     @property
     def bootstrap(self) -> str:
         """Return the bootstrap address, `host:port`."""
+
+    @property
+    def data(self) -> Path:
+        """Return the directory that holds a directory for every partition."""
 
     def start(self) -> None:
         """Start, and return when requests are answered."""

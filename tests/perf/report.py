@@ -37,6 +37,7 @@ MEASURES = (
     Measure(key="consume-100", title="consume, 100 B", unit="records/s"),
     Measure(key="consume-1000", title="consume, 1 KB", unit="MB/s"),
     Measure(key="heartbeats", title="pipelined Heartbeats on one core", unit="/s"),
+    Measure(key="commits", title="pipelined OffsetCommits on one core", unit="/s"),
     Measure(
         key="classic",
         title="JoinGroup to first record",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.oracle.requirements import LackingError, UnavailableError
-from tests.perf import first_record, heartbeats, transfer
+from tests.perf import first_record, groups_commits, heartbeats, transfer
 from tests.perf.competitors import Competitor, makers, start
 from tests.perf.report import MEASURES, OURS, Results, table
 
@@ -73,6 +73,9 @@ def measure(results: Results, make: Callable[[], Competitor]) -> None:
         _measure_transfer(results, broker)
         beats, _per_cpu_second = heartbeats.rate(broker.port, broker.pid, _BEATS_S)
         results.add("heartbeats", broker.name, beats)
+        groups_commits.create_topic(broker.port)
+        commits, _ = groups_commits.classic_rate(broker.port, broker.pid, _BEATS_S)
+        results.add("commits", broker.name, commits)
     finally:
         broker.kill()
     _measure_first_record(results, make)

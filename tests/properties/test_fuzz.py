@@ -12,6 +12,7 @@ import gc
 import os
 import tracemalloc
 from functools import partial
+from itertools import pairwise
 from random import Random
 from struct import pack, unpack_from
 from typing import TYPE_CHECKING
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 FRAMES = 1_000_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 100_000
 SOCKET_FRAMES = 2_000
 MAX_REQUEST = 1_000_000
-LEFT_BEHIND_BYTES = 500_000
+LEFT_BEHIND_BYTES = 250_000
 QUIET = Log(Level.ERROR)
 
 
@@ -194,13 +195,15 @@ def test_closed_connections_leave_nothing_behind(tmp_path: Path) -> None:
     try:
         connect_and_break(1_000)
         gc.collect()
-        before, _ = tracemalloc.get_traced_memory()
-        connect_and_break(5_000)
-        gc.collect()
-        after, _ = tracemalloc.get_traced_memory()
+        held = [tracemalloc.get_traced_memory()[0]]
+        for _ in range(2):
+            connect_and_break(2_500)
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    assert after - before < LEFT_BEHIND_BYTES
+    # A leak grows every time; the interpreter's own tables grow now and then, all at once.
+    assert min(after - before for before, after in pairwise(held)) < LEFT_BEHIND_BYTES
     assert world.faults == []
 
 

@@ -13,12 +13,17 @@ from kafkalite.groups.classic.group import ClassicGroup
 from kafkalite.groups.classic.states import ClassicState
 from kafkalite.groups.consumer.beat import Client
 from kafkalite.groups.consumer.group import ConsumerGroup
+from kafkalite.groups.share.group import ShareGroup
+from kafkalite.groups.share.intents import ShareStart
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkalite.protocol.messages.join_group import JoinGroupResponse
+from kafkalite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
+from tests.effort import examples
 from tests.scenarios.group_world import GroupWorld, answered, subscription, topic_image
 
 if TYPE_CHECKING:
@@ -50,6 +55,10 @@ def hard_state(machine: GroupShard) -> dict[str, object]:
                 group.current,
                 group.target,
             )
+        if isinstance(group, ShareGroup):
+            state[group_id] = {
+                name: getattr(group, name) for name in group.__slots__ if name != "soft"
+            }
     return state
 
 
@@ -71,6 +80,7 @@ class GroupHistory(RuleBasedStateMachine):
     def begin(self) -> None:
         self.world = GroupWorld(topics=[topic_image("t", 2), topic_image("u", 2)])
         self.epochs: dict[tuple[str, str], int] = {}
+        self.share_epochs: dict[tuple[str, str], int] = {}
         self.joins: list[JoinGroupResponse | Waiting[JoinGroupResponse]] = []
 
     def known(self) -> list[JoinGroupResponse]:
@@ -143,6 +153,45 @@ class GroupHistory(RuleBasedStateMachine):
             return
         if answer.member_epoch > 0:
             self.epochs[group, member_id] = answer.member_epoch
+
+    @rule(group=GROUPS, member_id=st.sampled_from(["s1", "s2"]), leaves=st.booleans())
+    def share_beat(self, group: str, member_id: str, *, leaves: bool) -> None:
+        """Let a share group take an id that nobody has, and keep it from all others."""
+        epoch = self.share_epochs.pop((group, member_id), 0)
+        request = ShareGroupHeartbeatRequest(
+            group_id=group,
+            member_id=member_id,
+            member_epoch=-1 if leaves else epoch,
+            subscribed_topic_names=None if epoch else ["t", "u"],
+        )
+        client = Client("client", "/127.0.0.1")
+        before = self.world.machine.group(group)
+        try:
+            answer = answered(
+                self.world.shard.write(
+                    lambda machine, now_ms: machine.share.heartbeat(request, client, now_ms)
+                )
+            )
+        except KafkaError:
+            assert self.world.machine.group(group) is before
+            return
+        if answer.member_epoch > 0:
+            self.share_epochs[group, member_id] = answer.member_epoch
+
+    @rule(group=GROUPS)
+    def share_state_is_there(self, group: str) -> None:
+        """Carry out what a share group wants, as the share coordinator does."""
+        found = self.world.machine.group(group)
+        if isinstance(found, ShareGroup):
+            unfinished = found.share_partitions().unfinished()
+            starts = [
+                ShareStart(topic_id, partition, found.epoch)
+                for topic_id, partitions in unfinished.items()
+                for partition in partitions
+            ]
+            self.world.shard.write(
+                lambda machine, _: machine.share.offsets_initialized(group, starts)
+            )
 
     @rule(group=GROUPS)
     def beat_all(self, group: str) -> None:
@@ -233,13 +282,18 @@ class GroupHistory(RuleBasedStateMachine):
         compacted = self.world.restarted(self.world.log.compacted()).machine
         assert hard_state(replayed) == hard_state(decided)
         assert hard_state(compacted) == hard_state(decided)
+        for fold_at_once in (1, 3, 8):
+            # Loading folds runs of records, wherever they begin and end.
+            folded = MemoryCoordinatorLog(self.world.log.entries)
+            folded.fold_at_once = fold_at_once
+            assert hard_state(self.world.restarted(folded).machine) == hard_state(decided)
         shown = list(settled(replayed))
         assert [each for each in settled(decided) if each not in shown] == []
         assert list(settled(compacted)) == shown
 
 
 GroupHistory.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=examples(60),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -17,6 +17,7 @@ from kafkalite.metadata.image import ConfigResource, MetadataImage, ResourceType
 from kafkalite.metadata.serde import MetadataSerde
 from kafkalite.metadata.shard import MetadataShard
 from kafkalite.testing.entropy import SeededEntropy
+from tests.effort import examples
 from tests.unit.metadata_world import MetadataWorld
 
 if TYPE_CHECKING:
@@ -114,4 +115,6 @@ class Cluster(RuleBasedStateMachine):
 
 
 TestMetadataReplay = Cluster.TestCase
-TestMetadataReplay.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestMetadataReplay.settings = settings(
+    max_examples=examples(60), stateful_step_count=25, deadline=None
+)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.coordinator.journal import Journal
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.groups.classic.caller import Caller
+from kafkalite.groups.consumer.beat import Client
 from kafkalite.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.offsets import OffsetToCommit
@@ -14,6 +16,10 @@ from kafkalite.groups.records import written_version
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkalite.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkalite.coordinator.contract import CoordinatorRecord
+    from kafkalite.coordinator.journal import Entry
     from kafkalite.coordinator.runtime import ActiveShard
     from kafkalite.groups.shard import GroupShard
 
@@ -79,20 +86,24 @@ class GroupWorld:
         log: MemoryCoordinatorLog | None = None,
         topics: Sequence[TopicImage] = (),
         clock: ManualClock | None = None,
+        entropy: SeededEntropy | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
         self.log = log or MemoryCoordinatorLog()
+        self.journal = Journal()
+        self._given = dict(config or {})
         self.config = BrokerConfig.from_text(
             {"offsets.topic.num.partitions": "1", **(config or {})}
         )
         self.topics = {topic.name: topic for topic in topics or [topic_image("t", 4)]}
-        self.entropy = SeededEntropy()
+        self.entropy = entropy or SeededEntropy()
         self.coordinator = GroupCoordinator(
             clock=self.clock,
             entropy=self.entropy,
             config=self.config,
             image=MetadataImage(),
             open_log=lambda _: self.log,
+            journal=self.journal,
         )
         self.show(MetadataDelta())
 
@@ -109,13 +120,16 @@ class GroupWorld:
     def machine(self) -> GroupShard:
         return self.shard.machine
 
-    def restarted(self, log: MemoryCoordinatorLog | None = None) -> GroupWorld:
+    def restarted(
+        self, log: MemoryCoordinatorLog | None = None, config: Mapping[str, str] | None = None
+    ) -> GroupWorld:
         """Return a coordinator that loads the log, at the same time of day."""
         return GroupWorld(
-            {"group.max.size": str(self.config.int("group.max.size"))},
+            {**self._given, **(config or {})},
             log or MemoryCoordinatorLog(self.log.entries),
             tuple(self.topics.values()),
             ManualClock(self.clock.now_ms()),
+            self.entropy,
         )
 
     def records(self) -> list[CoordinatorRecord[object, object]]:
@@ -147,6 +161,7 @@ class GroupWorld:
         skips: bool = True,
         session_ms: int = SESSION_MS,
         rebalance_ms: int = REBALANCE_MS,
+        reason: str | None = None,
     ) -> JoinGroupResponse | Waiting[JoinGroupResponse]:
         request = JoinGroupRequest(
             group_id=group,
@@ -155,6 +170,7 @@ class GroupWorld:
             member_id=member_id,
             group_instance_id=instance,
             protocol_type=protocol_type,
+            reason=reason,
             protocols=[
                 JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=metadata)
                 for name, metadata in (protocols or {"range": subscription("t")}).items()
@@ -256,6 +272,35 @@ class GroupWorld:
                 )
             )
         )
+
+    def beat(
+        self,
+        member_id: str,
+        epoch: int = 0,
+        *,
+        group: str = "g",
+        topics: Sequence[str] = ("t",),
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Let a member of a consumer group send a heartbeat: join at 0, leave at -1."""
+        is_joining = epoch == 0
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=member_id,
+            member_epoch=epoch,
+            rebalance_timeout_ms=REBALANCE_MS if is_joining else -1,
+            subscribed_topic_names=None if epoch < 0 else list(topics),
+            topic_partitions=[] if is_joining else None,
+        )
+        client = Client("client", "/127.0.0.1")
+        return answered(
+            self.shard.write(
+                lambda machine, now_ms: machine.consumer.heartbeat(request, client, now_ms)
+            )
+        )
+
+    def events(self, *kinds: str, group: str = "g") -> list[Entry]:
+        """Return what was told of a group, of these kinds or of any."""
+        return [each for each in self.journal.about(group) if not kinds or each.kind in kinds]
 
     def committed(self, group: str = "g") -> dict[tuple[str, int], int]:
         """Return a group's offsets as an observer fetches them."""

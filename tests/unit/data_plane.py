@@ -221,6 +221,8 @@ class DataPlane:
             metadata=cast("Any", self.metadata),
             partitions=self.table,
             groups=cast("Any", None),
+            shares=cast("Any", None),
+            share_partitions=cast("Any", None),
             endpoints=lambda _: [Endpoint(node, "h", 9092 + node) for node in range(3)],
             unsent=self.unsent,
         )

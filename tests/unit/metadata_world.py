@@ -82,6 +82,8 @@ class MetadataWorld:
             metadata=self.controller,
             partitions=nothing,
             groups=nothing,
+            shares=nothing,
+            share_partitions=nothing,
             endpoints=self.endpoints,
         )
 

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from kafkalite.groups.assignors.contract import Assignment, GroupSpec
 
@@ -32,12 +32,19 @@ def assign_uniform(group: GroupSpec) -> dict[str, Assignment]:
 def _assign_alike(group: GroupSpec) -> dict[str, Assignment]:
     """Assign where all members subscribe to all topics: quotas first, then fill them."""
     order = sorted(group.members)
+    same: dict[str, Assignment] = {}
     kept: dict[str, dict[bytes, list[int]]] = {}
     rooms: list[tuple[str, int]] = []
     quota, extras = divmod(sum(group.partition_counts.values()), len(order))
     for position, member_id in enumerate(order):
         limit = quota + (extras > 0)
-        kept[member_id], size = _keep_up_to(limit, group, member_id)
+        previous = group.members[member_id].previous
+        size = sum(map(len, previous.values()))
+        if size <= limit and previous.keys() <= group.partition_counts.keys():
+            # As with nearly everybody when one member comes or goes.
+            same[member_id] = previous
+        else:
+            kept[member_id], size = _keep_up_to(limit, group, member_id)
         # An extra that is not used is passed on, unless every member still to come needs one.
         if extras and (size == limit or len(order) - position <= extras):
             extras -= 1
@@ -45,8 +52,12 @@ def _assign_alike(group: GroupSpec) -> dict[str, Assignment]:
             limit = quota
         if size < limit:
             rooms.append((member_id, limit - size))
-    _hand_out(_unassigned(group, kept), rooms, kept)
-    return _frozen(kept)
+            if member_id in same:
+                taken = same.pop(member_id)
+                kept[member_id] = {topic: sorted(taken[topic]) for topic in sorted(taken)}
+    _hand_out(_unassigned(group, (*same.values(), *kept.values())), rooms, kept)
+    assigned = {**same, **_frozen(kept)}
+    return {member_id: assigned[member_id] for member_id in order}
 
 
 def _keep_up_to(limit: int, group: GroupSpec, member_id: str) -> tuple[dict[bytes, list[int]], int]:
@@ -62,11 +73,11 @@ def _keep_up_to(limit: int, group: GroupSpec, member_id: str) -> tuple[dict[byte
 
 
 def _unassigned(
-    group: GroupSpec, kept: Mapping[str, Mapping[bytes, Sequence[int]]]
+    group: GroupSpec, kept: Iterable[Mapping[bytes, Collection[int]]]
 ) -> list[tuple[bytes, int]]:
     """List the partitions nobody keeps, by topic and then by index."""
     taken: defaultdict[bytes, set[int]] = defaultdict(set)
-    for assignment in kept.values():
+    for assignment in kept:
         for topic_id, partitions in assignment.items():
             taken[topic_id].update(partitions)
     return [
@@ -126,7 +137,7 @@ def _assign_unlike(group: GroupSpec) -> dict[str, Assignment]:
             topic_id,
         ),
     )
-    _hand_out_to_least_loaded(_unassigned(group, kept), topics, subscribers, kept, loads)
+    _hand_out_to_least_loaded(_unassigned(group, kept.values()), topics, subscribers, kept, loads)
     _balance([topic for topic in topics if len(subscribers[topic]) > 1], subscribers, kept, loads)
     return _frozen(kept)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.groups.classic.membership import Membership
+from kafkalite.groups.classic.membership import CONSUMER_PROTOCOL_TYPE, Membership
+from kafkalite.groups.classic.refusals import (
+    in_rebalance,
+    non_empty,
+    other_generation,
+    unknown_member,
+)
 from kafkalite.groups.classic.states import ClassicState
-from kafkalite.groups.classic.subscription import subscribed_topics
 from kafkalite.groups.group import GroupType, OffsetExpiry
 from kafkalite.groups.records import group_metadata_tombstone
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +21,7 @@ if TYPE_CHECKING:
     from kafkalite.groups.group import CommitClaim, GroupId, MemberId, PartitionCheck, Record
     from kafkalite.protocol.records.group_metadata import GroupMetadataValue
 
-CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type of groups whose subscriptions the broker can read."""
+__all__ = ["CONSUMER_PROTOCOL_TYPE", "ClassicGroup"]
 
 _BY_COMMIT = OffsetExpiry(lambda offset: offset.commit_timestamp_ms)
 
@@ -62,14 +64,15 @@ class ClassicGroup:
         generation_id = claim.generation_id_or_member_epoch
         if generation_id < 0 and soft.state is ClassicState.EMPTY:
             return None
+        action = "offset commit"
         if generation_id >= 0 or claim.member_id or claim.group_instance_id is not None:
-            soft.member_of(claim.member_id, claim.group_instance_id)
+            soft.member_of(claim.member_id, claim.group_instance_id, action)
             if generation_id != soft.generation_id:
-                raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+                raise other_generation(soft, action, claim.member_id, generation_id)
         elif not claim.is_transactional:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise unknown_member(soft, action, "")
         if not claim.is_transactional and soft.state is ClassicState.COMPLETING_REBALANCE:
-            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+            raise in_rebalance(soft, action, claim.member_id)
         return None
 
     def touch(self, claim: CommitClaim, now_ms: int) -> None:
@@ -87,38 +90,23 @@ class ClassicGroup:
     def validate_offset_delete(self) -> None:
         """Raise NON_EMPTY_GROUP when there are members whose topics we cannot tell."""
         if not self.is_empty() and self.soft.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+            raise non_empty(self.soft, "deletion of offsets")
 
     def validate_delete(self) -> None:
         """Raise NON_EMPTY_GROUP unless the group is Empty."""
         if not self.is_empty():
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+            raise non_empty(self.soft, "deletion of the group")
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member reads this topic; all of them, if that cannot be told."""
-        if self.soft.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            return False
-        topics = self.subscribed_topics()
-        return topics is None or topic in topics
+        topics = self.soft.subscribed_topics()
+        if topics is None:
+            return self.soft.protocol_type == CONSUMER_PROTOCOL_TYPE
+        return topic in topics
 
     def subscribed_topics(self) -> frozenset[str] | None:
         """Return what the members of a `consumer` group read, None when that cannot be told."""
-        soft = self.soft
-        if soft.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            return None
-        if not soft.members:
-            return frozenset()
-        if soft.protocol_name is None:
-            return None
-        try:
-            return frozenset().union(
-                *(
-                    subscribed_topics(member.metadata(soft.protocol_name))
-                    for member in soft.members.values()
-                )
-            )
-        except ValueError:
-            return None
+        return self.soft.subscribed_topics()
 
     def offset_expiry(self) -> OffsetExpiry | None:
         """Return the rule of KIP-211: an Empty group's offsets age from when it became so.
@@ -131,7 +119,10 @@ class ClassicGroup:
             return _BY_COMMIT
         if soft.state is ClassicState.EMPTY:
             since_ms = soft.state_timestamp_ms
-            return _BY_COMMIT if since_ms is None else OffsetExpiry(lambda _: since_ms)
+            if since_ms is None:
+                # Recorded before Kafka 2.1, whose records do not say since when.
+                return _BY_COMMIT
+            return OffsetExpiry(lambda _: since_ms, "empty-since")
         if soft.state is ClassicState.STABLE and self.subscribed_topics() is not None:
             return _BY_COMMIT
         return None

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kafkalite.coordinator.runtime import java_string_hash
 from kafkalite.groups.classic.member import ClassicMember
+from kafkalite.groups.classic.refusals import fenced_instance, unknown_instance, unknown_member
 from kafkalite.groups.classic.states import COMES_FROM, ClassicState
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
+from kafkalite.groups.classic.subscription import subscribed_topics
 from kafkalite.protocol.records.group_metadata import GroupMetadataValue
 
 if TYPE_CHECKING:
@@ -20,15 +21,32 @@ if TYPE_CHECKING:
 
     from kafkalite.groups.group import MemberId
 
+CONSUMER_PROTOCOL_TYPE = "consumer"
+"""The protocol type of groups whose subscriptions the broker can read."""
+
 _NO_TIMESTAMP = -1
+
+
+def _bucket(name: str, count: int) -> int:
+    """Return where a name stands in a Java HashMap of so many, which decides who comes first."""
+    size = 16
+    while count > size * 3 // 4:
+        size *= 2
+    code = java_string_hash(name) & 0xFFFF_FFFF
+    return (code ^ code >> 16) & (size - 1)
+
+
+def _names(protocols: Sequence[tuple[str, bytes]]) -> set[str]:
+    """Return the protocols' names; who says one twice does not count for two members."""
+    return {name for name, _ in protocols}
 
 
 class Membership:
     """Who is in the group, and how far its rebalance has come."""
 
     __slots__ = (
-        "_supported", "generation_id", "leader_id", "members", "new_member_added", "pending_joins",
-        "pending_syncs", "previous_state", "protocol_name", "protocol_type", "state",
+        "_pending_joins", "_pending_syncs", "_read", "_support", "generation_id", "leader_id",
+        "members", "new_member_added", "previous_state", "protocol_name", "protocol_type", "state",
         "state_timestamp_ms", "static_members",
     )  # fmt: skip
 
@@ -43,13 +61,14 @@ class Membership:
         self.members: dict[MemberId, ClassicMember] = {}
         self.static_members: dict[str, MemberId] = {}
         """group instance id → member id."""
-        self.pending_joins: set[MemberId] = set()
-        """Ids given out to clients that have yet to join with them (KIP-394)."""
-        self.pending_syncs: set[MemberId] = set()
-        """Members of this generation that have yet to send SyncGroup."""
         self.new_member_added = False
         """Whether somebody joined during the initial delay, which may prolong it."""
-        self._supported: Counter[str] = Counter()
+        # What a group needs only while it rebalances is made when it does: there are many groups.
+        self._pending_joins: set[MemberId] | None = None
+        self._pending_syncs: set[MemberId] | None = None
+        self._support: Counter[str] | None = None
+        self._read: tuple[int, frozenset[str] | None] | None = None
+        """What a generation reads, with its number, once it was worked out."""
 
     @classmethod
     def from_record(cls, value: GroupMetadataValue) -> Membership:
@@ -78,6 +97,7 @@ class Membership:
             )
         if membership.members:
             membership.state = membership.previous_state = ClassicState.STABLE
+        membership.subscribed_topics()
         return membership
 
     def to_record(self, assignments: Mapping[MemberId, bytes]) -> GroupMetadataValue:
@@ -106,22 +126,76 @@ class Membership:
 
     # Reading
 
+    @property
+    def pending_joins(self) -> set[MemberId]:
+        """Ids given out to clients that have yet to join with them (KIP-394)."""
+        if self._pending_joins is None:
+            self._pending_joins = set()
+        return self._pending_joins
+
+    @property
+    def pending_syncs(self) -> set[MemberId]:
+        """Members of this generation that have yet to send SyncGroup."""
+        if self._pending_syncs is None:
+            self._pending_syncs = set()
+        return self._pending_syncs
+
+    @property
+    def _supported(self) -> Counter[str]:
+        """How many members speak each protocol."""
+        if self._support is None:
+            self._support = Counter()
+            for member in self.members.values():
+                self._support.update(_names(member.protocols))
+        return self._support
+
     def is_leader(self, member_id: MemberId) -> bool:
         """Whether this member makes the assignment."""
         return member_id == self.leader_id
 
-    def member_of(self, member_id: MemberId, group_instance_id: str | None) -> ClassicMember:
-        """Return the member that a request names; UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    def member_of(
+        self, member_id: MemberId, group_instance_id: str | None, action: str
+    ) -> ClassicMember:
+        """Return the member that a request names; UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+
+        `action` is what it wants to do, for the explanation of a refusal.
+        """
         if group_instance_id is not None:
             known = self.static_members.get(group_instance_id)
             if known is None:
-                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+                raise unknown_instance(action, member_id, group_instance_id)
             if known != member_id:
-                raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
+                raise fenced_instance(action, member_id, group_instance_id, known)
         member = self.members.get(member_id)
         if member is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise unknown_member(self, action, member_id)
         return member
+
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """Return what the members of a `consumer` group read; None when that cannot be told.
+
+        A generation is asked once, when it begins: what members say later counts in the next.
+        """
+        if self._read is None or self._read[0] != self.generation_id:
+            self._read = (self.generation_id, self._topics_of_members())
+        return self._read[1]
+
+    def _topics_of_members(self) -> frozenset[str] | None:
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return None
+        if not self.members:
+            return frozenset()
+        if self.protocol_name is None:
+            return None
+        try:
+            read = {
+                subscribed_topics(member.metadata(self.protocol_name))
+                for member in self.members.values()
+            }
+        except ValueError:
+            return None
+        # All read the same in most groups, and many groups do.
+        return read.pop() if len(read) == 1 else frozenset().union(*read)
 
     def accepts(self, member_id: MemberId, max_size: int) -> bool:
         """Whether there is room for this member, who may be in already."""
@@ -146,13 +220,13 @@ class Membership:
     def selected_protocol(self) -> str:
         """Return the protocol all members know that gets most of their votes.
 
-        A tie goes to the name that comes first.
+        A tie goes to the name that Kafka's hash table of votes comes to first.
         """
         candidates = frozenset(
             name for name, count in self._supported.items() if count == len(self.members)
         )
         votes = Counter(member.vote(candidates) for member in self.members.values())
-        return min(votes, key=lambda name: (-votes[name], name))
+        return min(votes, key=lambda name: (-votes[name], _bucket(name, len(votes)), name))
 
     def rebalance_timeout_ms(self) -> int:
         """Return how long the slowest member may take to rejoin."""
@@ -183,7 +257,8 @@ class Membership:
         self.pending_syncs.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is not None:
-            self._supported.subtract(name for name, _ in member.protocols)
+            if self._support is not None:
+                self._support.subtract(_names(member.protocols))
             if member.group_instance_id is not None:
                 del self.static_members[member.group_instance_id]
         if member_id == self.leader_id:
@@ -191,7 +266,11 @@ class Membership:
         return member
 
     def replace_static(self, old_id: MemberId, new_id: MemberId) -> ClassicMember:
-        """Give a static member a new id; its role and assignment come along."""
+        """Give a static member a new id; its role and assignment come along.
+
+        Not so the sync it may owe: as in Kafka that of the old id is awaited, in vain, and the
+        group rebalances when its time is over.
+        """
         old = self.members.pop(old_id)
         new = ClassicMember(
             member_id=new_id,
@@ -209,16 +288,13 @@ class Membership:
             self.static_members[old.group_instance_id] = new_id
         if self.leader_id == old_id:
             self.leader_id = new_id
-        if old_id in self.pending_syncs:
-            self.pending_syncs.discard(old_id)
-            self.pending_syncs.add(new_id)
         return new
 
     def update(self, member: ClassicMember, protocols: Sequence[tuple[str, bytes]]) -> None:
         """Let a member say anew which protocols it speaks."""
-        self._supported.subtract(name for name, _ in member.protocols)
+        self._supported.subtract(_names(member.protocols))
         member.protocols = protocols
-        self._supported.update(name for name, _ in protocols)
+        self._supported.update(_names(protocols))
 
     def move_to(self, state: ClassicState, now_ms: int) -> None:
         """Enter a state; RuntimeError when it cannot follow the one we are in."""
@@ -237,6 +313,7 @@ class Membership:
             self.protocol_name = None
             self.move_to(ClassicState.EMPTY, now_ms)
         self.pending_syncs.clear()
+        self.subscribed_topics()
 
     def elect_leader(self) -> bool:
         """See to it that the leader is somebody who joined; False when nobody did."""
@@ -252,6 +329,7 @@ class Membership:
 
     def _insert(self, member: ClassicMember) -> None:
         self.members[member.member_id] = member
-        self._supported.update(name for name, _ in member.protocols)
+        if self._support is not None:
+            self._support.update(_names(member.protocols))
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id

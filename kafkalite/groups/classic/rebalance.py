@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.groups.classic import sessions
 from kafkalite.groups.classic.answers import join_refused, joined, sync_refused
@@ -12,11 +12,14 @@ from kafkalite.groups.records import group_metadata_record
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.groups.classic.draft import Draft
     from kafkalite.groups.classic.group import ClassicGroup
     from kafkalite.groups.classic.member import ClassicMember
-    from kafkalite.groups.group import GroupId
+    from kafkalite.groups.group import GroupId, MemberId
+    from kafkalite.protocol.errors import KafkaError
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +56,35 @@ def sync_key(group: ClassicGroup) -> tuple[str, GroupId]:
     return ("classic-sync", group.group_id)
 
 
+class Why(NamedTuple):
+    """What made a group rebalance."""
+
+    rule: str
+    """In a word."""
+    text: str
+    """In a sentence without its end."""
+    members: Sequence[MemberId] = ()
+    """Whose doing it was."""
+
+
+_TOLD = 20
+"""How many members an event names."""
+
 _MAY_REBALANCE = frozenset(
     (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE, ClassicState.EMPTY)
 )
 
 
-def prepare_or_complete(draft: Draft, group: ClassicGroup, config: BrokerConfig) -> None:
+def prepare_or_complete(draft: Draft, group: ClassicGroup, config: BrokerConfig, why: Why) -> None:
     """Begin a rebalance, or if one is running see whether it has all its members."""
     if group.soft.state in _MAY_REBALANCE:
-        prepare(draft, group, config)
+        prepare(draft, group, config, why)
     else:
         maybe_complete(draft, group)
 
 
-def prepare(draft: Draft, group: ClassicGroup, config: BrokerConfig) -> None:
-    """Begin to collect joins.
+def prepare(draft: Draft, group: ClassicGroup, config: BrokerConfig, why: Why) -> None:
+    """Begin to collect joins, and tell why.
 
     From Empty it takes at least the initial delay, so that members starting together form one
     generation; otherwise until all have joined, at most the group's rebalance timeout.
@@ -76,7 +93,9 @@ def prepare(draft: Draft, group: ClassicGroup, config: BrokerConfig) -> None:
     if soft.state is ClassicState.COMPLETING_REBALANCE:
         release_syncs(draft, group, ErrorCode.REBALANCE_IN_PROGRESS)
     draft.cancel_timer(sync_key(group))
+    soft.pending_syncs.clear()
     is_initial = soft.state is ClassicState.EMPTY
+    _tell_begun(draft, group, why)
     soft.move_to(ClassicState.PREPARING_REBALANCE, draft.now_ms)
     if is_initial:
         delay_ms = config.int("group.initial.rebalance.delay.ms")
@@ -87,6 +106,21 @@ def prepare(draft: Draft, group: ClassicGroup, config: BrokerConfig) -> None:
         complete(draft, group)
     else:
         await_joins(draft, group)
+
+
+def _tell_begun(draft: Draft, group: ClassicGroup, why: Why) -> None:
+    soft = group.soft
+    draft.tell(
+        group.group_id,
+        "rebalance",
+        f"group {group.group_id} leaves generation {soft.generation_id}, {soft.state.value}, and "
+        f"rebalances: {why.text}",
+        rule=why.rule,
+        generation=soft.generation_id,
+        state=soft.state.value,
+        because_of=list(why.members[:_TOLD]),
+        members=len(soft.members),
+    )
 
 
 def await_joins(draft: Draft, group: ClassicGroup) -> None:
@@ -103,6 +137,16 @@ def maybe_complete(draft: Draft, group: ClassicGroup) -> None:
         and soft.previous_state is not ClassicState.EMPTY
         and soft.has_all_members_joined()
     ):
+        complete(draft, group)
+
+
+def complete_if_all_joined(draft: Draft, group: ClassicGroup) -> None:
+    """Complete the join phase if nobody is left to wait for, be it before an initial delay ends.
+
+    So it goes when a session ends, unlike when a member leaves or joins.
+    """
+    soft = group.soft
+    if soft.state is ClassicState.PREPARING_REBALANCE and soft.has_all_members_joined():
         complete(draft, group)
 
 
@@ -141,8 +185,10 @@ def complete(draft: Draft, group: ClassicGroup) -> None:
         await_joins(draft, group)
         return
     soft.begin_generation(draft.now_ms)
+    _tell_generation(draft, group, [member.member_id for member in absent])
     if soft.state is ClassicState.EMPTY:
-        draft.records.append(group_metadata_record(group.group_id, soft.to_record({})))
+        record = group_metadata_record(group.group_id, soft.to_record({}))
+        draft.record(record, _stay_empty)
         return
     for member in soft.members.values():
         answer_join(draft, group, member)
@@ -151,6 +197,35 @@ def complete(draft: Draft, group: ClassicGroup) -> None:
         soft.pending_syncs.add(member.member_id)
     event = SyncExpired(group.group_id, soft.generation_id)
     draft.set_timer(sync_key(group), draft.now_ms + soft.rebalance_timeout_ms(), event)
+
+
+def _stay_empty(draft: Draft, error: KafkaError) -> None:
+    """Leave the group Empty although no record says so.
+
+    After a restart its last members would be back, and be missed after one session.
+    """
+
+
+def _tell_generation(draft: Draft, group: ClassicGroup, absent: Sequence[MemberId]) -> None:
+    soft = group.soft
+    without = f", without {', '.join(absent[:_TOLD])}, who did not join again" if absent else ""
+    text = (
+        f"generation {soft.generation_id} of group {group.group_id} begins with "
+        f"{len(soft.members)} member(s), led by {soft.leader_id}, protocol {soft.protocol_name}"
+        if soft.members
+        else f"group {group.group_id} is Empty as of generation {soft.generation_id}"
+    )
+    draft.tell(
+        group.group_id,
+        "generation",
+        text + without,
+        generation=soft.generation_id,
+        members=list(soft.members)[:_TOLD],
+        count=len(soft.members),
+        leader=soft.leader_id,
+        protocol=soft.protocol_name,
+        dropped=list(absent[:_TOLD]),
+    )
 
 
 def answer_join(draft: Draft, group: ClassicGroup, member: ClassicMember) -> None:
@@ -205,7 +280,18 @@ def expire_syncs(
     awaits_syncs = soft.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
     if not awaits_syncs or event.generation_id != soft.generation_id or not soft.pending_syncs:
         return
-    for member_id in sorted(soft.pending_syncs):
+    silent = sorted(soft.pending_syncs)
+    for member_id in silent:
         soft.remove(member_id)
         sessions.end(draft, group.group_id, member_id)
-    prepare(draft, group, config)
+        draft.tell(
+            group.group_id,
+            "expired",
+            f"member {member_id} did not ask for its assignment in generation "
+            f"{soft.generation_id} and was removed",
+            rule="sync-timeout",
+            member_id=member_id,
+            generation=soft.generation_id,
+        )
+    text = f"{len(silent)} member(s) sent no SyncGroup in time"
+    prepare(draft, group, config, Why("sync-timeout", text, silent))

@@ -1,7 +1,8 @@
 """Admission: whether a heartbeat comes from who it says, at an epoch it may have.
 
 Static members are known by their instance id: only after its last holder has said that it will be
-back may another member id take it over, and it then takes over the assignment as well.
+back may another member id take it over, and it then takes over the assignment as well. One that
+speaks the classic protocol never says so, and is replaced by whoever comes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kafkalite.groups.classic.group import ClassicGroup
 from kafkalite.groups.consumer import records
+from kafkalite.groups.consumer.explain import unknown_member
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.member import (
     JOIN_EPOCH,
@@ -17,7 +20,7 @@ from kafkalite.groups.consumer.member import (
     CurrentAssignment,
     MemberMetadata,
 )
-from kafkalite.groups.group import GroupType
+from kafkalite.groups.migration.upgrade import Opened, upgraded
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
     from kafkalite.groups.consumer.member import OwnedPartitions
     from kafkalite.groups.consumer.reconcile import Reported
+    from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import Group, GroupId, MemberId, Record
 
 _NOBODY = MemberMetadata()
@@ -66,21 +70,20 @@ def find_group(groups: Mapping[GroupId, Group], group_id: GroupId) -> ConsumerGr
     )
 
 
-def find_or_found_group(
-    groups: Mapping[GroupId, Group], group_id: GroupId, *, is_joining: bool
-) -> tuple[ConsumerGroup, tuple[Record, ...]]:
+def find_or_open_group(directory: GroupDirectory, group_id: GroupId, *, is_joining: bool) -> Opened:
     """Return the group a heartbeat is for, a new one for a first member.
 
-    An empty classic group in the way makes room: the records say so. One with members would have
-    to be upgraded, which is refused as under `group.consumer.migration.policy=disabled`.
+    An empty classic group in the way makes room, and one with members is upgraded.
     """
+    group = directory.groups.get(group_id)
     if is_joining:
-        group = groups.get(group_id)
         if group is None:
-            return ConsumerGroup(group_id), ()
-        if group.group_type is GroupType.CLASSIC and group.is_empty():
-            return ConsumerGroup(group_id), tuple(group.tombstones())
-    return find_group(groups, group_id), ()
+            return Opened(ConsumerGroup(group_id, directory))
+        if isinstance(group, ClassicGroup):
+            if group.is_empty():
+                return Opened(ConsumerGroup(group_id, directory), group.tombstones())
+            return upgraded(group, directory)
+    return Opened(find_group(directory.groups, group_id))
 
 
 def check_room(group: ConsumerGroup, member: Identity, max_size: int) -> None:
@@ -93,6 +96,7 @@ def check_room(group: ConsumerGroup, member: Identity, max_size: int) -> None:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The consumer group has reached its maximum capacity of {max_size} members.",
+            {"member_id": member.member_id, "members": len(group.members), "max_size": max_size},
         )
 
 
@@ -104,7 +108,7 @@ def admit(group: ConsumerGroup, member: Identity) -> Admitted:
     if member.member_epoch == JOIN_EPOCH:
         return Admitted(stored=stored or _NOBODY, current=group.current_of(member.member_id))
     if stored is None:
-        raise _unknown(group, member.member_id)
+        raise unknown_member(group, member.member_id)
     current = group.current_of(member.member_id)
     check_epoch(member, current)
     return Admitted(stored=stored, current=current)
@@ -122,19 +126,34 @@ def _admit_static(group: ConsumerGroup, member: Identity, instance_id: str) -> A
             stored=group.members.get(member.member_id, _NOBODY),
             current=group.current_of(member.member_id),
         )
-    if group.current_of(holder).member_epoch != STATIC_LEAVE_EPOCH:
+    if (
+        group.members[holder].classic is None
+        and group.current_of(holder).member_epoch != STATIC_LEAVE_EPOCH
+    ):
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Instance {instance_id} is still in use by member {holder}.",
+            {
+                "member_id": member.member_id,
+                "instance_id": instance_id,
+                "holder": holder,
+                "holder_epoch": group.current_of(holder).member_epoch,
+            },
         )
-    return _take_over(group, holder, member.member_id)
+    return take_over(group, holder, member.member_id)
 
 
-def _take_over(group: ConsumerGroup, holder: MemberId, member_id: MemberId) -> Admitted:
-    """Put a member in the place of one that went and said that it would be back."""
+def take_over(group: ConsumerGroup, holder: MemberId, member_id: MemberId) -> Admitted:
+    """Put a member in the place of the one that had its instance id until now."""
     stored = group.members[holder]
+    held = group.current_of(holder)
     current = replace(
-        group.current_of(holder), member_epoch=JOIN_EPOCH, previous_member_epoch=JOIN_EPOCH
+        held,
+        member_epoch=JOIN_EPOCH,
+        previous_member_epoch=JOIN_EPOCH,
+        revocation=held.revocation
+        if held.member_epoch == STATIC_LEAVE_EPOCH
+        else held.revocation.left_for_a_while(held.member_epoch, gave_up=False),
     )
     return Admitted(
         stored=stored,
@@ -156,12 +175,15 @@ def check_holds_instance(group: ConsumerGroup, member_id: MemberId, instance_id:
     holder = group.static_members.get(instance_id)
     if holder is None:
         raise KafkaError(
-            ErrorCode.UNKNOWN_MEMBER_ID, f"Instance {instance_id} is not in the group."
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"Instance {instance_id} is not in the group.",
+            {"member_id": member_id, "instance_id": instance_id},
         )
     if holder != member_id:
         raise KafkaError(
             ErrorCode.FENCED_INSTANCE_ID,
             f"Instance {instance_id} is now held by member {holder}.",
+            {"member_id": member_id, "instance_id": instance_id, "holder": holder},
         )
 
 
@@ -184,6 +206,13 @@ def check_epoch(member: Identity, current: CurrentAssignment) -> None:
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The member is at epoch {expected}, not {received}; it has to give up all its partitions "
         "and join again.",
+        {
+            "member_id": member.member_id,
+            "instance_id": member.instance_id,
+            "epoch": received,
+            "member_epoch": expected,
+            "previous_member_epoch": current.previous_member_epoch,
+        },
     )
 
 
@@ -197,7 +226,7 @@ def member_or_refuse(group: ConsumerGroup, member_id: MemberId) -> MemberMetadat
     """Return a member; KafkaError(UNKNOWN_MEMBER_ID) when it is not one."""
     stored = group.members.get(member_id)
     if stored is None:
-        raise _unknown(group, member_id)
+        raise unknown_member(group, member_id)
     return stored
 
 
@@ -208,10 +237,3 @@ def named_member(group: ConsumerGroup, member_id: MemberId, instance_id: str | N
         return member_id
     check_holds_instance(group, member_id or group.static_members.get(instance_id, ""), instance_id)
     return group.static_members[instance_id]
-
-
-def _unknown(group: ConsumerGroup, member_id: MemberId) -> KafkaError:
-    return KafkaError(
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        f"Member {member_id} is not a member of group {group.group_id}.",
-    )

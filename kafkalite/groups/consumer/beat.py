@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.coordinator.contract import SetTimer
 from kafkalite.groups.assignors.table import assignor_names
-from kafkalite.groups.consumer import records
+from kafkalite.groups.consumer import events, records
 from kafkalite.groups.consumer.group import subscribed_topics, topics_of
 from kafkalite.groups.consumer.member import JOIN_EPOCH, MemberMetadata, MemberState
 from kafkalite.groups.consumer.reconcile import Towards, reconcile
@@ -24,19 +24,19 @@ from kafkalite.groups.consumer.regex import (
 )
 from kafkalite.groups.consumer.sessions import cancel_rebalance_timer, rebalance_timer
 from kafkalite.groups.consumer.target import compute_target, may_assign_now, preferred_assignor
-from kafkalite.groups.consumer.topics import metadata_hash, topic_ids
+from kafkalite.groups.consumer.topics import topic_ids
+from kafkalite.groups.events import assigned, moved_on, postponed
 from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from kafkalite.coordinator.contract import TimerChange
+    from kafkalite.coordinator.contract import Event, TimerChange
     from kafkalite.groups.assignors.contract import Assignment
     from kafkalite.groups.consumer.admission import Admitted, Identity
     from kafkalite.groups.consumer.group import ConsumerGroup
     from kafkalite.groups.consumer.member import OwnedPartitions
-    from kafkalite.groups.consumer.settings import SettingsBook
-    from kafkalite.groups.directory import GroupDirectory
+    from kafkalite.groups.consumer.surroundings import Surroundings
     from kafkalite.groups.group import MemberId, Record
     from kafkalite.protocol.messages.consumer_group_heartbeat import (
         ConsumerGroupHeartbeatRequest,
@@ -54,41 +54,12 @@ class Client(NamedTuple):
     """As Java prints an address: "/127.0.0.1"."""
 
 
-class Surroundings:
-    """What groups look at besides themselves; topics and settings come in turns."""
-
-    __slots__ = ("_topics_turn", "directory", "newest_topic_version", "settings")
-
-    def __init__(self, directory: GroupDirectory, settings: SettingsBook) -> None:
-        self.directory = directory
-        self.settings = settings
-        self.newest_topic_version = -1
-        """The metadata version at which a topic was last created."""
-        self._topics_turn = 0
-
-    def topics_created(self) -> None:
-        """Let groups resolve their expressions again."""
-        self.newest_topic_version = self.directory.image.version
-
-    def topics_changed(self) -> None:
-        """Let every group compare its metadata hash."""
-        self._topics_turn += 1
-
-    def has_seen_topics(self, group: ConsumerGroup) -> bool:
-        """Whether a group has compared its hash since topics last changed."""
-        return group.soft.topics_turn == self._topics_turn
-
-    def saw_topics(self, group: ConsumerGroup) -> None:
-        """Note that a group has compared its hash and found it right."""
-        group.soft.topics_turn = self._topics_turn
-
-
 class Beat:
     """One heartbeat of one member."""
 
     __slots__ = (
-        "_around", "_before", "_bumps_epoch", "_identity", "_replaces", "_stored",
-        "_subscription_changed", "current", "epoch", "group", "member", "now_ms", "records",
+        "_around", "_before", "_identity", "_replaces", "_stored", "_subscription_changed",
+        "_why_on", "current", "epoch", "events", "group", "member", "now_ms", "records",
         "resolved_regexes", "target", "target_epoch", "timers",
     )  # fmt: skip
 
@@ -99,7 +70,7 @@ class Beat:
         identity: Identity,
         admitted: Admitted,
         *,
-        made_room: tuple[Record, ...],
+        made_room: Sequence[Record],
         now_ms: int,
     ) -> None:
         self._around = around
@@ -108,7 +79,7 @@ class Beat:
         self._stored = self.member = admitted.stored
         self._before = self.current = admitted.current
         self._subscription_changed = False
-        self._bumps_epoch = False
+        self._why_on: list[str] = []
         self.group = group
         self.now_ms = now_ms
         self.epoch = group.epoch
@@ -117,6 +88,7 @@ class Beat:
         self.resolved_regexes: Mapping[str, ResolvedRegex] = group.resolved_regexes
         self.records: list[Record] = [*made_room, *admitted.records]
         self.timers: list[TimerChange] = []
+        self.events: list[Event] = []
 
     @property
     def member_id(self) -> MemberId:
@@ -128,6 +100,12 @@ class Beat:
         """Whether the member joins, for the first time or anew."""
         return self._identity.member_epoch == JOIN_EPOCH
 
+    @property
+    def _is_new_instance(self) -> bool:
+        """Whether the member brings an instance id that the group has not heard of."""
+        instance_id = self.member.instance_id
+        return instance_id is not None and instance_id not in self.group.static_members
+
     # Step 1: the member's own words.
 
     def hear(self, request: ConsumerGroupHeartbeatRequest, client: Client) -> None:
@@ -135,14 +113,21 @@ class Beat:
 
         KafkaError(INVALID_REGULAR_EXPRESSION) for an expression nobody brought before.
         """
+        self.learn(heard(self._stored, request, client))
+
+    def learn(self, member: MemberMetadata) -> None:
+        """Take over what is known of the member now; it may be what was known before."""
         stored = self._stored
-        self.member = member = heard(stored, request, client)
+        self.member = member
         if member is not stored:
             self.records.append(
                 records.member_metadata_record(self.group.group_id, self.member_id, member)
             )
+        if self.is_join:
+            self.events.append(events.joined(self.group, self.member_id, member, self._replaces))
         if member.topic_names != stored.topic_names:
-            self._subscription_changed = self._bumps_epoch = True
+            self._subscription_changed = True
+            self._move_on("subscribes to other topics")
         if member.topic_regex != stored.topic_regex:
             self._change_regex(stored.topic_regex, member.topic_regex)
         elif self.group.regex_subscribers:
@@ -156,7 +141,7 @@ class Beat:
             check_regex(new or "")
         # One that is not resolved yet stands for nothing: the epoch moves when it does.
         elif new in group.resolved_regexes or (old and not new):
-            self._bumps_epoch = True
+            self._move_on("subscribes by another expression")
         subscribers = Counter(group.regex_subscribers)
         subscribers[new or ""] += 1
         subscribers[old or ""] -= 1
@@ -167,6 +152,11 @@ class Beat:
             resolved.pop(old, None)
             self.resolved_regexes = resolved
         self._consider_resolving(+subscribers, is_new=is_new)
+
+    def _move_on(self, why: str) -> None:
+        """Have the group epoch moved, and say what of this member's moves it."""
+        is_new = self.member_id not in self.group.members and self._replaces is None
+        self._why_on.append(f"member {self.member_id} {'joined' if is_new else why}")
 
     def _consider_resolving(self, subscribers: Counter[str], *, is_new: bool) -> None:
         """Have the group's expressions resolved, if that is due and was not just done.
@@ -201,12 +191,17 @@ class Beat:
     def move_group_epoch(self) -> None:
         """Move the group on when a subscription changed, or topics did."""
         group, around = self.group, self._around
-        if not self._bumps_epoch and around.has_seen_topics(group):
+        if not self._why_on and around.has_seen_topics(group):
             return
         names = subscribed_topics(self._members().values(), self.resolved_regexes)
-        topics_hash = metadata_hash(names, around.directory.image)
-        if self._bumps_epoch or topics_hash != group.metadata_hash:
+        topics_hash = around.directory.metadata_hash(names)
+        if self._why_on or topics_hash != group.metadata_hash:
             self.epoch += 1
+            why = list(dict.fromkeys(self._why_on)) or [
+                f"topic {name} has changed" for name in around.changed_since_seen(group, names)
+            ]
+            why = why or ["topics subscribed to have changed"]
+            self.events.append(moved_on(group.group_id, self.epoch, why))
             self.records.append(records.group_epoch_record(group.group_id, self.epoch, topics_hash))
         else:
             # Noted only when there is nothing to write: what was to be written may yet be lost.
@@ -223,23 +218,26 @@ class Beat:
             return
         interval_ms = self._around.settings.of(group).assignment_interval_ms
         if not may_assign_now(group.target_timestamp_ms, interval_ms, self.now_ms):
+            if self.epoch > group.epoch:
+                self.events.append(
+                    postponed(group.group_id, self.epoch, group.target_timestamp_ms, interval_ms)
+                )
             return
         directory = self._around.directory
         default_assignor = assignor_names(directory.config.list("group.consumer.assignors"))[0]
         members = self._members()
-        previous = {**group.target, self.member_id: self.target}
+        previous = dict(group.target)
+        if self._replaces is not None:
+            previous[self.member_id] = group.target.get(self._replaces, {})
+        assignor = preferred_assignor(members.values(), default_assignor)
         targets = compute_target(
-            preferred_assignor(members.values(), default_assignor),
-            members,
-            previous,
-            self.resolved_regexes,
-            directory.image,
+            assignor, members, previous, self.resolved_regexes, directory.image
         )
-        for member_id, target in targets.items():
-            if target != group.target.get(member_id):
-                self.records.append(
-                    records.target_assignment_record(group.group_id, member_id, target)
-                )
+        moved = [m for m, target in targets.items() if target != previous.get(m)]
+        self.records += [
+            records.target_assignment_record(group.group_id, m, targets[m]) for m in moved
+        ]
+        self.events.append(assigned(group.group_id, self.epoch, assignor, moved))
         self.records.append(records.target_epoch_record(group.group_id, self.epoch, self.now_ms))
         self.target = targets[self.member_id]
         self.target_epoch = self.epoch
@@ -250,6 +248,9 @@ class Beat:
         """Take from the member and give it what can be taken and given now."""
         if not self._subscription_changed and self.current.is_reconciled_to(self.target_epoch):
             return
+        if self._is_new_instance and self.target_epoch == self.group.target_epoch:
+            # Kafka looks for the target by the instance, which has none before the next one.
+            self.target = {}
         names = topics_of(self.member, self.resolved_regexes)
         stepped = reconcile(
             self.current,
@@ -264,9 +265,13 @@ class Beat:
         )
         if stepped is self.current:
             return
+        self.group.hand_overs().note(self.member_id, self.current, stepped, self.now_ms)
         self.current = stepped
         group_id, member_id = self.group.group_id, self.member_id
         self.records.append(records.current_assignment_record(group_id, member_id, stepped))
+        if self.member.classic is not None:
+            # It has timers of its own, for when it is to join and to sync.
+            return
         if stepped.state is MemberState.UNREVOKED_PARTITIONS:
             deadline_ms = self.now_ms + self.member.rebalance_timeout_ms
             self.timers.append(

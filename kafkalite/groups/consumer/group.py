@@ -8,12 +8,15 @@ assignor has run; a member's epoch follows when it has nothing left to give up.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalite.groups.consumer import commits, records
+from kafkalite.groups.consumer.hand_overs import HandOverBook
 from kafkalite.groups.consumer.member import CurrentAssignment, MemberMetadata
 from kafkalite.groups.consumer.topics import NO_TOPICS_HASH
+from kafkalite.groups.fencing import ASSIGNMENT_EPOCH, FENCING_KEY
 from kafkalite.groups.group import GroupType, OffsetExpiry
+from kafkalite.groups.replaying import FIRST_EPOCH, NEVER_ASSIGNED_MS
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -21,29 +24,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kafkalite.groups.assignors.contract import Assignment
+    from kafkalite.groups.consumer.hand_overs import HandOvers
     from kafkalite.groups.consumer.member import OwnedPartitions
     from kafkalite.groups.consumer.regex import ResolvedRegex
     from kafkalite.groups.consumer.settings import GroupSettings
+    from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import CommitClaim, GroupId, MemberId, PartitionCheck, Record
     from kafkalite.groups.offset import OffsetAndMetadata
     from kafkalite.protocol.messages.consumer_group_heartbeat import (
         ConsumerGroupHeartbeatResponse,
     )
 
-FIRST_EPOCH = 1
-"""Where a new group stands before anybody has said anything of consequence."""
-
-NEVER_ASSIGNED_MS = 0
-
 
 def _commit_timestamp_ms(offset: OffsetAndMetadata) -> int:
     return offset.commit_timestamp_ms
 
 
+_Owners: TypeAlias = "dict[bytes, dict[int, MemberId]]"
+
+
 class SoftState:
     """What deciders remember of a group, and may lose."""
 
-    __slots__ = ("answers", "settings", "topics_turn")
+    __slots__ = ("answers", "owners", "settings", "shown", "topics_turn")
 
     def __init__(self) -> None:
         self.settings: tuple[int, GroupSettings | None] = (0, None)
@@ -52,19 +55,25 @@ class SoftState:
         """The last turn of the metadata at which the metadata hash was found right."""
         self.answers: dict[MemberId, ConsumerGroupHeartbeatResponse] = {}
         """What members were told that had nothing new to say; kept by `steady`."""
+        self.owners: _Owners | None = None
+        """Topic id → partition → who holds it; follows from `current`, once somebody asks."""
+        self.shown: dict[MemberId, None] = {}
+        """Members that have shown the epoch they were given; kept by `incarnations`."""
 
 
 class ConsumerGroup:
     """A group whose partitions the coordinator assigns, and its members."""
 
     __slots__ = (
-        "_owners", "_subscribed", "current", "epoch", "group_id", "has_partition_metadata",
-        "members", "metadata_hash", "regex_subscribers", "resolved_regexes", "soft",
-        "static_members", "target", "target_epoch", "target_timestamp_ms",
+        "_directory", "_subscribed", "current", "epoch", "group_id",
+        "has_partition_metadata", "members", "metadata_hash", "regex_subscribers",
+        "resolved_regexes", "soft", "static_members", "target", "target_epoch",
+        "target_timestamp_ms",
     )  # fmt: skip
 
-    def __init__(self, group_id: GroupId) -> None:
+    def __init__(self, group_id: GroupId, directory: GroupDirectory | None = None) -> None:
         self.group_id = group_id
+        self._directory = directory
         self.epoch = FIRST_EPOCH
         self.metadata_hash = NO_TOPICS_HASH
         self.target_epoch = FIRST_EPOCH
@@ -79,7 +88,6 @@ class ConsumerGroup:
         """Instance id → the member it is now; follows from `members`."""
         self.regex_subscribers: Counter[str] = Counter()
         """How many members subscribe by each expression; follows from `members`."""
-        self._owners: dict[bytes, dict[int, MemberId]] = {}
         self._subscribed: frozenset[str] | None = None
         self.soft = SoftState()
 
@@ -138,20 +146,35 @@ class ConsumerGroup:
         """Return the rule that offsets age from their commit, whatever the group's state."""
         return OffsetExpiry(_commit_timestamp_ms)
 
-    def tombstones(self) -> list[Record]:
-        """Return the records that delete the group, without its offsets, in Kafka's order."""
+    def tombstones(self, heirs: Mapping[MemberId, MemberId] | None = None) -> list[Record]:
+        """Return the records that delete the group, without its offsets, in Kafka's order.
+
+        `heirs` names members that are not here yet, by those whose places they are taking.
+        """
         group_id = self.group_id
+        member_ids = [(heirs or {}).get(member_id, member_id) for member_id in self.members]
         return [
-            *(records.current_assignment_tombstone(group_id, m) for m in self.members),
-            *(records.target_assignment_tombstone(group_id, m) for m in self.members),
+            *(records.current_assignment_tombstone(group_id, m) for m in member_ids),
+            *(records.target_assignment_tombstone(group_id, m) for m in member_ids),
             records.target_epoch_tombstone(group_id),
-            *(records.member_metadata_tombstone(group_id, m) for m in self.members),
+            *(records.member_metadata_tombstone(group_id, m) for m in member_ids),
             *(records.regex_tombstone(group_id, regex) for regex in self.resolved_regexes),
             records.partition_metadata_tombstone(group_id),
             records.group_epoch_tombstone(group_id),
         ]
 
     # What deciders read.
+
+    def fencing_rule(self) -> str:
+        """Return the rule by which commits at epochs of the past are taken now."""
+        if self._directory is None:
+            return ASSIGNMENT_EPOCH
+        return self._directory.config.str(FENCING_KEY)
+
+    def hand_overs(self) -> HandOvers:
+        """Return what is remembered of who had which partition."""
+        book = HandOverBook() if self._directory is None else self._directory.hand_overs
+        return book.of(self.group_id)
 
     def current_of(self, member_id: MemberId) -> CurrentAssignment:
         """Return what a member has been given; nothing, for one that is not known."""
@@ -163,7 +186,12 @@ class ConsumerGroup:
 
     def owner_of(self, topic_id: bytes, partition: int) -> MemberId | None:
         """Return the member that holds a partition, be it in order to give it up; None: free."""
-        return self._owners.get(topic_id, {}).get(partition)
+        owners = self.soft.owners
+        if owners is None:
+            owners = self.soft.owners = {}
+            for member_id, current in self.current.items():
+                _hold(owners, member_id, current)
+        return owners.get(topic_id, {}).get(partition)
 
     # What replay does, record by record.
 
@@ -214,26 +242,15 @@ class ConsumerGroup:
     def replay_current(self, member_id: MemberId, current: CurrentAssignment | None) -> None:
         """Say what a member has; None: nothing, it is gone."""
         old = self.current.pop(member_id, None)
-        if old is not None:
-            self._release(member_id, old.assigned)
-            self._release(member_id, old.pending_revocation)
         if current is not None:
             self.current[member_id] = current
-            self._hold(member_id, current.assigned)
-            self._hold(member_id, current.pending_revocation)
-
-    def _hold(self, member_id: MemberId, partitions: OwnedPartitions) -> None:
-        for topic_id, epochs in partitions.items():
-            self._owners.setdefault(topic_id, {}).update(dict.fromkeys(epochs, member_id))
-
-    def _release(self, member_id: MemberId, partitions: OwnedPartitions) -> None:
-        for topic_id, epochs in partitions.items():
-            owners = self._owners.get(topic_id, {})
-            for partition in epochs:
-                if owners.get(partition) == member_id:
-                    del owners[partition]
-            if not owners:
-                self._owners.pop(topic_id, None)
+        owners = self.soft.owners
+        if owners is not None:
+            if old is not None:
+                _release(owners, member_id, old.assigned)
+                _release(owners, member_id, old.pending_revocation)
+            if current is not None:
+                _hold(owners, member_id, current)
 
     def replay_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
         """Say what an expression stands for; None: nobody subscribes to it."""
@@ -242,6 +259,22 @@ class ConsumerGroup:
             self.resolved_regexes.pop(regex, None)
         else:
             self.resolved_regexes[regex] = resolved
+
+
+def _hold(owners: _Owners, member_id: MemberId, current: CurrentAssignment) -> None:
+    for partitions in (current.assigned, current.pending_revocation):
+        for topic_id, epochs in partitions.items():
+            owners.setdefault(topic_id, {}).update(dict.fromkeys(epochs, member_id))
+
+
+def _release(owners: _Owners, member_id: MemberId, partitions: OwnedPartitions) -> None:
+    for topic_id, epochs in partitions.items():
+        held = owners.get(topic_id, {})
+        for partition in epochs:
+            if held.get(partition) == member_id:
+                del held[partition]
+        if not held:
+            owners.pop(topic_id, None)
 
 
 def subscribed_topics(

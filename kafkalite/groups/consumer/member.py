@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from kafkalite.groups.fencing import NEVER_REVOKED, Revocation
+
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
@@ -72,6 +74,7 @@ class CurrentAssignment:
     state: MemberState = MemberState.STABLE
     assigned: OwnedPartitions = field(default_factory=dict)
     pending_revocation: OwnedPartitions = field(default_factory=dict)
+    revocation: Revocation = NEVER_REVOKED
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         """Whether there is nothing left to give or take."""

@@ -131,7 +131,14 @@ def _shrink(current: CurrentAssignment, towards: Towards) -> CurrentAssignment:
             assigned=assigned,
             pending=pending,
         )
-    return replace(current, previous_member_epoch=current.member_epoch, assigned=assigned)
+    return replace(
+        current,
+        previous_member_epoch=current.member_epoch,
+        assigned=assigned,
+        revocation=current.revocation.moved(
+            current.member_epoch, current.member_epoch, gave_up=True
+        ),
+    )
 
 
 def _advanced(
@@ -143,11 +150,25 @@ def _advanced(
     pending: OwnedPartitions,
 ) -> CurrentAssignment:
     """Return the next state, or `current` itself when it says the same."""
+    gave_up = not (
+        _is_kept(current.assigned, assigned, pending)
+        and _is_kept(current.pending_revocation, assigned, pending)
+    )
     advanced = CurrentAssignment(
         member_epoch=epoch,
         previous_member_epoch=current.member_epoch,
         state=state,
         assigned=assigned,
         pending_revocation=pending,
+        revocation=current.revocation.moved(current.member_epoch, epoch, gave_up=gave_up),
     )
     return current if advanced == current else advanced
+
+
+def _is_kept(held: OwnedPartitions, assigned: OwnedPartitions, pending: OwnedPartitions) -> bool:
+    """Whether the member holds all of this without a break, as the epochs of assignment tell."""
+    return all(
+        owned == assigned.get(topic_id)
+        or owned.items() <= assigned.get(topic_id, {}).items() | pending.get(topic_id, {}).items()
+        for topic_id, owned in held.items()
+    )

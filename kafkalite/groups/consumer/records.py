@@ -6,6 +6,8 @@ written sorted, so that the same state always gives the same bytes.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from sys import intern
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorRecord
@@ -15,6 +17,7 @@ from kafkalite.groups.consumer.member import (
     MemberMetadata,
     MemberState,
 )
+from kafkalite.groups.fencing import revocation_of
 from kafkalite.protocol.records.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -44,7 +47,7 @@ from kafkalite.protocol.records.consumer_group_target_assignment_metadata import
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from kafkalite.groups.assignors.contract import Assignment
     from kafkalite.groups.consumer.member import OwnedPartitions
@@ -55,6 +58,10 @@ _Owned = ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
 _Target = ConsumerGroupTargetAssignmentMemberValue.TopicPartition
 _Classic = ConsumerGroupMemberMetadataValue.ClassicMemberMetadata
 _Protocol = ConsumerGroupMemberMetadataValue.ClassicProtocol
+
+
+_REMEMBERED, _REMEMBERED_NAMES = 1_024, 128
+_FEW, _MOST_NAMES = 8, 1_000
 
 
 def group_epoch_record(group_id: GroupId, epoch: int, metadata_hash: int) -> Record:
@@ -103,15 +110,28 @@ def member_metadata_record(
     )
 
 
+def _names_of(names: Sequence[str]) -> frozenset[str]:
+    """Return the set of these names: one for all members that read the same topics.
+
+    Of a hundred thousand names nothing is kept for others, for it would be kept for long.
+    """
+    return _shared_names(tuple(names)) if len(names) <= _MOST_NAMES else frozenset(names)
+
+
+@lru_cache(_REMEMBERED_NAMES)
+def _shared_names(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(names)
+
+
 def member_metadata_of(value: ConsumerGroupMemberMetadataValue) -> MemberMetadata:
     """Read a member's metadata back."""
     classic = value.classic_member_metadata
     return MemberMetadata(
         instance_id=value.instance_id,
         rack_id=value.rack_id,
-        client_id=value.client_id,
-        client_host=value.client_host,
-        topic_names=frozenset(value.subscribed_topic_names),
+        client_id=intern(value.client_id),
+        client_host=intern(value.client_host),
+        topic_names=_names_of(value.subscribed_topic_names),
         topic_regex=value.subscribed_topic_regex,
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         server_assignor=value.server_assignor,
@@ -150,7 +170,7 @@ def target_assignment_record(group_id: GroupId, member_id: MemberId, target: Ass
 def target_assignment_of(value: ConsumerGroupTargetAssignmentMemberValue) -> Assignment:
     """Read a member's target back."""
     return {
-        topic.topic_id: frozenset(topic.partitions)
+        _shared_id(topic.topic_id): _partitions_of(topic.partitions)
         for topic in value.topic_partitions
         if topic.partitions
     }
@@ -168,6 +188,8 @@ def current_assignment_record(
             state=int(current.state),
             assigned_partitions=_owned_to_record(current.assigned),
             partitions_pending_revocation=_owned_to_record(current.pending_revocation),
+            revocation_epoch=current.revocation.epoch,
+            is_revocation_under_way=current.revocation.is_under_way,
         ),
     )
 
@@ -194,12 +216,15 @@ def current_assignment_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> C
         state=MemberState(value.state),
         assigned=_owned_of(value.assigned_partitions, fallback),
         pending_revocation=_owned_of(value.partitions_pending_revocation, fallback),
+        revocation=revocation_of(
+            value.revocation_epoch, is_under_way=value.is_revocation_under_way
+        ),
     )
 
 
 def _owned_of(topics: Iterable[_Owned], fallback: int) -> OwnedPartitions:
     return {
-        topic.topic_id: dict(
+        _shared_id(topic.topic_id): dict(
             zip(
                 topic.partitions,
                 topic.assignment_epochs or [fallback] * len(topic.partitions),
@@ -209,6 +234,24 @@ def _owned_of(topics: Iterable[_Owned], fallback: int) -> OwnedPartitions:
         for topic in topics
         if topic.partitions
     }
+
+
+@lru_cache(_REMEMBERED)
+def _shared_id(topic_id: bytes) -> bytes:
+    """Return these bytes: the same object for all that hold partitions of the topic."""
+    return topic_id
+
+
+def _partitions_of(partitions: Sequence[int]) -> frozenset[int]:
+    """Return the set of these; few are often the same few, in groups that are small."""
+    if len(partitions) <= _FEW:
+        return _shared_partitions(tuple(partitions))
+    return frozenset(partitions)
+
+
+@lru_cache(_REMEMBERED)
+def _shared_partitions(partitions: tuple[int, ...]) -> frozenset[int]:
+    return frozenset(partitions)
 
 
 def regex_record(group_id: GroupId, regex: str, resolved: ResolvedRegex) -> Record:

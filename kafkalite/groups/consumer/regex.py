@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kafkalite.groups.group import GroupId
 
@@ -23,7 +23,14 @@ MIN_REFRESH_INTERVAL_MS = 10_000
 
 NEVER_RESOLVED_MS = -1 << 63
 
-_COMPILED_EXPRESSIONS = 256
+_COMPILED_EXPRESSIONS = 64
+_MEMORY_OF_ONE = 2 << 20
+"""Bytes that one expression may come to when it is compiled; larger ones are refused."""
+_MOST_IN_A_BUNDLE = 100
+_BUNDLE_SIZE = 20_000
+"""The most that the programs of a bundle may come to, in RE2's instructions."""
+_MEMORY_OF_A_BUNDLE = 64 << 20
+"""Bytes to match a bundle with; far more than its size asks for, as RE2 would else miss matches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +54,12 @@ class RegexRefresh:
 
 
 @lru_cache(maxsize=_COMPILED_EXPRESSIONS)
-def _matcher(regex: str) -> Callable[[str], object]:
+def _compiled(regex: str) -> Any:  # noqa: ANN401 - the library has no types
     """Compile an expression; KafkaError(INVALID_REGULAR_EXPRESSION) when RE2 refuses it."""
     import re2  # noqa: PLC0415 - see above
 
-    options = re2.Options()
-    options.log_errors = False
     try:
-        matcher: Callable[[str], object] = re2.compile(regex, options=options).fullmatch
+        return re2.compile(regex, options=_options(_MEMORY_OF_ONE))
     except re2.error as error:
         reason = error.args[0]
         text = reason.decode() if isinstance(reason, bytes) else str(reason)
@@ -62,27 +67,65 @@ def _matcher(regex: str) -> Callable[[str], object]:
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex {regex!r} is not a valid regular expression: {text}.",
         ) from None
-    return matcher
+
+
+def _options(memory: int) -> Any:  # noqa: ANN401 - the library has no types
+    import re2  # noqa: PLC0415 - see above
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = memory
+    return options
 
 
 def check_regex(regex: str) -> None:
     """Raise KafkaError(INVALID_REGULAR_EXPRESSION) unless the expression compiles."""
-    _matcher(regex)
+    _compiled(regex)
 
 
 def resolve(
     regexes: Iterable[str], topics: Iterable[str], version: int, now_ms: int
 ) -> dict[str, ResolvedRegex]:
     """Return the topics that each expression wholly matches; none for one that is not valid."""
+    matching: dict[str, list[str]] = {regex: [] for regex in regexes}
+    for bundle in _bundles(matching):
+        _match(bundle, topics, matching)
     return {
-        regex: ResolvedRegex(topics=_matching(regex, topics), version=version, timestamp_ms=now_ms)
-        for regex in regexes
+        regex: ResolvedRegex(topics=frozenset(found), version=version, timestamp_ms=now_ms)
+        for regex, found in matching.items()
     }
 
 
-def _matching(regex: str, topics: Iterable[str]) -> frozenset[str]:
-    try:
-        return frozenset(filter(_matcher(regex), topics))
-    except KafkaError:
-        # Checked when it came in, but perhaps by a coordinator whose RE2 knew more.
-        return frozenset()
+def _bundles(regexes: Iterable[str]) -> Iterator[list[str]]:
+    """Put expressions together of which one pass over a name tells all that match it."""
+    bundle: list[str] = []
+    size = 0
+    for regex in regexes:
+        try:
+            own_size = _compiled(regex).programsize
+        except KafkaError:
+            # Checked when it came in, but perhaps by a coordinator whose RE2 knew more.
+            continue
+        if bundle and (len(bundle) == _MOST_IN_A_BUNDLE or size + own_size > _BUNDLE_SIZE):
+            yield bundle
+            bundle, size = [], 0
+        bundle.append(regex)
+        size += own_size
+    if bundle:
+        yield bundle
+
+
+def _match(bundle: Sequence[str], topics: Iterable[str], matching: dict[str, list[str]]) -> None:
+    import re2  # noqa: PLC0415 - see above
+
+    if len(bundle) == 1:
+        (regex,) = bundle
+        matching[regex] += filter(_compiled(regex).fullmatch, topics)
+        return
+    together = re2.Set.FullMatchSet(_options(_MEMORY_OF_A_BUNDLE))
+    for regex in bundle:
+        together.Add(regex)
+    together.Compile()
+    for topic in topics:
+        for index in together.Match(topic) or ():
+            matching[bundle[index]].append(topic)

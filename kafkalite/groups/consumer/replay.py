@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.groups.consumer import records
-from kafkalite.groups.consumer.group import NEVER_ASSIGNED_MS, ConsumerGroup
+from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.regex import ResolvedRegex
+from kafkalite.groups.replaying import GroupReplay
 from kafkalite.protocol.records.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -33,29 +34,23 @@ from kafkalite.protocol.records.consumer_group_target_assignment_member import (
 )
 from kafkalite.protocol.records.consumer_group_target_assignment_metadata import (
     ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kafkalite.groups.directory import GroupDirectory
-    from kafkalite.groups.group import GroupId
-
-_NO_TARGET_EPOCH = -1
 
 
-class ConsumerGroupReplay:
-    """Makes records of consumer groups true in a directory of groups.
+class ConsumerGroupReplay(GroupReplay[ConsumerGroup]):
+    """Makes records of consumer groups true in a directory of groups."""
 
-    A compacted log may show a tombstone whose group it no longer shows, and a member's parts in
-    any order: each record stands for itself, and the group comes into being with the first.
-    """
-
-    __slots__ = ("_directory",)
+    __slots__ = ()
 
     def __init__(self, directory: GroupDirectory) -> None:
-        self._directory = directory
+        super().__init__(
+            directory, ConsumerGroup, lambda group_id: ConsumerGroup(group_id, directory)
+        )
 
     def replayers(self) -> Mapping[type, Callable[[Any, Any], None]]:
         """Return what to call for each class of key."""
@@ -69,27 +64,13 @@ class ConsumerGroupReplay:
             ConsumerGroupRegularExpressionKey: self.replay_regular_expression,
         }
 
-    def _group(self, group_id: GroupId, *, exists: bool) -> ConsumerGroup | None:
-        """Return the group, made if a record says that it exists; None: nothing to bury."""
-        group = self._directory.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            return group
-        if not exists:
-            return None
-        made = ConsumerGroup(group_id)
-        self._directory.groups[group_id] = made
-        return made
-
     def replay_metadata(
         self, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None
     ) -> None:
         """Move the group to an epoch; the tombstone ends it."""
-        group = self._group(key.group_id, exists=value is not None)
-        if group is None:
-            return
         if value is None:
-            del self._directory.groups[key.group_id]
-        else:
+            self.replay_end(key.group_id)
+        elif (group := self._group(key.group_id, exists=True)) is not None:
             group.replay_epoch(value.epoch, value.metadata_hash)
 
     def replay_partition_metadata(
@@ -109,20 +90,6 @@ class ConsumerGroupReplay:
             group.replay_member_metadata(
                 key.member_id, None if value is None else records.member_metadata_of(value)
             )
-
-    def replay_target_metadata(
-        self,
-        key: ConsumerGroupTargetAssignmentMetadataKey,
-        value: ConsumerGroupTargetAssignmentMetadataValue | None,
-    ) -> None:
-        """Say for which epoch the assignor has run."""
-        group = self._group(key.group_id, exists=value is not None)
-        if group is None:
-            return
-        if value is None:
-            group.replay_target_epoch(_NO_TARGET_EPOCH, NEVER_ASSIGNED_MS)
-        else:
-            group.replay_target_epoch(value.assignment_epoch, value.assignment_timestamp)
 
     def replay_target_member(
         self,

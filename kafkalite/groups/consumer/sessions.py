@@ -1,8 +1,4 @@
-"""Sessions: until when a member may be silent. Soft state: a reload gives each a new session.
-
-A timer is set once and left alone while heartbeats push the deadline out; when it fires early it
-is set anew. So a heartbeat costs no timer.
-"""
+"""Sessions: the timers of members. Soft state: a reload gives each member a new session."""
 
 from __future__ import annotations
 
@@ -10,17 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CancelTimer, SetTimer
+from kafkalite.groups.deadlines import Deadlines, MemberExpiry
 
 if TYPE_CHECKING:
     from kafkalite.groups.group import GroupId, MemberId
 
 
 @dataclass(frozen=True, slots=True)
-class SessionExpiry:
-    """A member's session may be over."""
-
-    group_id: GroupId
-    member_id: MemberId
+class SessionExpiry(MemberExpiry):
+    """A session in a consumer group may be over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,55 +26,58 @@ class RebalanceExpiry:
     member_epoch: int
 
 
-class Sessions:
-    """The deadline of every member of every consumer group of one shard."""
+@dataclass(frozen=True, slots=True)
+class JoinExpiry:
+    """A member of the classic protocol had its time to join again."""
 
-    __slots__ = ("_armed", "_deadlines")
+    group_id: GroupId
+    member_id: MemberId
+
+
+@dataclass(frozen=True, slots=True)
+class SyncExpiry:
+    """A member of the classic protocol had its time to ask for its assignment."""
+
+    group_id: GroupId
+    member_id: MemberId
+
+
+class Sessions(Deadlines):
+    """The timers of every member of every consumer group of one shard."""
+
+    __slots__ = ("_joining",)
 
     def __init__(self) -> None:
-        self._deadlines: dict[tuple[GroupId, MemberId], int] = {}
-        self._armed: dict[tuple[GroupId, MemberId], int] = {}
+        super().__init__(SessionExpiry)
+        self._joining: set[tuple[GroupId, MemberId]] = set()
+        """Members of the classic protocol that were told to join again."""
 
-    def start(self, group_id: GroupId, member_id: MemberId, deadline_ms: int) -> SetTimer:
-        """Begin a session, or begin it anew."""
-        self._deadlines[group_id, member_id] = deadline_ms
-        self._armed[group_id, member_id] = deadline_ms
-        return SetTimer(
-            ("consumer-session", group_id, member_id),
-            deadline_ms,
-            SessionExpiry(group_id, member_id),
-        )
-
-    def extend(self, group_id: GroupId, member_id: MemberId, deadline_ms: int) -> SetTimer | None:
-        """Move a deadline; None when the timer that stands will do."""
-        if self.prolong(group_id, member_id, deadline_ms):
-            return None
-        return self.start(group_id, member_id, deadline_ms)
-
-    def prolong(self, group_id: GroupId, member_id: MemberId, deadline_ms: int) -> bool:
-        """Move a deadline, unless that takes a new timer; then nothing is done."""
-        key = (group_id, member_id)
-        armed_ms = self._armed.get(key)
-        if armed_ms is None or armed_ms > deadline_ms:
-            return False
-        self._deadlines[key] = deadline_ms
-        return True
-
-    def still_running(self, event: SessionExpiry, now_ms: int) -> SetTimer | None:
-        """Return the timer anew if the deadline has moved on; None: the session is over."""
-        deadline_ms = self._deadlines.get((event.group_id, event.member_id), now_ms)
-        if deadline_ms <= now_ms:
-            return None
-        return self.start(event.group_id, event.member_id, deadline_ms)
-
-    def end(self, group_id: GroupId, member_id: MemberId) -> tuple[CancelTimer, CancelTimer]:
+    def end(self, group_id: GroupId, member_id: MemberId) -> tuple[CancelTimer, ...]:
         """Forget a member and all its timers."""
-        self._deadlines.pop((group_id, member_id), None)
-        self._armed.pop((group_id, member_id), None)
         return (
-            CancelTimer(("consumer-session", group_id, member_id)),
+            self.forget(group_id, member_id),
             cancel_rebalance_timer(group_id, member_id),
+            self.joined(group_id, member_id),
+            cancel_sync_timer(group_id, member_id),
         )
+
+    def must_join(
+        self, group_id: GroupId, member_id: MemberId, deadline_ms: int
+    ) -> tuple[SetTimer, ...]:
+        """Give a member of the classic protocol until `deadline_ms` to join, or what it has left.
+
+        The time runs from when it was first told.
+        """
+        if (group_id, member_id) in self._joining:
+            return ()
+        self._joining.add((group_id, member_id))
+        event = JoinExpiry(group_id, member_id)
+        return (SetTimer(("consumer-join", group_id, member_id), deadline_ms, event),)
+
+    def joined(self, group_id: GroupId, member_id: MemberId) -> CancelTimer:
+        """Say that a member of the classic protocol need not join for now."""
+        self._joining.discard((group_id, member_id))
+        return CancelTimer(("consumer-join", group_id, member_id))
 
 
 def rebalance_timer(
@@ -97,3 +94,14 @@ def rebalance_timer(
 def cancel_rebalance_timer(group_id: GroupId, member_id: MemberId) -> CancelTimer:
     """Say that a member has let go."""
     return CancelTimer(("consumer-rebalance", group_id, member_id))
+
+
+def sync_timer(group_id: GroupId, member_id: MemberId, deadline_ms: int) -> SetTimer:
+    """Give a member of the classic protocol until `deadline_ms` to ask for its assignment."""
+    event = SyncExpiry(group_id, member_id)
+    return SetTimer(("consumer-sync", group_id, member_id), deadline_ms, event)
+
+
+def cancel_sync_timer(group_id: GroupId, member_id: MemberId) -> CancelTimer:
+    """Say that a member of the classic protocol has asked."""
+    return CancelTimer(("consumer-sync", group_id, member_id))

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.groups.settings import GroupSettingsBook
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
-    from kafkalite.groups.consumer.group import ConsumerGroup
     from kafkalite.groups.group import GroupId
+
+
+MEMBER_ID_KEY: Final = "group.consumer.member.id.validation"
+"""The broker setting that says what the ids that clients draw must look like."""
+MEMBER_ID_UUID: Final = "uuid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,46 +29,24 @@ class GroupSettings:
     """The least time between two target assignments (KIP-1263)."""
     max_size: int
     """The most members the group may have."""
+    compares_incarnations: bool
+    """Whether of two that come with one member id the one at the lower epoch is fenced."""
     regex_refresh_interval_ms: int
     """After how long expressions are resolved again, though nothing seems to have changed."""
 
 
-class SettingsBook:
-    """Every group's settings, worked out once and again when configurations change.
+class SettingsBook(GroupSettingsBook[GroupSettings]):
+    """The settings of every consumer group of one shard."""
 
-    What was worked out is kept with the group, so that it goes when the group goes.
-    """
+    __slots__ = ()
 
-    __slots__ = ("_config", "_turn")
-
-    def __init__(self, config: BrokerConfig) -> None:
-        self._config = config
-        self._turn = 0
-
-    def of(self, group: ConsumerGroup) -> GroupSettings:
-        """Return what a group is to go by now."""
-        turn, settings = group.soft.settings
-        if settings is None or turn != self._turn:
-            group_id = group.group_id
-            settings = GroupSettings(
-                session_timeout_ms=self._bounded(group_id, "session.timeout.ms"),
-                heartbeat_interval_ms=self._bounded(group_id, "heartbeat.interval.ms"),
-                assignment_interval_ms=self._bounded(group_id, "assignment.interval.ms"),
-                max_size=self._config.int("group.consumer.max.size"),
-                regex_refresh_interval_ms=self._config.int(
-                    "group.consumer.regex.refresh.interval.ms"
-                ),
-            )
-            group.soft.settings = (self._turn, settings)
-        return settings
-
-    def _bounded(self, group_id: GroupId, name: str) -> int:
-        """Return a group's setting; it may have been made while the bounds were wider."""
-        config = self._config
-        least = config.int(f"group.consumer.min.{name}")
-        most = config.int(f"group.consumer.max.{name}")
-        return max(least, min(config.group_int(group_id, f"consumer.{name}"), most))
-
-    def forget(self) -> None:
-        """Read everything anew."""
-        self._turn += 1
+    def work_out(self, config: BrokerConfig, group_id: GroupId) -> GroupSettings:
+        """Return what a group is to go by."""
+        return GroupSettings(
+            session_timeout_ms=config.group_int(group_id, "consumer.session.timeout.ms"),
+            heartbeat_interval_ms=config.group_int(group_id, "consumer.heartbeat.interval.ms"),
+            assignment_interval_ms=config.group_int(group_id, "consumer.assignment.interval.ms"),
+            max_size=config.int("group.consumer.max.size"),
+            compares_incarnations=config.str(MEMBER_ID_KEY) == MEMBER_ID_UUID,
+            regex_refresh_interval_ms=config.int("group.consumer.regex.refresh.interval.ms"),
+        )

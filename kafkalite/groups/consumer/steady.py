@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.groups.consumer.beat import heard, is_full_request
+from kafkalite.groups.consumer.incarnations import showed_epoch
 from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from kafkalite.groups.consumer.beat import Client, Surroundings
+    from kafkalite.groups.consumer.beat import Client
     from kafkalite.groups.consumer.group import ConsumerGroup
     from kafkalite.groups.consumer.sessions import Sessions
+    from kafkalite.groups.consumer.surroundings import Surroundings
     from kafkalite.groups.group import MemberId
     from kafkalite.protocol.messages.consumer_group_heartbeat import (
         ConsumerGroupHeartbeatRequest,
@@ -71,6 +73,8 @@ class SteadyAnswers:
                 heartbeat_interval_ms=settings.heartbeat_interval_ms,
             )
             _keep(group, member_id, answer)
+            if settings.compares_incarnations:
+                showed_epoch(group, member_id)
         return answer
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from kafkalite.groups.assignors.contract import GroupSpec, MemberSpec
 from kafkalite.groups.assignors.table import ASSIGNORS
-from kafkalite.groups.consumer.group import NEVER_ASSIGNED_MS, topics_of
+from kafkalite.groups.consumer.group import topics_of
 from kafkalite.groups.consumer.topics import topic_ids
+from kafkalite.groups.replaying import NEVER_ASSIGNED_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,9 +35,14 @@ def may_assign_now(last_timestamp_ms: int, interval_ms: int, now_ms: int) -> boo
 def preferred_assignor(members: Iterable[MemberMetadata], default: str) -> str:
     """Return the assignor most members ask for; the default when none asks for any.
 
-    Kafka leaves ties open. Here the first by name wins.
+    Kafka leaves ties open. Here the first by name wins. An assignor that we do not have counts for
+    nothing: the log may come from a broker that had it.
     """
-    votes = Counter(m.server_assignor for m in members if m.server_assignor is not None)
+    votes = Counter(
+        m.server_assignor
+        for m in members
+        if m.server_assignor is not None and m.server_assignor in ASSIGNORS
+    )
     return min(votes, key=lambda name: (-votes[name], name), default=default)
 
 

@@ -31,7 +31,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
     """Keeps what a member of a consumer group is assigned now."""
 
-    __slots__ = ("member_epoch", "previous_member_epoch", "state", "assigned_partitions", "partitions_pending_revocation", "unknown_tags",)
+    __slots__ = ("member_epoch", "previous_member_epoch", "state", "assigned_partitions", "partitions_pending_revocation", "revocation_epoch", "is_revocation_under_way", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
     RECORD_TYPE: Final = 8
     CODEC: Final = "consumer_group_current_member_assignment_value"
@@ -44,6 +44,8 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
         state: int = 0,
         assigned_partitions: list[ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions] = NEW,
         partitions_pending_revocation: list[ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions] = NEW,
+        revocation_epoch: int = 0,
+        is_revocation_under_way: bool = False,
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.member_epoch = member_epoch
@@ -51,6 +53,8 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
         self.state = state
         self.assigned_partitions = [] if assigned_partitions is NEW else assigned_partitions
         self.partitions_pending_revocation = [] if partitions_pending_revocation is NEW else partitions_pending_revocation
+        self.revocation_epoch = revocation_epoch
+        self.is_revocation_under_way = is_revocation_under_way
         self.unknown_tags = unknown_tags
 
     class TopicPartitions(Message):

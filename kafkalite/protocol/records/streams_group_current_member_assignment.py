@@ -31,7 +31,7 @@ class StreamsGroupCurrentMemberAssignmentKey(Message):
 class StreamsGroupCurrentMemberAssignmentValue(Message):
     """Keeps the tasks a member of a streams group has now."""
 
-    __slots__ = ("member_epoch", "previous_member_epoch", "state", "active_tasks", "standby_tasks", "warmup_tasks", "active_tasks_pending_revocation", "standby_tasks_pending_revocation", "warmup_tasks_pending_revocation", "unknown_tags",)
+    __slots__ = ("member_epoch", "previous_member_epoch", "state", "active_tasks", "standby_tasks", "warmup_tasks", "active_tasks_pending_revocation", "standby_tasks_pending_revocation", "warmup_tasks_pending_revocation", "active_task_revocation_epoch", "is_active_task_revocation_under_way", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
     RECORD_TYPE: Final = 22
     CODEC: Final = "streams_group_current_member_assignment_value"
@@ -48,6 +48,8 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
         active_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentValue.TaskIds] = NEW,
         standby_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentValue.TaskIds] = NEW,
         warmup_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentValue.TaskIds] = NEW,
+        active_task_revocation_epoch: int = 0,
+        is_active_task_revocation_under_way: bool = False,
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.member_epoch = member_epoch
@@ -59,6 +61,8 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
         self.active_tasks_pending_revocation = [] if active_tasks_pending_revocation is NEW else active_tasks_pending_revocation
         self.standby_tasks_pending_revocation = [] if standby_tasks_pending_revocation is NEW else standby_tasks_pending_revocation
         self.warmup_tasks_pending_revocation = [] if warmup_tasks_pending_revocation is NEW else warmup_tasks_pending_revocation
+        self.active_task_revocation_epoch = active_task_revocation_epoch
+        self.is_active_task_revocation_under_way = is_active_task_revocation_under_way
         self.unknown_tags = unknown_tags
 
     class TaskIds(Message):

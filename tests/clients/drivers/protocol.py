@@ -33,7 +33,11 @@ class Driver(Protocol):
         """Read that many records from the beginning, without a group."""
 
     def join(self, consumer: str, group: str, topic: str, protocol: str) -> None:
-        """Start a consumer that reads and commits in the background until it leaves."""
+        """Start a consumer that reads and commits in the background until it leaves.
+
+        Protocols are "classic", "consumer", and for those who know it "cooperative", which is the
+        classic one with an assignor that takes from members only what others are to have.
+        """
 
     def leave(self, consumer: str) -> None:
         """Commit what is outstanding, leave the group and close."""

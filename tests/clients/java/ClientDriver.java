@@ -26,6 +26,7 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -203,10 +204,15 @@ public final class ClientDriver {
             Properties config = new Properties();
             config.put("client.id", name);
             config.put("group.id", group);
-            config.put("group.protocol", protocol);
-            if (protocol.equals("classic")) {
+            boolean isClassic = !protocol.equals("consumer");
+            config.put("group.protocol", isClassic ? "classic" : "consumer");
+            if (isClassic) {
                 config.put("session.timeout.ms", "6000");
                 config.put("heartbeat.interval.ms", "300");
+            }
+            if (protocol.equals("cooperative")) {
+                config.put("partition.assignment.strategy",
+                        CooperativeStickyAssignor.class.getName());
             }
             client = consumer(config);
             client.subscribe(List.of(topic));

@@ -35,18 +35,21 @@ class Classic:
         instance: str | None = None,
         kind: str = "consumer",
         session_timeout_ms: int = _SESSION_MS,
+        rebalance_timeout_ms: int = _REBALANCE_MS,
+        metadata: bytes | None = None,
     ) -> JoinGroupRequest:
         names = protocols or ("range",)
         return JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=session_timeout_ms,
-            rebalance_timeout_ms=_REBALANCE_MS,
+            rebalance_timeout_ms=rebalance_timeout_ms,
             member_id=member_id,
             group_instance_id=instance,
             protocol_type=kind,
             protocols=[
                 JoinGroupRequest.JoinGroupRequestProtocol(
-                    name=name, metadata=_subscription(self.topic, name)
+                    name=name,
+                    metadata=_subscription(self.topic, name) if metadata is None else metadata,
                 )
                 for name in names
             ],

@@ -6,17 +6,33 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkalite.protocol.messages.delete_records import DeleteRecordsRequest
 from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkalite.protocol.messages.list_groups import ListGroupsRequest
 from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from kafkalite.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from tests.conformance.batches import BASE_TIMESTAMP, Batch
 from tests.conformance.scenarios.classic_groups import Classic, stable_group
 from tests.conformance.scenarios.commits import commit, fetch
 from tests.conformance.scenarios.configs import BROKER, GROUP, SET, TOPIC, alter, describe, settled
 from tests.conformance.scenarios.consumer_groups import Consumers
 from tests.conformance.scenarios.fetching import fetch_from, partition_at
+from tests.conformance.scenarios.migration import Play
+from tests.conformance.scenarios.share_fetching import (
+    ACCEPT,
+    FIRST,
+    RELEASE,
+    Shared,
+    read_state,
+    shared_topic,
+)
+from tests.conformance.scenarios.share_fetching import V as SHARE_VERSION
+from tests.conformance.scenarios.share_groups import Sharers
+from tests.conformance.scenarios.share_offsets import all_share_offsets, altered
+from tests.conformance.scenarios.streams_groups import Streams, internal, reading
 from tests.conformance.setup import (
     EARLIEST,
     LATEST,
@@ -45,6 +61,11 @@ class Before:
     producer: tuple[int, int]
     classic: tuple[Classic, str, int]
     consumer: tuple[Consumers, int]
+    streams: Streams
+    sharers: tuple[Sharers, int]
+    shared: Shared
+    mixed: tuple[Play, str]
+    downgraded: tuple[Play, str]
 
 
 def prepare(world: World) -> Before:
@@ -69,8 +90,80 @@ def prepare(world: World) -> Before:
     consumers = Consumers(f"{topic}-consumer", topic, topic_id)
     joined = world.ask(consumers.join("a"), 1)
     return Before(
-        topic, topic_id, producer, (group, member, generation), (consumers, joined.member_epoch)
+        topic,
+        topic_id,
+        producer,
+        (group, member, generation),
+        (consumers, joined.member_epoch),
+        _begin_streams_group(world, topic),
+        _begin_share_group(world, topic, topic_id),
+        _begin_share_partition(world, f"{topic}-shared"),
+        _begin_mixed_group(world, f"{topic}-mixed"),
+        _begin_downgraded_group(world, f"{topic}-downgraded"),
     )
+
+
+def _begin_mixed_group(world: World, name: str) -> tuple[Play, str]:
+    """Leave a consumer group that was classic, with a member of either protocol."""
+    play = Play(world, name=name)
+    return play, play.mixed()
+
+
+def _begin_downgraded_group(world: World, name: str) -> tuple[Play, str]:
+    """Leave a group that was a consumer group for a while."""
+    play, member = _begin_mixed_group(world, name)
+    world.ask(play.consumers.heartbeat("c", -1), 1)
+    return play, member
+
+
+def _begin_share_group(world: World, topic: str, topic_id: bytes) -> tuple[Sharers, int]:
+    """Leave a share group that stands somewhere, and a member that has all there is."""
+    sharers = Sharers(f"{topic}-share", topic, topic_id)
+    ready_group(world, sharers.group)
+    world.ask(altered(sharers.group, {topic: {0: 1, 1: 2}}), 0)
+    world.settle(
+        all_share_offsets(sharers.group),
+        1,
+        lambda told: bool(told.groups[0].topics),
+    )
+    joined = world.ask(sharers.join("a"), 1)
+    return sharers, joined.member_epoch
+
+
+def _begin_share_partition(world: World, name: str) -> Shared:
+    """Leave records acknowledged, released and acquired, with gaps between them."""
+    shared = shared_topic(world, 4, 4, 4, name=name)
+    world.ask(shared.fetch("a", FIRST, 0, batch_size=1), SHARE_VERSION)
+    acks = ((0, 0, [ACCEPT]), (2, 3, [ACCEPT]), (5, 5, [RELEASE]), (8, 11, [ACCEPT]))
+    world.ask(shared.ack("a", 1, *acks), SHARE_VERSION)
+    shared.kept()
+    return shared
+
+
+def _inspect_share_partition(world: World, shared: Shared) -> None:
+    """Hand out again what was not acknowledged; who had it is forgotten."""
+    world.settle(
+        read_state(shared.group, shared.topic_id, 0),
+        0,
+        lambda told: told.results[0].partitions[0].error_code == ErrorCode.NONE,
+    )
+    world.ask(shared.fetch("b", FIRST, 0, max_wait_ms=5000), SHARE_VERSION)
+    world.ask(shared.ack("b", 1, (1, 1, [ACCEPT]), (4, 7, [ACCEPT])), SHARE_VERSION)
+    shared.kept()
+    world.ask(shared.fetch("b", 2), SHARE_VERSION)
+
+
+def _begin_streams_group(world: World, topic: str) -> Streams:
+    """Leave a streams group in the middle of a rebalance."""
+    store = f"{topic}-store"
+    create_topic(world, store, 2)
+    ready_group(world, f"{topic}-streams")
+    subtopology = reading(topic, state_changelog_topics=[internal(store)])
+    streams = Streams(f"{topic}-streams", (subtopology,))
+    world.ask(streams.join("a"), 0)
+    world.ask(streams.join("b"), 0)
+    world.ask(streams.heartbeat("a", 2), 0)
+    return streams
 
 
 def _change_settings(world: World) -> None:
@@ -101,6 +194,43 @@ def inspect(world: World, before: Before) -> None:
     _inspect_settings(world)
     _inspect_classic_group(world, before)
     _inspect_consumer_group(world, before)
+    _inspect_streams_group(world, before)
+    _inspect_share_group(world, before)
+    _inspect_migrated_groups(world, before)
+
+
+def _inspect_migrated_groups(world: World, before: Before) -> None:
+    for play, member in (before.mixed, before.downgraded):
+        ready_group(world, play.group)
+        play.look()
+        world.ask(play.classics.heartbeat(member, 2), 4)
+        world.ask(play.classics.sync(member, 2), 5)
+        world.ask(play.consumers.heartbeat("c", 2), 1)
+    play, member = before.mixed
+    play.rejoin(member, [0, 1])
+    world.ask(play.consumers.heartbeat("c", -1), 1)
+    play.look()
+
+
+def _inspect_share_group(world: World, before: Before) -> None:
+    _inspect_share_partition(world, before.shared)
+    sharers, epoch = before.sharers
+    ready_group(world, sharers.group)
+    world.ask(ShareGroupDescribeRequest(group_ids=[sharers.group]), 1)
+    world.settle(
+        all_share_offsets(sharers.group),
+        1,
+        lambda told: all(
+            partition.start_offset > 0
+            for topic in told.groups[0].topics
+            for partition in topic.partitions
+        ),
+    )
+    world.ask(sharers.beat("a", epoch), 1)
+    world.ask(sharers.join("a"), 1)
+    world.ask(sharers.beat("a", epoch + 1), 1)
+    world.ask(sharers.beat("a", -1), 1)
+    world.ask(ShareGroupDescribeRequest(group_ids=[sharers.group]), 1)
 
 
 def _inspect_topic(world: World, before: Before) -> None:
@@ -146,3 +276,15 @@ def _inspect_consumer_group(world: World, before: Before) -> None:
         if row.group_id.startswith(before.topic)
     )
     world.note("listed", [*ours])
+
+
+def _inspect_streams_group(world: World, before: Before) -> None:
+    streams = before.streams
+    ready_group(world, streams.group)
+    world.ask(StreamsGroupDescribeRequest(group_ids=[streams.group]), 0)
+    world.ask(streams.heartbeat("b", 3), 0)
+    world.ask(streams.heartbeat("a", 2, {"0": (0,)}), 0)
+    world.ask(commit(streams.group, before.topic, 0, member_id="a", epoch=2), 9)
+    world.ask(commit(streams.group, before.topic, 1, member_id="a", epoch=2), 9)
+    world.ask(streams.heartbeat("b", 3), 0)
+    world.ask(StreamsGroupDescribeRequest(group_ids=[streams.group]), 0)

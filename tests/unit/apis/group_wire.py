@@ -9,11 +9,14 @@ from kafkalite.apis.context import Endpoint, RequestContext, Services
 from kafkalite.apis.dispatch import Dispatcher
 from kafkalite.apis.table import find_api
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.coordinator.journal import Journal
 from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.partitions.table import PartitionTable
 from kafkalite.protocol import codec
+from kafkalite.shares.coordinator import ShareCoordinator
+from kafkalite.shares.table import SharePartitions
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.testing.entropy import SeededEntropy
@@ -49,6 +52,7 @@ class GroupWire:
 
     def __init__(self, nodes: int = 1, config: Mapping[str, str] | None = None) -> None:
         self.clock = ManualClock()
+        self.journal = Journal()
         entropy = SeededEntropy()
         broker = BrokerConfig.from_text(config)
         self.metadata_log = MemoryCoordinatorLog()
@@ -62,6 +66,7 @@ class GroupWire:
             config=broker,
             image=self.metadata.image,
             open_log=lambda index: self.logs.setdefault(index, MemoryCoordinatorLog()),
+            journal=self.journal,
         )
         self.metadata.subscribe(self.groups.on_image)
         self.metadata.start(dict.fromkeys(range(1, nodes + 1)))
@@ -73,6 +78,9 @@ class GroupWire:
             metadata=self.metadata,
             partitions=PartitionTable.__new__(PartitionTable),  # groups have no use for it
             groups=self.groups,
+            journal=self.journal,
+            shares=ShareCoordinator.__new__(ShareCoordinator),
+            share_partitions=SharePartitions.__new__(SharePartitions),
             endpoints=lambda _: [
                 Endpoint(node, "localhost", 9000 + node) for node in range(1, nodes + 1)
             ],

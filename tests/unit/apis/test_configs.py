@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kafkalite.apis.configs import APIS
+from kafkalite.apis.repeats import MOST_REPEATS
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import ConfigResource, ResourceType
@@ -52,6 +53,16 @@ def test_a_topic_is_described_with_what_is_asked_for(world: MetadataWorld) -> No
     assert [(each.name, each.source) for each in full.synonyms] == [("message.max.bytes", 5)]
     assert full.documentation == "Largest batch that the topic takes, as it comes in."
     assert len(describe(world, ResourceType.TOPIC, "t").configs) == 33
+
+
+def test_one_resource_is_described_so_often_in_one_answer(world: MetadataWorld) -> None:
+    """Its settings take a thousand times as many bytes as its name."""
+    asked = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=ResourceType.TOPIC, resource_name="t"
+    )
+    request = DescribeConfigsRequest(resources=[asked] * (MOST_REPEATS + 3))
+    codes = [each.error_code for each in world.ask(DESCRIBE, request).results]
+    assert codes == [0] * (MOST_REPEATS + 1) + [ErrorCode.INVALID_REQUEST] * 2
 
 
 def test_nodes_answer_for_themselves(world: MetadataWorld) -> None:

@@ -10,6 +10,7 @@ import pytest
 from kafkalite.apis.consumer_groups import APIS, HEARTBEAT_ERAS, check_heartbeat
 from kafkalite.apis.context import RequestContext
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.coordinator.journal import Journal
 from kafkalite.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
 from kafkalite.metadata.image import (
     MetadataDelta,
@@ -73,8 +74,9 @@ def context_at(node_id: int = 1, **config: str) -> RequestContext:
         topics={each.name: each for each in topics},
         topics_by_id={each.topic_id: each for each in topics},
     )
+    clock, journal = ManualClock(), Journal()
     groups = GroupCoordinator(
-        clock=ManualClock(),
+        clock=clock,
         entropy=SeededEntropy(1),
         config=broker,
         image=image,
@@ -82,7 +84,9 @@ def context_at(node_id: int = 1, **config: str) -> RequestContext:
     )
     groups.on_image(image, MetadataDelta())
     context = RequestContext(
-        services=cast("Services", SimpleNamespace(config=broker, groups=groups)),
+        services=cast(
+            "Services", SimpleNamespace(config=broker, groups=groups, clock=clock, journal=journal)
+        ),
         node_id=node_id,
         listener="PLAINTEXT",
         client_host="/10.0.0.1",

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from struct import pack
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kafkalite.apis.context import RequestContext
+from kafkalite.apis.context import RequestContext, Run
 from kafkalite.apis.contract import Api, Eras
 from kafkalite.apis.dispatch import Dispatcher
+from kafkalite.coordinator.journal import Journal
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol.versions import Versions
+from kafkalite.testing.clock import ManualClock
 from kafkalite.wire.session import Owed
 from tests.unit.frames import framed, header, read_answer, request_frame, split_frames
 
@@ -41,7 +44,8 @@ class Served:
         self.requests: list[HeartbeatRequest] = []
         self.faults: list[Exception] = []
         self.handler = handler
-        api = Api(
+        self.journal = Journal()
+        self.api = api = Api(
             key=HEARTBEAT,
             versions=Versions(0, 4),
             handler=self.handle,
@@ -52,7 +56,7 @@ class Served:
             {HEARTBEAT: api}.get, lambda _, fault: self.faults.append(fault)
         )
         self.context = RequestContext(
-            services=cast("Services", None),
+            services=cast("Services", SimpleNamespace(journal=self.journal, clock=ManualClock())),
             node_id=1,
             listener="PLAINTEXT",
             client_host="/127.0.0.1",
@@ -140,6 +144,9 @@ def test_a_refusal_is_told_in_the_words_of_the_api() -> None:
     served.send(request_frame(BEAT, 4))
     assert served.answer(4)[1].error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert served.faults == []
+    (refused,) = served.journal.about("g")
+    assert (refused.kind, refused.facts["api"]) == ("refused", "Heartbeat")
+    assert (refused.facts["error"], refused.facts["member_id"]) == ("UNKNOWN_MEMBER_ID", "m")
 
 
 def test_a_fault_of_ours_is_reported_whole_and_told_as_such() -> None:
@@ -150,6 +157,7 @@ def test_a_fault_of_ours_is_reported_whole_and_told_as_such() -> None:
     served.send(request_frame(BEAT, 4))
     assert served.answer(4)[1].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert [type(fault) for fault in served.faults] == [ZeroDivisionError]
+    assert [each.facts["error"] for each in served.journal.about("g")] == ["UNKNOWN_SERVER_ERROR"]
 
 
 def test_a_violation_found_by_a_handler_ends_the_connection() -> None:
@@ -192,6 +200,13 @@ def test_what_is_owed_may_turn_out_a_refusal() -> None:
     assert isinstance(owed, Owed)
     owed.finish(KafkaError(ErrorCode.NOT_COORDINATOR), served.out)
     assert served.answer(4)[1].error_code == ErrorCode.NOT_COORDINATOR
+    assert [each.facts["error"] for each in served.journal.about("g")] == ["NOT_COORDINATOR"]
+
+
+def test_answers_leave_no_trace_in_the_journal() -> None:
+    served = Served(alive)
+    served.send(request_frame(BEAT, 4))
+    assert served.journal.groups() == []
 
 
 @pytest.mark.parametrize(
@@ -378,3 +393,81 @@ def test_known_versions_of_api_versions_go_to_its_handler() -> None:
     )
     (content,) = split_frames(b"".join(out))
     assert read_answer(API_VERSIONS, 0, content)[1] == ApiVersionsResponse()
+
+
+class Gathered:
+    """A dispatcher that serves a run; what was gathered is settled when it is told to."""
+
+    def __init__(self, *refusals: KafkaError) -> None:
+        self.refusals = list(refusals)
+        self.steps: list[str] = []
+        served = Served(self.handle, is_gathered=True)
+        other = Api(key=API_VERSIONS, versions=Versions(0, 4), handler=self.other, refuse=refuse)
+        served.dispatcher = Dispatcher(
+            {HEARTBEAT: served.api, API_VERSIONS: other}.get,
+            lambda _, fault: served.faults.append(fault),
+        )
+        cast("Any", served.context.services).groups = SimpleNamespace(gathering=self)
+        served.context.run = Run()
+        self.served = served
+
+    def handle(self, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+        way = "gather" if context.run is not None else "write"
+        self.steps.append(f"{way} {request.generation_id}")
+        return HeartbeatResponse(throttle_time_ms=request.generation_id)
+
+    def other(self, *_: object) -> ApiVersionsResponse:
+        self.steps.append("other")
+        return ApiVersionsResponse(api_keys=[])
+
+    def settle(self) -> None:
+        self.steps.append("settle")
+        if self.refusals:
+            raise self.refusals.pop()
+
+    def serve(self, *generations: int | None) -> list[int]:
+        """Send heartbeats of these generations, None for another API; what they were told."""
+        frames = [
+            request_frame(ApiVersionsRequest(), 0)
+            if each is None
+            else request_frame(HeartbeatRequest(group_id="g", generation_id=each), 4)
+            for each in generations
+        ]
+        buffer = bytearray(b"".join(frames))
+        end = 0
+        served = self.served
+        for frame in frames:
+            start, end = end + 4, end + len(frame)
+            served.dispatcher.dispatch(served.context, buffer, start, end, served.out)
+        served.dispatcher.settle(served.context, buffer, served.out)
+        answers = split_frames(b"".join(served.out))
+        served.out.clear()
+        return [
+            read_answer(HEARTBEAT, 4, answer)[1].throttle_time_ms
+            for answer, each in zip(answers, generations, strict=True)
+            if each is not None
+        ]
+
+
+def test_requests_of_one_run_are_settled_once_and_before_any_other() -> None:
+    run = Gathered()
+    assert run.serve(1, 2, None, 3) == [1, 2, 3]
+    assert run.steps == ["gather 1", "gather 2", "settle", "other", "gather 3", "settle"]
+    run.steps.clear()
+    run.serve(None, None)
+    assert run.steps == ["other", "other"]
+
+
+def test_a_long_run_is_settled_on_the_way() -> None:
+    run = Gathered()
+    assert len(run.serve(*range(600))) == 600
+    assert run.steps.count("settle") == 3
+
+
+def test_a_run_that_cannot_be_settled_is_served_again_one_by_one() -> None:
+    run = Gathered(KafkaError(ErrorCode.NOT_COORDINATOR))
+    assert run.serve(None, 1, 2, None) == [1, 2]
+    assert run.steps == ["other", "gather 1", "gather 2", "settle", "write 1", "write 2", "other"]
+    assert run.served.context.run is not None
+    assert run.serve(3) == [3]
+    assert run.steps[-2:] == ["gather 3", "settle"]

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from kafkalite.coordinator.runtime import partition_of
 from kafkalite.groups.coordinator import OFFSETS_TOPIC
+from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol.uuids import uuid_to_text
 from tests.unit.apis.group_wire import GroupWire
+from tests.unit.apis.share_group_wire import ShareGroupWire
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -85,7 +93,7 @@ def test_an_offsets_topic_that_cannot_be_placed_is_told_of() -> None:
     assert (found.node_id, found.host, found.port) == (-1, "", -1)
 
 
-@pytest.mark.parametrize("kind", [1, 2, 7])
+@pytest.mark.parametrize("kind", [1, 7])
 def test_what_has_no_coordinator_here_is_refused_for_good(kind: int) -> None:
     wire = GroupWire()
     found = wire.ask(FindCoordinatorRequest(key="k", key_type=kind), 3)
@@ -94,3 +102,32 @@ def test_what_has_no_coordinator_here_is_refused_for_good(kind: int) -> None:
     (coordinator,) = found.coordinators
     assert coordinator.error_code == ErrorCode.INVALID_REQUEST
     assert coordinator.error_message
+
+
+def test_the_coordinator_of_a_share_partition_leads_the_log_that_keeps_it(tmp_path: Path) -> None:
+    wire = ShareGroupWire(tmp_path, nodes=2)
+    text = uuid_to_text(bytes(range(16)))
+    keys = [f"g:{text}:0", f"a:b:{text}:12"]
+    found = wire.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=keys), 6)
+    (leader,) = {p.leader for p in wire.cluster.metadata.image.topics[SHARE_STATE_TOPIC].partitions}
+    assert [(each.key, each.error_code, each.node_id) for each in found.coordinators] == [
+        (key, ErrorCode.NONE, leader) for key in keys
+    ]
+    wire.end()
+
+
+@pytest.mark.parametrize("key", ["", "g", "g:0", "g:id:0", "g:{id}", "g:{id}:x", ":{id}:0"])
+def test_a_share_partition_is_named_by_group_topic_id_and_index(key: str) -> None:
+    key = key.replace("{id}", uuid_to_text(bytes(range(16))))
+    asked = FindCoordinatorRequest(key_type=2, coordinator_keys=[key])
+    (found,) = GroupWire().ask(asked, 6).coordinators
+    assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+def test_older_versions_know_no_share_partitions(version: int) -> None:
+    key = f"g:{uuid_to_text(bytes(range(16)))}:0"
+    asked = FindCoordinatorRequest(key_type=2, key=key, coordinator_keys=[key])
+    found = GroupWire().ask(asked, version)
+    codes = [row.error_code for row in found.coordinators] or [found.error_code]
+    assert codes == [ErrorCode.INVALID_REQUEST]

@@ -70,6 +70,8 @@ def test_features_are_told_from_version_3_with_their_levels() -> None:
         "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
         "metadata.version": (7, 30),
+        "share.version": (0, 1),
+        "streams.version": (0, 1),
     }
     assert answer.finalized_features_epoch == 15
     assert [

@@ -114,6 +114,35 @@ def test_topics_and_nodes_are_there_when_it_is_ready(serving: Serving) -> None:
     assert serving.topics() == {"orders": 3, "audit": 1}
 
 
+@pytest.mark.parametrize(
+    ("serving", "said"),
+    [
+        (("--clock", "accelerated:60"), "  its clock runs 60 times as fast\n"),
+        (("--clock", "manual"), "  its clock stands; without --control nobody can advance it\n"),
+    ],
+    indirect=["serving"],
+)
+def test_it_says_so_when_time_goes_otherwise_than_elsewhere(serving: Serving, said: str) -> None:
+    assert serving.process.stdout is not None
+    assert serving.process.stdout.readline() == said
+
+
+@pytest.mark.parametrize(
+    "serving", [("--control", "0", "--clock", "manual@2026-03-01")], indirect=True
+)
+def test_it_says_where_it_can_be_driven_and_is_driven_there(serving: Serving) -> None:
+    assert serving.process.stdout is not None
+    found = re.fullmatch(
+        r"  control at (http://127\.0\.0\.1:[1-9]\d*)\n", serving.process.stdout.readline()
+    )
+    assert found
+    assert serving.process.stdout.readline() == "  its clock stands until it is advanced\n"
+    done = run("clock", "advance", "7d", "--control", found[1])
+    assert (done.stdout, done.stderr) == ("2026-03-08T00:00:00.000Z (manual)\n", "")
+    assert serving.topics() == {}
+    assert serving.stop() == (0, "")
+
+
 @pytest.mark.parametrize("serving", [("--log-format", "json")], indirect=True)
 def test_a_bad_client_gets_one_log_line(serving: Serving) -> None:
     host, _, port = serving.bootstrap.rpartition(":")
@@ -172,6 +201,11 @@ def test_settings_come_from_a_file_and_options_outweigh_it(tmp_path: Path) -> No
         (("--topic",), "--topic"),
         (("--topic", "t:1", "--topic", "t:2"), "t has 1 already"),
         (("--data-dir", ""), "--data-dir is empty"),
+        (("--clock", "fast"), "real, manual and accelerated"),
+        (("--clock", "accelerated"), "needs a rate"),
+        (("--clock", "manual@soon"), "is not a time"),
+        (("--control", "here"), "[HOST:]PORT"),
+        (("--control", "no-such-host.invalid:0"), "no-such-host.invalid"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(arguments: tuple[str, ...], said: str) -> None:
@@ -255,5 +289,6 @@ def test_help_needs_no_broker() -> None:
     done = run("serve", "--help")
     assert done.returncode == 0
     for option in ("--listen", "--advertise", "--brokers", "--data-dir", "--topic", "--config",
-                   "--properties", "--log-format", "--log-level"):  # fmt: skip
+                   "--properties", "--control", "--clock", "--log-format",
+                   "--log-level"):  # fmt: skip
         assert option in done.stdout

@@ -13,13 +13,17 @@ from kafkalite.config.keys import (
     topic_keys,
 )
 
+OURS = ("group.consumer.member.id.validation", "group.consumer.offset.commit.fencing")
+"""What kafkalite_keys holds."""
+
 
 def test_the_sets_are_as_large_as_those_of_kafka() -> None:
-    """Kafka 4.3.1 defines so many keys, internal ones included."""
-    assert len(broker_keys()) == 360
+    """Kafka 4.3.1 defines so many keys, internal ones included; two are our own."""
+    assert len(broker_keys()) == 360 + len(OURS)
     assert len(topic_keys()) == 34
     assert len(group_config_keys()) == 17
-    assert sum(not key.is_internal for key in broker_keys().values()) == 340
+    assert sum(not key.is_internal for key in broker_keys().values()) == 340 + len(OURS)
+    assert all(name in broker_keys() for name in OURS)
 
 
 def test_every_key_says_what_it_is_for() -> None:
@@ -61,6 +65,8 @@ def test_group_keys_follow_broker_keys_but_for_three() -> None:
 
 def test_what_a_running_broker_takes_is_marked_in_the_table() -> None:
     modes = [key.mode for key in broker_keys().values()]
-    assert modes.count(UpdateMode.CLUSTER_WIDE) + modes.count(UpdateMode.PER_BROKER) == 99
+    assert modes.count(UpdateMode.CLUSTER_WIDE) + modes.count(UpdateMode.PER_BROKER) == 99 + len(
+        OURS
+    )
     # Kafka counts 102: three rates exist as dynamic settings alone.
-    assert len(dynamic_broker_keys()) == 102
+    assert len(dynamic_broker_keys()) == 102 + len(OURS)

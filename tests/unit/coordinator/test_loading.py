@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.coordinator.contract import CoordinatorRecord, UnreadableLogError
-from kafkalite.coordinator.loading import replay_log
+from kafkalite.coordinator.loading import replay_log, replay_state
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.protocol.records.group_metadata import GroupMetadataKey
 from kafkalite.testing.coordinator_log import Entry, MemoryCoordinatorLog
@@ -41,3 +41,10 @@ def test_an_entry_that_is_no_record_is_named(damaged: Entry) -> None:
         replay_log(MemoryCoordinatorLog([TOMBSTONE, damaged]), SERDE, replayed.append)
     assert failure.value.filename == "memory-0"
     assert len(replayed) == 1
+
+
+def test_a_state_is_what_the_last_record_of_each_key_says() -> None:
+    replayed: list[Record] = []
+    entries = [TOMBSTONE, FROM_A_LATER_VERSION, TOMBSTONE, FROM_A_LATER_VERSION]
+    replay_state(MemoryCoordinatorLog(entries), SERDE, replayed.append)
+    assert replayed == [CoordinatorRecord(GroupMetadataKey(group="g"), None)]

@@ -9,12 +9,14 @@ import pytest
 from kafkalite.coordinator.contract import (
     CoordinatorRecord,
     CoordinatorResult,
+    Event,
     Parked,
     Reply,
     SetTimer,
     Ticket,
     UnreadableLogError,
 )
+from kafkalite.coordinator.journal import Journal
 from kafkalite.coordinator.runtime import CoordinatorRuntime, java_string_hash, partition_of
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
@@ -68,7 +70,9 @@ class Register:
     ) -> CoordinatorResult[None]:
         del error, now_ms
         self.failed.extend(records)
-        return CoordinatorResult(response=None)
+        return CoordinatorResult(
+            response=None, events=[Event("g", "rebalance", "all join again", {})]
+        )
 
 
 class BrokenLog(MemoryCoordinatorLog):
@@ -78,7 +82,7 @@ class BrokenLog(MemoryCoordinatorLog):
         super().__init__()
         self.fault = fault
 
-    def read_all(self) -> Iterable[Entry]:
+    def read_last(self) -> Iterable[Entry]:
         raise self.fault
 
 
@@ -90,12 +94,16 @@ class Stage:
         self.log = log or MemoryCoordinatorLog()
         self.unreadable: set[int] = set()
         self.faults: dict[int, Exception] = {}
+        self.journal = Journal()
+        self.carried: list[tuple[object, int]] = []
         self.runtime = CoordinatorRuntime(
             clock=self.clock,
             serde=TextSerde(),
             partition_count=lambda: 50,
             open_log=self.open_log,
             make_machine=Register,
+            journal=self.journal,
+            carry_out=lambda intent: self.carried.append((intent, len(self.log.entries))),
         )
         self.runtime.lead([7])
 
@@ -120,6 +128,37 @@ def test_a_decision_is_appended_then_replayed_then_answered() -> None:
     assert stage.runtime.write(0, lambda _, now_ms: put("a", str(now_ms))) == "done"
     assert stage.log.entries == [(b"a", b"1000")]
     assert stage.values == {"a": "1000"}
+
+
+def test_what_is_gathered_is_appended_at_once_and_then_replayed() -> None:
+    stage = Stage()
+    (shard,) = stage.runtime.shards()
+    assert shard.gather(lambda _, now_ms: put("a", str(now_ms))) == "done"
+    assert shard.gather(lambda *_: put("b", "2")) == "done"
+    assert (stage.log.entries, stage.values) == ([], {})
+    stage.runtime.gathering.settle()
+    assert stage.log.entries == [(b"a", b"1000"), (b"b", b"2")]
+    assert stage.values == {"a": "1000", "b": "2"}
+
+
+def test_a_log_that_refuses_what_was_gathered_leaves_nothing_of_it() -> None:
+    stage = Stage()
+    (shard,) = stage.runtime.shards()
+    shard.gather(lambda *_: put("a", "1"))
+    stage.log.fails_with = OSError(28, "disk full")
+    with pytest.raises(KafkaError) as refused:
+        stage.runtime.gathering.settle()
+    assert refused.value.code is ErrorCode.NOT_COORDINATOR
+    stage.runtime.gathering.settle()
+    assert (stage.log.entries, stage.values) == ([], {})
+
+
+def test_events_of_what_is_gathered_are_noted() -> None:
+    stage = Stage()
+    (shard,) = stage.runtime.shards()
+    event = Event("g", "refused", "too long", {})
+    shard.gather(lambda *_: CoordinatorResult("done", events=[event]))
+    assert [noted.text for noted in stage.journal.about("g")] == ["too long"]
 
 
 def test_a_refused_decision_leaves_no_trace() -> None:
@@ -154,6 +193,52 @@ def test_a_failed_append_replays_nothing_and_is_told_in_the_coordinators_words(
     assert stage.values == {}
     failed = stage.runtime.read(0, lambda machine, _: machine.failed)
     assert failed == [CoordinatorRecord("a", "1")]
+
+
+def told(text: str) -> CoordinatorResult[None]:
+    return CoordinatorResult(
+        response=None,
+        records=[CoordinatorRecord("a", "1")],
+        events=[Event("g", "rebalance", text, {"epoch": 2})],
+    )
+
+
+def test_what_a_decision_tells_is_noted_once_its_records_are_appended() -> None:
+    stage = Stage()
+    stage.runtime.write(0, lambda *_: told("m1 joined"))
+    stage.log.fails_with = OSError(28, "disk full")
+    with pytest.raises(KafkaError):
+        stage.runtime.write(0, lambda *_: told("m2 joined"))
+    joined, failed = stage.journal.about("g")
+    assert (joined.text, joined.at_ms) == ("m1 joined", 1_000)
+    assert joined.facts == {"epoch": 2}
+    assert failed.text == "all join again"
+
+
+def test_an_intent_is_carried_out_once_the_records_are_in_the_log() -> None:
+    stage = Stage()
+    wanted = CoordinatorResult(
+        response="done", records=[CoordinatorRecord("a", "1")], intents=["first", "second"]
+    )
+    stage.runtime.write(0, lambda *_: wanted)
+    assert stage.carried == [("first", 1), ("second", 1)]
+    stage.log.fails_with = OSError(28, "no space left on device")
+    with pytest.raises(KafkaError):
+        stage.runtime.write(0, lambda *_: wanted)
+    assert len(stage.carried) == 2
+
+
+def test_without_anybody_to_carry_intents_out_they_are_left_undone() -> None:
+    runtime = CoordinatorRuntime(
+        clock=ManualClock(),
+        serde=TextSerde(),
+        partition_count=lambda: 1,
+        open_log=lambda _: MemoryCoordinatorLog(),
+        make_machine=Register,
+    )
+    runtime.lead([7])
+    answer = runtime.write(0, lambda *_: CoordinatorResult(response="done", intents=["undone"]))
+    assert answer == "done"
 
 
 def test_restarting_is_replaying_and_unknown_records_are_passed_over() -> None:
@@ -244,6 +329,31 @@ def test_a_timer_is_a_decision_at_its_deadline() -> None:
     assert stage.values == {"early": "1020"}
     stage.clock.advance(100)
     assert stage.values == {"early": "1020", "late": "1050"}
+
+
+def test_a_tick_is_left_out_when_time_jumps_over_many() -> None:
+    stage = Stage()
+    rounds = []
+
+    class Ticking(Register):
+        def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
+            rounds.append(now_ms)
+            again = SetTimer("tick", now_ms + 10, event, is_tick=True)
+            return CoordinatorResult(response=None, timers=[again])
+
+    stage.runtime = CoordinatorRuntime(
+        clock=stage.clock,
+        serde=TextSerde(),
+        partition_count=lambda: 50,
+        open_log=stage.open_log,
+        make_machine=Ticking,
+    )
+    stage.runtime.lead([7])
+    stage.runtime.write(0, lambda *_: set_timer("tick", 1_010))
+    stage.clock.advance(9_010)
+    assert rounds[0] == 1_010
+    assert rounds[-1] > 10_000
+    assert len(rounds) < 40
 
 
 def test_a_timer_moved_back_fires_once_at_its_new_deadline() -> None:
@@ -344,6 +454,9 @@ def test_memory_of_located_keys_is_bounded() -> None:
     for number in range(20_000):
         stage.runtime.locate(f"group-{number}", 7)
     assert len(stage.runtime._located) <= 16_384
+    before = len(stage.runtime._located)
+    stage.runtime.locate("long" * 100, 7)
+    assert len(stage.runtime._located) == before
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from kafkalite.coordinator.contract import CoordinatorRecord
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkalite.protocol.records.share_update import ShareUpdateKey, ShareUpdateValue
 
 KEY = OffsetCommitKey(group="g", topic="t", partition=1)
 
@@ -32,3 +33,10 @@ def test_what_has_no_key_or_an_unknown_one_is_nobodys() -> None:
     serde = CoordinatorSerde(lambda _: 4)
     assert serde.decode(None, b"") is None
     assert serde.decode(b"\x7f\xff", b"") is None
+
+
+def test_each_log_has_its_own_types_of_records() -> None:
+    serde = CoordinatorSerde(lambda _: 0, "share")
+    key = ShareUpdateKey(group_id="g", topic_id=bytes(16), partition=1)
+    record = CoordinatorRecord[object, object](key, ShareUpdateValue(start_offset=5))
+    assert serde.decode(*serde.encode(record)) == record

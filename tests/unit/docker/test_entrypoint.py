@@ -44,6 +44,8 @@ def test_variables_become_options() -> None:
         KAFKALITE_DATA_DIR="/data",
         KAFKALITE_CONFIG="log.cleanup.policy=compact,delete; num.partitions=2\nx=y",
         KAFKALITE_PROPERTIES="/p",
+        KAFKALITE_CONTROL="0.0.0.0:9097",
+        KAFKALITE_CLOCK="manual",
         KAFKALITE_LOG_FORMAT="json",
         KAFKALITE_LOG_LEVEL="debug",
     ) == [
@@ -59,6 +61,8 @@ def test_variables_become_options() -> None:
         "--brokers=3",
         "--data-dir=/data",
         "--properties=/p",
+        "--control=0.0.0.0:9097",
+        "--clock=manual",
         "--log-format=json",
         "--log-level=debug",
     ]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.metadata.creation import BROKER_DEFAULT
-from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, topic_as_wanted
+from kafkalite.metadata.internal_topics import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    topic_as_wanted,
+)
 
 
 def test_the_offsets_topic_follows_its_own_settings() -> None:
@@ -17,6 +21,22 @@ def test_the_offsets_topic_follows_its_own_settings() -> None:
         "cleanup.policy": "compact",
         "compression.type": "producer",
         "segment.bytes": "5",
+    }
+
+
+def test_the_topic_of_share_states_follows_its_own_settings() -> None:
+    prefix = "share.coordinator.state.topic"
+    config = BrokerConfig.from_text(
+        {f"{prefix}.num.partitions": "7", f"{prefix}.segment.bytes": "5", f"{prefix}.min.isr": "3"}
+    )
+    wanted = topic_as_wanted(SHARE_STATE_TOPIC, config)
+    assert (wanted.partitions, wanted.replication_factor) == (7, 1)
+    assert wanted.configs == {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "segment.bytes": "5",
+        "min.insync.replicas": "3",
+        "retention.ms": "-1",
     }
 
 

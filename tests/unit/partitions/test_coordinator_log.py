@@ -57,9 +57,10 @@ def test_no_decision_is_larger_than_the_topic_takes(
     with pytest.raises(KafkaError) as refused:
         log.append([(b"a", b"1"), (b"b", bytes(most))], plane.clock.now_ms())
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    with pytest.raises(KafkaError) as refused:
+        log.append([(bytes(most), None)], plane.clock.now_ms())
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
     assert list(log.read_all()) == []
-    # What is to go must be able to go.
-    assert log.append([(bytes(most), None)], plane.clock.now_ms()) == 1
 
 
 def test_it_is_called_as_the_partition_is(log: PartitionCoordinatorLog) -> None:
@@ -95,6 +96,21 @@ def test_only_committed_transactions_count(plane: DataPlane, log: PartitionCoord
     assert [key for key, _ in log.read_all()] == [b"plain", b"committed"]
 
 
+def test_what_is_overwritten_between_transactions_is_left_out(
+    plane: DataPlane, log: PartitionCoordinatorLog
+) -> None:
+    for value in (b"1", b"2"):
+        log.append([(b"a", value), (b"b", value)], plane.clock.now_ms())
+    log.append([(b"a", None)], plane.clock.now_ms())
+    transactional(plane, 1, b"a")
+    log.append([(b"b", b"3")], plane.clock.now_ms())
+    end(plane, 1, ControlKind.COMMIT)
+    log.append([(b"b", b"4"), (b"b", b"5")], plane.clock.now_ms())
+    assert list(log.read_last()) == [
+        (b"b", b"2"), (b"a", None), (b"b", b"3"), (b"a", b""), (b"b", b"5"),
+    ]  # fmt: skip
+
+
 def test_a_batch_that_holds_no_records_makes_the_log_unreadable(
     plane: DataPlane, log: PartitionCoordinatorLog
 ) -> None:
@@ -103,4 +119,6 @@ def test_a_batch_that_holds_no_records_makes_the_log_unreadable(
     plane.partition(TOPIC).append_own(BatchView(garbage), plane.clock.now_ms())
     with pytest.raises(UnreadableLogError, match="damaged") as refused:
         list(log.read_all())
+    with pytest.raises(UnreadableLogError, match="damaged"):
+        list(log.read_last())
     assert refused.value.filename == f"{TOPIC}-0"

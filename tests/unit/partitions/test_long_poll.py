@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.partitions.long_poll import LongPoll, Watch
+from kafkalite.partitions.long_poll import LongPoll, Watcher
 from kafkalite.testing.clock import ManualClock
 
 
@@ -12,14 +12,14 @@ class Place:
     """A partition that only counts."""
 
     def __init__(self) -> None:
-        self.watches: dict[Watch, None] = {}
+        self.watches: dict[Watcher, None] = {}
         self.end_offset = 0
         self.stable_offset = 0
 
-    def watch(self, watch: Watch) -> None:
+    def watch(self, watch: Watcher) -> None:
         self.watches[watch] = None
 
-    def unwatch(self, watch: Watch) -> None:
+    def unwatch(self, watch: Watcher) -> None:
         self.watches.pop(watch, None)
 
     def limit_offset(self, *, committed: bool) -> int:

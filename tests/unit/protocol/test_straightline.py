@@ -59,6 +59,9 @@ def test_the_longest_string_there_is() -> None:
 
 
 def test_tags_are_joined_in_order() -> None:
+    assert join_tags([(1, b"a")], None) == b"\x01\x01\x01a"
+    long = join_tags([(10_000, b"a" * 2_000)], {})
+    assert long == b"\x01\x90\x4e\xd0\x0f" + b"a" * 2_000
     assert join_tags([(2, b"b")], {1: b"a", 128: b""}) == b"\x03\x01\x01a\x02\x01b\x80\x01\x00"
     assert unknown_tags(HeartbeatResponse()) == b"\x00"
 

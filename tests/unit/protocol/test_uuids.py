@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkalite.protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
+from kafkalite.protocol.uuids import ZERO_UUID, is_reserved, uuid_from_text, uuid_to_text
 
 
 def test_zero_as_kafka_prints_it() -> None:
@@ -16,6 +16,13 @@ def test_text_is_url_safe_and_unpadded() -> None:
 def test_text_and_bytes_are_two_forms_of_one_id() -> None:
     uuid = bytes(range(16))
     assert uuid_from_text(uuid_to_text(uuid)) == uuid
+
+
+def test_the_first_hundred_are_reserved() -> None:
+    assert is_reserved(ZERO_UUID)
+    assert is_reserved(bytes(15) + b"\x63")
+    assert not is_reserved(bytes(15) + b"\x64")
+    assert not is_reserved(b"\x01" + bytes(15))
 
 
 @pytest.mark.parametrize("text", ["", "A" * 21, "A" * 23, "!" * 22, "A" * 21 + "B", "é" * 22])

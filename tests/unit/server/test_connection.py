@@ -330,6 +330,17 @@ async def test_addresses_can_have_limits_of_their_own() -> None:
     assert [each.closed for each in clients] == [False, False, True, False, True, True]
 
 
+async def test_a_client_that_is_gone_already_is_let_in_and_out() -> None:
+    """A connection that was reset before we saw it has no address."""
+    node = Node()
+    connection = Connection(node.door)
+    gone = FakeTransport(connection, "", 0)
+    connection.connection_made(gone)
+    assert not gone.closed
+    connection.connection_lost(None)
+    assert node.admission.is_empty.is_set()
+
+
 async def test_an_idle_connection_is_closed_after_the_limit() -> None:
     node = Node(connections_max_idle_ms="8000")
     node.admission.start()

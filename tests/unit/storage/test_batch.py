@@ -15,6 +15,7 @@ from kafkalite.storage.batch import (
     Producer,
     build_batch,
     build_control_batch,
+    build_own_batch,
     split_batches,
 )
 from kafkalite.storage.records import NewRecord, Record
@@ -63,6 +64,12 @@ def test_what_was_built_is_read_back() -> None:
     assert view.is_transactional
     assert not view.is_control
     assert view.size == len(view.data)
+
+
+def test_what_the_broker_writes_itself_is_a_batch_like_any_other() -> None:
+    pairs = [(b"a", b"1"), (None, b"2"), (b"c", None)]
+    built = build_own_batch(pairs, 1000)
+    assert built == build_batch([NewRecord(key, value, 1000) for key, value in pairs])
 
 
 @pytest.mark.parametrize("codec", range(5))

@@ -8,6 +8,7 @@ from kafkalite.storage.records import (
     MalformedRecordsError,
     NewRecord,
     decode_headers,
+    encode_key_values,
     encode_record,
     encode_records,
     key_values,
@@ -47,6 +48,13 @@ def test_offsets_and_timestamps_count_from_the_first() -> None:
     assert (second.key, second.value) == (b"b", None)
     assert second.end == len(data)
     assert decode_headers(data, second.headers, second.end) == ()
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 300, 40_000])
+def test_keys_and_values_alone_are_written_as_records_of_one_moment(size: int) -> None:
+    pairs = [(b"k" * size, b"v"), (None, b"v" * size), (b"k", None), *[(b"k", b"v")] * 300]
+    records = [NewRecord(key, value, 50) for key, value in pairs]
+    assert encode_key_values(pairs) == encode_records(records, 50)
 
 
 def test_every_cut_and_every_wrong_count_is_noticed() -> None:

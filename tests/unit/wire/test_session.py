@@ -75,6 +75,32 @@ def server() -> Server:
     return Server()
 
 
+def test_what_was_served_is_settled_before_answers_leave() -> None:
+    """With the frames where they were, so that they can be served again."""
+    server = Server()
+    settled: list[tuple[bytes, list[bytes]]] = []
+
+    def settle(buffer: bytearray, out: Pieces) -> None:
+        settled.append((bytes(buffer[:14]), [bytes(piece) for piece in out]))
+        out[:] = [b"settled"]
+
+    server.session = Session(
+        ReceiveBuffers(),
+        server.serve,
+        max_request_bytes=MAX_REQUEST,
+        max_kept_bytes=MAX_KEPT,
+        wake=server.wake,
+        settle=settle,
+    )
+    glued = frame(b"one") + frame(b"two")
+    server.send(glued + frame(b"three")[:5])
+    assert settled == [(glued, [b"one", b"two"])]
+    assert server.answers() == [b"settled"]
+    server.send(frame(b"three")[5:] + frame(b"bad") + frame(b"never"))
+    assert settled[1][1] == [b"three"]
+    assert server.session.violation == "bad frame"
+
+
 def test_whole_frames_glued_together_are_answered_in_order(server: Server) -> None:
     server.send(b"".join(map(frame, (b"one", b"two", b"three"))))
     assert server.answers() == [b"one", b"two", b"three"]

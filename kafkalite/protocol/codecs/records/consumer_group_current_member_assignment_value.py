@@ -2,12 +2,15 @@
 
 from struct import Struct
 from kafkalite.protocol.records.consumer_group_current_member_assignment import ConsumerGroupCurrentMemberAssignmentValue
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_varint, row_packer, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_varint, row_packer
 
 C0 = ConsumerGroupCurrentMemberAssignmentValue
 C1 = ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
+P_i = Struct(">i").pack
 P_iib = Struct(">iib").pack
+P_t = Struct(">?").pack
 P_u = Struct(">16s").pack
+U_i = Struct(">i").unpack_from
 U_iibB = Struct(">iibB").unpack_from
 U_uB = Struct(">16sB").unpack_from
 new = object.__new__
@@ -51,8 +54,43 @@ def tags_1(buf, pos, end, count, o):
     return pos
 
 
+def tags_2(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000:
+            o.revocation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag(tag)
+        elif tag == 10001:
+            o.is_revocation_under_way = buf[pos] != 0
+            pos += 1
+            if pos != stop:
+                refuse_tag(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
+
+
 def parse_v0(buf, pos, end):
     o0 = new(C0)
+    o0.revocation_epoch = 0
+    o0.is_revocation_under_way = False
     o0.unknown_tags = None
     o0.member_epoch, o0.previous_member_epoch, o0.state, n = U_iibB(buf, pos)
     pos += 10
@@ -121,13 +159,13 @@ def parse_v0(buf, pos, end):
     n = buf[pos]
     pos += 1
     if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
+        pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
         refuse_end()
     return o0, pos
 
 
-def tags_2(o):
+def tags_3(o):
     t = []
     if not (o.assignment_epochs == []):
         b = []
@@ -135,6 +173,19 @@ def tags_2(o):
         n2 = 0 if l1 is None else len(l1) + 1
         b += ((VARINTS[n2] if n2 < SHORT else encode_varint(n2)), pack_numbers("i", l1 or ()))
         t.append((0, b''.join(b)))
+    return join_tags(t, o.unknown_tags)
+
+
+def tags_4(o):
+    t = []
+    if not (o.revocation_epoch == 0):
+        b = []
+        b.append(P_i(o.revocation_epoch))
+        t.append((10000, b''.join(b)))
+    if not (o.is_revocation_under_way == False):
+        b = []
+        b.append(P_t(o.is_revocation_under_way))
+        t.append((10001, b''.join(b)))
     return join_tags(t, o.unknown_tags)
 
 
@@ -150,7 +201,7 @@ def build_v0(o, out):
         else:
             l6 = o3.partitions
             n7 = len(l6) + 1
-            out += (P_u(o3.topic_id), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("i", l6), (b'\0' if not o3.unknown_tags and o3.assignment_epochs == [] else tags_2(o3)))
+            out += (P_u(o3.topic_id), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("i", l6), (b'\0' if not o3.unknown_tags and o3.assignment_epochs == [] else tags_3(o3)))
     l8 = o.partitions_pending_revocation
     n9 = len(l8) + 1
     out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
@@ -162,5 +213,5 @@ def build_v0(o, out):
         else:
             l13 = o10.partitions
             n14 = len(l13) + 1
-            out += (P_u(o10.topic_id), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o10.unknown_tags and o10.assignment_epochs == [] else tags_2(o10)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += (P_u(o10.topic_id), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o10.unknown_tags and o10.assignment_epochs == [] else tags_3(o10)))
+    out.append((b'\0' if not o.unknown_tags and o.revocation_epoch == 0 and o.is_revocation_under_way == False else tags_4(o)))

@@ -2,11 +2,14 @@
 
 from struct import Struct
 from kafkalite.protocol.records.streams_group_current_member_assignment import StreamsGroupCurrentMemberAssignmentValue
-from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.straightline import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length
 
 C0 = StreamsGroupCurrentMemberAssignmentValue
 C1 = StreamsGroupCurrentMemberAssignmentValue.TaskIds
+P_i = Struct(">i").pack
 P_iib = Struct(">iib").pack
+P_t = Struct(">?").pack
+U_i = Struct(">i").unpack_from
 U_iibB = Struct(">iibB").unpack_from
 new = object.__new__
 
@@ -49,8 +52,43 @@ def tags_1(buf, pos, end, count, o):
     return pos
 
 
+def tags_2(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000:
+            o.active_task_revocation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag(tag)
+        elif tag == 10001:
+            o.is_active_task_revocation_under_way = buf[pos] != 0
+            pos += 1
+            if pos != stop:
+                refuse_tag(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
+
+
 def parse_v0(buf, pos, end):
     o0 = new(C0)
+    o0.active_task_revocation_epoch = 0
+    o0.is_active_task_revocation_under_way = False
     o0.unknown_tags = None
     o0.member_epoch, o0.previous_member_epoch, o0.state, n = U_iibB(buf, pos)
     pos += 10
@@ -307,13 +345,13 @@ def parse_v0(buf, pos, end):
     n = buf[pos]
     pos += 1
     if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
+        pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
         refuse_end()
     return o0, pos
 
 
-def tags_2(o):
+def tags_3(o):
     t = []
     if not (o.assignment_epochs == []):
         b = []
@@ -321,6 +359,19 @@ def tags_2(o):
         n2 = 0 if l1 is None else len(l1) + 1
         b += ((VARINTS[n2] if n2 < SHORT else encode_varint(n2)), pack_numbers("i", l1 or ()))
         t.append((0, b''.join(b)))
+    return join_tags(t, o.unknown_tags)
+
+
+def tags_4(o):
+    t = []
+    if not (o.active_task_revocation_epoch == 0):
+        b = []
+        b.append(P_i(o.active_task_revocation_epoch))
+        t.append((10000, b''.join(b)))
+    if not (o.is_active_task_revocation_under_way == False):
+        b = []
+        b.append(P_t(o.is_active_task_revocation_under_way))
+        t.append((10001, b''.join(b)))
     return join_tags(t, o.unknown_tags)
 
 
@@ -333,7 +384,7 @@ def build_v0(o, out):
         n7 = len(s6) + 1
         l8 = o3.partitions
         n9 = len(l8) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags and o3.assignment_epochs == [] else tags_2(o3)))
+        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags and o3.assignment_epochs == [] else tags_3(o3)))
     l10 = o.standby_tasks
     n11 = len(l10) + 1
     out.append((VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
@@ -342,7 +393,7 @@ def build_v0(o, out):
         n16 = len(s15) + 1
         l17 = o12.partitions
         n18 = len(l17) + 1
-        out += ((VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags and o12.assignment_epochs == [] else tags_2(o12)))
+        out += ((VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags and o12.assignment_epochs == [] else tags_3(o12)))
     l19 = o.warmup_tasks
     n20 = len(l19) + 1
     out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
@@ -351,7 +402,7 @@ def build_v0(o, out):
         n25 = len(s24) + 1
         l26 = o21.partitions
         n27 = len(l26) + 1
-        out += ((VARINTS[n25] if n25 < SHORT else string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (b'\0' if not o21.unknown_tags and o21.assignment_epochs == [] else tags_2(o21)))
+        out += ((VARINTS[n25] if n25 < SHORT else string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (b'\0' if not o21.unknown_tags and o21.assignment_epochs == [] else tags_3(o21)))
     l28 = o.active_tasks_pending_revocation
     n29 = len(l28) + 1
     out.append((VARINTS[n29] if n29 < SHORT else encode_varint(n29)))
@@ -360,7 +411,7 @@ def build_v0(o, out):
         n34 = len(s33) + 1
         l35 = o30.partitions
         n36 = len(l35) + 1
-        out += ((VARINTS[n34] if n34 < SHORT else string_length(n34)), s33, (VARINTS[n36] if n36 < SHORT else encode_varint(n36)), pack_numbers("i", l35), (b'\0' if not o30.unknown_tags and o30.assignment_epochs == [] else tags_2(o30)))
+        out += ((VARINTS[n34] if n34 < SHORT else string_length(n34)), s33, (VARINTS[n36] if n36 < SHORT else encode_varint(n36)), pack_numbers("i", l35), (b'\0' if not o30.unknown_tags and o30.assignment_epochs == [] else tags_3(o30)))
     l37 = o.standby_tasks_pending_revocation
     n38 = len(l37) + 1
     out.append((VARINTS[n38] if n38 < SHORT else encode_varint(n38)))
@@ -369,7 +420,7 @@ def build_v0(o, out):
         n43 = len(s42) + 1
         l44 = o39.partitions
         n45 = len(l44) + 1
-        out += ((VARINTS[n43] if n43 < SHORT else string_length(n43)), s42, (VARINTS[n45] if n45 < SHORT else encode_varint(n45)), pack_numbers("i", l44), (b'\0' if not o39.unknown_tags and o39.assignment_epochs == [] else tags_2(o39)))
+        out += ((VARINTS[n43] if n43 < SHORT else string_length(n43)), s42, (VARINTS[n45] if n45 < SHORT else encode_varint(n45)), pack_numbers("i", l44), (b'\0' if not o39.unknown_tags and o39.assignment_epochs == [] else tags_3(o39)))
     l46 = o.warmup_tasks_pending_revocation
     n47 = len(l46) + 1
     out.append((VARINTS[n47] if n47 < SHORT else encode_varint(n47)))
@@ -378,5 +429,5 @@ def build_v0(o, out):
         n52 = len(s51) + 1
         l53 = o48.partitions
         n54 = len(l53) + 1
-        out += ((VARINTS[n52] if n52 < SHORT else string_length(n52)), s51, (VARINTS[n54] if n54 < SHORT else encode_varint(n54)), pack_numbers("i", l53), (b'\0' if not o48.unknown_tags and o48.assignment_epochs == [] else tags_2(o48)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n52] if n52 < SHORT else string_length(n52)), s51, (VARINTS[n54] if n54 < SHORT else encode_varint(n54)), pack_numbers("i", l53), (b'\0' if not o48.unknown_tags and o48.assignment_epochs == [] else tags_3(o48)))
+    out.append((b'\0' if not o.unknown_tags and o.active_task_revocation_epoch == 0 and o.is_active_task_revocation_under_way == False else tags_4(o)))

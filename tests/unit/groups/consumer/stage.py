@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.coordinator.contract import CoordinatorResult, Parked
+from kafkalite.coordinator.contract import CoordinatorResult, Event, Parked
 from kafkalite.coordinator.timers import TimerQueue
 from kafkalite.groups.consumer.beat import Client
 from kafkalite.groups.consumer.group import ConsumerGroup
@@ -84,6 +84,7 @@ class Stage:
         self.now_ms = START_MS
         self.log: list[Record] = []
         self.written: list[Record] = []
+        self.told: list[Event] = []
         self._config = BrokerConfig.from_text(dict(config or {}))
         self._timers = TimerQueue()
         self._open(image_of(topics if topics is not None else {"T": 4}))
@@ -105,6 +106,7 @@ class Stage:
     def run(self, result: CoordinatorResult[R]) -> R:
         """Append, replay, apply timers, answer."""
         self.written = list(result.records)
+        self.told += result.events
         for record in result.records:
             self.log.append(record)
             self.replay(record)
@@ -261,5 +263,6 @@ def state_of(group: Group | None) -> object:
     if group is None:
         return None
     assert isinstance(group, ConsumerGroup)
-    soft = ("_subscribed", "soft")
-    return {name: getattr(group, name) for name in group.__slots__ if name not in soft}
+    # What begins with an underscore follows from the rest, or leads elsewhere.
+    hard = [name for name in group.__slots__ if name[0] != "_" and name != "soft"]
+    return {name: getattr(group, name) for name in hard}

@@ -120,17 +120,17 @@ def test_an_epoch_behind_is_good_for_partitions_held_since(
 ) -> None:
     check = stage.group.validate_offset_commit(claim(member_id, 3))
     assert check is not None
-    check(T, 0)
-    check(T, 2)
-    assert refusal(lambda: check(T, 1)) is code
-    assert refusal(lambda: check(T, 3)) is code
-    assert refusal(lambda: check(topic_id("recreated"), 0)) is code
+    check("T", T, 0)
+    check("T", T, 2)
+    assert refusal(lambda: check("T", T, 1)) is code
+    assert refusal(lambda: check("T", T, 3)) is code
+    assert refusal(lambda: check("T", topic_id("recreated"), 0)) is code
 
 
 def test_no_epoch_at_all_is_behind_every_partition(stage: Stage) -> None:
     check = stage.group.validate_offset_commit(claim("A", -1))
     assert check is not None
-    assert refusal(lambda: check(T, 0)) is ErrorCode.STALE_MEMBER_EPOCH
+    assert refusal(lambda: check("T", T, 0)) is ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_fetching_asks_for_just_the_members_epoch(stage: Stage) -> None:

@@ -319,7 +319,7 @@ def test_an_administrator_removes_members_of_a_consumer_group_in_one_move() -> N
             for member_id, instance_id in named
         ],
     )
-    response = stage.run(stage.groups.leave_classically(stage.group, request))
+    response = stage.run(stage.groups.leave_classically(stage.group, request, stage.now_ms))
     assert [answer.error_code for answer in response.members] == [
         ErrorCode.NONE,
         ErrorCode.NONE,

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from kafkalite.groups.consumer.member import CurrentAssignment, MemberState
 from kafkalite.groups.consumer.reconcile import Reported, Towards, reconcile
+from kafkalite.groups.fencing import NEVER_REVOKED, Revocation
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +48,9 @@ def at(
     state: MemberState = STABLE,
     assigned: Mapping[bytes, dict[int, int]] | None = None,
     pending: Mapping[bytes, dict[int, int]] | None = None,
+    *,
     previous: int = 1,
+    revoked: Revocation = NEVER_REVOKED,
 ) -> CurrentAssignment:
     return CurrentAssignment(
         member_epoch=epoch,
@@ -54,6 +58,7 @@ def at(
         state=state,
         assigned=assigned or {},
         pending_revocation=pending or {},
+        revocation=revoked,
     )
 
 
@@ -76,7 +81,7 @@ def test_a_member_that_reports_it_owns_nothing_to_revoke_goes_on_at_once() -> No
     stepped = reconcile(
         at(5, assigned={T: {0: 3, 1: 4}}), towards(6, {T: {0}}, reported={T: frozenset({0})})
     )
-    assert stepped == at(6, assigned={T: {0: 3}}, previous=5)
+    assert stepped == at(6, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
 
 
 def test_revoking_ends_only_when_the_member_says_so() -> None:
@@ -84,19 +89,22 @@ def test_revoking_ends_only_when_the_member_says_so() -> None:
     assert reconcile(current, towards(6, {T: {0}})) is current
     assert reconcile(current, towards(6, {T: {0}}, reported={T: frozenset({1})})) is current
     done = reconcile(current, towards(6, {T: {0}}, reported={T: frozenset({0})}))
-    assert done == at(6, assigned={T: {0: 3}}, previous=5)
+    assert done == at(6, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
 
 
 def test_after_revoking_it_goes_towards_the_latest_target_which_may_revoke_again() -> None:
     current = at(5, UNREVOKED, {T: {0: 3, 2: 3}}, {T: {1: 4}})
     again = reconcile(current, towards(9, {T: {0}}, reported={T: frozenset({0, 2})}))
-    assert again == at(5, UNREVOKED, {T: {0: 3}}, {T: {2: 3}}, previous=5)
+    under_way = Revocation(0, is_under_way=True)
+    assert again == at(5, UNREVOKED, {T: {0: 3}}, {T: {2: 3}}, previous=5, revoked=under_way)
+    done = reconcile(again, towards(9, {T: {0}}, reported={T: frozenset({0})}))
+    assert done == at(9, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
 
 
 def test_what_it_was_to_revoke_may_be_given_back_at_once_as_new() -> None:
     current = at(5, UNREVOKED, {T: {0: 3}}, {T: {1: 4}})
     back = reconcile(current, towards(7, {T: {0, 1}}, reported={T: frozenset({0})}))
-    assert back == at(7, assigned={T: {0: 3, 1: 7}}, previous=5)
+    assert back == at(7, assigned={T: {0: 3, 1: 7}}, previous=5, revoked=Revocation(5))
 
 
 def test_partitions_held_by_others_are_waited_for_at_the_new_epoch() -> None:
@@ -114,7 +122,7 @@ def test_a_target_in_a_topic_no_longer_subscribed_to_counts_as_none() -> None:
     stepped = reconcile(
         at(5, assigned={T: {0: 5}}), towards(6, {T: {0}, U: {0}}, topics={U}, reported={})
     )
-    assert stepped == at(6, assigned={U: {0: 6}}, previous=5)
+    assert stepped == at(6, assigned={U: {0: 6}}, previous=5, revoked=Revocation(5))
 
 
 @pytest.mark.parametrize("pending", [{}, {T: {1: 4}}])
@@ -133,7 +141,11 @@ def test_shrinking_by_what_is_already_let_go_leaves_the_state() -> None:
         current,
         towards(5, {T: {0}}, topics={T}, changed=True, reported={T: frozenset({0})}),
     )
-    assert shrunk == at(5, assigned={T: {0: 3}}, previous=5)
+    under_way = Revocation(0, is_under_way=True)
+    assert shrunk == at(5, assigned={T: {0: 3}}, previous=5, revoked=under_way)
+    # It moves on without giving up any more: what it gave up before counts at the epoch it leaves.
+    moved = reconcile(shrunk, towards(6, {T: {0}}, topics={T}))
+    assert moved == at(6, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
 
 
 def test_shrinking_by_nothing_changes_nothing() -> None:
@@ -148,13 +160,18 @@ def test_a_state_of_a_later_version_is_left_only_with_empty_hands() -> None:
     assert refused.value.code is ErrorCode.FENCED_MEMBER_EPOCH
     assert MemberState(42) is MemberState.UNKNOWN
     stepped = reconcile(current, towards(6, {T: {1}}, reported={}))
-    assert stepped == at(6, assigned={T: {1: 6}}, previous=5)
+    assert stepped == at(6, assigned={T: {1: 6}}, previous=5, revoked=Revocation(5))
+
+
+def test_an_epoch_that_moves_without_a_revocation_leaves_the_revocation_epoch() -> None:
+    current = at(5, assigned={T: {0: 3}}, revoked=Revocation(2))
+    assert reconcile(current, towards(6, {T: {0, 1}})).revocation == Revocation(2)
 
 
 partitions_of = st.fixed_dictionaries({}, optional={t: st.sets(st.integers(0, 3)) for t in (T, U)})
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.lists(partitions_of, min_size=3, max_size=3), min_size=1, max_size=6), st.data())
 def test_members_that_answer_reach_any_target_and_never_share_a_partition(
     targets: list[list[dict[bytes, set[int]]]], data: st.DataObject

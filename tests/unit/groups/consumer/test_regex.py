@@ -20,6 +20,32 @@ def test_an_expression_matches_whole_names() -> None:
     assert (resolved["x"].version, resolved["x"].timestamp_ms) == (7, 1)
 
 
+def test_many_expressions_are_matched_as_each_would_be_alone() -> None:
+    """In bundles, which is a hundred times as fast: the loop must not stand still meanwhile."""
+    topics = [f"t{number}" for number in range(40)]
+    regexes = [f"t{number}.*" for number in range(250)] + [".*", "[", "nothing", r"\pL{20}\d+"]
+    together = resolve(regexes, topics, 7, 1)
+    assert list(together) == regexes
+    for regex in regexes:
+        assert together[regex] == resolve([regex], topics, 7, 1)[regex]
+    assert together["t1.*"].topics == {"t1", *(f"t1{digit}" for digit in range(10))}
+    assert together[".*"].topics == set(topics)
+
+
+@pytest.mark.parametrize(
+    "regex", ["((a{1000}){1000}){1000}", r"(\pN+|\pL+){1000}", "a{0,1000}{0,1000}"]
+)
+def test_an_expression_that_would_grow_beyond_bounds_is_refused(regex: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        check_regex(regex)
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_an_expression_that_others_choke_on_takes_no_time() -> None:
+    regex = "(a+)+(a+)+(a+)+$"
+    assert resolve([regex], ["a" * 249, "a" * 248 + "b"], 7, 1)[regex].topics == {"a" * 249}
+
+
 @pytest.mark.parametrize("regex", ["(", "a{2000}", r"(a)\1", "(?=look)"])
 def test_what_re2_does_not_know_is_refused(regex: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KafkaError) as refused:

@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
+from kafkalite.groups.consumer.records import member_metadata_of
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.records.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataValue,
+)
+from tests.effort import examples
 from tests.unit.groups.consumer.stage import G, Stage, state_of
 
 MEMBERS = ("a", "b", "c")
@@ -99,7 +104,7 @@ def check_invariants(stage: Stage) -> None:
                     assert group.owner_of(topic_id, partition) == member_id
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(commands, max_size=40))
 def test_whatever_happens_the_log_tells_it(script: list[Command]) -> None:
     stage = Stage({"T": 2, "U": 3})
@@ -143,3 +148,14 @@ def test_tombstones_without_a_group_bury_nothing() -> None:
         empty = Stage()
         empty.replay(CoordinatorRecord(record.key, None))
         assert empty.directory.groups == {}
+
+
+def test_names_are_shared_unless_there_are_very_many() -> None:
+    """What is shared is kept for a while, also when its members are gone."""
+    for count, is_shared in ((10, True), (10_000, False)):
+        value = ConsumerGroupMemberMetadataValue(
+            subscribed_topic_names=[f"t{number}" for number in range(count)]
+        )
+        first, again = member_metadata_of(value), member_metadata_of(value)
+        assert first.topic_names == again.topic_names == set(value.subscribed_topic_names)
+        assert (first.topic_names is again.topic_names) is is_shared

@@ -22,6 +22,7 @@ def test_without_settings_of_its_own_a_group_goes_by_the_brokers() -> None:
         heartbeat_interval_ms=6_000,
         assignment_interval_ms=70,
         max_size=8,
+        compares_incarnations=False,
         regex_refresh_interval_ms=90_000,
     )
 

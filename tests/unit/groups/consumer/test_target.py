@@ -59,6 +59,12 @@ def test_the_assignor_is_what_most_members_ask_for(votes: list[str | None], elec
     assert preferred_assignor(members, "uniform") == elected
 
 
+def test_an_assignor_of_another_brokers_counts_for_nothing() -> None:
+    members = [MemberMetadata(server_assignor=name) for name in ("theirs", "theirs", "range")]
+    assert preferred_assignor(members, "uniform") == "range"
+    assert preferred_assignor(members[:2], "uniform") == "uniform"
+
+
 @pytest.mark.parametrize(
     ("members", "alike"),
     [

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from kafkalite.groups.consumer.topics import NO_TOPICS_HASH, metadata_hash, topic_ids
+from kafkalite.groups.consumer.topics import (
+    NO_TOPICS_HASH,
+    MetadataHashes,
+    metadata_hash,
+    topic_ids,
+)
 from kafkalite.metadata.image import BrokerImage
 from tests.scenarios.group_world import NODE, image_of, topic_image
 
@@ -36,3 +41,22 @@ def test_the_hash_moves_with_ids_partitions_racks_and_the_set_of_topics() -> Non
     }
     assert len(hashes) == 5
     assert all(-(1 << 63) <= each < 1 << 63 for each in hashes)
+
+
+def test_a_hash_that_is_remembered_moves_with_the_metadata() -> None:
+    """The same one answers for image after image, as the metadata moves on."""
+    image = image_of(topic_image("a", 2), topic_image("b"))
+    racked = image._replace(brokers={NODE: BrokerImage(node_id=NODE, broker_epoch=1, rack="left")})
+    hashes = MetadataHashes()
+    images = [
+        image,
+        image,
+        image_of(topic_image("a", 3), topic_image("b")),
+        image_of(topic_image("b")),
+        racked,
+        image_of(topic_image("a", 2, topic_id=bytes(16))),
+        image_of(),
+    ]
+    for each in images:
+        for names in (["a"], ["b", "a", "missing"], []):
+            assert hashes.of(names, each) == metadata_hash(names, each)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.groups.consumer.member import CurrentAssignment, MemberState
+from kafkalite.groups.fencing import Revocation
 from kafkalite.groups.group import CommitClaim
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.groups.consumer.stage import REBALANCE_TIMEOUT_MS, Stage, given, refusal, topic_id
@@ -32,7 +33,7 @@ def commit(group: ConsumerGroup, member_id: str, epoch: int, *partitions: int) -
     )
     for partition in partitions:
         if check is not None:
-            check(T, partition)
+            check("T", T, partition)
 
 
 def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
@@ -80,7 +81,10 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
     response = stage.beat("A", 2, {"T": [0, 1]})
     assert (response.member_epoch, given(response)) == (3, None)
     assert current(stage, "A") == CurrentAssignment(
-        member_epoch=3, previous_member_epoch=2, assigned={T: {0: 2, 1: 2}}
+        member_epoch=3,
+        previous_member_epoch=2,
+        assigned={T: {0: 2, 1: 2}},
+        revocation=Revocation(2),
     )
     assert stage.timers() == timers_while_revoking - 1
 
@@ -151,3 +155,33 @@ def test_a_member_that_does_not_let_go_in_time_is_removed() -> None:
     stage.advance(REBALANCE_TIMEOUT_MS // 10)
     assert list(stage.group.members) == ["B"]
     assert given(stage.beat("B", 3)) == {"T": [0, 1, 2, 3]}
+
+
+def test_a_member_that_turns_static_gets_nothing_new_before_the_next_target() -> None:
+    """Kafka looks for the target by the instance, which has none yet."""
+    stage = Stage({"T": 2})
+    stage.join("A")
+    stage.advance(MORE_THAN_THE_ASSIGNMENT_INTERVAL_MS)
+    stage.join("B")
+    stage.beat("A", 2)
+    stage.beat("A", 2, {"T": [0]})
+    # What was given up for it is free, but it comes as another.
+    assert given(stage.join("B", instance_id="i")) == {}
+    assert given(stage.beat("B", 3, instance_id="i")) is None
+    assert current(stage, "B").state is MemberState.STABLE
+
+
+def test_a_member_that_takes_a_static_ones_place_has_the_target_it_is_given() -> None:
+    """Though it was a member before, and had just that target already."""
+    stage = Stage({"T": 2})
+    stage.join("A")
+    stage.join("S", instance_id="i")
+    stage.advance(MORE_THAN_THE_ASSIGNMENT_INTERVAL_MS)
+    stage.beat("S", -2, instance_id="i")
+    stage.join("B")
+    stage.beat("B", -1)
+    stage.advance(MORE_THAN_THE_ASSIGNMENT_INTERVAL_MS)
+    stage.join("A", instance_id="i")
+    assert list(stage.group.members) == ["A"]
+    assert stage.group.target == {"A": {T: {0, 1}}}
+    assert current(stage, "A").assigned.keys() == {T}

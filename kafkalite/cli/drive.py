@@ -1,0 +1,159 @@
+"""`kafkalite clock` and `kafkalite explain`: a running broker, driven from the shell.
+
+Exit status 0 when the broker did as it was told, 1 when it refused or is not there, 2 for bad use;
+what is wrong is one line on stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from kafkalite.cli.streams import open_closed_streams, say
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Mapping
+
+    from kafkalite.control.client import ControlClient
+    from kafkalite.control.http import ClockShape, EntryShape, ExplanationShape
+
+REFUSED_STATUS = 1
+USAGE_STATUS = 2
+
+CONTROL_VARIABLE = "KAFKALITE_CONTROL"
+"""Names the broker that is meant when no option does."""
+
+_ACTIONS = ("show", "advance", "set", "pause", "resume", "rate")
+
+
+def add_clock(parser: ArgumentParser) -> None:
+    """Let `parser` take what the clock can be told."""
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=_ACTIONS,
+        default="show",
+        help="show the time; advance it by a DURATION, or set it forward to a TIME, doing all that "
+        "is due on the way; pause it; resume it; let it run at RATE times the machine's [show]",
+    )
+    parser.add_argument(
+        "value",
+        nargs="?",
+        metavar="VALUE",
+        help="a DURATION such as 7d, 1h30m or 250ms; a TIME such as 2026-03-01T12:00:00Z; a RATE",
+    )
+    _add_common(parser)
+
+
+def add_explain(parser: ArgumentParser) -> None:
+    """Let `parser` take what can be explained."""
+    parser.add_argument("--group", metavar="ID", help="this group alone [all groups]")
+    parser.add_argument(
+        "--limit", metavar="NUMBER", type=int, help="the latest entries alone [128]"
+    )
+    _add_common(parser)
+
+
+def _add_common(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print what the broker said, as JSON")
+    parser.add_argument(
+        "--control",
+        metavar="URL",
+        help="where the broker can be driven, as `kafkalite serve --control` says "
+        f"[{CONTROL_VARIABLE}, else http://127.0.0.1:9097]",
+    )
+
+
+def clock(asked: Namespace) -> None:
+    """Tell or drive the time as `asked`; SystemExit when that cannot be."""
+
+    def tell(client: ControlClient) -> None:
+        wish = _wish(asked.action, asked.value)
+        shape = client.clock() if wish is None else client.drive(wish)
+        say(_as_json(shape) if asked.json else _clock_line(shape))
+
+    _carry_out(asked, tell)
+
+
+def explain(asked: Namespace) -> None:
+    """Tell what befell groups as `asked`; SystemExit when that cannot be."""
+
+    def tell(client: ControlClient) -> None:
+        found = client.explain(asked.group, asked.limit)
+        lines = [_entry_line(entry, asked.group) for entry in found["entries"]]
+        of_group = "any group" if asked.group is None else f"a group {_printable(asked.group)!r}"
+        text = "".join(lines) or f"nothing is known of {of_group}\n"
+        say(_as_json(found) if asked.json else text)
+
+    _carry_out(asked, tell)
+
+
+def _carry_out(asked: Namespace, tell: Callable[[ControlClient], None]) -> None:
+    # Imported here, for a broker starts sooner without them.
+    from kafkalite.control.address import DEFAULT_CONTROL, control_url  # noqa: PLC0415
+    from kafkalite.control.client import ControlClient, ControlError  # noqa: PLC0415
+
+    open_closed_streams()
+    where = asked.control or os.environ.get(CONTROL_VARIABLE) or DEFAULT_CONTROL
+    try:
+        tell(ControlClient(control_url(where)))
+    except ControlError as error:
+        _end(REFUSED_STATUS, error)
+    except ValueError as error:
+        _end(USAGE_STATUS, error)
+
+
+def _end(status: int, error: Exception) -> None:
+    sys.stderr.write(f"kafkalite: {error}\n")
+    sys.exit(status)
+
+
+def _wish(action: str, value: str | None) -> Mapping[str, str | float] | None:
+    """Return what is asked of the clock, None for the time alone; ValueError for bad use."""
+    from kafkalite.control.times import (  # noqa: PLC0415 - see above
+        duration_ms,
+        instant_ms,
+        rate_from,
+    )
+
+    takes: dict[str, tuple[str, Callable[[str], Mapping[str, str | float]]]] = {
+        "advance": ("a duration, such as 7d", lambda text: {"advance_ms": duration_ms(text)}),
+        "set": ("a time, such as 2026-03-01", lambda text: {"now_ms": instant_ms(text)}),
+        "rate": ("a rate, such as 60", lambda text: {"rate": rate_from(text)}),
+    }
+    modes = {"pause": "manual", "resume": "real"}
+    if action in takes:
+        what, wish = takes[action]
+        if value is None:
+            raise ValueError(f"clock {action} needs {what}")
+        return wish(value)
+    if value is not None:
+        raise ValueError(f"clock {action} takes no {value!r}")
+    return {"mode": modes[action]} if action in modes else None
+
+
+def _as_json(shape: ClockShape | ExplanationShape) -> str:
+    import json  # noqa: PLC0415 - see above
+
+    return f"{json.dumps(shape, indent=2)}\n"
+
+
+def _clock_line(shape: ClockShape) -> str:
+    pace = f", {shape['rate']:g} times as fast" if shape["mode"] == "accelerated" else ""
+    return f"{shape['iso']} ({shape['mode']}{pace})\n"
+
+
+def _entry_line(entry: EntryShape, group: str | None) -> str:
+    of_group = f" {entry['group']}" if group is None else ""
+    often = f" ({entry['times']} times since {entry['first_iso']})" if entry["times"] > 1 else ""
+    line = f"{entry['at_iso']}{of_group} {entry['kind']}: {entry['text']}{often}"
+    return f"{_printable(line)}\n"
+
+
+def _printable(text: str) -> str:
+    """Return `text` as a terminal may have it: clients choose names, with anything in them."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )

@@ -1,0 +1,91 @@
+"""Outbox: work that a decision of one coordinator leaves for another, carried out at least once.
+
+An intent is handed over when its decision is in the log, and is carried out at once. What cannot
+be done now is tried again, later and later. Nothing is written down here: a machine names again in
+`on_loaded` what was left undone, so a restart loses no intent, and one may be carried out twice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafkalite.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from kafkalite.ports.clock import Clock, Timer
+
+FIRST_RETRY_MS = 500
+LAST_RETRY_MS = 30_000
+MOST_WAITING = 10_000
+"""Intents that wait for their next try; one more is left to the machine that had it."""
+
+I = TypeVar("I")  # noqa: E741 - an intent
+
+
+class Outbox:
+    """Hands intents to those who carry them out, by the intents' types."""
+
+    __slots__ = ("_carriers", "_clock", "_is_busy", "_is_open", "_queue", "_waiting")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._carriers: dict[type, Callable[[Any], None]] = {}
+        self._queue: deque[tuple[Hashable, int]] = deque()
+        self._waiting: dict[Hashable, Timer] = {}
+        self._is_open = False
+        self._is_busy = False
+
+    def assign(self, kind: type[I], carry: Callable[[I], None]) -> None:
+        """Let `carry` do intents of this type; a KafkaError from it means: not now, try again."""
+        self._carriers[kind] = carry
+
+    def open(self) -> None:
+        """Begin, with what was handed over while the coordinators were still being put together."""
+        self._is_open = True
+        self._drain()
+
+    def close(self) -> None:
+        """Give up what was not done; it is named again after the next start."""
+        self._is_open = False
+        self._queue.clear()
+        waiting, self._waiting = self._waiting, {}
+        for timer in waiting.values():
+            timer.cancel()
+
+    def carry_out(self, intent: object) -> None:
+        """Have an intent carried out: before this returns, if that is possible now."""
+        self._queue.append((intent, FIRST_RETRY_MS))
+        if self._is_open and not self._is_busy:
+            self._drain()
+
+    def __len__(self) -> int:
+        """Count the intents that are not done."""
+        return len(self._queue) + len(self._waiting)
+
+    def _drain(self) -> None:
+        self._is_busy = True
+        try:
+            while self._queue:
+                intent, retry_ms = self._queue.popleft()
+                try:
+                    self._carriers[type(intent)](intent)
+                except KafkaError:
+                    self._put_off(intent, retry_ms)
+        finally:
+            self._is_busy = False
+
+    def _put_off(self, intent: Hashable, retry_ms: int) -> None:
+        if intent in self._waiting or len(self._waiting) >= MOST_WAITING:
+            return
+        self._waiting[intent] = self._clock.call_at(
+            self._clock.now_ms() + retry_ms, lambda: self._try_again(intent, retry_ms)
+        )
+
+    def _try_again(self, intent: Hashable, retry_ms: int) -> None:
+        del self._waiting[intent]
+        self._queue.append((intent, min(2 * retry_ms, LAST_RETRY_MS)))
+        if not self._is_busy:
+            self._drain()

@@ -1,0 +1,78 @@
+"""kafka-share-groups.sh and the share console consumer, as administrators run them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.clients.tools import Output, run_tool
+from tests.conformance.scenarios.configs import GROUP, SET, alter
+from tests.conformance.scenarios.share_groups import LEAVE, V1, sharing
+from tests.conformance.setup import create_topic, fill
+from tests.conformance.world import World
+from tests.oracle.jars import jar_directory
+from tests.oracle.requirements import required
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.oracle.target import Target
+
+pytestmark = pytest.mark.client
+
+TOOL = "kafka-share-groups"
+
+
+@pytest.fixture
+def world(broker: Target) -> Iterator[World]:
+    """Ask the broker of this package by hand what no tool asks."""
+    with required():
+        jar_directory()
+    world = World(broker.port, "shared")
+    yield world
+    world.close()
+
+
+def run(broker: Target, name: str, *arguments: str) -> Output:
+    output = run_tool(name, broker.bootstrap, *arguments)
+    assert output.status == 0, output
+    return output
+
+
+def test_kafka_share_groups_lists_describes_resets_and_deletes(
+    broker: Target, world: World
+) -> None:
+    group, epoch = sharing(world, partitions=2)
+    fill(world, group.topic, b"a", b"b", b"c", partition=1)
+    name, topic = group.group, group.topic
+
+    assert [name, "Stable"] in run(broker, TOOL, "--list", "--state").rows
+    head, row = run(broker, TOOL, "--describe", "--group", name, "--members", "--verbose").rows
+    assert (head[0], row[0]) == ("GROUP", name)
+    assert row[-1] == f"{topic}:0,1"
+    assert str(epoch) in row
+    world.ask(group.beat("a", LEAVE), V1)
+    reset = run(
+        broker, TOOL, "--reset-offsets", "--group", name, "--topic", topic, "--to-earliest",
+        "--execute",
+    )  # fmt: skip
+    assert reset.rows[1:] == [[name, topic, "0", "0"], [name, topic, "1", "0"]]
+    told = run(broker, TOOL, "--describe", "--group", name)
+    assert told.rows[1:] == [[name, topic, "0", "0", "0"], [name, topic, "1", "0", "3"]]
+    forgotten = run(broker, TOOL, "--delete-offsets", "--group", name, "--topic", topic)
+    assert forgotten.rows[1:] == [[topic, "Successful"]]
+    gone = run(broker, TOOL, "--delete", "--group", name)
+    assert gone.lines == [f"Deletion of requested share groups ('{name}') was successful."]
+
+
+def test_a_console_share_consumer_reads_what_is_there(broker: Target, world: World) -> None:
+    create_topic(world, "shared-console")
+    fill(world, "shared-console", b"one", b"two", b"three")
+    reset = ("share.auto.offset.reset", SET, "earliest")
+    world.ask(alter(GROUP, "console-sharers", reset), 1)
+    read = run(
+        broker, "kafka-console-share-consumer", "--topic", "shared-console", "--group",
+        "console-sharers", "--max-messages", "3", "--timeout-ms", "15000",
+    )  # fmt: skip
+    assert read.lines[:3] == ["one", "two", "three"]

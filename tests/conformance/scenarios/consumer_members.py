@@ -1,0 +1,307 @@
+"""Members of consumer groups and their past: ids, lost answers, commits at every epoch they had.
+
+Fencing is Kafka 4.3's, rule `assignment-epoch`, which is kafkalite's default as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafkalite.protocol.messages.create_partitions import CreatePartitionsRequest
+from kafkalite.protocol.messages.delete_topics import DeleteTopicsRequest
+from tests.conformance.scenarios.commits import commit, fetch
+from tests.conformance.scenarios.configs import GROUP, SET, alter, settled
+from tests.conformance.scenarios.consumer_groups import Consumers, new_group
+from tests.conformance.setup import create_topic, ready_group
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.conformance.world import World
+
+_HEARTBEAT = 1
+_COMMIT = 9
+_BY_ID = 10
+_LEAVE, _LEAVE_FOR_A_WHILE = -1, -2
+
+
+def _beat(world: World, request: Any, version: int = _HEARTBEAT) -> int:  # noqa: ANN401
+    """Send a heartbeat and return the epoch of its answer."""
+    epoch = world.ask(request, version).member_epoch
+    assert isinstance(epoch, int)
+    return epoch
+
+
+def _commits(
+    world: World, group: Consumers, member: str, epochs: Sequence[int], *partitions: int
+) -> None:
+    """Commit each partition by itself at each of these epochs, by name and by id."""
+    for epoch in epochs:
+        for partition in partitions:
+            asked = commit(
+                group.group,
+                group.topic,
+                partition,
+                member_id=member,
+                epoch=epoch,
+                topic_id=group.topic_id,
+            )
+            world.ask(asked, _COMMIT)
+            world.ask(asked, _BY_ID)
+
+
+def _described(world: World, group: Consumers) -> None:
+    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+
+
+def first_heartbeats_may_be_repeated(world: World) -> None:
+    group = new_group(world)
+    for _ in range(3):
+        world.ask(group.join("a"), _HEARTBEAT)
+    world.ask(group.join("b"), _HEARTBEAT)
+    for member in "abab":
+        world.ask(group.join(member), _HEARTBEAT)
+    _described(world, group)
+
+
+def a_leave_before_the_answer_leaves_nobody(world: World) -> None:
+    group = new_group(world)
+    world.ask(group.heartbeat("a", _LEAVE), _HEARTBEAT)
+    world.send(group.join("a"), _HEARTBEAT)
+    world.send(group.heartbeat("a", _LEAVE), _HEARTBEAT)
+    world.hear()
+    world.hear()
+    world.ask(group.heartbeat("a", _LEAVE), _HEARTBEAT)
+    _described(world, group)
+    world.ask(group.join("b"), _HEARTBEAT)
+    _described(world, group)
+
+
+def members_of_both_versions_share_a_group(world: World) -> None:
+    group = new_group(world)
+    old = world.ask(group.join(""), 0).member_id
+    epoch = _beat(world, group.join("new"))
+    world.ask(group.heartbeat(old, epoch - 1), 0)
+    world.ask(group.heartbeat(old, epoch - 1, [0, 1]), 0)
+    world.ask(group.heartbeat("new", epoch), _HEARTBEAT)
+    world.ask(group.heartbeat("new", epoch), 0)
+    world.ask(group.heartbeat(old, epoch), _HEARTBEAT)
+    world.ask(group.heartbeat(old, _LEAVE), 0)
+    world.ask(group.heartbeat("new", epoch), _HEARTBEAT)
+
+
+def any_member_id_that_is_not_blank_will_do(world: World) -> None:
+    group = new_group(world)
+    for member in ("", " ", "\t\n\x01", "a", "-", " a ", "\u00a0", "\u2003", "é" * 100):
+        for version in (0, _HEARTBEAT):
+            joined = world.ask(group.join(member), version)
+            if joined.error_code == 0:
+                world.ask(group.heartbeat(joined.member_id, _LEAVE), version)
+    for field in ("group_id", "instance_id", "rack_id"):
+        for blank in (" ", "\u00a0"):
+            if (field, blank) != ("group_id", "\u00a0"):
+                world.ask(group.join("a", **{field: blank}), _HEARTBEAT)
+                world.ask(group.heartbeat("a", _LEAVE), _HEARTBEAT)
+
+
+def lost_answers_are_forgiven_and_nothing_else_is(world: World) -> None:
+    group = new_group(world)
+    first = _beat(world, group.join("a"))
+    second = _beat(world, group.join("b"))
+    world.ask(group.heartbeat("a", first), _HEARTBEAT)
+    world.ask(group.heartbeat("a", first, [0, 1]), _HEARTBEAT)
+    for owned in ([], [0], [0, 1], [0, 1, 2], [2], None):
+        world.ask(group.heartbeat("a", first, owned), _HEARTBEAT)
+    for epoch in (first - 1, second + 1, 100):
+        world.ask(group.heartbeat("a", epoch, []), _HEARTBEAT)
+    _described(world, group)
+
+
+def commits_are_taken_at_every_epoch_a_partition_was_held(world: World) -> None:
+    group = new_group(world)
+    first = _beat(world, group.join("a"))
+    second = _beat(world, group.join("b"))
+    world.ask(group.heartbeat("a", first), _HEARTBEAT)
+    _commits(world, group, "a", (first, second), 0, 2)
+    world.ask(group.heartbeat("a", first, [0, 1]), _HEARTBEAT)
+    _commits(world, group, "a", (first - 1, first, second, second + 1), 0, 2)
+    world.ask(group.heartbeat("b", second), _HEARTBEAT)
+    _commits(world, group, "b", (first, second), 2)
+    world.ask(group.heartbeat("b", _LEAVE), _HEARTBEAT)
+    third = _beat(world, group.heartbeat("a", second))
+    _commits(world, group, "a", (first, second, third), 0, 2)
+    for partitions in ((0, 1), (0, 2), (2, 3)):
+        asked = commit(group.group, group.topic, *partitions, member_id="a", epoch=second)
+        world.ask(asked, _COMMIT)
+    world.ask(fetch(group.group, group.topic, *range(4)), 8)
+
+
+def commits_go_on_when_an_epoch_moves_without_a_revocation(world: World) -> None:
+    group = new_group(world)
+    other = f"{world.name}-other"
+    other_id = create_topic(world, other)
+    first = _beat(world, group.join("a"))
+    both = [group.topic, other]
+    second = _beat(world, group.heartbeat("a", first, subscribed_topic_names=both))
+    _commits(world, group, "a", (first, second), 0)
+    more = Consumers(group.group, other, other_id)
+    _commits(world, more, "a", (first, second), 0)
+    world.ask(group.heartbeat("a", second, subscribed_topic_names=[group.topic]), _HEARTBEAT)
+    _commits(world, more, "a", (first, second), 0)
+    third = _beat(world, group.heartbeat("a", second, range(4)))
+    _commits(world, more, "a", (first, second, third), 0)
+    _commits(world, group, "a", (first, second, third), 0)
+
+
+def a_topic_given_up_is_committed_to_the_last(world: World) -> None:
+    """Let the next assignment wait, so that the member's epoch stays where it was."""
+    group = new_group(world)
+    key = "consumer.assignment.interval.ms"
+    world.ask(alter(GROUP, group.group, (key, SET, "15000")), 1)
+    settled(world, key, "15000", kind=GROUP)
+    other = f"{world.name}-other"
+    more = Consumers(group.group, other, create_topic(world, other))
+    epoch = _beat(world, group.join("a", subscribed_topic_names=[group.topic, other]))
+    fewer = group.heartbeat("a", epoch, range(4), subscribed_topic_names=[group.topic])
+    world.ask(fewer, _HEARTBEAT)
+    _described(world, group)
+    _commits(world, more, "a", (epoch - 1, epoch, epoch + 1), 0)
+    _commits(world, group, "a", (epoch - 1, epoch, epoch + 1), 0)
+    world.ask(more.join("b"), _HEARTBEAT)
+    _commits(world, more, "a", (epoch,), 0)
+    _described(world, group)
+
+
+def a_second_revocation_comes_before_the_epoch_moves(world: World) -> None:
+    group = new_group(world)
+    first = _beat(world, group.join("a"))
+    second = _beat(world, group.join("b"))
+    world.ask(group.heartbeat("a", first), _HEARTBEAT)
+    for member in ("c", "d"):
+        world.ask(group.join(member), _HEARTBEAT)
+    world.ask(group.heartbeat("a", first, [0, 1]), _HEARTBEAT)
+    _described(world, group)
+    world.ask(group.heartbeat("b", second), _HEARTBEAT)
+    _commits(world, group, "a", (first, second), 0, 1, 2)
+    last = _beat(world, group.heartbeat("a", first, [0]))
+    _commits(world, group, "a", (first, second, last), 0, 1)
+    _described(world, group)
+
+
+def static_members_commit_across_their_absence(world: World) -> None:
+    group = new_group(world)
+    epoch = _beat(world, group.join("a", instance_id="i"))
+    world.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE, instance_id="i"), _HEARTBEAT)
+    _commits(world, group, "a", (epoch, 0), 0)
+    world.ask(group.heartbeat("a", epoch, instance_id="i"), _HEARTBEAT)
+    back = _beat(world, group.join("a", instance_id="i"))
+    _commits(world, group, "a", (epoch - 1, epoch, back), 0)
+    world.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE, instance_id="i"), _HEARTBEAT)
+    successor = _beat(world, group.join("b", instance_id="i"))
+    _commits(world, group, "a", (successor,), 0)
+    _commits(world, group, "b", (1, successor), 0)
+    world.ask(group.heartbeat("a", _LEAVE, instance_id="i"), _HEARTBEAT)
+    world.ask(group.heartbeat("b", _LEAVE), _HEARTBEAT)
+    _described(world, group)
+
+
+def a_static_member_goes_in_the_middle_of_giving_up(world: World) -> None:
+    group = new_group(world)
+    first = _beat(world, group.join("a", instance_id="i"))
+    second = _beat(world, group.join("b"))
+    world.ask(group.heartbeat("a", first, instance_id="i"), _HEARTBEAT)
+    world.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE, instance_id="i"), _HEARTBEAT)
+    _described(world, group)
+    world.ask(group.heartbeat("b", second), _HEARTBEAT)
+    world.ask(group.join("a", instance_id="i"), _HEARTBEAT)
+    _commits(world, group, "a", (first, second), 0, 2)
+    _described(world, group)
+
+
+def static_members_are_told_apart_in_every_way(world: World) -> None:
+    group = new_group(world)
+    epoch = _beat(world, group.join("a", instance_id="i"))
+    for member, at, instance in (
+        ("a", 0, "i"), ("b", 0, "i"), ("b", epoch, "i"), ("b", _LEAVE, "i"),
+        ("b", _LEAVE_FOR_A_WHILE, "i"), ("a", epoch, "j"), ("a", _LEAVE, "j"),
+        ("a", _LEAVE_FOR_A_WHILE, "j"), ("a", epoch, None), ("a", epoch, "i"),
+    ):  # fmt: skip
+        asked = group.join(member) if at == 0 else group.heartbeat(member, at)
+        asked.instance_id = instance
+        world.ask(asked, _HEARTBEAT)
+    _described(world, group)
+    world.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE, instance_id="i"), _HEARTBEAT)
+    world.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE, instance_id="i"), _HEARTBEAT)
+    world.ask(group.heartbeat("a", _LEAVE, instance_id="i"), _HEARTBEAT)
+
+
+def full_heartbeats_are_answered_in_full(world: World) -> None:
+    group = new_group(world)
+    epoch = _beat(world, group.join("a"))
+    names = [group.topic]
+    world.ask(group.heartbeat("a", epoch, range(4)), _HEARTBEAT)
+    world.ask(group.heartbeat("a", epoch, range(4), subscribed_topic_names=names), _HEARTBEAT)
+    full = {"subscribed_topic_names": names, "rebalance_timeout_ms": 30_000}
+    world.ask(group.heartbeat("a", epoch, range(4), **full), _HEARTBEAT)
+    world.ask(group.heartbeat("a", epoch, [], **full), _HEARTBEAT)
+    world.ask(group.heartbeat("a", epoch, None, **full), _HEARTBEAT)
+    world.ask(group.heartbeat("a", epoch, rack_id="r", server_assignor="range"), _HEARTBEAT)
+    _described(world, group)
+
+
+def topics_grow_and_go(world: World) -> None:
+    group = new_group(world, partitions=1)
+    epoch = _beat(world, group.join("a"))
+    grow = CreatePartitionsRequest.CreatePartitionsTopic(
+        name=group.topic, count=3, assignments=None
+    )
+    world.ask(CreatePartitionsRequest(topics=[grow], timeout_ms=10_000), 3)
+    grown = world.settle(
+        group.heartbeat("a", epoch), _HEARTBEAT, lambda found: found.assignment is not None
+    ).member_epoch
+    _commits(world, group, "a", (epoch, grown), 0, 2)
+    world.ask(DeleteTopicsRequest(topic_names=[group.topic], timeout_ms=10_000), 5)
+    world.settle(
+        group.heartbeat("a", grown, []), _HEARTBEAT, lambda found: found.member_epoch > grown
+    )
+    _described(world, group)
+
+
+def expressions_are_shared_changed_and_dropped(world: World) -> None:
+    for suffix in ("one", "two"):
+        create_topic(world, f"{world.name}-{suffix}")
+    ready_group(world, world.name)
+    group = Consumers(world.name, "", bytes(16))
+    chosen = {"subscribed_topic_names": None, "subscribed_topic_regex": f"{world.name}-(one|two)"}
+    world.ask(group.join("a", **chosen), _HEARTBEAT)
+    epoch = world.settle(
+        group.heartbeat("a", 1),
+        _HEARTBEAT,
+        lambda found: bool(found.assignment and found.assignment.topic_partitions),
+    ).member_epoch
+    world.ask(group.join("b", **chosen), _HEARTBEAT)
+    named = {"subscribed_topic_names": [f"{world.name}-one"], "subscribed_topic_regex": ""}
+    world.ask(group.heartbeat("b", epoch + 1, [], **named), _HEARTBEAT)
+    world.ask(group.heartbeat("a", epoch, []), _HEARTBEAT)
+    world.ask(group.heartbeat("b", _LEAVE), _HEARTBEAT)
+    _described(world, group)
+
+
+SCENARIOS = (
+    first_heartbeats_may_be_repeated,
+    a_leave_before_the_answer_leaves_nobody,
+    members_of_both_versions_share_a_group,
+    any_member_id_that_is_not_blank_will_do,
+    lost_answers_are_forgiven_and_nothing_else_is,
+    commits_are_taken_at_every_epoch_a_partition_was_held,
+    commits_go_on_when_an_epoch_moves_without_a_revocation,
+    a_topic_given_up_is_committed_to_the_last,
+    a_second_revocation_comes_before_the_epoch_moves,
+    static_members_commit_across_their_absence,
+    a_static_member_goes_in_the_middle_of_giving_up,
+    static_members_are_told_apart_in_every_way,
+    full_heartbeats_are_answered_in_full,
+    topics_grow_and_go,
+    expressions_are_shared_changed_and_dropped,
+)

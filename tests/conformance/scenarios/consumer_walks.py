@@ -1,0 +1,181 @@
+"""Members of consumer groups do as they like: joins, lags, statics, commits, in any order.
+
+All that a walk asks depends on what was answered before, so that the first difference shows.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tests.conformance.scenarios.commits import commit, fetch
+from tests.conformance.scenarios.consumer_groups import Consumers
+from tests.conformance.setup import create_topic, ready_group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.conformance.world import World
+
+WALKS: Final = 500 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 8
+STEPS: Final = 40
+_LEAVE, _LEAVE_FOR_A_WHILE = -1, -2
+# Kafka takes members in the order of its hash tables; with these names that is alphabetical.
+_MEMBERS: Final = ("a", "b", "c")
+_INSTANCES: Final = ("i-1", "i-2")
+
+Request = ConsumerGroupHeartbeatRequest
+Owned = dict[bytes, list[int]]
+
+
+class _Walker:
+    """What one client believes of itself."""
+
+    def __init__(self, group: Consumers, member: str, topics: list[str], assignor: str) -> None:
+        self._group, self.member = group, member
+        self._topics, self._assignor = topics, assignor
+        self._instance: str | None = None
+        self._has_joined = False
+        self.epoch = 0
+        self._owned: Owned = {}
+
+    def join(self, choices: random.Random) -> Request:
+        # Whoever is static stays so, under one instance id: Kafka goes on knowing a member by one
+        # it has given up for another, until it loads the group again; kafkalite does not.
+        if not self._has_joined:
+            self._instance = choices.choice([None, None, None, *_INSTANCES])
+            self._has_joined = True
+        return self._group.join(
+            self.member,
+            instance_id=self._instance,
+            subscribed_topic_names=self._some_topics(choices),
+            server_assignor=self._assignor,
+        )
+
+    def _some_topics(self, choices: random.Random) -> list[str]:
+        # Nobody subscribes to nothing: whom Kafka then counts among the subscribers depends on what
+        # it last worked out.
+        return choices.choice([self._topics, self._topics, self._topics[:1], self._topics[-1:]])
+
+    def _beat(self, epoch: int, owned: Owned | None, **fields: Any) -> Request:  # noqa: ANN401
+        request = self._group.heartbeat(self.member, epoch, None, **fields)
+        request.instance_id = self._instance
+        if owned is not None:
+            request.topic_partitions = [
+                Request.TopicPartitions(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in owned.items()
+            ]
+        return request
+
+    def beat(self, choices: random.Random) -> Request:
+        del choices
+        return self._beat(self.epoch, None)
+
+    def report(self, choices: random.Random) -> Request:
+        del choices
+        return self._beat(self.epoch, self._owned)
+
+    def forget(self, choices: random.Random) -> Request:
+        del choices
+        return self._beat(self.epoch, {})
+
+    def lag(self, choices: random.Random) -> Request:
+        return self._beat(max(1, self.epoch - choices.choice([1, 1, 2])), self._owned)
+
+    def hurry(self, choices: random.Random) -> Request:
+        del choices
+        return self._beat(self.epoch + 1, self._owned)
+
+    def subscribe(self, choices: random.Random) -> Request:
+        names = self._some_topics(choices)
+        return self._beat(self.epoch, self._owned, subscribed_topic_names=names)
+
+    def leave(self, choices: random.Random) -> Request:
+        del choices
+        return self._beat(_LEAVE, None)
+
+    def leave_for_a_while(self, choices: random.Random) -> Request:
+        del choices
+        return self._beat(_LEAVE_FOR_A_WHILE, None)
+
+    def learn(self, answer: Any) -> None:  # noqa: ANN401 - a response
+        if answer.error_code or answer.member_epoch < 0:
+            self.epoch, self._owned = 0, {}
+            return
+        self.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self._owned = {
+                topic.topic_id: sorted(topic.partitions)
+                for topic in answer.assignment.topic_partitions
+            }
+
+
+_STEPS: dict[Callable[[_Walker, random.Random], Request] | None, int] = {
+    _Walker.join: 2,
+    _Walker.beat: 5,
+    _Walker.report: 10,
+    _Walker.forget: 1,
+    _Walker.lag: 2,
+    _Walker.hurry: 1,
+    _Walker.subscribe: 2,
+    _Walker.leave: 1,
+    _Walker.leave_for_a_while: 1,
+    None: 6,  # it commits, or fetches
+}
+
+
+def consumers_do_as_they_like(world: World) -> None:
+    """Walk over topics of several sizes.
+
+    Ties between topics are decided by their ids, which brokers draw: where there are several, the
+    assignor is the one that takes each topic by itself.
+    """
+    walks = [_prepared(world, seed) for seed in range(WALKS)]
+    for seed, (group, topics) in enumerate(walks):
+        _walk(world, group, topics, random.Random(seed))  # noqa: S311 - the same every time
+
+
+def _prepared(world: World, seed: int) -> tuple[Consumers, list[str]]:
+    """Make a walk's topics: long before it begins, for Kafka's coordinator hears of them late."""
+    name = f"{world.name}-{seed}"
+    topics = [f"{name}-topic"]
+    topic_id = create_topic(world, topics[0], seed % 5 + 1)
+    if seed % 2:
+        topics.append(f"{name}-other")
+        create_topic(world, topics[1], 2)
+    ready_group(world, name)
+    return Consumers(name, topics[0], topic_id), topics
+
+
+def _walk(world: World, group: Consumers, topics: list[str], choices: random.Random) -> None:
+    assignor = "uniform" if len(topics) == 1 else "range"
+    walkers = {member: _Walker(group, member, topics, assignor) for member in _MEMBERS}
+    for _ in range(STEPS):
+        walker = walkers[choices.choice(_MEMBERS)]
+        (step,) = choices.choices([*_STEPS], [*_STEPS.values()])
+        if step is None:
+            _commit_or_fetch(world, group, walker, choices.choice(topics), choices)
+            continue
+        # Who is not in the group can only join or leave it.
+        can = walker.epoch or step in (_Walker.leave, _Walker.leave_for_a_while)
+        request = step(walker, choices) if can else walker.join(choices)
+        walker.learn(world.ask(request, 1))
+    world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+
+
+def _commit_or_fetch(
+    world: World, group: Consumers, walker: _Walker, topic: str, choices: random.Random
+) -> None:
+    epoch = walker.epoch - choices.choice([0, 0, 1, 1, 2, 3])
+    claim: dict[str, Any] = {"member_id": walker.member, "epoch": epoch}
+    if choices.random() < 0.8:
+        partitions = choices.choice([(0,), (0,), (0, 1)])
+        world.ask(commit(group.group, topic, *partitions, **claim), 9)
+    else:
+        world.ask(fetch(group.group, topic, 0, **claim), 9)
+
+
+SCENARIOS = (consumers_do_as_they_like,)

@@ -1,0 +1,205 @@
+"""What groups write into `__consumer_offsets`: kinds, versions, contents and order of records."""
+
+from __future__ import annotations
+
+from struct import unpack_from
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.coordinator.runtime import partition_of
+from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.groups.records import written_version
+from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
+from kafkalite.storage.batch import split_batches
+from tests.conformance.scenarios.classic_groups import Classic, new_member, stable_group
+from tests.conformance.scenarios.classic_rules import pair
+from tests.conformance.scenarios.commits import commit
+from tests.conformance.scenarios.consumer_groups import new_group
+from tests.conformance.scenarios.fetching import fetch_from, partition_at
+from tests.conformance.setup import create_topic, ready_group
+from tests.oracle.target import COMMON_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalite.protocol.message import Message
+    from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+    from tests.conformance.normal import Tree
+    from tests.conformance.world import World
+
+_OFFSETS_TOPIC = "__consumer_offsets"
+_PARTITIONS = int(COMMON_CONFIG["offsets.topic.num.partitions"])
+_JOIN, _SYNC, _LEAVE, _FETCH = 9, 5, 5, 11
+_TIMES = frozenset(
+    (
+        "commit_timestamp", "expire_timestamp", "current_state_timestamp",
+        "assignment_timestamp", "timestamp", "version",
+    )
+)  # fmt: skip
+"""Fields of records that hold a time, or the broker's own count of one."""
+_OURS = frozenset(
+    (
+        "revocation_epoch", "is_revocation_under_way",
+        "active_task_revocation_epoch", "is_active_task_revocation_under_way",
+    )
+)  # fmt: skip
+"""Fields that Kafka does not have and skips; see the ledger."""
+_RANDOM = frozenset(("metadata_hash",))
+"""Fields worked out of ids that differ between brokers."""
+
+
+def note_records(world: World, group: str) -> None:
+    """Note every record that a group has written so far, in order."""
+    serde = CoordinatorSerde(written_version)
+    rows: list[Tree] = []
+    for key, value in _written(world, partition_of(group, _PARTITIONS)):
+        record = serde.decode(key, value)
+        if record is None or key is None or group not in _group_of(record.key):
+            continue
+        rows.append(
+            {
+                "kind": type(record.key).__name__,
+                "key": _shown(world, record.key),
+                "value version": "none" if value is None else unpack_from(">h", value)[0],
+                "value": None if record.value is None else _shown(world, record.value),
+            }
+        )
+    world.note(f"the records of {group}", rows)
+
+
+def _group_of(key: Any) -> tuple[str, ...]:  # noqa: ANN401 - any record key class
+    return tuple(getattr(key, name) for name in ("group", "group_id") if hasattr(key, name))
+
+
+def _shown(world: World, message: Any) -> Tree:  # noqa: ANN401 - any record class
+    return _without_times(world.tree(message))
+
+
+def _without_times(tree: Tree) -> Tree:
+    if isinstance(tree, list):
+        return [_without_times(each) for each in tree]
+    if not isinstance(tree, dict):
+        return tree
+    shown: dict[str, Tree] = {}
+    for name, value in tree.items():
+        if name in _OURS:
+            continue
+        if name in _TIMES or name in _RANDOM:
+            shown[name] = "none" if value in {-1, 0} else "some"
+        else:
+            shown[name] = _without_times(value)
+    return shown
+
+
+def _written(world: World, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+    offset = 0
+    while True:
+        request: Message = fetch_from(_OFFSETS_TOPIC, partition_at(partition, offset))
+        answer = world.probe(request, _FETCH)
+        (row,) = answer.responses[0].partitions
+        assert row.error_code == 0, row
+        batches = split_batches(bytes(row.records or b""))
+        if not batches:
+            return
+        for view in batches:
+            yield from view.key_values()
+        offset = batches[-1].last_offset + 1
+
+
+def classic_groups_record_what_they_settle_on(world: World) -> None:
+    group = Classic(world.name)
+    first, second = pair(world, group)
+    world.send(group.sync(second.member_id, second.generation_id), _SYNC, on="second")
+    everybody = (first.member_id, second.member_id)
+    world.ask(group.sync(first.member_id, first.generation_id, *everybody), _SYNC)
+    world.hear("second", asked="the sync of the second")
+    world.ask(group.leave(second.member_id), _LEAVE)
+    world.ask(group.leave(first.member_id), _LEAVE)
+    world.ask(DeleteGroupsRequest(groups_names=[world.name]), 2)
+    note_records(world, world.name)
+
+
+def joins_that_are_refused_leave_an_empty_group(world: World) -> None:
+    ready_group(world, world.name)
+    world.ask(Classic(world.name).join(kind=""), _JOIN)
+    world.ask(Classic(world.name).join("stranger"), _JOIN)
+    note_records(world, world.name)
+
+
+def static_members_are_recorded_when_they_come_back(world: World) -> None:
+    ready_group(world, world.name)
+    group = Classic(world.name)
+    first = world.ask(group.join(instance="i-1", session_timeout_ms=20_000), _JOIN)
+    member, generation = first.member_id, first.generation_id
+    world.ask(group.sync(member, generation, member, instance="i-1"), _SYNC)
+    for version in (5, 9):
+        world.ask(group.join(instance="i-1", session_timeout_ms=25_000), version)
+    world.ask(group.leave("", instance="i-1"), _LEAVE)
+    note_records(world, world.name)
+
+
+def commits_are_recorded_by_their_kind(world: World) -> None:
+    topic_id = create_topic(world, world.name, partitions=2)
+    ready_group(world, world.name)
+    for version in range(2, 11):
+        request = commit(world.name, world.name, 0, topic_id=topic_id, offset=version)
+        for retention_ms in (-1, 60_000):
+            request.retention_time_ms = retention_ms
+            request.topics[0].partitions[0].committed_leader_epoch = version - 4
+            world.ask(request, version)
+    world.ask(commit(world.name, world.name, 0, 1, metadata=None), 8)
+    note_records(world, world.name)
+
+
+def forgotten_offsets_leave_tombstones(world: World) -> None:
+    create_topic(world, world.name, partitions=3)
+    ready_group(world, world.name)
+    world.ask(commit(world.name, world.name, 0), 8)
+    world.ask(commit(world.name, world.name, 1), 8)
+    row = OffsetDeleteRequest.OffsetDeleteRequestPartition
+    topic = OffsetDeleteRequest.OffsetDeleteRequestTopic(
+        name=world.name, partitions=[row(partition_index=index) for index in (0, 2)]
+    )
+    world.ask(OffsetDeleteRequest(group_id=world.name, topics=[topic]), 0)
+    world.ask(DeleteGroupsRequest(groups_names=[world.name]), 2)
+    note_records(world, world.name)
+
+
+def groups_that_change_their_protocol_write_tombstones(world: World) -> None:
+    create_topic(world, f"{world.name}-topic")
+    group, member, _generation = stable_group(world, world.name, f"{world.name}-topic")
+    world.ask(group.leave(member), _LEAVE)
+    consumers = new_group(world, partitions=1)
+    world.ask(consumers.join("a"), 1)
+    world.ask(consumers.heartbeat("a", -1), 1)
+    new_member(world, group)
+    note_records(world, world.name)
+
+
+def consumer_groups_record_every_step(world: World) -> None:
+    group = new_group(world, partitions=2)
+    first = world.ask(group.join("a", rack_id="r"), 1)
+    world.ask(group.heartbeat("a", first.member_epoch, [0, 1]), 1)
+    world.ask(group.join("b", instance_id="i-1"), 1)
+    told = world.ask(group.heartbeat("a", first.member_epoch), 1)
+    kept = [index for row in told.assignment.topic_partitions for index in row.partitions]
+    second = world.ask(group.heartbeat("a", first.member_epoch, kept), 1)
+    world.ask(group.heartbeat("b", second.member_epoch, instance_id="i-1"), 1)
+    world.ask(group.heartbeat("b", -2, instance_id="i-1"), 1)
+    world.ask(group.join("c", instance_id="i-1"), 1)
+    world.ask(group.heartbeat("c", -1, instance_id="i-1"), 1)
+    leaving: ConsumerGroupHeartbeatRequest = group.heartbeat("a", -1)
+    world.ask(leaving, 1)
+    world.ask(DeleteGroupsRequest(groups_names=[group.group]), 2)
+    note_records(world, group.group)
+
+
+SCENARIOS = (
+    classic_groups_record_what_they_settle_on,
+    joins_that_are_refused_leave_an_empty_group,
+    static_members_are_recorded_when_they_come_back,
+    commits_are_recorded_by_their_kind,
+    forgotten_offsets_leave_tombstones,
+    groups_that_change_their_protocol_write_tombstones,
+    consumer_groups_record_every_step,
+)

@@ -1,0 +1,671 @@
+"""Groups that change their protocol with members in them, and members of both kinds in one."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.protocol import codec
+from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol.messages.join_group import JoinGroupRequest
+from kafkalite.protocol.messages.leave_group import LeaveGroupRequest
+from kafkalite.protocol.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol.messages.sync_group import SyncGroupRequest
+from kafkalite.protocol.records.consumer_protocol_assignment import ConsumerProtocolAssignment
+from kafkalite.protocol.records.consumer_protocol_subscription import ConsumerProtocolSubscription
+from tests.conformance.scenarios.commits import commit, fetch
+from tests.conformance.scenarios.consumer_groups import Consumers, new_group
+from tests.conformance.setup import create_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tests.conformance.world import World
+
+_JOIN, _SYNC, _HEARTBEAT, _LEAVE_GROUP, _CONSUMER = 9, 5, 4, 5, 1
+_SESSION_MS, _REBALANCE_MS = 30_000, 10_000
+_LEAVE, _LEAVE_FOR_A_WHILE = -1, -2
+_REBALANCE_IN_PROGRESS = 27
+
+
+def words(
+    *topics: str, owned: Mapping[str, Iterable[int]] | None = None, version: int = 3
+) -> bytes:
+    """Pack what a consumer says when it joins: what it reads, and what it kept."""
+    row = ConsumerProtocolSubscription.TopicPartition
+    return codec.encode_value(
+        ConsumerProtocolSubscription(
+            topics=list(topics),
+            owned_partitions=[
+                row(topic=topic, partitions=list(kept)) for topic, kept in (owned or {}).items()
+            ],
+        ),
+        version,
+    )
+
+
+def share(topic: str, *partitions: int, user_data: bytes | None = None) -> bytes:
+    """Pack what a leader assigns to a consumer."""
+    row = ConsumerProtocolAssignment.TopicPartition
+    rows = [row(topic=topic, partitions=list(partitions))]
+    assignment = ConsumerProtocolAssignment(assigned_partitions=rows, user_data=user_data)
+    return codec.encode_value(assignment, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Classics:
+    """Requests of classic members of one group."""
+
+    group: str
+    topic: str
+
+    def join(
+        self,
+        member_id: str = "",
+        metadata: bytes | None = None,
+        *,
+        owned: Sequence[int] | None = None,
+        instance: str | None = None,
+        kind: str = "consumer",
+        protocols: Sequence[str] = ("range",),
+        rebalance_ms: int = _REBALANCE_MS,
+    ) -> JoinGroupRequest:
+        said = metadata
+        if said is None:
+            said = words(self.topic, owned=None if owned is None else {self.topic: owned})
+        row = JoinGroupRequest.JoinGroupRequestProtocol
+        return JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=_SESSION_MS,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=kind,
+            protocols=[row(name=name, metadata=said) for name in protocols],
+        )
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        shares: Mapping[str, bytes] | None = None,
+        *,
+        instance: str | None = None,
+        kind: str | None = "consumer",
+        protocol: str | None = "range",
+    ) -> SyncGroupRequest:
+        row = SyncGroupRequest.SyncGroupRequestAssignment
+        return SyncGroupRequest(
+            group_id=self.group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=kind,
+            protocol_name=protocol,
+            assignments=[
+                row(member_id=each, assignment=given) for each, given in (shares or {}).items()
+            ],
+        )
+
+    def heartbeat(
+        self, member_id: str, generation: int, instance: str | None = None
+    ) -> HeartbeatRequest:
+        return HeartbeatRequest(
+            group_id=self.group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+        )
+
+    def leave(self, *members: tuple[str, str | None]) -> LeaveGroupRequest:
+        identity = LeaveGroupRequest.MemberIdentity
+        return LeaveGroupRequest(
+            group_id=self.group,
+            members=[identity(member_id=each, group_instance_id=name) for each, name in members],
+        )
+
+
+class Play:
+    """One topic, one group, and both kinds of members.
+
+    Where partitions do not come out even, Kafka lets the hashes of member ids decide who gets one
+    more. So they do, in what is compared.
+    """
+
+    def __init__(self, world: World, partitions: int = 4, name: str = "") -> None:
+        self.world = world
+        self.consumers: Consumers = new_group(world, partitions, name or world.name)
+        self.group, self.topic = self.consumers.group, self.consumers.topic
+        self.classics = Classics(self.group, self.topic)
+
+    def look(self) -> None:
+        """Describe the group in the words of both protocols, and find it in the list."""
+        world = self.world
+        world.ask(ConsumerGroupDescribeRequest(group_ids=[self.group]), 1)
+        world.ask(DescribeGroupsRequest(groups=[self.group]), 6)
+        listed = world.probe(ListGroupsRequest(), 5)
+        world.note(
+            "listed",
+            [
+                f"{each.protocol_type} {each.group_state} {each.group_type}"
+                for each in listed.groups
+                if each.group_id == self.group
+            ],
+        )
+
+    def classic(self, *partitions: int, instance: str | None = None) -> str:
+        """Form a Stable classic group of one member with these partitions; gives its id."""
+        ask, classics = self.world.ask, self.classics
+        joined = ask(classics.join(instance=instance), _JOIN)
+        if joined.generation_id < 0:
+            joined = ask(classics.join(joined.member_id), _JOIN)
+        member: str = joined.member_id
+        given = {member: share(self.topic, *partitions)}
+        ask(classics.sync(member, joined.generation_id, given, instance=instance), _SYNC)
+        return member
+
+    def two_classics(self, *shares: Sequence[int]) -> tuple[str, str]:
+        """Form a Stable classic group of two members; gives the leader's id and the other's."""
+        world, classics = self.world, self.classics
+        leader = self.classic(*shares[0])
+        refused = world.ask(classics.join(), _JOIN, on="second")
+        second: str = refused.member_id
+        world.send(classics.join(second), _JOIN, on="second")
+        world.settle(classics.heartbeat(leader, 1), _HEARTBEAT, lambda found: found.error_code != 0)
+        joined = world.ask(classics.join(leader), _JOIN)
+        world.hear("second", asked="the join of the second")
+        world.send(classics.sync(second, joined.generation_id), _SYNC, on="second")
+        given = {
+            each: share(self.topic, *partitions)
+            for each, partitions in zip((leader, second), shares, strict=True)
+        }
+        world.ask(classics.sync(leader, joined.generation_id, given), _SYNC)
+        world.hear("second", asked="the sync of the second")
+        return leader, second
+
+    def rejoin(self, member: str, owned: Sequence[int] | None = None, **fields: Any) -> int:  # noqa: ANN401
+        """Join and sync as a classic member of a consumer group; gives the generation."""
+        joined = self.world.ask(self.classics.join(member, owned=owned, **fields), _JOIN)
+        generation: int = joined.generation_id
+        self.world.ask(
+            self.classics.sync(joined.member_id, generation, instance=fields.get("instance")),
+            _SYNC,
+        )
+        return generation
+
+    def mixed(self) -> str:
+        """Upgrade a group of one and let both its members come to rest; gives the classic one."""
+        ask, consumers = self.world.ask, self.consumers
+        member = self.classic(0, 1, 2, 3)
+        ask(consumers.join("c"), _CONSUMER)
+        self.rejoin(member, [0, 1, 2, 3])
+        self.rejoin(member, [0, 1])
+        ask(consumers.heartbeat("c", 2, []), _CONSUMER)
+        return member
+
+
+def a_consumer_upgrades_a_classic_group(world: World) -> None:
+    play = Play(world)
+    ask, classics, consumers = world.ask, play.classics, play.consumers
+    member = play.classic(0, 1, 2, 3)
+    for epoch in (1, -1):
+        ask(consumers.heartbeat("c", epoch), _CONSUMER)
+    ask(commit(play.group, play.topic, 0, member_id=member, epoch=1), 9)
+    ask(consumers.join("c"), _CONSUMER)
+    play.look()
+    ask(classics.heartbeat(member, 1), _HEARTBEAT)
+    ask(classics.sync(member, 1), _SYNC)
+    play.rejoin(member, [0, 1, 2, 3])
+    play.look()
+    ask(classics.heartbeat(member, 1), _HEARTBEAT)
+    ask(consumers.heartbeat("c", 2, []), _CONSUMER)
+    play.rejoin(member, [0, 1])
+    ask(classics.heartbeat(member, 2), _HEARTBEAT)
+    ask(consumers.heartbeat("c", 2, []), _CONSUMER)
+    play.look()
+    ask(fetch(play.group, play.topic, 0), 9)
+
+
+def three_share_what_two_had(world: World) -> None:
+    play = Play(world, partitions=6)
+    ask, consumers = world.ask, play.consumers
+    first, second = play.two_classics((0, 1, 2), (3, 4, 5))
+    ask(consumers.join("c"), _CONSUMER)
+    play.rejoin(first, [0, 1, 2])
+    play.rejoin(second, [3, 4, 5])
+    ask(consumers.heartbeat("c", 3, []), _CONSUMER)
+    play.rejoin(first, [0, 1])
+    ask(consumers.heartbeat("c", 3, []), _CONSUMER)
+    play.rejoin(second, [3, 4])
+    ask(consumers.heartbeat("c", 3), _CONSUMER)
+    play.look()
+
+
+def an_eager_member_lets_go_by_joining(world: World) -> None:
+    play = Play(world)
+    ask, classics, consumers = world.ask, play.classics, play.consumers
+    member = play.classic(0, 1, 2, 3)
+    ask(consumers.join("c"), _CONSUMER)
+    joined = ask(classics.join(member, words(play.topic, version=0)), _JOIN)
+    ask(classics.sync(member, joined.generation_id), _SYNC)
+    ask(classics.heartbeat(member, joined.generation_id), _HEARTBEAT)
+    ask(consumers.heartbeat("c", 2, []), _CONSUMER)
+    play.look()
+
+
+def whoever_waits_hears_of_the_upgrade(world: World) -> None:
+    other = f"{world.name}-topic-2"
+    create_topic(world, other)
+    play = Play(world)
+    ask, classics = world.ask, play.classics
+    member = play.classic(0, 1, 2, 3)
+    refused = ask(classics.join(), _JOIN, on="second")
+    world.send(classics.join(refused.member_id), _JOIN, on="second")
+    world.settle(classics.heartbeat(member, 1), _HEARTBEAT, lambda found: found.error_code != 0)
+    # The newcomer knows the group's protocol, but the group has never heard its assignment.
+    ask(play.consumers.join("c", subscribed_topic_names=[other]), _CONSUMER)
+    world.hear("second", asked="the join of the second")
+    play.look()
+    ask(classics.heartbeat(member, 1), _HEARTBEAT)
+    play.rejoin(refused.member_id)
+
+
+def whoever_waits_for_an_assignment_hears_of_the_upgrade(world: World) -> None:
+    play = Play(world)
+    ask, classics = world.ask, play.classics
+    member = play.classic(0, 1, 2, 3)
+    refused = ask(classics.join(), _JOIN, on="second")
+    second = refused.member_id
+    world.send(classics.join(second), _JOIN, on="second")
+    world.settle(classics.heartbeat(member, 1), _HEARTBEAT, lambda found: found.error_code != 0)
+    joined = ask(classics.join(member), _JOIN)
+    world.hear("second", asked="the join of the second")
+    world.send(classics.sync(second, joined.generation_id), _SYNC, on="second")
+    _until_parked()
+    ask(play.consumers.join("c"), _CONSUMER)
+    world.hear("second", asked="the sync of the second")
+    ask(classics.sync(member, joined.generation_id), _SYNC)
+
+
+def _until_parked() -> None:
+    """Give a request on another connection the time to arrive: nothing shows that it has."""
+    time.sleep(0.1)
+
+
+def groups_that_cannot_be_read_stay_classic(world: World) -> None:
+    def tried(
+        name: str, said: Callable[[Play], bytes | None], given: Callable[[Play], bytes]
+    ) -> None:
+        play = Play(world, partitions=1, name=f"{world.name}-{name}")
+        ask, classics = world.ask, play.classics
+        refused = ask(classics.join(), _JOIN)
+        joined = ask(classics.join(refused.member_id, said(play)), _JOIN)
+        member = joined.member_id
+        ask(classics.sync(member, 1, {member: given(play)}), _SYNC)
+        # A newcomer that wants nothing cannot be given what the member has not got.
+        ask(play.consumers.join("c", subscribed_topic_names=[]), _CONSUMER)
+        ask(classics.heartbeat(member, 1), _HEARTBEAT)
+
+    tried("nothing", lambda _: b"", lambda _: b"")
+    tried("version", lambda _: b"\xff\xff\0\0\0\0\xff\xff\xff\xff", lambda _: b"")
+    tried("torn", lambda play: words(play.topic)[:-3], lambda _: b"")
+    tried("share", lambda _: None, lambda _: b"\0")
+    tried("torn-share", lambda _: None, lambda play: share(play.topic, 0)[:-6])
+    tried("own", lambda _: None, lambda play: share(play.topic, 0, user_data=b"x"))
+    tried("own-empty", lambda _: None, lambda play: share(play.topic, 0, user_data=b""))
+    tried("no-share", lambda _: None, lambda _: b"")
+    tried("gone", lambda _: None, lambda play: share(f"{play.topic}-gone", 0))
+    tried("later", lambda play: b"\0\x63" + words(play.topic)[2:], lambda _: b"")
+
+
+def groups_of_other_clients_stay_classic(world: World) -> None:
+    play = Play(world)
+    ask, classics = world.ask, play.classics
+    refused = ask(classics.join(kind="connect"), _JOIN)
+    joined = ask(classics.join(refused.member_id, kind="connect"), _JOIN)
+    member = joined.member_id
+    ask(classics.sync(member, 1, {member: b""}, kind="connect"), _SYNC)
+    ask(play.consumers.join("c"), _CONSUMER)
+    ask(classics.heartbeat(member, 1), _HEARTBEAT)
+
+
+def a_partition_assigned_twice_is_not_taken_over(world: World) -> None:
+    play = Play(world)
+    play.two_classics((0, 1, 2), (2, 3))
+    world.ask(play.consumers.join("c"), _CONSUMER)
+    world.ask(DescribeGroupsRequest(groups=[play.group]), 6)
+
+
+def classic_members_join_a_consumer_group(world: World) -> None:
+    for version in range(10):
+        play = Play(world, name=f"{world.name}-{version}")
+        ask, classics, consumers = world.ask, play.classics, play.consumers
+        ask(consumers.join("c"), _CONSUMER)
+        joined = ask(classics.join(), version)
+        if joined.generation_id < 0:
+            joined = ask(classics.join(joined.member_id), version)
+        member, generation = joined.member_id, joined.generation_id
+        ask(classics.sync(member, generation), min(version, _SYNC))
+        ask(classics.heartbeat(member, generation), min(version, _HEARTBEAT))
+        ask(consumers.heartbeat("c", 2, [0, 1]), _CONSUMER)
+        # All that it waits for is free now, so it is called.
+        ask(classics.heartbeat(member, generation), min(version, _HEARTBEAT))
+        ask(classics.join(member), version)
+        ask(classics.sync(member, generation), min(version, _SYNC))
+        ask(classics.heartbeat(member, generation), min(version, _HEARTBEAT))
+        ask(classics.leave((member, None)), max(3, min(version, _LEAVE_GROUP)))
+
+
+def any_id_will_do(world: World) -> None:
+    play = Play(world)
+    ask, classics, consumers = world.ask, play.classics, play.consumers
+    ask(consumers.join("c"), _CONSUMER)
+    refused = ask(classics.join(), _JOIN)
+    world.note("length of an id", len(refused.member_id))
+    ask(classics.heartbeat(refused.member_id, 2), _HEARTBEAT)
+    ask(classics.sync(refused.member_id, 2), _SYNC)
+    ask(classics.leave((refused.member_id, None)), _LEAVE_GROUP)
+    play.rejoin("made up")
+    play.look()
+
+
+def what_classic_members_say_is_checked(world: World) -> None:
+    play = Play(world)
+    ask, classics, consumers = world.ask, play.classics, play.consumers
+    ask(consumers.join("c"), _CONSUMER)
+    offers: tuple[tuple[str, Sequence[str]], ...]
+    offers = (("connect", ("range",)), ("", ("range",)), ("consumer", ()))
+    for kind, protocols in offers:
+        for version in (3, _JOIN):
+            ask(classics.join(kind=kind, protocols=protocols), version)
+    ask(classics.join("bad", b"\0"), _JOIN)
+    ask(classics.join("bad", b""), _JOIN)
+    ask(classics.join("bad", b"\xff\xff\0\0\0\0"), _JOIN)
+    joined = ask(classics.join("m", protocols=("sticky", "range")), _JOIN)
+    generation = joined.generation_id
+    for first in ("roundrobin", "range"):
+        ask(classics.join("n", protocols=(first,)), _JOIN)
+        ask(classics.join("n", protocols=(first, "sticky")), _JOIN)
+    named: tuple[tuple[str | None, str | None], ...]
+    named = (("connect", "sticky"), ("consumer", "range"), (None, None), ("consumer", "sticky"))
+    for claimed, protocol in named:
+        for version in (4, _SYNC):
+            ask(classics.sync("m", generation, kind=claimed, protocol=protocol), version)
+    for member, at in (("nobody", generation), ("c", 2), ("m", generation + 1), ("m", 0)):
+        ask(classics.heartbeat(member, at), _HEARTBEAT)
+        ask(classics.sync(member, at, protocol="sticky"), _SYNC)
+    ask(classics.heartbeat("m", generation, "i"), _HEARTBEAT)
+    ask(classics.sync("m", generation, instance="i"), _SYNC)
+    ask(classics.join("m", instance="i"), _JOIN)
+
+
+def assignments_are_in_the_members_version(world: World) -> None:
+    play = Play(world)
+    ask, classics = world.ask, play.classics
+    ask(play.consumers.join("c", subscribed_topic_names=[]), _CONSUMER)
+    for version in range(4):
+        joined = ask(classics.join("m", words(play.topic, version=version)), _JOIN)
+        ask(classics.sync("m", joined.generation_id), _SYNC)
+    joined = ask(classics.join("m", b"\0\x63" + words(play.topic)[2:]), _JOIN)
+    ask(classics.sync("m", joined.generation_id), _SYNC)
+
+
+def subscriptions_of_classic_members_change(world: World) -> None:
+    other = f"{world.name}-topic-2"
+    create_topic(world, other, 2)
+    play = Play(world, partitions=2)
+    ask, classics, consumers = world.ask, play.classics, play.consumers
+    ask(consumers.join("c", subscribed_topic_names=[]), _CONSUMER)
+    joined = ask(classics.join("m"), _JOIN)
+    ask(classics.sync("m", joined.generation_id), _SYNC)
+    owned: dict[str, Sequence[int]] = {play.topic: [0, 1]}
+    joined = ask(classics.join("m", words(play.topic, other, owned=owned)), _JOIN)
+    ask(classics.heartbeat("m", joined.generation_id), _HEARTBEAT)
+    play.look()
+    owned[other] = [0, 1]
+    joined = ask(classics.join("m", words(other, owned=owned)), _JOIN)
+    ask(classics.sync("m", joined.generation_id), _SYNC)
+    ask(classics.heartbeat("m", joined.generation_id), _HEARTBEAT)
+    joined = ask(classics.join("m", words(other, owned={other: [0, 1]})), _JOIN)
+    ask(classics.heartbeat("m", joined.generation_id), _HEARTBEAT)
+    play.look()
+
+
+def a_classic_member_goes_over_under_its_own_id(world: World) -> None:
+    play = Play(world)
+    ask, classics, consumers = world.ask, play.classics, play.consumers
+    member = play.classic(0, 1, 2, 3)
+    ask(consumers.join(member), _CONSUMER)
+    play.look()
+    ask(classics.heartbeat(member, 1), _HEARTBEAT)
+    ask(classics.sync(member, 1), _SYNC)
+    ask(consumers.heartbeat(member, 1), _CONSUMER)
+    # And back again, which leaves no member of the consumer protocol behind.
+    joined = ask(classics.join(member, owned=[0, 1, 2, 3]), _JOIN)
+    ask(classics.sync(member, joined.generation_id), _SYNC)
+    ask(consumers.heartbeat(member, 1), _CONSUMER)
+    play.look()
+
+
+def who_goes_over_when_another_has_just_left_gets_no_more(world: World) -> None:
+    """Leave what the departed had to nobody, until the group has another reason to rebalance."""
+    play = Play(world)
+    ask, consumers = world.ask, play.consumers
+    leader, second = play.two_classics([0, 1], [2, 3])
+    ask(play.classics.leave((second, None)), _LEAVE_GROUP)
+    over = ask(consumers.join(leader), _CONSUMER)
+    assert [row.partitions for row in over.assignment.topic_partitions] == [[0, 1]]
+    ask(consumers.heartbeat(leader, over.member_epoch, [0, 1]), _CONSUMER)
+    play.look()
+
+
+def static_members_change_their_protocol(world: World) -> None:
+    play = Play(world)
+    ask, classics, consumers = world.ask, play.classics, play.consumers
+    member = play.classic(0, 1, 2, 3, instance="i")
+    ask(consumers.join("c", instance_id="i"), _CONSUMER)
+    play.look()
+    ask(classics.heartbeat(member, 1, "i"), _HEARTBEAT)
+    ask(classics.sync(member, 1, instance="i"), _SYNC)
+    ask(classics.join(member, instance="i"), _JOIN)
+    ask(consumers.heartbeat("c", 1, instance_id="i"), _CONSUMER)
+    # The classic member that takes the place back makes the group classic again.
+    joined = ask(classics.join(instance="i"), _JOIN)
+    member = joined.member_id
+    play.look()
+    ask(consumers.heartbeat("c", 1, instance_id="i"), _CONSUMER)
+    ask(classics.sync(member, joined.generation_id, instance="i"), _SYNC)
+    ask(classics.heartbeat(member, joined.generation_id, "i"), _HEARTBEAT)
+
+
+def a_static_successor_may_want_other_topics(world: World) -> None:
+    other = f"{world.name}-topic-2"
+    create_topic(world, other, 2)
+    play = Play(world, partitions=2)
+    ask, classics, consumers = world.ask, play.classics, play.consumers
+    ask(consumers.join("c", instance_id="i"), _CONSUMER)
+    joined = ask(classics.join("", words(other), instance="i"), _JOIN)
+    member = joined.member_id
+    ask(classics.sync(member, joined.generation_id, instance="i"), _SYNC)
+    ask(classics.heartbeat(member, joined.generation_id, "i"), _HEARTBEAT)
+    play.look()
+    joined = ask(classics.join(member, words(other), instance="i"), _JOIN)
+    given = {member: share(other, 0, 1)}
+    ask(classics.sync(member, joined.generation_id, given, instance="i"), _SYNC)
+    play.look()
+
+
+def static_members_of_both_kinds_live_together(world: World) -> None:
+    play = Play(world)
+    ask, classics, consumers = world.ask, play.classics, play.consumers
+    ask(consumers.join("c", instance_id="i-1"), _CONSUMER)
+    joined = ask(classics.join(instance="i-2"), _JOIN)
+    member, generation = joined.member_id, joined.generation_id
+    ask(classics.sync(member, generation, instance="i-2"), _SYNC)
+    for wrong, instance in (("other", "i-2"), (member, "i-3"), (member, "i-1")):
+        ask(classics.heartbeat(wrong, generation, instance), _HEARTBEAT)
+        ask(classics.sync(wrong, generation, instance=instance), _SYNC)
+        ask(classics.join(wrong, instance=instance), _JOIN)
+    again = ask(classics.join(instance="i-2"), _JOIN)
+    world.note("a new id", again.member_id != member)
+    ask(classics.heartbeat(member, generation, "i-2"), _HEARTBEAT)
+    ask(classics.sync(again.member_id, again.generation_id, instance="i-2"), _SYNC)
+    # One of each kind may go for a while; only the consumer can say so.
+    ask(consumers.heartbeat("c", _LEAVE_FOR_A_WHILE, instance_id="i-1"), _CONSUMER)
+    play.look()
+    ask(consumers.join("d", instance_id="i-1"), _CONSUMER)
+    ask(consumers.join("e", instance_id="i-2"), _CONSUMER)
+    play.look()
+    ask(consumers.join("f", instance_id="i-2"), _CONSUMER)
+
+
+def the_last_consumer_leaves_a_classic_group_behind(world: World) -> None:
+    play = Play(world)
+    ask, classics, consumers = world.ask, play.classics, play.consumers
+    member = play.mixed()
+    ask(commit(play.group, play.topic, 0, member_id=member, epoch=2), 9)
+    ask(consumers.heartbeat("c", _LEAVE), _CONSUMER)
+    play.look()
+    ask(consumers.heartbeat("c", 2), _CONSUMER)
+    ask(classics.heartbeat(member, 2), _HEARTBEAT)
+    joined = ask(classics.join(member, owned=[0, 1]), _JOIN)
+    given = {member: share(play.topic, 0, 1, 2, 3)}
+    ask(classics.sync(member, joined.generation_id, given), _SYNC)
+    ask(classics.heartbeat(member, joined.generation_id), _HEARTBEAT)
+    play.look()
+    ask(fetch(play.group, play.topic, 0), 9)
+    ask(consumers.join("d"), _CONSUMER)
+    play.look()
+
+
+def members_are_removed_by_administrators(world: World) -> None:
+    play = Play(world)
+    ask, classics = world.ask, play.classics
+    member = play.mixed()
+    play.rejoin("m", metadata=words())
+    ask(classics.leave(("m", None), ("nobody", None), ("", "i")), _LEAVE_GROUP)
+    play.look()
+    ask(classics.leave(("c", None)), _LEAVE_GROUP)
+    play.look()
+    ask(classics.leave((member, None)), _LEAVE_GROUP)
+    ask(DescribeGroupsRequest(groups=[play.group]), 6)
+
+
+def all_consumers_at_once_may_go(world: World) -> None:
+    play = Play(world)
+    ask, classics, consumers = world.ask, play.classics, play.consumers
+    member = play.mixed()
+    ask(consumers.join("d", subscribed_topic_names=[]), _CONSUMER)
+    ask(classics.leave(("c", None), ("d", None)), _LEAVE_GROUP)
+    play.look()
+    ask(classics.heartbeat(member, 2), _HEARTBEAT)
+
+
+def members_that_do_not_sync_or_join_in_time_are_removed(world: World) -> None:
+    play = Play(world)
+    ask, classics, consumers = world.ask, play.classics, play.consumers
+    ask(consumers.join("c"), _CONSUMER)
+    described = ConsumerGroupDescribeRequest(group_ids=[play.group])
+
+    def alone(found: Any) -> bool:  # noqa: ANN401 - any response class
+        return len(found.groups[0].members) == 1
+
+    ask(classics.join("m", rebalance_ms=300), _JOIN)
+    world.settle(described, 1, alone)
+    ask(classics.heartbeat("m", 3), _HEARTBEAT)
+    joined = ask(classics.join("n", rebalance_ms=300), _JOIN)
+    ask(classics.sync("n", joined.generation_id), _SYNC)
+    topics = [play.topic, f"{play.topic}-2"]
+    ask(consumers.heartbeat("c", 2, subscribed_topic_names=topics), _CONSUMER)
+    ask(classics.heartbeat("n", joined.generation_id), _HEARTBEAT)
+    world.settle(described, 1, alone)
+
+
+def commits_and_fetches_are_judged_by_the_members_protocol(world: World) -> None:
+    play = Play(world)
+    ask = world.ask
+    member = play.classic(0, 1, 2, 3)
+    ask(play.consumers.join("c"), _CONSUMER)
+    play.rejoin(member, [0, 1, 2, 3])
+    for partition, epoch in ((0, 1), (3, 1), (0, 2), (0, 0)):
+        ask(commit(play.group, play.topic, partition, member_id=member, epoch=epoch), 9)
+    play.rejoin(member, [0, 1])
+    for version in (8, 9):
+        for partition, epoch in ((0, 1), (3, 1), (0, 2), (0, 3), (0, 0), (0, -1)):
+            ask(commit(play.group, play.topic, partition, member_id=member, epoch=epoch), version)
+        ask(commit(play.group, play.topic, 0, member_id="c", epoch=2), version)
+        ask(commit(play.group, play.topic, 0), version)
+    for reader, epoch in ((member, 2), (member, 1), ("c", 2), ("c", 1), ("x", 2), (None, -1)):
+        ask(fetch(play.group, play.topic, 0, member_id=reader, epoch=epoch), 9)
+
+
+# What is played under each policy
+
+
+def a_policy_decides_who_may_mix(world: World) -> None:
+    upgrade = Play(world, name=f"{world.name}-up")
+    ask = world.ask
+    member = upgrade.classic(0, 1, 2, 3)
+    ask(upgrade.consumers.join("c"), _CONSUMER)
+    ask(upgrade.classics.heartbeat(member, 1), _HEARTBEAT)
+    ask(upgrade.classics.join(member, owned=[0, 1, 2, 3]), _JOIN)
+    upgrade.look()
+
+    entry = Play(world, name=f"{world.name}-in")
+    ask(entry.consumers.join("c"), _CONSUMER)
+    ask(entry.classics.join(), _JOIN)
+    ask(entry.classics.join("m"), _JOIN)
+    ask(entry.classics.join(instance="i"), _JOIN)
+    ask(entry.consumers.heartbeat("c", _LEAVE), _CONSUMER)
+    world.ask(ConsumerGroupDescribeRequest(group_ids=[entry.group]), 1)
+
+    downgrade = Play(world, name=f"{world.name}-down")
+    ask(downgrade.consumers.join("c"), _CONSUMER)
+    ask(downgrade.classics.join("m"), _JOIN)
+    ask(downgrade.consumers.heartbeat("c", _LEAVE), _CONSUMER)
+    ask(downgrade.classics.heartbeat("m", 3), _HEARTBEAT)
+    downgrade.look()
+
+    static = Play(world, name=f"{world.name}-static")
+    ask(static.consumers.join("c", instance_id="i"), _CONSUMER)
+    ask(static.classics.join(instance="i"), _JOIN)
+    static.look()
+
+    empty = Play(world, name=f"{world.name}-empty")
+    member = empty.classic(0)
+    ask(empty.classics.leave((member, None)), _LEAVE_GROUP)
+    ask(empty.consumers.join("c"), _CONSUMER)
+    ask(empty.consumers.heartbeat("c", _LEAVE), _CONSUMER)
+    refused = ask(empty.classics.join(), _JOIN)
+    ask(empty.classics.join(refused.member_id), _JOIN)
+
+
+SCENARIOS = (
+    a_consumer_upgrades_a_classic_group,
+    three_share_what_two_had,
+    an_eager_member_lets_go_by_joining,
+    whoever_waits_hears_of_the_upgrade,
+    whoever_waits_for_an_assignment_hears_of_the_upgrade,
+    groups_that_cannot_be_read_stay_classic,
+    groups_of_other_clients_stay_classic,
+    a_partition_assigned_twice_is_not_taken_over,
+    classic_members_join_a_consumer_group,
+    any_id_will_do,
+    what_classic_members_say_is_checked,
+    assignments_are_in_the_members_version,
+    subscriptions_of_classic_members_change,
+    a_classic_member_goes_over_under_its_own_id,
+    who_goes_over_when_another_has_just_left_gets_no_more,
+    static_members_change_their_protocol,
+    a_static_successor_may_want_other_topics,
+    static_members_of_both_kinds_live_together,
+    the_last_consumer_leaves_a_classic_group_behind,
+    members_are_removed_by_administrators,
+    all_consumers_at_once_may_go,
+    members_that_do_not_sync_or_join_in_time_are_removed,
+    commits_and_fetches_are_judged_by_the_members_protocol,
+    a_policy_decides_who_may_mix,
+)

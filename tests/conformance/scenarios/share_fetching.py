@@ -1,0 +1,737 @@
+"""Share groups' data plane (KIP-932): acquire, acknowledge, deliver again, and refusals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.delete_records import DeleteRecordsRequest
+from kafkalite.protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
+from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+)
+from kafkalite.protocol.messages.read_share_group_state import ReadShareGroupStateRequest
+from kafkalite.protocol.messages.read_share_group_state_summary import (
+    ReadShareGroupStateSummaryRequest,
+)
+from kafkalite.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from kafkalite.protocol.messages.share_fetch import ShareFetchRequest
+from kafkalite.protocol.messages.write_share_group_state import WriteShareGroupStateRequest
+from kafkalite.protocol.uuids import uuid_to_text
+from tests.conformance.scenarios.configs import GROUP, SET, alter, settled
+from tests.conformance.setup import UNKNOWN_ID, create_topic, fill
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tests.conformance.world import World
+
+V = 2
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+FIRST, LAST = 0, -1
+
+Ack = tuple[int, int, "Sequence[int]"]
+"""First and last offset, and one word for all or one for each."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """One share group and one topic; requests of its members."""
+
+    world: World
+    group: str
+    topic: str
+    topic_id: bytes
+
+    def fetch(
+        self,
+        member: str,
+        epoch: int,
+        *partitions: int,
+        acks: Mapping[int, Sequence[Ack]] | None = None,
+        **fields: Any,  # noqa: ANN401
+    ) -> ShareFetchRequest:
+        """Make a share fetch that answers at once unless told otherwise."""
+        acks = acks or {}
+        request = ShareFetchRequest(
+            group_id=self.group,
+            member_id=member,
+            share_session_epoch=epoch,
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=1_000_000,
+            max_records=500,
+            batch_size=500,
+            topics=[
+                ShareFetchRequest.FetchTopic(
+                    topic_id=self.topic_id,
+                    partitions=[
+                        ShareFetchRequest.FetchPartition(
+                            partition_index=index,
+                            acknowledgement_batches=[
+                                ShareFetchRequest.AcknowledgementBatch(
+                                    first_offset=first, last_offset=last, acknowledge_types=[*words]
+                                )
+                                for first, last, words in acks.get(index, [])
+                            ],
+                        )
+                        for index in sorted({*partitions, *acks})
+                    ],
+                )
+            ]
+            if partitions or acks
+            else [],
+        )
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return request
+
+    def ack(
+        self,
+        member: str,
+        epoch: int,
+        *batches: Ack,
+        partition: int = 0,
+        **fields: Any,  # noqa: ANN401
+    ) -> ShareAcknowledgeRequest:
+        """Make an acknowledgement that comes by itself."""
+        row = ShareAcknowledgeRequest.AcknowledgePartition(
+            partition_index=partition,
+            acknowledgement_batches=[
+                ShareAcknowledgeRequest.AcknowledgementBatch(
+                    first_offset=first, last_offset=last, acknowledge_types=[*words]
+                )
+                for first, last, words in batches
+            ],
+        )
+        topic = ShareAcknowledgeRequest.AcknowledgeTopic(topic_id=self.topic_id, partitions=[row])
+        request = ShareAcknowledgeRequest(
+            group_id=self.group, member_id=member, share_session_epoch=epoch, topics=[topic]
+        )
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return request
+
+    def warm_up(self, partitions: int) -> None:
+        """Wait until the states of partitions have been read: a fetch does not wait for that."""
+        told: set[int] = set()
+        while len(told) < partitions:
+            fetch = self.fetch("warm", FIRST, *range(partitions), max_wait_ms=20)
+            answer = self.world.probe(fetch, V)
+            told = {row.partition_index for topic in answer.responses for row in topic.partitions}
+            self.world.probe(self.fetch("warm", LAST), V)
+
+    def settled(self, first: int, last: int, deliveries: int = 1) -> None:
+        """Wait until records are kept as available; a real broker answers before that."""
+        wanted = (first, last, 0, deliveries)
+
+        def is_kept(answer: Any) -> bool:  # noqa: ANN401 - any response class
+            batches = answer.results[0].partitions[0].state_batches
+            return wanted in [
+                (each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
+                for each in batches
+            ]
+
+        self.world.settle(read_state(self.group, self.topic_id, 0), 0, is_kept, note=False)
+
+    def kept(self, partition: int = 0) -> None:
+        """Note what is kept of a partition."""
+        self.world.ask(read_state(self.group, self.topic_id, partition), 0)
+        self.world.ask(summary(self.group, self.topic_id, partition), 1)
+
+
+def initialize(
+    group: str, topic_id: bytes, partitions: int, *, epoch: int = 0, start: int = 0
+) -> InitializeShareGroupStateRequest:
+    """Make a request to begin the state of partitions."""
+    row = InitializeShareGroupStateRequest.PartitionData
+    return InitializeShareGroupStateRequest(
+        group_id=group,
+        topics=[
+            InitializeShareGroupStateRequest.InitializeStateData(
+                topic_id=topic_id,
+                partitions=[
+                    row(partition=index, state_epoch=epoch, start_offset=start)
+                    for index in range(partitions)
+                ],
+            )
+        ],
+    )
+
+
+def read_state(
+    group: str, topic_id: bytes, partition: int, leader_epoch: int = -1
+) -> ReadShareGroupStateRequest:
+    """Ask for the state of a partition, fencing nobody."""
+    row = ReadShareGroupStateRequest.PartitionData(partition=partition, leader_epoch=leader_epoch)
+    topic = ReadShareGroupStateRequest.ReadStateData(topic_id=topic_id, partitions=[row])
+    return ReadShareGroupStateRequest(group_id=group, topics=[topic])
+
+
+def summary(group: str, topic_id: bytes, partition: int) -> ReadShareGroupStateSummaryRequest:
+    """Ask where a partition stands."""
+    row = ReadShareGroupStateSummaryRequest.PartitionData(partition=partition, leader_epoch=-1)
+    topic = ReadShareGroupStateSummaryRequest.ReadStateSummaryData(
+        topic_id=topic_id, partitions=[row]
+    )
+    return ReadShareGroupStateSummaryRequest(group_id=group, topics=[topic])
+
+
+def ready_share_coordinator(world: World, group: str, topic_id: bytes) -> None:
+    """Wait until the coordinator of a share partition's state exists and has loaded."""
+    key = f"{group}:{uuid_to_text(topic_id)}:0"
+    find = FindCoordinatorRequest(key_type=2, coordinator_keys=[key])
+    world.settle(
+        find, 6, lambda found: found.coordinators[0].error_code == ErrorCode.NONE, note=False
+    )
+
+
+def shared_topic(
+    world: World,
+    *records: int,
+    partitions: int = 1,
+    start: int = 0,
+    config: dict[str, str] | None = None,
+    name: str = "",
+) -> Shared:
+    """Create a topic with batches of so many records each, and a share group that may read it."""
+    group = name or world.name
+    topic = f"{group}-topic"
+    topic_id = create_topic(world, topic, partitions)
+    ready_share_coordinator(world, group, topic_id)
+    if config:
+        changes = [(name, SET, value) for name, value in config.items()]
+        world.probe(alter(GROUP, group, *changes), 1)
+        for key, _, value in changes:
+            settled(world, key, value, GROUP, group)
+    world.settle(
+        initialize(group, topic_id, partitions, start=start),
+        0,
+        lambda answer: all(row.error_code == 0 for row in answer.results[0].partitions),
+        note=False,
+    )
+    shared = Shared(world, group, topic, topic_id)
+    shared.warm_up(partitions)
+    for count in records:
+        fill(world, topic, *[b"v"] * count)
+    return shared
+
+
+def records_are_acquired_and_acknowledged(world: World) -> None:
+    """Acknowledge with the next fetch, and by itself."""
+    shared = shared_topic(world, 5, 5)
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    world.ask(shared.fetch("a", 1), V)
+    shared.kept()
+    world.ask(shared.fetch("a", 2, acks={0: [(0, 4, [ACCEPT])]}), V)
+    shared.kept()
+    world.ask(shared.ack("a", 3, (5, 9, [ACCEPT])), V)
+    shared.kept()
+    world.ask(shared.ack("a", 4, (5, 9, [ACCEPT])), V)
+    fill(world, shared.topic, b"later")
+    world.ask(shared.fetch("a", 5), V)
+    world.ask(shared.ack("a", LAST, (10, 10, [ACCEPT])), V)
+    shared.kept()
+    world.ask(shared.fetch("a", 6), V)
+
+
+def version_1_knows_neither_modes_nor_renewal(world: World) -> None:
+    shared = shared_topic(world, 5)
+    world.ask(shared.fetch("a", FIRST, 0, max_records=2), 1)
+    world.ask(shared.ack("a", 1, (0, 4, [RENEW])), 1)
+    world.ask(shared.ack("a", 2, (0, 4, [ACCEPT])), 1)
+    world.ask(shared.fetch("a", LAST), 1)
+
+
+def released_records_are_delivered_again_until_the_limit(world: World) -> None:
+    """Five deliveries; near the limit fewer records at a time, the last one alone."""
+    shared = shared_topic(world, 8)
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    for epoch in range(1, 30):
+        answer = world.ask(shared.fetch("a", 2 * epoch - 1), V)
+        acquired = [
+            (row.first_offset, row.last_offset, [RELEASE])
+            for topic in answer.responses
+            for part in topic.partitions
+            for row in part.acquired_records
+        ]
+        if epoch == 1:
+            acquired = [(0, 7, [RELEASE])]
+        world.ask(shared.ack("a", 2 * epoch, *acquired), V)
+        shared.kept()
+
+
+def each_record_may_have_its_own_word(world: World) -> None:
+    shared = shared_topic(world, 6, 2)
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    words = [ACCEPT, RELEASE, REJECT, GAP, ACCEPT, RELEASE]
+    world.ask(shared.ack("a", 1, (0, 5, words), (6, 7, [ACCEPT])), V)
+    shared.kept()
+    world.ask(shared.fetch("a", 2), V)
+    world.ask(shared.ack("a", 3, (1, 1, [ACCEPT]), (5, 5, [ACCEPT])), V)
+    shared.kept()
+    world.ask(shared.fetch("a", 4), V)
+
+
+def a_part_of_a_batch_is_acknowledged(world: World) -> None:
+    shared = shared_topic(world, 10)
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    world.ask(shared.ack("a", 1, (3, 5, [ACCEPT])), V)
+    world.ask(shared.ack("a", 2, (0, 1, [RELEASE])), V)
+    shared.kept()
+    world.ask(shared.fetch("b", FIRST, 0), V)
+    world.ask(shared.ack("a", 3, (0, 1, [ACCEPT])), V)
+    world.ask(shared.ack("b", 1, (0, 1, [ACCEPT])), V)
+    world.ask(shared.ack("a", 4, (2, 2, [ACCEPT]), (6, 9, [REJECT])), V)
+    shared.kept()
+
+
+def two_members_share_a_partition(world: World) -> None:
+    shared = shared_topic(world, 3, 3, 3)
+    world.ask(shared.fetch("a", FIRST, 0, max_records=3), V)
+    world.ask(shared.fetch("b", FIRST, 0, max_records=4), V)
+    world.ask(shared.fetch("c", FIRST, 0), V)
+    world.ask(shared.ack("b", 1, (0, 2, [ACCEPT])), V)
+    world.ask(shared.ack("c", 1, (3, 8, [ACCEPT])), V)
+    world.ask(shared.ack("b", 2, (3, 8, [ACCEPT])), V)
+    world.ask(shared.ack("a", 1, (0, 2, [RELEASE])), V)
+    world.ask(shared.fetch("c", 2), V)
+    world.ask(shared.fetch("b", 3), V)
+    world.ask(shared.fetch("b", LAST), V)
+    world.ask(shared.fetch("c", LAST), V)
+    shared.settled(0, 2, deliveries=2)
+    world.ask(shared.fetch("a", 2), V)
+
+
+def a_session_that_ends_gives_its_records_back(world: World) -> None:
+    shared = shared_topic(world, 4, 4)
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    world.ask(shared.ack("a", LAST, (2, 5, [ACCEPT])), V)
+    shared.settled(6, 7)
+    shared.kept()
+    world.ask(shared.fetch("b", FIRST, 0), V)
+    world.ask(shared.fetch("b", LAST, acks={0: [(0, 1, [ACCEPT])]}), V)
+    shared.settled(6, 7, deliveries=2)
+    shared.kept()
+    world.ask(shared.fetch("c", FIRST, 0), V)
+
+
+def a_session_begun_anew_keeps_its_records(world: World) -> None:
+    shared = shared_topic(world, 4)
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    world.ask(shared.ack("a", 1, (0, 3, [ACCEPT])), V)
+
+
+def sessions_have_epochs(world: World) -> None:
+    shared = shared_topic(world, 2)
+    world.ask(shared.fetch("a", 1, 0), V)
+    world.ask(shared.fetch("a", LAST), V)
+    world.ask(shared.ack("a", 1, (0, 0, [ACCEPT])), V)
+    world.ask(shared.ack("a", LAST, (0, 0, [ACCEPT])), V)
+    world.ask(shared.ack("a", FIRST, (0, 0, [ACCEPT])), V)
+    world.ask(shared.fetch("a", FIRST, acks={0: [(0, 1, [ACCEPT])]}), V)
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    world.ask(shared.fetch("a", 2), V)
+    world.ask(shared.fetch("a", -2), V)
+    world.ask(shared.fetch("a", 1), V)
+    world.ask(shared.fetch("a", 1), V)
+    world.ask(shared.ack("a", 3, (0, 1, [ACCEPT])), V)
+    world.ask(shared.ack("a", 2, (0, 1, [ACCEPT])), V)
+    world.ask(shared.fetch("a", LAST), V)
+    world.ask(shared.fetch("a", 3), V)
+
+
+def requests_are_checked(world: World) -> None:
+    shared = shared_topic(world, 4)
+    world.ask(shared.fetch("a", FIRST, 0, group_id=None), V)
+    world.ask(shared.fetch("", FIRST, 0), V)
+    world.ask(shared.fetch("m" * 37, FIRST, 0), V)
+    world.ask(shared.ack("", 1, (0, 0, [ACCEPT])), V)
+    world.ask(shared.ack("a", 1, (0, 0, [ACCEPT]), group_id=None), V)
+    world.ask(shared.fetch("a", FIRST, 0, max_records=0), V)
+    world.ask(shared.fetch("a", 1, max_bytes=0), V)
+    world.ask(shared.fetch("a", 2, share_acquire_mode=7), V)
+    world.ask(shared.fetch("a", 3, is_renew_ack=True), V)
+    world.ask(shared.fetch("a", 3), V)
+    wrong: list[list[int]] = [[5], [-1], [RENEW], [], [ACCEPT, ACCEPT]]
+    for index, words in enumerate(wrong):
+        world.ask(shared.ack("a", 2 * index + 4, (0, 3, words)), V)
+        world.ask(shared.fetch("a", 2 * index + 5, acks={0: [(0, 3, words)]}), V)
+
+
+def acknowledgements_of_what_is_not_there_are_refused(world: World) -> None:
+    shared = shared_topic(world, 3, 3)
+    world.ask(shared.fetch("a", FIRST, 0, max_records=3), V)
+    wrong: list[list[Ack]] = [
+        [(2, 1, [ACCEPT])],
+        [(0, 1, [ACCEPT]), (0, 2, [ACCEPT])],
+        [(0, 1, [ACCEPT]), (1, 2, [ACCEPT])],
+        [(0, 3, [ACCEPT])],
+        [(3, 5, [ACCEPT])],
+        [(100, 200, [ACCEPT])],
+        [(0, 2**62, [ACCEPT])],
+        [(-5, -1, [ACCEPT])],
+        [(-5, 2, [ACCEPT])],
+        [(0, 0, [ACCEPT]), (7, 7, [ACCEPT])],
+    ]
+    for epoch, batches in enumerate(wrong, 1):
+        world.ask(shared.ack("a", epoch, *batches), V)
+    shared.kept()
+    world.ask(shared.ack("a", len(wrong) + 1), V)
+    world.ask(shared.ack("a", len(wrong) + 2, (0, 2, [ACCEPT])), V)
+    shared.kept()
+
+
+def partitions_that_are_not_there_are_told(world: World) -> None:
+    shared = shared_topic(world, 1, partitions=2)
+    world.ask(shared.fetch("a", FIRST, 0, 1, 7), V)
+    world.ask(shared.fetch("a", 1), V)
+    lost = shared.ack("a", 2, (0, 0, [ACCEPT]))
+    lost.topics[0].topic_id = UNKNOWN_ID
+    world.ask(lost, V)
+    world.ask(shared.ack("a", 3, (0, 0, [RELEASE]), partition=7), V)
+    world.ask(shared.ack("b", 4, (0, 0, [ACCEPT])), V)
+    gone = ShareFetchRequest.ForgottenTopic(topic_id=shared.topic_id, partitions=[7])
+    world.ask(shared.fetch("a", 4, forgotten_topics_data=[gone]), V)
+    world.ask(shared.fetch("a", 5, 1), V)
+    twice = shared.fetch("a", FIRST, 0)
+    twice.topics[0].partitions *= 2
+    world.ask(twice, V)
+
+
+def an_id_unknown_to_the_session_spoils_it(world: World) -> None:
+    shared = shared_topic(world, 2)
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    nowhere = shared.fetch("a", 1, acks={0: [(0, 1, [ACCEPT])]})
+    nowhere.topics.append(shared.fetch("a", 1, 0).topics[0])
+    nowhere.topics[-1].topic_id = UNKNOWN_ID
+    world.ask(nowhere, V)
+    world.ask(shared.ack("a", 2, (0, 1, [ACCEPT])), V)
+    world.ask(shared.fetch("a", 3), V)
+    forgotten = ShareFetchRequest.ForgottenTopic(topic_id=UNKNOWN_ID, partitions=[0])
+    world.ask(shared.fetch("a", 4, forgotten_topics_data=[forgotten]), V)
+    first = shared.fetch("b", FIRST, 0)
+    first.topics[0].topic_id = UNKNOWN_ID
+    world.ask(first, V)
+
+
+def a_group_without_a_state_reads_nothing(world: World) -> None:
+    topic_id = create_topic(world, f"{world.name}-topic")
+    ready_share_coordinator(world, world.name, topic_id)
+    shared = Shared(world, world.name, f"{world.name}-topic", topic_id)
+    world.ask(shared.fetch("a", FIRST, 0, max_wait_ms=300), V)
+    world.ask(shared.ack("a", 1, (0, 0, [ACCEPT])), V)
+    shared.kept()
+
+
+def batches_begin_where_those_of_the_log_do(world: World) -> None:
+    shared = shared_topic(world, 2, 3, 4, 5)
+    world.ask(shared.fetch("a", FIRST, 0, batch_size=4), V)
+    world.ask(shared.ack("a", 1, (0, 13, [RELEASE])), V)
+    world.ask(shared.fetch("a", 2, max_records=3), V)
+    world.ask(shared.fetch("a", 3, batch_size=1), V)
+    shared.kept()
+
+
+def the_record_limit_may_be_exact(world: World) -> None:
+    shared = shared_topic(world, 5, 5)
+    world.ask(shared.fetch("a", FIRST, 0, max_records=3, share_acquire_mode=1), V)
+    world.ask(shared.fetch("b", FIRST, 0, max_records=3, share_acquire_mode=1), V)
+    world.ask(shared.ack("a", 1, (0, 2, [RELEASE])), V)
+    world.ask(shared.fetch("b", 1, max_records=1, share_acquire_mode=1), V)
+    world.ask(shared.fetch("a", 2, max_records=10, share_acquire_mode=1), V)
+    shared.kept()
+    world.ask(shared.ack("b", LAST, (0, 0, [ACCEPT]), (3, 4, [ACCEPT])), V)
+    shared.settled(5, 5)
+    shared.kept()
+
+
+def locks_are_renewed(world: World) -> None:
+    shared = shared_topic(world, 4)
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    world.ask(shared.ack("a", 1, (0, 3, [RENEW]), is_renew_ack=True), V)
+    world.ask(shared.ack("a", 2, (0, 3, [RENEW, ACCEPT, RENEW, RENEW]), is_renew_ack=True), V)
+    nothing = {"max_bytes": 0, "min_bytes": 0, "max_records": 0, "max_wait_ms": 0}
+    acks = {0: [(0, 0, [RENEW])]}
+    world.ask(shared.fetch("a", 3, acks=acks, is_renew_ack=True, **nothing), V)
+    world.ask(shared.fetch("a", 4, acks={0: [(1, 1, [RENEW])]}, is_renew_ack=True, **nothing), V)
+    shared.kept()
+    world.ask(shared.ack("a", 5, (0, 0, [ACCEPT]), (2, 3, [ACCEPT])), V)
+
+
+def locks_may_not_be_renewed_where_the_group_says_so(world: World) -> None:
+    shared = shared_topic(world, 4, config={"share.renew.acknowledge.enable": "false"})
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    world.ask(shared.ack("a", 1, (0, 3, [RENEW]), is_renew_ack=True), V)
+    world.ask(shared.ack("a", 2, (0, 3, [ACCEPT])), V)
+
+
+def locks_run_out(world: World) -> None:
+    """Give others what is not acknowledged in time, up to the limit of deliveries."""
+    config = {"share.record.lock.duration.ms": "1000", "share.delivery.count.limit": "2"}
+    shared = shared_topic(world, 2, 2, config=config)
+    world.ask(shared.fetch("a", FIRST, 0, batch_size=1), V)
+    world.ask(shared.ack("a", 1, (2, 3, [ACCEPT])), V)
+    world.ask(shared.fetch("b", FIRST, 0, max_wait_ms=5000), V)
+    world.ask(shared.ack("a", 2, (0, 1, [ACCEPT])), V)
+    shared.kept()
+    world.ask(shared.fetch("c", FIRST, 0, max_wait_ms=1300), V)
+    world.ask(shared.ack("b", 1, (0, 1, [ACCEPT])), V)
+    shared.kept()
+
+
+def a_group_begins_where_it_is_told_to(world: World) -> None:
+    for reset in ("earliest", "latest", "by_duration:PT1H"):
+        group = f"{world.name}-{reset[:4]}"
+        topic_id = create_topic(world, f"{group}-topic")
+        ready_share_coordinator(world, group, topic_id)
+        world.probe(alter(GROUP, group, ("share.auto.offset.reset", SET, reset)), 1)
+        settled(world, "share.auto.offset.reset", reset, GROUP, group)
+        world.settle(
+            initialize(group, topic_id, 1, start=-1),
+            0,
+            lambda answer: answer.results[0].partitions[0].error_code == 0,
+            note=False,
+        )
+        shared = Shared(world, group, f"{group}-topic", topic_id)
+        fill(world, shared.topic, b"a", b"b")
+        world.ask(shared.fetch("a", FIRST, 0, max_wait_ms=500), V)
+        fill(world, shared.topic, b"c")
+        world.ask(shared.fetch("a", 1, max_wait_ms=500), V)
+        shared.kept()
+
+
+def sizes_that_make_no_sense_are_answered(world: World) -> None:
+    shared = shared_topic(world, 2, 2, 2)
+    world.ask(shared.fetch("a", FIRST, 0, max_bytes=-1), V)
+    world.ask(shared.fetch("a", 1, max_records=-1), V)
+    world.ask(shared.fetch("a", 2, max_bytes=1), V)
+    world.ask(shared.fetch("a", 3, min_bytes=-1, max_records=1), V)
+    # A batch size below 1 makes Kafka begin with a range of no records.
+    world.ask(shared.fetch("a", 4, max_records=2**31 - 1, batch_size=2**31 - 1), V)
+    world.ask(shared.fetch("a", 5, max_wait_ms=-1), V)
+
+
+def a_time_to_come_is_nowhere_to_begin(world: World) -> None:
+    for reset, records in (("by_duration:PT1H", 0), ("by_duration:PT0S", 2)):
+        group = f"{world.name}-{records}"
+        topic_id = create_topic(world, f"{group}-topic")
+        ready_share_coordinator(world, group, topic_id)
+        world.probe(alter(GROUP, group, ("share.auto.offset.reset", SET, reset)), 1)
+        settled(world, "share.auto.offset.reset", reset, GROUP, group)
+        world.probe(initialize(group, topic_id, 1, start=-1), 0)
+        shared = Shared(world, group, f"{group}-topic", topic_id)
+        if records:
+            fill(world, shared.topic, *[b"v"] * records)
+        world.ask(shared.fetch("a", FIRST, 0, max_wait_ms=300), V)
+        shared.kept()
+
+
+def the_log_may_lose_records(world: World) -> None:
+    """Begin behind what was deleted, whether or not somebody had it."""
+    shared = shared_topic(world, 4, 4, 4)
+    delete_records(world, shared, 2)
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    world.ask(shared.fetch("a", 1, max_records=4), V)
+    world.ask(shared.ack("a", 2, (4, 5, [RELEASE])), V)
+    delete_records(world, shared, 7)
+    world.ask(shared.fetch("a", 3), V)
+    world.ask(shared.fetch("a", 4), V)
+    world.ask(shared.ack("a", 5, (6, 6, [ACCEPT])), V)
+    world.ask(shared.ack("a", 6, (7, 7, [ACCEPT])), V)
+    shared.kept()
+    world.ask(shared.ack("a", 7, (8, 11, [ACCEPT])), V)
+    shared.kept()
+
+
+def delete_records(world: World, shared: Shared, offset: int) -> None:
+    """Delete the records before an offset."""
+    row = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name=shared.topic, partitions=[row])
+    answer = world.probe(DeleteRecordsRequest(topics=[topic], timeout_ms=5000), 2)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE, answer
+
+
+def a_state_begun_anew_fences_the_leader(world: World) -> None:
+    shared = shared_topic(world, 4)
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    world.ask(initialize(shared.group, shared.topic_id, 1, epoch=5, start=2), 0)
+    world.ask(shared.ack("a", 1, (0, 1, [ACCEPT])), V)
+    world.ask(shared.fetch("a", 2, max_wait_ms=2000), V)
+    world.ask(shared.ack("a", 3, (2, 3, [ACCEPT])), V)
+    shared.kept()
+
+
+def a_deleted_state_cannot_be_written(world: World) -> None:
+    shared = shared_topic(world, 4)
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    world.ask(delete_state(shared.group, shared.topic_id, 0), 0)
+    world.ask(shared.ack("a", 1, (0, 3, [ACCEPT])), V)
+    world.ask(shared.fetch("a", 2), V)
+
+
+def records_in_flight_are_limited(world: World) -> None:
+    shared = shared_topic(world, 60, 60, 60, 60, config={"share.partition.max.record.locks": "100"})
+    world.ask(shared.fetch("a", FIRST, 0), V)
+    world.ask(shared.fetch("b", FIRST, 0), V)
+    world.ask(shared.ack("a", 1, (10, 19, [RELEASE])), V)
+    world.ask(shared.fetch("b", 1), V)
+    world.ask(shared.ack("a", 2, (0, 9, [ACCEPT])), V)
+    world.ask(shared.fetch("b", 2), V)
+    world.ask(shared.ack("a", 3, (20, 119, [ACCEPT])), V)
+    world.ask(shared.ack("b", 3, (10, 19, [ACCEPT])), V)
+    world.ask(shared.fetch("b", 4), V)
+    shared.kept()
+
+
+def fetches_wait_for_records(world: World) -> None:
+    shared = shared_topic(world, partitions=2)
+    world.ask(shared.fetch("a", FIRST, 0, 1), V)
+    world.send(shared.fetch("a", 1, max_wait_ms=10_000), V)
+    fill(world, shared.topic, b"one", b"two", partition=1)
+    world.hear(asked="the fetch that waited for records")
+    # A real broker may notice a release only when the time is up.
+    world.send(shared.fetch("b", FIRST, 0, 1, max_wait_ms=500), V, on="b")
+    world.ask(shared.ack("a", 2, (0, 1, [RELEASE]), partition=1), V)
+    world.hear(on="b", asked="the fetch that waited for a release")
+    world.send(shared.fetch("a", 3, max_wait_ms=500), V)
+    world.ask(shared.fetch("b", LAST), V, on="b")
+    world.hear(asked="the fetch that waited for a session to end")
+
+
+def several_partitions_take_turns(world: World) -> None:
+    shared = shared_topic(world, partitions=3)
+    for partition in range(3):
+        fill(world, shared.topic, b"a", b"b", b"c", partition=partition)
+    world.ask(shared.fetch("a", FIRST, 0, 1, 2, max_records=3), V)
+    world.ask(shared.fetch("a", 1, max_records=3), V)
+    world.ask(shared.fetch("a", 2, max_records=3), V)
+    world.ask(shared.fetch("a", 3, max_records=3), V)
+    acks = {0: [(0, 2, [ACCEPT])], 2: [(0, 2, [ACCEPT])], 1: [(0, 2, [ACCEPT])]}
+    world.ask(shared.fetch("a", 4, acks=acks), V)
+
+
+def a_connection_that_ends_gives_its_records_back(world: World) -> None:
+    shared = shared_topic(world, 3)
+    world.ask(shared.fetch("a", FIRST, 0), V, on="other")
+    world.send(shared.fetch("b", FIRST, 0, max_wait_ms=500), V)
+    world.hang_up("other")
+    world.hear(asked="the fetch that waited for the other to go")
+    world.ask(shared.fetch("a", 1), V)
+    shared.kept()
+
+
+def states_are_kept_under_two_epochs(world: World) -> None:
+    """Send what brokers send among themselves, and clients are shown as well."""
+    topic_id = create_topic(world, f"{world.name}-topic", 2)
+    ready_share_coordinator(world, world.name, topic_id)
+    group = world.name
+    world.settle(
+        initialize(group, topic_id, 2, epoch=3, start=5),
+        0,
+        lambda answer: all(row.error_code == 0 for row in answer.results[0].partitions),
+    )
+    world.ask(initialize(group, topic_id, 1, epoch=2), 0)
+    world.ask(initialize(group, topic_id, 4, epoch=4, start=-1), 0)
+    world.ask(initialize("", topic_id, 1), 0)
+    for leader_epoch in (2, 1, 2, -1, 7):
+        world.ask(read_state(group, topic_id, 0, leader_epoch), 0)
+        world.ask(summary(group, topic_id, 0), 1)
+        world.ask(summary(group, topic_id, 0), 0)
+    writes: list[tuple[int, int, int, int, list[tuple[int, int, int, int]]]] = [
+        (4, 7, 10, 3, [(10, 14, 2, 1), (15, 15, 0, 2)]),
+        (4, 7, -1, 5, [(12, 20, 0, 2), (16, 17, 4, 5)]),
+        (3, 7, 10, 0, []),
+        (4, 6, 10, 0, []),
+        (-1, -1, 16, 1, [(30, 40, 2, 1), (41, 50, 2, 1)]),
+    ]
+    for version in (1, 0):
+        for write in writes:
+            world.ask(write_state(group, topic_id, 0, *write), version)
+            world.ask(read_state(group, topic_id, 0), 0)
+            world.ask(summary(group, topic_id, 0), 1)
+    world.ask(write_state(group, topic_id, -1, 4, 7, 1, 0, []), 1)
+    world.ask(write_state(group, UNKNOWN_ID, 0, 4, 7, 1, 0, []), 1)
+    world.ask(write_state("nobody", topic_id, 0, 4, 7, 1, 0, []), 1)
+    world.ask(read_state("nobody", topic_id, 0), 0)
+    world.ask(read_state(group, UNKNOWN_ID, 0), 0)
+    world.ask(read_state(group, topic_id, -1), 0)
+    world.ask(summary("nobody", topic_id, 0), 1)
+    world.ask(summary(group, UNKNOWN_ID, 0), 1)
+    for deleted in ((group, topic_id, 0), (group, topic_id, 0), (group, topic_id, 9)):
+        world.ask(delete_state(*deleted), 0)
+    world.ask(delete_state(group, UNKNOWN_ID, 0), 0)
+    world.ask(read_state(group, topic_id, 0), 0)
+    world.ask(summary(group, topic_id, 1), 1)
+
+
+def write_state(  # noqa: PLR0917 - the fields of the request
+    group: str,
+    topic_id: bytes,
+    partition: int,
+    state_epoch: int,
+    leader_epoch: int,
+    start_offset: int,
+    complete: int,
+    batches: list[tuple[int, int, int, int]],
+) -> WriteShareGroupStateRequest:
+    """Make a request to add to the state of a partition."""
+    row = WriteShareGroupStateRequest.PartitionData(
+        partition=partition,
+        state_epoch=state_epoch,
+        leader_epoch=leader_epoch,
+        start_offset=start_offset,
+        delivery_complete_count=complete,
+        state_batches=[
+            WriteShareGroupStateRequest.StateBatch(
+                first_offset=first, last_offset=last, delivery_state=state, delivery_count=count
+            )
+            for first, last, state, count in batches
+        ],
+    )
+    topic = WriteShareGroupStateRequest.WriteStateData(topic_id=topic_id, partitions=[row])
+    return WriteShareGroupStateRequest(group_id=group, topics=[topic])
+
+
+def delete_state(group: str, topic_id: bytes, partition: int) -> DeleteShareGroupStateRequest:
+    """Make a request to forget the state of a partition."""
+    row = DeleteShareGroupStateRequest.PartitionData(partition=partition)
+    topic = DeleteShareGroupStateRequest.DeleteStateData(topic_id=topic_id, partitions=[row])
+    return DeleteShareGroupStateRequest(group_id=group, topics=[topic])
+
+
+SCENARIOS = (
+    records_are_acquired_and_acknowledged,
+    version_1_knows_neither_modes_nor_renewal,
+    released_records_are_delivered_again_until_the_limit,
+    each_record_may_have_its_own_word,
+    a_part_of_a_batch_is_acknowledged,
+    two_members_share_a_partition,
+    a_session_that_ends_gives_its_records_back,
+    a_session_begun_anew_keeps_its_records,
+    sessions_have_epochs,
+    requests_are_checked,
+    acknowledgements_of_what_is_not_there_are_refused,
+    partitions_that_are_not_there_are_told,
+    an_id_unknown_to_the_session_spoils_it,
+    a_group_without_a_state_reads_nothing,
+    batches_begin_where_those_of_the_log_do,
+    the_record_limit_may_be_exact,
+    locks_are_renewed,
+    locks_may_not_be_renewed_where_the_group_says_so,
+    locks_run_out,
+    a_group_begins_where_it_is_told_to,
+    sizes_that_make_no_sense_are_answered,
+    a_time_to_come_is_nowhere_to_begin,
+    the_log_may_lose_records,
+    a_state_begun_anew_fences_the_leader,
+    a_deleted_state_cannot_be_written,
+    records_in_flight_are_limited,
+    fetches_wait_for_records,
+    several_partitions_take_turns,
+    a_connection_that_ends_gives_its_records_back,
+    states_are_kept_under_two_epochs,
+)

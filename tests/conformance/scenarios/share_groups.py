@@ -1,0 +1,507 @@
+"""Share groups (KIP-932): membership, what is assigned and when, and every refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkalite.protocol.messages.create_partitions import CreatePartitionsRequest
+from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+)
+from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol.messages.join_group import JoinGroupRequest
+from kafkalite.protocol.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
+from kafkalite.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from kafkalite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kafkalite.protocol.uuids import uuid_to_text
+from tests.conformance.scenarios.commits import commit, fetch
+from tests.conformance.scenarios.configs import GROUP, SET, alter, settled
+from tests.conformance.scenarios.group_waits import until
+from tests.conformance.setup import create_topic, ready_group, wait_for_metadata
+
+if TYPE_CHECKING:
+    from tests.conformance.world import World
+
+V1 = 1
+LEAVE = -1
+_KEYS_IN_A_LIST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Sharers:
+    """Heartbeats of one share group's members."""
+
+    group: str
+    topic: str
+    topic_id: bytes
+
+    def join(self, member: str, *topics: str, **fields: Any) -> ShareGroupHeartbeatRequest:  # noqa: ANN401
+        """Make a first heartbeat."""
+        request = ShareGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=member,
+            member_epoch=0,
+            subscribed_topic_names=list(topics or (self.topic,)),
+        )
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return request
+
+    def beat(self, member: str, epoch: int, **fields: Any) -> ShareGroupHeartbeatRequest:  # noqa: ANN401
+        """Make a later heartbeat, which tells only what changed."""
+        request = ShareGroupHeartbeatRequest(
+            group_id=self.group, member_id=member, member_epoch=epoch
+        )
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return request
+
+    def given(self, world: World, member: str, epoch: int) -> Any:  # noqa: ANN401
+        """Beat until the member is told of an assignment; that answer is in the transcript."""
+        return world.settle(self.beat(member, epoch), V1, lambda told: told.assignment is not None)
+
+    def reach(self, world: World, epoch: int, **members: int) -> None:
+        """Beat without a word until the group is at an epoch, and each of these members with it."""
+        standing = dict(members)
+        for member in members:
+            while standing[member] != epoch:
+                told = world.settle(
+                    self.beat(member, standing[member]),
+                    V1,
+                    partial(_is_further, standing[member]),
+                    note=False,
+                )
+                assert standing[member] < told.member_epoch <= epoch, told
+                standing[member] = told.member_epoch
+
+
+def _is_further(epoch: int, told: Any) -> bool:  # noqa: ANN401 - any response class
+    further: bool = told.member_epoch > epoch
+    return further
+
+
+def wait_for_coordinator_to_know(world: World, group: str, topic: str) -> None:
+    """Wait until the group coordinator has heard of a topic; a real one hears of it last."""
+    row = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+    wanted = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic(
+        topic_name=topic, partitions=[]
+    )
+    world.settle(
+        DescribeShareGroupOffsetsRequest(groups=[row(group_id=group, topics=[wanted])]),
+        1,
+        # No partition, no row; but a topic it has not heard of has one.
+        lambda told: not told.groups[0].topics,
+        note=False,
+    )
+
+
+def new_share_group(world: World, partitions: int = 4, name: str = "") -> Sharers:
+    """Create a topic and get a coordinator for a group that will share it."""
+    group = name or world.name
+    topic_id = create_topic(world, f"{group}-topic", partitions)
+    ready_group(world, group)
+    wait_for_coordinator_to_know(world, group, f"{group}-topic")
+    return Sharers(group, f"{group}-topic", topic_id)
+
+
+def sharing(world: World, partitions: int = 4, name: str = "") -> tuple[Sharers, int]:
+    """Let one member have a new topic to itself; also its epoch."""
+    group = new_share_group(world, partitions, name)
+    joined = world.ask(group.join("a"), V1)
+    return group, group.given(world, "a", joined.member_epoch).member_epoch
+
+
+def emptied(world: World, partitions: int = 2, name: str = "") -> Sharers:
+    """Let one member have had a topic, and be gone."""
+    group, _ = sharing(world, partitions, name)
+    world.ask(group.beat("a", LEAVE), V1)
+    return group
+
+
+def described(world: World, *groups: str) -> None:
+    world.ask(ShareGroupDescribeRequest(group_ids=list(groups)), V1)
+
+
+def a_share_group_comes_and_goes(world: World) -> None:
+    group = new_share_group(world)
+    described(world, group.group)
+    joined = world.ask(group.join("a", rack_id="rack-1"), V1)
+    told = group.given(world, "a", joined.member_epoch)
+    described(world, group.group)
+    epoch = told.member_epoch
+    world.ask(group.beat("a", epoch), V1)
+    world.ask(group.beat("a", epoch - 1), V1)
+    world.ask(group.beat("a", epoch, subscribed_topic_names=[group.topic]), V1)
+    world.ask(group.join("a"), V1)
+    world.ask(group.beat("a", LEAVE), V1)
+    described(world, group.group)
+    world.ask(group.beat("a", epoch), V1)
+    world.ask(group.beat("a", LEAVE), V1)
+
+
+def first_share_heartbeats_are_checked(world: World) -> None:
+    group = new_share_group(world)
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"group_id": ""},
+        {"group_id": " "},
+        {"member_id": ""},
+        {"member_id": " "},
+        {"member_id": "m" * 37},
+        {"member_id": "m" * 30_000},
+        {"rack_id": ""},
+        {"rack_id": "  "},
+        {"subscribed_topic_names": None},
+        {"subscribed_topic_names": []},
+        {"member_epoch": -2},
+        {"member_epoch": -7},
+        {"member_epoch": -1},
+        {"member_epoch": 1},
+        {"member_id": "", "group_id": ""},
+        {"group_id": "", "rack_id": "", "member_epoch": -2},
+        {"member_id": "m" * 36},
+        {"subscribed_topic_names": ["no-such-topic"]},
+    )
+    for fields in wrongs:
+        world.ask(group.join("a", **fields), V1)
+
+
+def later_share_heartbeats_are_checked(world: World) -> None:
+    group, epoch = sharing(world)
+    for member, wrong in (
+        ("nobody", epoch), ("nobody", LEAVE), ("a", epoch + 1), ("a", epoch + 7), ("a", epoch - 2),
+        ("a", epoch - 1), ("a", epoch),
+    ):  # fmt: skip
+        world.ask(group.beat(member, wrong), V1)
+    missing = Sharers(f"{world.name}-missing", group.topic, group.topic_id)
+    world.ask(missing.beat("a", epoch), V1)
+    world.ask(missing.beat("a", LEAVE), V1)
+
+
+def members_of_different_topics_share(world: World) -> None:
+    """Where members want different topics, who gets what does not depend on topic ids."""
+    group, epoch = sharing(world, partitions=5)
+    other = f"{world.name}-other"
+    create_topic(world, other, 3)
+    world.ask(group.join("b", group.topic, other), V1)
+    # Share state of the other topic comes beside the heartbeats, and moves the group again.
+    group.reach(world, epoch + 2, a=epoch, b=epoch + 1)
+    described(world, group.group)
+    world.ask(group.join("c", other), V1)
+    group.reach(world, epoch + 3, a=epoch + 2, b=epoch + 2)
+    described(world, group.group)
+    world.ask(group.beat("b", LEAVE), V1)
+    world.ask(group.beat("a", epoch + 3), V1)
+    world.ask(group.beat("c", epoch + 3), V1)
+    described(world, group.group)
+
+
+def members_of_one_topic_get_as_many_partitions(world: World) -> None:
+    """Which of them depends on the topic's id, which is drawn; how many does not."""
+    group, _ = sharing(world, partitions=5)
+    epochs = {"a": 0}
+
+    def beat_all(said: str) -> None:
+        for _ in range(2):
+            for member, epoch in epochs.items():
+                told = world.probe(
+                    group.beat(member, epoch, subscribed_topic_names=[group.topic]), V1
+                )
+                epochs[member] = told.member_epoch
+                if told.assignment is not None:
+                    rows = told.assignment.topic_partitions
+                    counts[member] = [len(row.partitions) for row in rows]
+        world.note(said, [f"{member} {epochs[member]} {counts[member]}" for member in epochs])
+
+    counts: dict[str, list[int]] = {}
+    for newcomer in "bcdefg":
+        epochs[newcomer] = 0
+        beat_all(f"{newcomer} came")
+    for leaver in "aceg":
+        del epochs[leaver]
+        world.ask(group.beat(leaver, LEAVE), V1)
+        beat_all(f"{leaver} left")
+
+
+def share_subscriptions_change(world: World) -> None:
+    # Early, for a coordinator hears of a topic later than clients do.
+    other = f"{world.name}-other"
+    create_topic(world, other)
+    group, epoch = sharing(world, partitions=2)
+    both = [group.topic, other]
+    changed = world.ask(group.beat("a", epoch, subscribed_topic_names=both), V1)
+    told = group.given(world, "a", changed.member_epoch)
+    same = world.ask(group.beat("a", told.member_epoch, subscribed_topic_names=both[::-1]), V1)
+    last = world.ask(group.beat("a", same.member_epoch, subscribed_topic_names=[other]), V1)
+    world.ask(group.beat("a", last.member_epoch, subscribed_topic_names=[]), V1)
+    described(world, group.group)
+    world.ask(group.beat("a", last.member_epoch + 1, rack_id="rack-2"), V1)
+    described(world, group.group)
+
+
+def shared_topics_come_later(world: World) -> None:
+    ready_group(world, world.name)
+    group = Sharers(world.name, f"{world.name}-late", bytes(16))
+    joined = world.ask(group.join("a"), V1)
+    world.ask(group.beat("a", joined.member_epoch), V1)
+    create_topic(world, group.topic, partitions=2)
+    moved = world.settle(
+        group.beat("a", joined.member_epoch),
+        V1,
+        lambda told: told.member_epoch > joined.member_epoch,
+        note=False,
+    )
+    if moved.assignment is None:
+        moved = world.settle(
+            group.beat("a", moved.member_epoch),
+            V1,
+            lambda told: told.assignment is not None,
+            note=False,
+        )
+    world.note("epoch and rows", [moved.member_epoch, len(moved.assignment.topic_partitions)])
+    described(world, group.group)
+
+
+def shared_topics_grow(world: World) -> None:
+    group, epoch = sharing(world, partitions=1)
+    growth = CreatePartitionsRequest.CreatePartitionsTopic(
+        name=group.topic, count=3, assignments=None
+    )
+    world.probe(CreatePartitionsRequest(topics=[growth], timeout_ms=10_000), 3)
+    wait_for_metadata(world, group.topic, 3)
+    grown = world.settle(
+        group.beat("a", epoch), V1, lambda told: told.member_epoch > epoch, note=False
+    )
+    if grown.assignment is None or len(grown.assignment.topic_partitions[0].partitions) == 1:
+        group.given(world, "a", grown.member_epoch)
+    described(world, group.group)
+
+
+def shared_topics_are_deleted(world: World) -> None:
+    group, epoch = sharing(world, partitions=2)
+    doomed = DeleteTopicsRequest.DeleteTopicState(name=group.topic)
+    world.probe(DeleteTopicsRequest(topics=[doomed], timeout_ms=10_000), 6)
+    world.settle(group.beat("a", epoch), V1, lambda told: told.member_epoch > epoch)
+    described(world, group.group)
+
+
+def share_groups_have_settings_of_their_own(world: World) -> None:
+    group, epoch = sharing(world)
+    key = "share.heartbeat.interval.ms"
+    world.ask(alter(GROUP, group.group, (key, SET, "2500")), 1)
+    settled(world, key, "2500", kind=GROUP)
+    world.settle(group.beat("a", epoch), V1, lambda told: told.heartbeat_interval_ms == 2_500)
+    for name, value in (
+        (key, "1"), (key, "1000000"), ("share.session.timeout.ms", "1"),
+        ("share.session.timeout.ms", "2400"), ("share.session.timeout.ms", "60001"),
+        ("share.record.lock.duration.ms", "999"), ("share.record.lock.duration.ms", "60001"),
+        ("share.auto.offset.reset", "sometimes"), ("share.auto.offset.reset", "by_duration:PT1H"),
+        ("share.auto.offset.reset", "by_duration:-PT1H"), ("share.isolation.level", "chaos"),
+        ("share.isolation.level", "read_committed"), ("share.delivery.count.limit", "1"),
+        ("share.delivery.count.limit", "11"), ("share.partition.max.record.locks", "99"),
+        ("share.no.such.key", "1"),
+    ):  # fmt: skip
+        world.ask(alter(GROUP, group.group, (name, SET, value)), 1)
+
+
+def other_protocols_and_share_groups_keep_apart(world: World) -> None:
+    group, epoch = sharing(world, partitions=1)
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id=group.group,
+        member_id="consumer",
+        member_epoch=0,
+        rebalance_timeout_ms=30_000,
+        subscribed_topic_names=[group.topic],
+        topic_partitions=[],
+    )
+    world.ask(beat, 1)
+    joining = JoinGroupRequest(
+        group_id=group.group,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    world.ask(joining, 9)
+    joining.member_id = "somebody"
+    world.ask(joining, 5)
+    world.ask(commit(group.group, group.topic, 0, member_id="a", epoch=epoch), 9)
+    world.ask(commit(group.group, group.topic, 0, member_id="", epoch=-1), 9)
+    world.ask(fetch(group.group, group.topic, 0), 8)
+    forget = OffsetDeleteRequest.OffsetDeleteRequestTopic(
+        name=group.topic,
+        partitions=[OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=0)],
+    )
+    world.ask(OffsetDeleteRequest(group_id=group.group, topics=[forget]), 0)
+    for version in (5, 6):
+        world.ask(DescribeGroupsRequest(groups=[group.group]), version)
+    other = f"{world.name}-consumers"
+    ready_group(world, other)
+    beat.group_id = other
+    world.ask(beat, 1)
+    world.ask(Sharers(other, group.topic, group.topic_id).join("a"), V1)
+    world.ask(Sharers(other, group.topic, group.topic_id).beat("a", LEAVE), V1)
+    described(world, other)
+    classic = f"{world.name}-classic"
+    ready_group(world, classic)
+    world.ask(commit(classic, group.topic, 0, member_id="", epoch=-1), 9)
+    world.ask(Sharers(classic, group.topic, group.topic_id).join("a"), V1)
+    described(world, classic, "", f"{world.name}-missing")
+
+
+def share_groups_are_listed(world: World) -> None:
+    group, _ = sharing(world, partitions=1)
+
+    def listed(version: int, **filters: Any) -> None:  # noqa: ANN401
+        answer = world.probe(ListGroupsRequest(**filters), version)
+        rows = [
+            f"{row.protocol_type!r} {row.group_state!r} {row.group_type!r}"
+            for row in answer.groups
+            if row.group_id == group.group
+        ]
+        world.note(f"v{version} {sorted(filters.items())}", list(rows))
+
+    for version in (3, 4, 5):
+        listed(version)
+    listed(5, types_filter=["SHARE"])
+    listed(5, types_filter=["consumer"])
+    listed(4, states_filter=["stable"])
+    listed(4, states_filter=["Empty"])
+    world.ask(group.beat("a", LEAVE), V1)
+    listed(5, states_filter=["empty"], types_filter=["share", "classic"])
+
+
+def share_groups_are_deleted(world: World) -> None:
+    group, _ = sharing(world, partitions=2)
+    delete = DeleteGroupsRequest(groups_names=[group.group, f"{world.name}-missing"])
+    world.ask(delete, 2)
+    world.ask(group.beat("a", LEAVE), V1)
+    world.ask(delete, 2)
+    described(world, group.group)
+    joined = world.ask(group.join("a"), V1)
+    group.given(world, "a", joined.member_epoch)
+
+
+def coordinators_of_share_partitions_are_found(world: World) -> None:
+    group, _ = sharing(world, partitions=1)
+    key = f"{group.group}:{uuid_to_text(group.topic_id)}:0"
+
+    def found(version: int, *keys: str) -> None:
+        request = FindCoordinatorRequest(key_type=2, coordinator_keys=list(keys))
+        if version < _KEYS_IN_A_LIST:
+            (request.key,) = keys
+        answer = world.probe(request, version)
+        rows = answer.coordinators or [answer]
+        world.note(f"v{version}", [f"{row.error_code} {row.node_id}" for row in rows])
+
+    found(6, key)
+    for version in (1, 3, 4, 5):
+        found(version, key)
+    text = uuid_to_text(group.topic_id)
+    found(6, "", "g", "g:t", f"g:{text}", f":{text}:0", f" :{text}:0", f"g:{text}:x", "g:t:0")
+    found(6, f"g:h:{text}:7", f"g:{text}:-1", key)
+
+
+def share_groups_wander(world: World) -> None:
+    """Members come, beat, change their minds and go, two hundred times.
+
+    One of them wants a topic that nobody else does. Where not all want the same, who gets what
+    does not depend on topic ids, so that every assignment can be compared.
+    """
+    topics = [f"{world.name}-{letter}" for letter in "abc"]
+    for name, partitions in zip(topics, (5, 3, 1), strict=True):
+        create_topic(world, name, partitions)
+    group = new_share_group(world, partitions=2)
+    # All have share state before the walk begins, for that comes beside the heartbeats.
+    world.probe(group.join("first", *topics, group.topic), V1)
+    everything = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
+        group_id=group.group, topics=None
+    )
+    world.settle(
+        DescribeShareGroupOffsetsRequest(groups=[everything]),
+        1,
+        lambda told: len(told.groups[0].topics) == len(topics) + 1,
+        note=False,
+    )
+    world.probe(group.beat("first", LEAVE), V1)
+    world.probe(group.join("other", group.topic), V1)
+    dice = Random(20)  # noqa: S311 - the same walk every time
+    epochs: dict[str, int] = {}
+    for _ in range(200):
+        member = dice.choice("mnopqrs")
+        wanted = dice.sample(topics, dice.randint(1, 3))
+        epoch = epochs.get(member, 0)
+        match dice.randrange(8):
+            case 0 | 1:
+                told = world.ask(group.join(member, *wanted), V1)
+            case 2 if epoch:
+                told = world.ask(group.beat(member, LEAVE), V1)
+                epochs.pop(member)
+                continue
+            case 3:
+                told = world.ask(group.beat(member, epoch or 7, subscribed_topic_names=wanted), V1)
+            case 4:
+                told = world.ask(group.beat(member, epoch - dice.randint(-1, 2)), V1)
+            case _:
+                told = world.ask(group.beat(member, epoch or 7), V1)
+        if told.member_epoch > 0:
+            epochs[member] = told.member_epoch
+    described(world, group.group)
+
+
+def a_silent_sharer_is_missed(world: World) -> None:
+    """Who is silent for a session is gone, and whoever beats hears of it."""
+    group = new_share_group(world, partitions=1)
+    world.ask(
+        alter(
+            GROUP,
+            group.group,
+            ("share.heartbeat.interval.ms", SET, "500"),
+            ("share.session.timeout.ms", SET, "1000"),
+        ),
+        1,
+    )
+    settled(world, "share.session.timeout.ms", "1000", kind=GROUP)
+    joined = world.ask(group.join("a"), V1)
+    group.given(world, "a", joined.member_epoch)
+    epoch = world.ask(group.join("b"), V1).member_epoch
+    world.ask(group.beat("a", epoch - 1), V1)
+    until(world, group.beat("b", epoch), V1, lambda told: told.member_epoch > epoch)
+    world.ask(group.beat("a", epoch), V1)
+    described(world, group.group)
+    # And then nobody beats.
+    until(
+        world,
+        ShareGroupDescribeRequest(group_ids=[group.group]),
+        V1,
+        lambda told: told.groups[0].group_state == "Empty",
+    )
+    world.ask(group.beat("b", epoch + 1), V1)
+
+
+WAITING = (a_silent_sharer_is_missed,)
+
+SCENARIOS = (
+    share_groups_wander,
+    a_share_group_comes_and_goes,
+    first_share_heartbeats_are_checked,
+    later_share_heartbeats_are_checked,
+    members_of_different_topics_share,
+    members_of_one_topic_get_as_many_partitions,
+    share_subscriptions_change,
+    shared_topics_come_later,
+    shared_topics_grow,
+    shared_topics_are_deleted,
+    share_groups_have_settings_of_their_own,
+    other_protocols_and_share_groups_keep_apart,
+    share_groups_are_listed,
+    share_groups_are_deleted,
+    coordinators_of_share_partitions_are_found,
+)

@@ -1,0 +1,225 @@
+"""Offsets of share groups: described, altered and deleted, and what each refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+from kafkalite.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+)
+from tests.conformance.scenarios.group_records import note_records
+from tests.conformance.scenarios.share_groups import (
+    LEAVE,
+    V1,
+    Sharers,
+    described,
+    emptied,
+    new_share_group,
+    sharing,
+    wait_for_coordinator_to_know,
+)
+from tests.conformance.setup import create_topic, fill, ready_group
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tests.conformance.world import World
+
+_DescribedGroup = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+_DescribedTopic = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic
+_Topic = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic
+_Partition = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition
+_DeletedTopic = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic
+
+
+def described_offsets(
+    world: World,
+    *groups: str,
+    topics: Mapping[str, Sequence[int]] | None = None,
+    version: int = 1,
+) -> None:
+    """Ask where groups stand, in these partitions or in all that they have."""
+    rows = (
+        None
+        if topics is None
+        else [
+            _DescribedTopic(topic_name=name, partitions=list(indexes))
+            for name, indexes in topics.items()
+        ]
+    )
+    request = DescribeShareGroupOffsetsRequest(
+        groups=[_DescribedGroup(group_id=group, topics=rows) for group in groups]
+    )
+    world.ask(request, version)
+
+
+def all_share_offsets(group: str) -> DescribeShareGroupOffsetsRequest:
+    """Ask where a group stands in all that it has."""
+    row = _DescribedGroup(group_id=group, topics=None)
+    return DescribeShareGroupOffsetsRequest(groups=[row])
+
+
+def altered(group: str, offsets: Mapping[str, Mapping[int, int]]) -> AlterShareGroupOffsetsRequest:
+    """Ask to move where a group reads: topic → partition → offset."""
+    return AlterShareGroupOffsetsRequest(
+        group_id=group,
+        topics=[
+            _Topic(
+                topic_name=name,
+                partitions=[
+                    _Partition(partition_index=index, start_offset=offset)
+                    for index, offset in partitions.items()
+                ],
+            )
+            for name, partitions in offsets.items()
+        ],
+    )
+
+
+def deleted(group: str, *topics: str) -> DeleteShareGroupOffsetsRequest:
+    """Ask to forget where a group reads."""
+    return DeleteShareGroupOffsetsRequest(
+        group_id=group, topics=[_DeletedTopic(topic_name=name) for name in topics]
+    )
+
+
+def share_offsets_are_described(world: World) -> None:
+    missing = f"{world.name}-missing"
+    ready_group(world, missing)
+    described_offsets(world, missing)
+    group, _ = sharing(world, partitions=2)
+    for version in (0, 1):
+        described_offsets(world, group.group, version=version)
+        described_offsets(
+            world,
+            group.group,
+            topics={group.topic: [0, 1], f"{world.name}-none": [0, 3]},
+            version=version,
+        )
+    described_offsets(world, group.group, topics={group.topic: []})
+    described_offsets(world, group.group, topics={})
+    described_offsets(world, missing, topics={group.topic: [0]})
+    described_offsets(world, "", topics={group.topic: [0]})
+    described_offsets(world, group.group, missing)
+
+
+def share_offsets_are_altered(world: World) -> None:
+    group = emptied(world)
+    fill(world, group.topic, b"a", b"b", b"c", partition=1)
+    world.ask(altered(group.group, {group.topic: {0: 0, 1: 2}}), 0)
+    described_offsets(world, group.group)
+    described(world, group.group)
+    world.ask(altered(group.group, {group.topic: {1: 1}}), 0)
+    described_offsets(world, group.group, topics={group.topic: [0, 1]})
+    world.ask(group.join("a"), V1)
+    described_offsets(world, group.group)
+
+
+def share_offsets_are_altered_before_there_is_a_group(world: World) -> None:
+    group = new_share_group(world, partitions=2)
+    fill(world, group.topic, b"a", b"b")
+    world.ask(altered(group.group, {group.topic: {0: 1}}), 0)
+    described(world, group.group)
+    # Kafka answers before the group has noted that it was done.
+    world.settle(all_share_offsets(group.group), 1, lambda told: bool(told.groups[0].topics))
+    joined = world.ask(group.join("a"), V1)
+    group.given(world, "a", joined.member_epoch)
+    described_offsets(world, group.group)
+
+
+def alterations_of_share_offsets_are_checked(world: World) -> None:
+    group, _ = sharing(world, partitions=2)
+    world.ask(altered(group.group, {group.topic: {0: 0}}), 0)
+    world.ask(altered("", {group.topic: {0: 0}}), 0)
+    world.ask(group.beat("a", LEAVE), V1)
+    nowhere = f"{world.name}-none"
+    wishes: tuple[dict[str, dict[int, int]], ...] = (
+        {},
+        {group.topic: {}},
+        {group.topic: {7: 0}},
+        {group.topic: {-1: 0}},
+        {group.topic: {0: -1}},
+        {group.topic: {1: -7}},
+        {nowhere: {0: 0, 1: 1}},
+        {group.topic: {0: 5, 9: 0}, nowhere: {0: 0}},
+    )
+    for offsets in wishes:
+        world.ask(altered(group.group, offsets), 0)
+    described_offsets(world, group.group)
+    unborn = f"{world.name}-unborn"
+    ready_group(world, unborn)
+    world.ask(altered(unborn, {nowhere: {0: 0}}), 0)
+    described(world, unborn)
+
+
+def share_offsets_are_deleted(world: World) -> None:
+    group = emptied(world)
+    other = f"{world.name}-other"
+    create_topic(world, other)
+    world.ask(deleted(group.group, group.topic, other, f"{world.name}-none"), 0)
+    described_offsets(world, group.group)
+    described_offsets(world, group.group, topics={group.topic: [0, 1]})
+    world.ask(deleted(group.group, group.topic), 0)
+    world.ask(deleted(group.group), 0)
+    joined = world.ask(group.join("a"), V1)
+    group.given(world, "a", joined.member_epoch)
+    described_offsets(world, group.group)
+
+
+def deletions_of_share_offsets_are_checked(world: World) -> None:
+    group, _ = sharing(world, partitions=1)
+    world.ask(deleted(group.group, group.topic), 0)
+    world.ask(deleted("", group.topic), 0)
+    missing = f"{world.name}-missing"
+    ready_group(world, missing)
+    world.ask(deleted(missing, group.topic), 0)
+    idle = f"{world.name}-idle"
+    ready_group(world, idle)
+    waiting = Sharers(idle, f"{world.name}-none", bytes(16))
+    world.ask(waiting.join("a"), V1)
+    world.ask(waiting.beat("a", LEAVE), V1)
+    world.ask(deleted(idle, group.topic, waiting.topic), 0)
+
+
+def share_groups_are_recorded(world: World) -> None:
+    """Every kind of record, from the first member to the end of the group."""
+    group, epoch = sharing(world, partitions=1)
+    second = world.ask(group.join("b"), V1)
+    world.ask(group.beat("a", epoch), V1)
+    world.ask(group.beat("b", second.member_epoch, rack_id="rack-1"), V1)
+    other = f"{world.name}-other"
+    create_topic(world, other, 2)
+    wait_for_coordinator_to_know(world, group.group, other)
+    both = [group.topic, other]
+    changed = world.ask(group.beat("b", second.member_epoch, subscribed_topic_names=both), V1)
+    group.reach(world, changed.member_epoch + 1, b=changed.member_epoch, a=second.member_epoch)
+    note_records(world, group.group)
+    for member in "ab":
+        world.ask(group.beat(member, LEAVE), V1)
+    world.ask(altered(group.group, {group.topic: {0: 0}, other: {1: 0}}), 0)
+    world.settle(
+        all_share_offsets(group.group),
+        1,
+        lambda told: any(
+            partition.start_offset == 0
+            for topic in told.groups[0].topics
+            for partition in topic.partitions
+        ),
+    )
+    world.ask(deleted(group.group, other), 0)
+    world.ask(DeleteGroupsRequest(groups_names=[group.group]), 2)
+    note_records(world, group.group)
+
+
+SCENARIOS = (
+    share_groups_are_recorded,
+    share_offsets_are_described,
+    share_offsets_are_altered,
+    share_offsets_are_altered_before_there_is_a_group,
+    alterations_of_share_offsets_are_checked,
+    share_offsets_are_deleted,
+    deletions_of_share_offsets_are_checked,
+)

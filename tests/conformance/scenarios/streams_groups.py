@@ -1,0 +1,711 @@
+"""Streams groups (KIP-1071): tasks step by step, topologies and their topics, and every refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafkalite.protocol.messages.create_partitions import CreatePartitionsRequest
+from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
+from kafkalite.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kafkalite.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from tests.conformance.scenarios.classic_groups import Classic, stable_group
+from tests.conformance.scenarios.commits import commit, fetch
+from tests.conformance.scenarios.configs import GROUP, SET, TOPIC, alter, describe, settled
+from tests.conformance.scenarios.consumer_groups import Consumers, joined_consumer
+from tests.conformance.setup import create_topic, ready_group, wait_for_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.conformance.world import World
+
+_REBALANCE_MS = 30_000
+LEAVE, LEAVE_FOR_A_WHILE = -1, -2
+_MISSING_SOURCES, _WRONG_PARTITIONS, _MISSING_INTERNAL = 1, 2, 3
+
+Request = StreamsGroupHeartbeatRequest
+Owned = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Heartbeats of one group's members; a member's process is named as the member."""
+
+    group: str
+    subtopologies: tuple[Request.Subtopology, ...]
+    epoch: int = 0
+
+    def topology(self) -> Request.Topology:
+        return Request.Topology(epoch=self.epoch, subtopologies=list(self.subtopologies))
+
+    def join(self, member: str, **fields: Any) -> Request:  # noqa: ANN401
+        """Make a first heartbeat, with everything a first one must tell."""
+        request = Request(
+            group_id=self.group,
+            member_id=member,
+            member_epoch=0,
+            rebalance_timeout_ms=_REBALANCE_MS,
+            topology=self.topology(),
+            active_tasks=[],
+            standby_tasks=[],
+            warmup_tasks=[],
+            process_id=member,
+        )
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return request
+
+    def heartbeat(
+        self,
+        member: str,
+        epoch: int,
+        active: Owned | None = None,
+        standby: Owned | None = None,
+        **fields: Any,  # noqa: ANN401
+    ) -> Request:
+        """Make a later heartbeat; who names active tasks says all that it has."""
+        request = Request(group_id=self.group, member_id=member, member_epoch=epoch)
+        if active is not None:
+            request.active_tasks = tasks(active)
+            request.standby_tasks = tasks(standby or {})
+            request.warmup_tasks = []
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return request
+
+
+def tasks(owned: Owned) -> list[Request.TaskIds]:
+    return [
+        Request.TaskIds(subtopology_id=name, partitions=list(partitions))
+        for name, partitions in owned.items()
+    ]
+
+
+def internal(
+    name: str, partitions: int = 0, replicas: int = 0, **configs: str
+) -> Request.TopicInfo:
+    """Describe a topic of the application's own; configurations by names with underscores."""
+    return Request.TopicInfo(
+        name=name,
+        partitions=partitions,
+        replication_factor=replicas,
+        topic_configs=[
+            Request.KeyValue(key=key.replace("_", "."), value=value)
+            for key, value in configs.items()
+        ],
+    )
+
+
+def reading(*topics: str, name: str = "0", **fields: Any) -> Request.Subtopology:  # noqa: ANN401
+    """Describe a subtopology that reads these topics."""
+    subtopology = Request.Subtopology(subtopology_id=name, source_topics=list(topics))
+    for field, value in fields.items():
+        setattr(subtopology, field, value)
+    return subtopology
+
+
+def new_group(world: World, partitions: int = 4, name: str = "") -> Streams:
+    """Create a topic and get a coordinator for a group whose one subtopology reads it."""
+    group = name or world.name
+    create_topic(world, f"{group}-topic", partitions)
+    ready_group(world, group)
+    return Streams(group, (reading(f"{group}-topic"),))
+
+
+def described(world: World, *groups: str) -> None:
+    world.ask(StreamsGroupDescribeRequest(group_ids=list(groups)), 0)
+
+
+def tasks_move_step_by_step(world: World) -> None:
+    """Two members, four tasks: revoke before assign, and epochs that fence commits."""
+    group = new_group(world)
+    topic = f"{group.group}-topic"
+
+    def committed(member: str, epoch: int, *partitions: int) -> None:
+        request = commit(group.group, topic, *partitions, member_id=member, epoch=epoch)
+        world.ask(request, 9)
+
+    world.ask(group.join("a"), 0)
+    committed("a", 2, *range(4))
+    world.ask(group.join("b"), 0)
+    told = world.ask(group.heartbeat("a", 2), 0)
+    (kept,) = told.active_tasks
+    given = sorted(set(range(4)) - set(kept.partitions))
+    world.ask(group.heartbeat("a", 2), 0)
+    world.ask(group.heartbeat("a", 2, {"0": (0, 1, 2, 3)}), 0)
+    committed("a", 2, given[0])
+    world.ask(group.heartbeat("a", 2, {"0": tuple(kept.partitions)}), 0)
+    committed("a", 2, kept.partitions[0])
+    committed("a", 2, given[0])
+    committed("a", 2, kept.partitions[0], given[0])
+    committed("a", 9, kept.partitions[0])
+    world.ask(group.heartbeat("a", 2, {"0": tuple(kept.partitions[:1])}), 0)
+    world.ask(group.heartbeat("a", 2), 0)
+    world.ask(group.heartbeat("b", 3), 0)
+    committed("b", 2, given[0])
+    world.ask(group.heartbeat("b", LEAVE), 0)
+    world.ask(group.heartbeat("a", 3), 0)
+    committed("a", 3, kept.partitions[0])
+    committed("a", 3, given[0])
+    committed("a", 4, *range(4))
+    world.ask(fetch(group.group, topic, *range(4)), 8)
+
+
+def a_streams_group_is_described_on_its_way(world: World) -> None:
+    group = new_group(world)
+    world.ask(
+        group.join(
+            "a",
+            rack_id="rack-1",
+            client_tags=[Request.KeyValue(key="zone", value="x")],
+            user_endpoint=Request.Endpoint(host="here", port=70),
+        ),
+        0,
+    )
+    described(world, group.group)
+    world.ask(group.join("b"), 0)
+    described(world, group.group)
+    told = world.ask(group.heartbeat("a", 2), 0)
+    described(world, group.group)
+    (kept,) = told.active_tasks
+    world.ask(group.heartbeat("a", 2, {"0": tuple(kept.partitions)}), 0)
+    world.ask(group.heartbeat("b", 3), 0)
+    described(world, group.group)
+    world.ask(group.heartbeat("a", LEAVE), 0)
+    described(world, group.group)
+    world.ask(group.heartbeat("b", LEAVE), 0)
+    described(world, group.group, f"{world.name}-missing", "")
+    request = StreamsGroupDescribeRequest(
+        group_ids=[group.group], include_authorized_operations=True
+    )
+    world.ask(request, 0)
+
+
+def first_streams_heartbeats_are_checked(world: World) -> None:
+    group = new_group(world)
+    topic = f"{group.group}-topic"
+
+    def of(*subtopologies: Request.Subtopology, epoch: int = 0) -> Request.Topology:
+        return Request.Topology(epoch=epoch, subtopologies=list(subtopologies))
+
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"group_id": ""},
+        {"group_id": "  "},
+        {"member_id": ""},
+        {"instance_id": "i-1"},
+        {"instance_id": ""},
+        {"rack_id": ""},
+        {"rebalance_timeout_ms": -1},
+        {"active_tasks": None},
+        {"standby_tasks": None},
+        {"warmup_tasks": None},
+        {"active_tasks": tasks({"0": (0,)})},
+        {"warmup_tasks": tasks({"0": (0,)})},
+        {"topology": None},
+        {"member_epoch": -3},
+        {"member_epoch": LEAVE_FOR_A_WHILE},
+        {"task_offsets": []},
+        {"task_end_offsets": []},
+        {"topology": of(reading(source_topic_regex=["t.*"]))},
+        {"topology": of(reading("__consumer_offsets"))},
+        {"topology": of(reading("in valid"))},
+        {"topology": of(reading(topic, state_changelog_topics=[internal("c", 4)]))},
+        {"topology": of()},
+        {"topology": of(reading())},
+        {"topology": of(reading(topic, repartition_source_topics=[internal("r")]))},
+        {
+            "topology": of(
+                reading(repartition_sink_topics=["r"], repartition_source_topics=[internal("r")])
+            )
+        },
+        {"topology": of(reading(topic), reading(topic))},
+        {"topology": of(reading(topic), epoch=-1)},
+        {
+            "topology": of(
+                reading(topic, copartition_groups=[Request.CopartitionGroup(source_topics=[7])])
+            )
+        },
+    )
+    for fields in wrongs:
+        world.ask(group.join("a", **fields), 0)
+    described(world, group.group)
+
+
+def later_streams_heartbeats_are_checked(world: World) -> None:
+    group = new_group(world)
+    world.ask(group.heartbeat("a", 2), 0)
+    world.ask(group.heartbeat("a", LEAVE), 0)
+    world.ask(group.join("a"), 0)
+    world.ask(group.heartbeat("nobody", 2), 0)
+    world.ask(group.heartbeat("nobody", LEAVE), 0)
+    for wrong in (3, 9, 1):
+        world.ask(group.heartbeat("a", wrong), 0)
+    world.ask(group.heartbeat("a", 1, {"0": (0,)}), 0)
+    world.ask(group.heartbeat("a", 2, topology=group.topology()), 0)
+    world.ask(group.heartbeat("a", 2, active_tasks=[]), 0)
+    world.ask(group.heartbeat("a", 2, {"7": (0,)}), 0)
+    world.ask(group.heartbeat("a", 2, {"0": (4,)}), 0)
+    world.ask(group.heartbeat("a", 2, {"0": (-1,)}), 0)
+    world.ask(group.heartbeat("a", 2, {"0": (0,)}, {"0": (9,)}), 0)
+    world.ask(group.heartbeat("a", 2, warmup_tasks=tasks({"0": (0,)})), 0)
+    world.ask(group.heartbeat("a", 2, instance_id="i-1"), 0)
+    world.ask(group.heartbeat("a", 2, {"0": (0, 1, 2, 3)}), 0)
+    world.ask(group.join("a"), 0)
+    world.ask(group.heartbeat("a", 2), 0)
+
+
+def an_answer_that_was_lost_can_be_asked_for_again(world: World) -> None:
+    """Let a member in that is one step behind, if it has nothing the step took from it."""
+    group = new_group(world)
+    world.ask(group.join("a"), 0)
+    world.ask(group.join("b"), 0)
+    told = world.ask(group.heartbeat("a", 2), 0)
+    kept = tuple(told.active_tasks[0].partitions)
+    world.ask(group.heartbeat("a", 2, {"0": kept}), 0)
+    world.ask(group.heartbeat("a", 2, {"0": kept}), 0)
+    world.ask(group.heartbeat("a", 2, {"0": kept[:1]}), 0)
+    world.ask(group.heartbeat("a", 2, {}), 0)
+    world.ask(group.heartbeat("a", 2, {"0": (0, 1, 2, 3)}), 0)
+    world.ask(group.heartbeat("a", 2), 0)
+    world.ask(group.join("a"), 0)
+
+
+def _word_count(world: World) -> Streams:
+    """Describe an application with a repartition topic and a store, as Kafka Streams would."""
+    name = world.name
+    return Streams(
+        name,
+        (
+            reading(
+                f"{name}-topic", name="0", repartition_sink_topics=[f"{name}-counts-repartition"]
+            ),
+            reading(
+                name="1",
+                repartition_source_topics=[
+                    internal(
+                        f"{name}-counts-repartition",
+                        cleanup_policy="delete",
+                        retention_ms="-1",
+                        segment_bytes="52428800",
+                    )
+                ],
+                state_changelog_topics=[
+                    internal(f"{name}-counts-changelog", replicas=1, cleanup_policy="compact")
+                ],
+            ),
+        ),
+    )
+
+
+def _status_codes(answer: Any) -> list[int]:  # noqa: ANN401 - any response class
+    return [status.status_code for status in answer.status or ()]
+
+
+def _beat_until(world: World, request: Request, until: Callable[[Any], bool]) -> Any:  # noqa: ANN401
+    """Beat until an answer is as wanted, following the epochs on the way, and note that one.
+
+    How many steps a real broker takes depends on how soon it hears of new topics, so the epochs
+    stay out of the transcript; those that follow are compared as steps from here.
+    """
+
+    def is_wanted(found: Any) -> bool:  # noqa: ANN401 - any response class
+        wanted = until(found)
+        request.member_epoch = found.member_epoch
+        return wanted
+
+    answer = world.settle(request, 0, is_wanted, note=False)
+    assert until(answer), answer
+    world.note("statuses", [int(code) for code in _status_codes(answer)])
+    world.note("tasks", [[*each.partitions] for each in answer.active_tasks or ()])
+    return answer
+
+
+def internal_topics_are_made(world: World) -> None:
+    create_topic(world, f"{world.name}-topic", 3)
+    ready_group(world, world.name)
+    group = _word_count(world)
+    joined = world.ask(group.join("a"), 0)
+    for suffix in ("repartition", "changelog"):
+        wait_for_metadata(world, f"{world.name}-counts-{suffix}", 3)
+    answer = _beat_until(
+        world, group.heartbeat("a", joined.member_epoch), lambda found: bool(found.active_tasks)
+    )
+    epoch = answer.member_epoch
+    described(world, group.group)
+    for suffix in ("repartition", "changelog"):
+        name = f"{world.name}-counts-{suffix}"
+        world.ask(describe(TOPIC, name, ["cleanup.policy", "retention.ms", "segment.bytes"]), 4)
+    owned: Owned = {"0": (0, 1, 2), "1": (0, 1, 2)}
+    world.ask(group.heartbeat("a", epoch, owned), 0)
+    world.ask(group.join("b"), 0)
+    world.ask(group.heartbeat("a", epoch), 0)
+    described(world, group.group)
+
+
+def topics_that_cannot_be_made_are_told(world: World) -> None:
+    create_topic(world, f"{world.name}-topic", 1)
+    ready_group(world, world.name)
+    changelog = internal(f"{world.name}-changelog", nonsense="x")
+    group = Streams(
+        world.name, (reading(f"{world.name}-topic", state_changelog_topics=[changelog]),)
+    )
+    joined = world.ask(group.join("a"), 0)
+    world.ask(group.heartbeat("a", joined.member_epoch), 0)
+    described(world, group.group)
+
+
+def source_topics_may_come_later(world: World) -> None:
+    ready_group(world, world.name)
+    group = Streams(world.name, (reading(f"{world.name}-late", f"{world.name}-later"),))
+    joined = world.ask(group.join("a"), 0)
+    epoch = joined.member_epoch
+    world.ask(group.heartbeat("a", epoch), 0)
+    described(world, group.group)
+    for suffix, partitions in (("late", 2), ("later", 3)):
+        create_topic(world, f"{world.name}-{suffix}", partitions)
+    _beat_until(world, group.heartbeat("a", epoch), lambda found: bool(found.active_tasks))
+
+
+def topics_that_grow_bring_more_tasks(world: World) -> None:
+    group = new_group(world, partitions=2)
+    world.ask(group.join("a"), 0)
+    topic = f"{group.group}-topic"
+    growth = CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=3, assignments=None)
+    world.probe(CreatePartitionsRequest(topics=[growth], timeout_ms=10_000), 3)
+    wait_for_metadata(world, topic, 3)
+    _beat_until(world, group.heartbeat("a", 2), lambda found: bool(found.active_tasks))
+
+
+def topics_read_together_must_have_one_count(world: World) -> None:
+    for index, partitions in enumerate((2, 3)):
+        create_topic(world, f"{world.name}-{index}", partitions)
+    both = [f"{world.name}-0", f"{world.name}-1"]
+    together = [Request.CopartitionGroup(source_topics=[0, 1])]
+    with_internal = [Request.CopartitionGroup(source_topics=[0], repartition_source_topics=[0])]
+    repartitions = [Request.CopartitionGroup(repartition_source_topics=[0, 1])]
+
+    def tried(suffix: str, *subtopologies: Request.Subtopology) -> None:
+        name = f"{world.name}-{suffix}"
+        ready_group(world, name)
+        group = Streams(name, subtopologies)
+        world.ask(group.join("a"), 0)
+        described(world, name)
+
+    def writing(*sinks: str, name: str = "9") -> Request.Subtopology:
+        return reading(both[0], name=name, repartition_sink_topics=list(sinks))
+
+    tried("sources", reading(*both, copartition_groups=together))
+    for count in (0, 2, 5):
+        topic = f"{world.name}-internal-{count}"
+        tried(
+            f"internal-{count}",
+            reading(
+                both[1],
+                repartition_source_topics=[internal(topic, count)],
+                copartition_groups=with_internal,
+            ),
+            writing(topic),
+        )
+    for left, right in ((0, 0), (0, 4), (4, 4), (4, 5)):
+        topics = [f"{world.name}-left-{left}-{right}", f"{world.name}-right-{left}-{right}"]
+        tried(
+            f"two-{left}-{right}",
+            reading(
+                repartition_source_topics=[internal(topics[0], left), internal(topics[1], right)],
+                copartition_groups=repartitions,
+            ),
+            writing(*topics),
+        )
+    create_topic(world, f"{world.name}-wrong", 5)
+    tried("wrong", reading(both[0], state_changelog_topics=[internal(f"{world.name}-wrong")]))
+
+
+def a_topology_stays_as_it_is(world: World) -> None:
+    group = new_group(world)
+    topic = f"{group.group}-topic"
+    world.ask(Streams(group.group, group.subtopologies, epoch=3).join("a"), 0)
+    for epoch in (3, 2, 4):
+        world.ask(Streams(group.group, group.subtopologies, epoch).join("b"), 0)
+    other = reading(topic, name="1")
+    for epoch in (3, 1, 4):
+        world.ask(Streams(group.group, (other,), epoch).join("c"), 0)
+    world.ask(group.heartbeat("c", 4), 0)
+    described(world, group.group)
+
+
+def standbys_are_kept_elsewhere(world: World) -> None:
+    key = "streams.num.standby.replicas"
+    create_topic(world, f"{world.name}-topic", 2)
+    create_topic(world, f"{world.name}-changelog", 2)
+    ready_group(world, world.name)
+    world.ask(alter(GROUP, world.name, (key, SET, "1")), 1)
+    settled(world, key, "1", kind=GROUP)
+    group = Streams(
+        world.name,
+        (
+            reading(
+                f"{world.name}-topic", state_changelog_topics=[internal(f"{world.name}-changelog")]
+            ),
+        ),
+    )
+    world.ask(group.join("a"), 0)
+    world.ask(group.join("b"), 0)
+    described(world, group.group)
+    told = world.ask(group.heartbeat("a", 2), 0)
+    kept = tuple(told.active_tasks[0].partitions)
+    world.ask(group.heartbeat("a", 2, {"0": kept}), 0)
+    world.ask(group.heartbeat("b", 3), 0)
+    world.ask(group.heartbeat("a", 3), 0)
+    described(world, group.group)
+    world.ask(alter(GROUP, world.name, (key, SET, "0")), 1)
+    settled(world, key, "0", kind=GROUP)
+    world.ask(group.heartbeat("a", 3), 0)
+    described(world, group.group)
+    world.ask(group.heartbeat("a", 3, {"0": kept}), 0)
+    described(world, group.group)
+
+
+def threads_of_a_process_share_its_load(world: World) -> None:
+    """Load is shared by processes first, and by the members of each then."""
+    group = new_group(world, partitions=6)
+    world.ask(group.join("a", process_id="a"), 0)
+    world.ask(group.join("b", process_id="a"), 0)
+    world.ask(group.join("c", process_id="b"), 0)
+    answer = world.probe(StreamsGroupDescribeRequest(group_ids=[group.group]), 0)
+    shares = [
+        sum(len(tasks.partitions) for tasks in member.target_assignment.active_tasks)
+        for member in answer.groups[0].members
+    ]
+    world.note("shares", [*sorted(shares)])
+
+
+def a_first_assignment_waits_for_more_members(world: World) -> None:
+    group = new_group(world)
+    key = "streams.initial.rebalance.delay.ms"
+    world.ask(alter(GROUP, world.name, (key, SET, "1500")), 1)
+    settled(world, key, "1500", kind=GROUP)
+    world.ask(group.join("a"), 0)
+    world.ask(group.join("b"), 0)
+    described(world, group.group)
+    world.ask(group.heartbeat("a", 1), 0)
+    world.settle(group.heartbeat("a", 1), 0, lambda found: found.member_epoch > 1, note=False)
+    world.ask(group.heartbeat("b", 1), 0)
+    described(world, group.group)
+
+
+def assignments_of_tasks_wait_for_their_interval(world: World) -> None:
+    group = new_group(world)
+    key = "streams.assignment.interval.ms"
+    world.ask(alter(GROUP, group.group, (key, SET, "15000")), 1)
+    settled(world, key, "15000", kind=GROUP)
+    world.ask(group.join("a"), 0)
+    world.ask(group.join("b"), 0)
+    world.ask(group.heartbeat("a", 2), 0)
+    described(world, group.group)
+
+
+def endpoints_tell_who_has_what(world: World) -> None:
+    group = new_group(world, partitions=3)
+
+    def at(host: str) -> Request.Endpoint:
+        return Request.Endpoint(host=host, port=4711)
+
+    world.ask(group.join("a", user_endpoint=at("here"), endpoint_information_epoch=-1), 0)
+    world.ask(group.heartbeat("a", 2), 0)
+    world.ask(group.heartbeat("a", 2, endpoint_information_epoch=5), 0)
+    world.ask(group.join("b", user_endpoint=at("there"), endpoint_information_epoch=-1), 0)
+    told = world.ask(group.heartbeat("a", 2, endpoint_information_epoch=0), 0)
+    kept = tuple(told.active_tasks[0].partitions)
+    world.ask(group.heartbeat("a", 2, {"0": kept}, endpoint_information_epoch=1), 0)
+    world.ask(group.heartbeat("b", 3, endpoint_information_epoch=1), 0)
+    world.ask(group.heartbeat("a", 3, endpoint_information_epoch=2), 0)
+    world.ask(group.join("c", endpoint_information_epoch=0), 0)
+
+
+def a_member_asks_all_to_stop(world: World) -> None:
+    group = new_group(world)
+    world.ask(group.join("a"), 0)
+    world.ask(group.join("b"), 0)
+    world.ask(group.heartbeat("a", 2, shutdown_application=True), 0)
+    world.ask(group.heartbeat("b", 3), 0)
+    world.ask(group.heartbeat("b", LEAVE, shutdown_application=True), 0)
+    world.ask(group.heartbeat("a", 2), 0)
+    world.ask(group.heartbeat("a", LEAVE), 0)
+    world.ask(group.join("a"), 0)
+
+
+def members_say_something_new(world: World) -> None:
+    group = new_group(world)
+    world.ask(group.join("a"), 0)
+    changes: tuple[dict[str, Any], ...] = (
+        {"rack_id": "r"},
+        {"rebalance_timeout_ms": 9_000},
+        {"client_tags": [Request.KeyValue(key="zone", value="x")]},
+        {"client_tags": [Request.KeyValue(key="zone", value="x")]},
+        {"user_endpoint": Request.Endpoint(host="here", port=1)},
+        {"process_id": "another"},
+    )
+    epoch = 2
+    for fields in changes:
+        answer = world.ask(group.heartbeat("a", epoch, **fields), 0)
+        epoch = answer.member_epoch
+    world.ask(group.join("a"), 0)
+    described(world, group.group)
+
+
+def epochs_want_to_be_right_in_streams_groups(world: World) -> None:
+    group = new_group(world)
+    topic = f"{group.group}-topic"
+    other = f"{group.group}-other"
+    create_topic(world, other)
+    world.ask(group.join("a"), 0)
+    claims = (("a", 2), ("a", 3), ("a", 1), ("a", -1), ("nobody", 2), ("", -1))
+    for version in (8, 9):
+        for member, epoch in claims:
+            world.ask(commit(group.group, topic, 0, member_id=member, epoch=epoch), version)
+    world.ask(commit(group.group, other, 0, member_id="a", epoch=2), 9)
+    world.ask(commit(group.group, other, 0, member_id="a", epoch=1), 9)
+    readers: tuple[tuple[str | None, int], ...] = ((None, -1), *claims)
+    for reader, epoch in readers:
+        world.ask(fetch(group.group, topic, 0, member_id=reader, epoch=epoch), 9)
+    world.ask(group.heartbeat("a", LEAVE), 0)
+    world.ask(commit(group.group, topic, 1), 9)
+    world.ask(commit(group.group, topic, 1), 8)
+    world.ask(fetch(group.group, topic, 0, 1), 9)
+
+
+def a_group_that_lacks_topics_is_not_ready(world: World) -> None:
+    ready_group(world, world.name)
+    group = Streams(world.name, (reading(f"{world.name}-missing"),))
+    world.ask(group.join("a"), 0)
+    for states in ([], ["NotReady"], ["not_ready"], ["NOT_READY"], ["Stable"]):
+        response = world.connection("main").call(ListGroupsRequest(states_filter=states), 5)
+        rows = [row for row in response.groups if row.group_id == world.name]
+        world.note(f"{states}", [f"{row.group_state} {row.group_type}" for row in rows])
+    world.ask(DeleteGroupsRequest(groups_names=[world.name]), 2)
+    world.ask(group.heartbeat("a", 2, {"0": (7,)}), 0)
+
+
+def streams_groups_are_administered(world: World) -> None:
+    group = new_group(world, partitions=1)
+    topic = f"{group.group}-topic"
+    world.ask(group.join("a"), 0)
+    world.ask(commit(group.group, topic, 0, member_id="a", epoch=2), 9)
+
+    def listed(states: Sequence[str], types: Sequence[str]) -> None:
+        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        response = world.connection("main").call(request, 5)
+        rows = [
+            f"{row.group_id} {row.protocol_type!r} {row.group_state!r} {row.group_type!r}"
+            for row in response.groups
+            if row.group_id.startswith(world.name)
+        ]
+        world.note(f"{states} {types}", [*rows])
+
+    def asked() -> None:
+        for states in ((), ("Stable",), ("Empty",)):
+            listed(states, ())
+        listed((), ("streams",))
+        listed((), ("consumer", "classic"))
+        for version in (5, 6):
+            world.ask(DescribeGroupsRequest(groups=[group.group]), version)
+        world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
+        row = OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=0)
+        named = OffsetDeleteRequest.OffsetDeleteRequestTopic(name=topic, partitions=[row])
+        world.ask(OffsetDeleteRequest(group_id=group.group, topics=[named]), 0)
+        world.ask(DeleteGroupsRequest(groups_names=[group.group]), 2)
+
+    asked()
+    world.ask(group.heartbeat("a", LEAVE), 0)
+    asked()
+    described(world, group.group)
+    world.ask(fetch(group.group, topic, 0), 9)
+    world.ask(group.join("a"), 0)
+
+
+def streams_groups_and_others_do_not_mix(world: World) -> None:
+    group = new_group(world)
+    topic = f"{group.group}-topic"
+    topic_id = create_topic(world, f"{world.name}-other")
+    world.ask(group.join("a"), 0)
+    classic = Classic(group.group)
+    world.ask(classic.join(), 9)
+    world.ask(classic.join("a"), 9)
+    world.ask(classic.heartbeat("a", 2), 4)
+    world.ask(classic.sync("a", 2), 5)
+    world.ask(classic.leave("a"), 5)
+    consumers = Consumers(group.group, topic, topic_id)
+    world.ask(consumers.join("b"), 1)
+    world.ask(consumers.heartbeat("a", 2), 1)
+    joined_consumer(world, f"{world.name}-consumer", topic)
+    stable_group(world, f"{world.name}-classic", topic)
+    for kind in ("consumer", "classic"):
+        other = Streams(f"{world.name}-{kind}", group.subtopologies)
+        world.ask(other.join("a"), 0)
+        world.ask(other.heartbeat("a", 2), 0)
+        world.ask(other.heartbeat("a", LEAVE), 0)
+        described(world, other.group)
+    world.ask(group.heartbeat("a", LEAVE), 0)
+    world.ask(consumers.join("b"), 1)
+    described(world, group.group)
+
+
+def an_empty_group_becomes_a_streams_group(world: World) -> None:
+    create_topic(world, world.name)
+    classic, member, _generation = stable_group(world, world.name)
+    world.ask(commit(world.name, world.name, 0), 8)
+    world.ask(classic.leave(member), 5)
+    group = Streams(world.name, (reading(world.name),))
+    world.ask(group.join("a"), 0)
+    world.ask(fetch(world.name, world.name, 0), 8)
+    world.ask(group.heartbeat("a", LEAVE), 0)
+    refused = world.ask(classic.join(), 9)
+    world.ask(classic.join(refused.member_id), 9)
+    world.ask(fetch(world.name, world.name, 0), 8)
+    simple = f"{world.name}-simple"
+    ready_group(world, simple)
+    world.ask(commit(simple, world.name, 0), 8)
+    world.ask(Streams(simple, (reading(world.name),)).join("a"), 0)
+    world.ask(fetch(simple, world.name, 0), 8)
+
+
+def a_topology_may_be_too_large_to_keep(world: World) -> None:
+    ready_group(world, world.name)
+    names = [f"{world.name}-{index:06}" for index in range(60_000)]
+    group = Streams(world.name, (reading(*names),))
+    world.ask(group.join("a"), 0)
+    described(world, world.name)
+    world.ask(Streams(world.name, (reading(*names[:4]),)).join("a"), 0)
+
+
+SCENARIOS = (
+    tasks_move_step_by_step,
+    a_streams_group_is_described_on_its_way,
+    first_streams_heartbeats_are_checked,
+    later_streams_heartbeats_are_checked,
+    an_answer_that_was_lost_can_be_asked_for_again,
+    internal_topics_are_made,
+    topics_that_cannot_be_made_are_told,
+    source_topics_may_come_later,
+    topics_that_grow_bring_more_tasks,
+    topics_read_together_must_have_one_count,
+    a_topology_stays_as_it_is,
+    standbys_are_kept_elsewhere,
+    threads_of_a_process_share_its_load,
+    a_first_assignment_waits_for_more_members,
+    assignments_of_tasks_wait_for_their_interval,
+    endpoints_tell_who_has_what,
+    a_member_asks_all_to_stop,
+    members_say_something_new,
+    epochs_want_to_be_right_in_streams_groups,
+    a_group_that_lacks_topics_is_not_ready,
+    streams_groups_are_administered,
+    streams_groups_and_others_do_not_mix,
+    an_empty_group_becomes_a_streams_group,
+    a_topology_may_be_too_large_to_keep,
+)

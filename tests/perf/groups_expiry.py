@@ -1,0 +1,64 @@
+"""Expiry over very many groups: how long any one step keeps everybody else waiting."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+import time
+from typing import NamedTuple
+
+from tests.perf.groups_records import NOW_MS, TOPIC_ID, append, batch_of, simple_group
+from tests.perf.groups_world import World
+
+_MINUTE_MS = 60_000
+_SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.retention.minutes": "30",
+    "offsets.retention.check.interval.ms": str(20 * _MINUTE_MS),
+}
+
+
+class Swept(NamedTuple):
+    """What a round over all groups took."""
+
+    steps: int
+    longest_seconds: float
+    cpu_seconds: float
+
+
+def measure(groups: int) -> tuple[Swept, Swept]:
+    """Return a round that finds nothing to expire, and one that expires everything."""
+    with tempfile.TemporaryDirectory() as directory:
+        world = World(directory, _SETTINGS)
+        topic = world.cluster.partitions.topic("__consumer_offsets")
+        assert topic is not None
+        log = topic.partitions[0].log
+        for number in range(groups):
+            decisions = simple_group(f"group-{number}", TOPIC_ID)
+            append(log, (batch_of(decision, NOW_MS) for decision in decisions))
+        world.reload_groups()
+        gc.collect()
+        gc.freeze()
+        try:
+            nothing = _sweep(world, 25 * _MINUTE_MS)
+            assert len(world.group_shard().machine.directory.groups) == groups
+            everything = _sweep(world, 25 * _MINUTE_MS)
+            assert not world.group_shard().machine.directory.groups
+        finally:
+            gc.unfreeze()
+            world.close()
+    return nothing, everything
+
+
+def _sweep(world: World, ms: int) -> Swept:
+    """Let time pass, deadline by deadline."""
+    clock = world.clock
+    until_ms = clock.now_ms() + ms
+    steps, longest, total = 0, 0.0, 0.0
+    while (deadline_ms := clock.next_deadline_ms) is not None and deadline_ms <= until_ms:
+        begun = time.process_time()
+        clock.advance(max(0, deadline_ms - clock.now_ms()))
+        taken = time.process_time() - begun
+        steps, longest, total = steps + 1, max(longest, taken), total + taken
+    clock.advance(until_ms - clock.now_ms())
+    return Swept(steps, longest, total)

@@ -1,0 +1,124 @@
+"""A hundred thousand idle groups: what they take up, and how long a restart with them takes.
+
+The broker is one that users would start, on a directory that holds the groups' records. What is
+counted is the difference to the same broker with an empty directory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalite.config.log_config import LogConfig
+from kafkalite.coordinator.runtime import partition_of
+from kafkalite.ports.files import OsFiles
+from kafkalite.protocol.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol.messages.list_groups import ListGroupsRequest
+from kafkalite.storage.log import Log
+from tests.conformance.raw import RawClient
+from tests.oracle.served_kafkalite import ServedKafkalite
+from tests.perf.groups_records import KINDS, NOW_MS, TOPIC, append, batch_of
+from tests.perf.pipeline import cpu_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PARTITIONS = 50
+_CONFIG = {
+    "offsets.topic.num.partitions": str(_PARTITIONS),
+    "offsets.retention.minutes": str(2**31 - 1),
+}
+_PATIENCE_S = 120.0
+
+
+class Idle(NamedTuple):
+    """What idle groups cost."""
+
+    bytes_per_group: float
+    restart_seconds: float
+    """Until the broker answers."""
+    restart_cpu_seconds: float
+
+
+def measure(kind: str, groups: int) -> Idle:
+    """Start a broker without groups and one with them, and return the difference."""
+    with tempfile.TemporaryDirectory() as directory:
+        broker = ServedKafkalite(Path(directory), _CONFIG)
+        broker.start()
+        _have_offsets_topic(broker.port)
+        topic_id = _have_topic(broker.port)
+        broker.stop()
+        empty = _run(broker, 0)
+        _fill(Path(directory) / "data", kind, groups, topic_id)
+        full = _run(broker, groups)
+    return Idle(
+        (full.bytes_per_group - empty.bytes_per_group) / groups,
+        full.restart_seconds - empty.restart_seconds,
+        full.restart_cpu_seconds - empty.restart_cpu_seconds,
+    )
+
+
+def _run(broker: ServedKafkalite, groups: int) -> Idle:
+    begun = time.perf_counter()
+    broker.start()
+    started = time.perf_counter() - begun
+    cpu = cpu_seconds(broker.pid)
+    resident = _resident_bytes(broker.pid)
+    client = RawClient(broker.port, _PATIENCE_S)
+    assert len(client.call(ListGroupsRequest(), 4).groups) == groups
+    if groups:
+        described = client.call(DescribeGroupsRequest(groups=["group-0"]), 5)
+        assert described.groups[0].group_id == "group-0"
+    client.close()
+    broker.kill()
+    return Idle(resident, started, cpu)
+
+
+def _fill(data: Path, kind: str, groups: int, topic_id: bytes) -> None:
+    """Put the groups' records where a coordinator would have put them."""
+    led: dict[int, list[str]] = {}
+    for group_id in (f"group-{number}" for number in range(groups)):
+        led.setdefault(partition_of(group_id, _PARTITIONS), []).append(group_id)
+    for partition, group_ids in led.items():
+        directory = str(data / f"__consumer_offsets-{partition}")
+        log = Log.open(OsFiles(), directory, LogConfig(), now_ms=NOW_MS)
+        append(log, _batches(kind, group_ids, topic_id))
+        log.close()
+
+
+def _batches(kind: str, group_ids: list[str], topic_id: bytes) -> Iterator[bytes]:
+    decisions = itertools.chain.from_iterable(KINDS[kind](each, topic_id) for each in group_ids)
+    return map(batch_of, decisions)
+
+
+def _have_offsets_topic(port: int) -> None:
+    client = RawClient(port)
+    find = FindCoordinatorRequest(coordinator_keys=["group-0"])
+    deadline = time.monotonic() + _PATIENCE_S
+    while client.call(find, 4).coordinators[0].error_code:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    client.close()
+
+
+def _have_topic(port: int) -> bytes:
+    """Make the topic that the groups read, and return its id."""
+    client = RawClient(port)
+    topic = CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1)
+    made = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+    assert not made.topics[0].error_code, made
+    client.close()
+    topic_id: bytes = made.topics[0].topic_id
+    return topic_id
+
+
+def _resident_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise ProcessLookupError(pid)

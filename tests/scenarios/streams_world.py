@@ -1,0 +1,259 @@
+"""StreamsWorld: a group shard, and short words for what members of a streams group ask of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kafkalite.groups.consumer.beat import Client
+from kafkalite.groups.group import CommitClaim
+from kafkalite.groups.offsets import OffsetToCommit
+from kafkalite.groups.streams.group import StreamsGroup
+from kafkalite.metadata.image import MetadataDelta
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
+from kafkalite.testing.clock import ManualClock
+from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
+from tests.scenarios.group_world import GroupWorld, answered, topic_image
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkalite.coordinator.contract import CoordinatorRecord, Event
+    from kafkalite.groups.streams.beat import Beaten
+
+Request = StreamsGroupHeartbeatRequest
+Response = StreamsGroupHeartbeatResponse
+Owned: TypeAlias = "Mapping[str, Sequence[int]]"
+CLIENT = Client("client", "/127.0.0.1")
+REBALANCE_MS = 60_000
+AT_ONCE = {"group.streams.assignment.interval.ms": "0"}
+
+
+def reading(*topics: str, name: str = "0", **fields: Any) -> Request.Subtopology:  # noqa: ANN401
+    """Describe a subtopology that reads these topics."""
+    subtopology = Request.Subtopology(subtopology_id=name, source_topics=list(topics))
+    for field, value in fields.items():
+        setattr(subtopology, field, value)
+    return subtopology
+
+
+def internal(
+    name: str, partitions: int = 0, replicas: int = 0, configs: Mapping[str, str] | None = None
+) -> Request.TopicInfo:
+    """Describe a topic of the application's own."""
+    return Request.TopicInfo(
+        name=name,
+        partitions=partitions,
+        replication_factor=replicas,
+        topic_configs=[
+            Request.KeyValue(key=key, value=value) for key, value in (configs or {}).items()
+        ],
+    )
+
+
+def tasks(owned: Owned) -> list[Request.TaskIds]:
+    """Return tasks as a member reports them."""
+    return [
+        Request.TaskIds(subtopology_id=name, partitions=list(partitions))
+        for name, partitions in owned.items()
+    ]
+
+
+def told(
+    task_ids: Sequence[Response.TaskIds] | None,
+) -> dict[str, list[int]] | None:
+    """Return tasks as a member was told them; None when it was told nothing."""
+    if task_ids is None:
+        return None
+    return {each.subtopology_id: each.partitions for each in task_ids}
+
+
+class StreamsWorld(GroupWorld):
+    """A coordinator with one shard, and one application that most of its words are about."""
+
+    def __init__(
+        self,
+        topics: Mapping[str, int] | None = None,
+        config: Mapping[str, str] | None = None,
+        subtopologies: Sequence[Request.Subtopology] = (),
+        **given: Any,  # noqa: ANN401 - what GroupWorld takes
+    ) -> None:
+        counts = {"in": 4} if topics is None else topics
+        self.own_config = {**AT_ONCE, **(config or {})}
+        self.subtopologies = list(subtopologies) or [reading("in")]
+        self._seen = 0
+        super().__init__(
+            self.own_config,
+            topics=[topic_image(name, count) for name, count in counts.items()],
+            **given,
+        )
+
+    def again(self, log: MemoryCoordinatorLog | None = None) -> StreamsWorld:
+        """Return a coordinator that loads the log, at the same time of day."""
+        world = StreamsWorld(
+            {},
+            self.own_config,
+            self.subtopologies,
+            log=log or MemoryCoordinatorLog(self.log.entries),
+            clock=ManualClock(self.clock.now_ms()),
+        )
+        world.topics = dict(self.topics)
+        world.show(MetadataDelta(created=tuple(self.topics.values())))
+        return world
+
+    def set_topic(self, name: str, partitions: int) -> None:
+        """Make a topic, or give it another number of partitions."""
+        self.topics[name] = topic_image(name, partitions)
+        self.show(MetadataDelta(created=(self.topics[name],)))
+
+    # What members ask.
+
+    def ask(self, request: Request) -> Beaten:
+        """Send a heartbeat whose form was checked."""
+        return answered(
+            self.shard.write(
+                lambda machine, now_ms: machine.streams.heartbeat(request, CLIENT, now_ms)
+            )
+        )
+
+    def joins(
+        self,
+        member: str,
+        *,
+        group: str = "g",
+        epoch: int = 0,
+        **fields: Any,  # noqa: ANN401
+    ) -> Response:
+        """Send a first heartbeat; a member's process is named as the member."""
+        return self.ask(self.joining(member, group=group, epoch=epoch, **fields)).response
+
+    def joining(
+        self,
+        member: str,
+        *,
+        group: str = "g",
+        epoch: int = 0,
+        **fields: Any,  # noqa: ANN401
+    ) -> Request:
+        request = Request(
+            group_id=group,
+            member_id=member,
+            member_epoch=0,
+            rebalance_timeout_ms=REBALANCE_MS,
+            topology=Request.Topology(epoch=epoch, subtopologies=self.subtopologies),
+            active_tasks=[],
+            standby_tasks=[],
+            warmup_tasks=[],
+            process_id=member,
+        )
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return request
+
+    def beats(
+        self,
+        member: str,
+        epoch: int,
+        active: Owned | None = None,
+        standby: Owned | None = None,
+        *,
+        group: str = "g",
+        **fields: Any,  # noqa: ANN401
+    ) -> Response:
+        """Send a later heartbeat; who names active tasks says all that it has."""
+        request = Request(group_id=group, member_id=member, member_epoch=epoch)
+        if active is not None:
+            request.active_tasks = tasks(active)
+            request.standby_tasks = tasks(standby or {})
+            request.warmup_tasks = []
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return self.ask(request).response
+
+    def refused(self, member: str, epoch: int, active: Owned | None = None) -> ErrorCode:
+        """Send a heartbeat that must be refused, and return the code."""
+        try:
+            self.beats(member, epoch, active)
+        except KafkaError as refusal:
+            return refusal.code
+        raise AssertionError("it was let in")
+
+    def commit_as(
+        self,
+        member: str,
+        epoch: int,
+        *partitions: int,
+        topic: str = "in",
+        **claimed: Any,  # noqa: ANN401
+    ) -> str:
+        """Commit offsets, and return "NONE" or the name of the error of the whole request."""
+        claim = CommitClaim(
+            member_id=member,
+            group_instance_id=None,
+            generation_id_or_member_epoch=epoch,
+            **claimed,
+        )
+        wishes = [
+            OffsetToCommit(
+                topic=topic, topic_id=self.topics[topic].topic_id, partition=each, offset=1
+            )
+            for each in partitions
+        ]
+        try:
+            self.shard.write(
+                lambda machine, now_ms: machine.offsets.commit(
+                    "g",
+                    claim,
+                    wishes,
+                    now_ms,
+                    unknown_group=ErrorCode.GROUP_ID_NOT_FOUND,
+                    retention_ms=None,
+                )
+            )
+        except KafkaError as refusal:
+            return refusal.code.name
+        return "NONE"
+
+    # What is there to see.
+
+    @property
+    def group(self) -> StreamsGroup:
+        """The group that tests are about."""
+        found = self.machine.group("g")
+        assert isinstance(found, StreamsGroup)
+        return found
+
+    def written(self) -> list[CoordinatorRecord[object, object]]:
+        """Return the records written since this was last asked."""
+        records = self.records()
+        new, self._seen = records[self._seen :], len(records)
+        return new
+
+    def kinds(self) -> list[str]:
+        """Return the kinds of the records written since this was last asked, "-" for tombstones."""
+        return [
+            ("-" if record.value is None else "")
+            + type(record.key).__name__.removeprefix("StreamsGroup").removesuffix("Key")
+            for record in self.written()
+        ]
+
+    def pair(self) -> list[int]:
+        """Bring a group of members a and b to Stable at epoch 3; what a keeps of topic `in`."""
+        self.joins("a")
+        self.joins("b")
+        kept = told(self.beats("a", 2).active_tasks)
+        assert kept is not None
+        self.beats("a", 2, kept)
+        self.beats("b", 3)
+        assert self.state() == "Stable"
+        return kept["0"]
+
+
+def events_of(world: StreamsWorld, request: Request) -> list[Event]:
+    """Return the events that a decision on a request would tell; nothing is carried out."""
+    decided = world.machine.streams.heartbeat(request, CLIENT, world.clock.now_ms())
+    return list(decided.events)

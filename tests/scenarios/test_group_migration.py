@@ -1,0 +1,944 @@
+"""Scenarios: groups go from the classic to the consumer protocol and back, with members (KIP-848).
+
+Every step is one of a rolling restart: some members are new already, others are not yet.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.groups.classic.group import ClassicGroup
+from kafkalite.groups.consumer.group import ConsumerGroup
+from kafkalite.groups.consumer.member import MemberState
+from kafkalite.groups.group import GroupType
+from kafkalite.groups.migration.embedded import assigned_of
+from kafkalite.metadata.image import MetadataDelta
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.messages.join_group import JoinGroupResponse
+from tests.scenarios.group_world import REBALANCE_MS, SESSION_MS, answered, topic_image, waits
+from tests.scenarios.migration_world import MigrationWorld, words, world_of
+
+NONE, REBALANCE = ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def kinds(world: MigrationWorld, since: int) -> list[str]:
+    """Return what was written: the kind of each record, a dagger for a tombstone."""
+    return [
+        type(record.key).__name__.removesuffix("Key") + ("" if record.value is not None else "†")
+        for record in world.written_since(since)
+    ]
+
+
+def mixed(world: MigrationWorld) -> tuple[str, str]:
+    """Return a classic and a consumer member that share four partitions of `t`, both at rest."""
+    (classic,) = world.classic([0, 1, 2, 3])
+    assert world.consume("c").member_epoch == 2
+    joined = world.rejoin(classic, owned={"t": [0, 1, 2, 3]})
+    assert joined.generation_id == 1, "it has something to revoke first"
+    kept = world.synced(classic, 1)
+    joined = world.rejoin(classic, owned={"t": kept})
+    assert joined.generation_id == 2
+    assert world.synced(classic, 2) == kept
+    assert len(world.given(world.consume("c", 2, owned={}))) == 2
+    assert world.state() == "Stable"
+    return classic, "c"
+
+
+# Upgrade
+
+
+def test_a_consumer_that_joins_upgrades_the_group_and_nobody_loses_a_partition() -> None:
+    world = world_of()
+    first, second = world.classic([0, 1], [2, 3])
+    since = len(world.records())
+    answer = world.consume("c")
+    assert (answer.error_code, answer.member_epoch) == (NONE, 2)
+    assert world.given(answer) == []
+    group = world.consumer_group()
+    assert (group.epoch, group.target_epoch) == (2, 2)
+    for member_id, share in ((first, {0, 1}), (second, {2, 3})):
+        current = group.current[member_id]
+        assert (current.member_epoch, current.previous_member_epoch) == (1, 1)
+        assert current.state is MemberState.STABLE
+        assert current.assigned == {world.topic_id(): dict.fromkeys(share, 1)}
+        classic = group.members[member_id].classic
+        assert classic is not None
+        assert classic.session_timeout_ms == SESSION_MS
+        assert classic.protocols == (("range", words("t")),)
+    assert group.members["c"].classic is None
+    assert kinds(world, since) == [
+        "GroupMetadata†",
+        "ConsumerGroupMemberMetadata",
+        "ConsumerGroupMemberMetadata",
+        "ConsumerGroupMetadata",
+        "ConsumerGroupTargetAssignmentMember",
+        "ConsumerGroupTargetAssignmentMember",
+        "ConsumerGroupTargetAssignmentMetadata",
+        "ConsumerGroupCurrentMemberAssignment",
+        "ConsumerGroupCurrentMemberAssignment",
+        # From here on it is a consumer group that somebody joins.
+        "ConsumerGroupMemberMetadata",
+        "ConsumerGroupMetadata",
+        *["ConsumerGroupTargetAssignmentMember"] * (len(kinds(world, since)) - 13),
+        "ConsumerGroupTargetAssignmentMetadata",
+        "ConsumerGroupCurrentMemberAssignment",
+    ]
+
+
+@pytest.mark.parametrize("policy", ["disabled", "downgrade"])
+def test_other_policies_keep_a_classic_group_as_it_is(policy: str) -> None:
+    world = world_of(policy=policy)
+    (member,) = world.classic([0, 1, 2, 3])
+    before = world.records()
+    with pytest.raises(KafkaError) as refusal:
+        world.consume("c")
+    assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert refusal.value.facts is not None
+    assert refusal.value.facts["rule"] == "migration"
+    assert world.heartbeat(member, 1) is NONE
+    assert world.records() == before
+
+
+def test_only_a_join_upgrades_a_group() -> None:
+    world = world_of()
+    world.classic([0, 1, 2, 3])
+    for epoch in (1, 7, -1):
+        with pytest.raises(KafkaError) as refusal:
+            world.consume("c", epoch)
+        assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_of_another_kind_of_client_is_not_upgraded() -> None:
+    world = world_of()
+    join = world.join(protocol_type="connect", protocols={"range": b"anything"})
+    world.clock.advance(0)
+    world.sync(answered(join).member_id, 1, {answered(join).member_id: b"anything"})
+    with pytest.raises(KafkaError) as refusal:
+        world.consume("c")
+    assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_larger_than_consumer_groups_may_be_is_not_upgraded() -> None:
+    world = world_of(group_consumer_max_size="1")
+    world.classic([0, 1], [2, 3])
+    with pytest.raises(KafkaError) as refusal:
+        world.consume("c")
+    assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_full_group_is_upgraded_for_nobody() -> None:
+    world = world_of(group_consumer_max_size="1")
+    world.classic([0, 1, 2, 3])
+    with pytest.raises(KafkaError) as refusal:
+        world.consume("c")
+    assert refusal.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert isinstance(world.machine.group("g"), ClassicGroup)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "assignment"),
+    [
+        (b"", b""),
+        (b"\0", b""),
+        (b"\xff\xff\0\0\0\0\xff\xff\xff\xff", b""),
+        (b"\0\1\0\0\0\1\0\1", b""),
+        (words("t"), b"\0"),
+        (words("t"), b"\0\1\0\0\0\1\0\1t\0\0\0\1"),
+        # Something of an assignor's own, which nobody else could keep.
+        (words("t"), b"\0\1\0\0\0\0\0\0\0\1x"),
+    ],
+)
+def test_a_group_that_cannot_be_read_is_not_upgraded(metadata: bytes, assignment: bytes) -> None:
+    world = world_of()
+    join = world.join(protocols={"range": metadata})
+    world.clock.advance(0)
+    member = answered(join).member_id
+    world.sync(member, 1, {member: assignment})
+    before = world.records()
+    with pytest.raises(KafkaError) as refusal:
+        world.consume("c")
+    assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert world.records() == before
+    assert world.heartbeat(member, 1) is NONE
+
+
+def test_partitions_assigned_twice_are_not_taken_over() -> None:
+    world = world_of()
+    world.classic([0, 1, 2], [2, 3])
+    with pytest.raises(KafkaError) as refusal:
+        world.consume("c")
+    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert world.state() == "Stable"
+
+
+def test_whoever_waits_in_a_rebalance_is_told_of_another() -> None:
+    world = world_of()
+    leader, follower = world.classic([0, 1], [2, 3])
+    again = world.join(follower, protocols={"range": words("t", "u")})
+    assert waits(again)
+    assert world.state() == "PreparingRebalance"
+    world.consume("c")
+    refused = answered(again)
+    assert (refused.error_code, refused.member_id) == (REBALANCE, follower)
+    # All keep what they had until they say otherwise.
+    assert world.heartbeat(leader, 1) is REBALANCE
+    assert world.heartbeat(follower, 1) is REBALANCE
+
+
+def test_whoever_waits_for_an_assignment_is_told_of_a_rebalance() -> None:
+    world = world_of()
+    joins = [world.join(protocols={"range": words("t")}) for _ in range(2)]
+    world.clock.advance(0)
+    leader, follower = (answered(join) for join in joins)
+    sync = world.sync(follower.member_id, 1)
+    assert waits(sync)
+    world.consume("c")
+    assert answered(sync).error_code is REBALANCE
+    for each in (leader, follower):
+        assert world.consumer_group().current[each.member_id].assigned == {}
+        assert answered(world.sync(each.member_id, 1)).error_code is REBALANCE
+
+
+def test_a_group_that_never_settled_on_a_protocol_cannot_be_upgraded_yet() -> None:
+    world = world_of(group_initial_rebalance_delay_ms="3000")
+    join = world.join(protocols={"range": words("t")})
+    with pytest.raises(KafkaError) as refusal:
+        world.consume("c")
+    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    world.clock.advance(3_000)
+    assert answered(join).error_code is NONE
+
+
+def test_timers_of_the_classic_group_do_nothing_any_more() -> None:
+    world = world_of()
+    first, _second = world.classic([0, 1], [2, 3])
+    world.join(first, protocols={"range": words("t", "u")})
+    world.consume("c")
+    before = world.records()
+    world.clock.advance(SESSION_MS - 1)
+    assert world.records() == before
+
+
+def test_members_keep_their_own_session_timeout() -> None:
+    world = world_of()
+    (classic,) = world.classic([0, 1, 2, 3])
+    world.consume("c")
+    world.clock.advance(SESSION_MS - 1)
+    assert classic in world.consumer_group().members
+    world.clock.advance(1)
+    assert world.consumer_group().members.keys() == {"c"}
+
+
+def test_an_id_given_out_before_the_upgrade_is_still_good() -> None:
+    world = world_of()
+    world.classic([0, 1, 2, 3])
+    answer = answered(world.join(knows_ids=True, protocols={"range": words("t")}))
+    assert answer.error_code is ErrorCode.MEMBER_ID_REQUIRED
+    world.consume("c")
+    assert world.rejoin(answer.member_id).error_code is NONE
+    assert len(world.consumer_group().members) == 3
+
+
+def test_a_classic_member_goes_over_under_its_own_id() -> None:
+    world = world_of()
+    (member,) = world.classic([0, 1, 2, 3])
+    answer = world.consume(member)
+    assert answer.member_epoch == 1, "its subscription did not change, so the group did not move on"
+    assert world.given(answer) == [0, 1, 2, 3]
+    assert world.consumer_group().members[member].classic is None
+    assert world.heartbeat(member, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_static_member_goes_over_under_a_new_id_and_keeps_its_partitions() -> None:
+    world = world_of()
+    (member,) = world.classic([0, 1, 2, 3], instance0="i")
+    answer = world.consume("c", instance="i")
+    assert (answer.member_epoch, world.given(answer)) == (1, [0, 1, 2, 3])
+    group = world.consumer_group()
+    assert group.static_members == {"i": "c"}
+    assert group.members.keys() == {"c"}
+    assert world.heartbeat(member, 1, instance="i") is ErrorCode.FENCED_INSTANCE_ID
+    world.clock.advance(SESSION_MS)
+    assert world.consumer_group().members.keys() == {"c"}, "the old id's session is over"
+
+
+def test_topics_that_are_gone_are_left_behind() -> None:
+    world = MigrationWorld(topics=[topic_image("t", 2), topic_image("u", 2)])
+    join = world.join(protocols={"range": words("t", "u")})
+    world.clock.advance(0)
+    member = answered(join).member_id
+    world.sync(member, 1, {member: world.assignment(t=[0, 1], u=[0, 1])})
+    del world.topics["u"]
+    world.show(MetadataDelta())
+    world.consume("c")
+    assert world.consumer_group().current[member].assigned.keys() == {world.topic_id("t")}
+
+
+def test_the_empty_groups_of_either_kind_make_room_whatever_the_policy() -> None:
+    world = world_of(policy="disabled")
+    (member,) = world.classic([0, 1, 2, 3])
+    world.commit({("t", 0): 7}, member_id=member, generation=1)
+    world.leave((member, None))
+    assert world.consume("c").error_code == NONE
+    assert world.committed() == {("t", 0): 7}
+    world.consume("c", -1)
+    join = world.join(protocols={"range": words("t")})
+    world.clock.advance(0)
+    assert answered(join).error_code is NONE
+    found = world.machine.group("g")
+    assert found is not None
+    assert found.group_type is GroupType.CLASSIC
+    assert world.committed() == {("t", 0): 7}
+
+
+# Members of the classic protocol in a consumer group
+
+
+def test_a_cooperative_member_lets_go_and_goes_on_step_by_step() -> None:
+    world = world_of()
+    (classic,) = world.classic([0, 1, 2, 3])
+    world.consume("c")
+    assert world.heartbeat(classic, 1) is REBALANCE
+    joined = world.rejoin(classic, owned={"t": [0, 1, 2, 3]})
+    assert joined == JoinGroupResponse(
+        generation_id=1,
+        protocol_type="consumer",
+        protocol_name="range",
+        leader="",
+        member_id=classic,
+    )
+    kept = world.synced(classic, 1)
+    assert len(kept) == 2
+    assert world.consumer_group().current[classic].state is MemberState.UNREVOKED_PARTITIONS
+    # It is told to join again as long as it has not said that it let go.
+    assert world.heartbeat(classic, 1) is REBALANCE
+    assert world.rejoin(classic, owned={"t": [0, 1, 2, 3]}).generation_id == 1
+    assert world.rejoin(classic, owned={"t": kept}).generation_id == 2
+    assert world.synced(classic, 2) == kept
+    assert world.heartbeat(classic, 2) is NONE
+    answer = world.consume("c", 2)
+    assert sorted([*world.given(answer), *kept]) == [0, 1, 2, 3]
+
+
+def test_an_eager_member_has_let_go_of_everything_by_joining() -> None:
+    world = world_of()
+    (classic,) = world.classic([0, 1, 2, 3])
+    world.consume("c")
+    joined = world.rejoin(classic)
+    assert joined.generation_id == 2
+    assert len(world.synced(classic, 2)) == 2
+    assert world.heartbeat(classic, 2) is NONE
+    assert len(world.given(world.consume("c", 2))) == 2
+
+
+def test_a_member_waiting_for_others_is_called_when_all_it_waits_for_is_free() -> None:
+    world = world_of()
+    world.consume("c")
+    assert world.consume("c", 2).assignment is None
+    joined = world.rejoin("")
+    classic = joined.member_id
+    assert joined.generation_id == 3
+    assert world.synced(classic, 3) == []
+    assert world.heartbeat(classic, 3) is NONE
+    kept = world.given(world.consume("c", 2))
+    assert world.heartbeat(classic, 3) is NONE, "nothing is free yet"
+    world.consume("c", 2, owned={"t": kept})
+    assert world.heartbeat(classic, 3) is REBALANCE
+    assert world.rejoin(classic).generation_id == 3
+    assert sorted([*world.synced(classic, 3), *kept]) == [0, 1, 2, 3]
+    assert world.heartbeat(classic, 3) is NONE
+
+
+def test_new_members_get_an_id_first_where_their_version_says_so() -> None:
+    world = world_of()
+    world.consume("c")
+    before = world.records()
+    answer = answered(world.join(knows_ids=True, protocols={"range": words("t")}))
+    assert answer.error_code is ErrorCode.MEMBER_ID_REQUIRED
+    assert len(answer.member_id) == 22
+    assert world.records() == before
+    assert world.consumer_group().members.keys() == {"c"}, "nothing is remembered of it"
+    joined = answered(world.join(answer.member_id, knows_ids=True, protocols={"range": words("t")}))
+    assert (joined.error_code, joined.member_id) == (NONE, answer.member_id)
+
+
+def test_any_id_is_as_good_as_one_that_was_given_out() -> None:
+    world = world_of()
+    world.consume("c")
+    assert world.rejoin("made up").error_code is NONE
+    assert "made up" in world.consumer_group().members
+
+
+@pytest.mark.parametrize(
+    ("kind", "protocol"),
+    [
+        ("connect", "range"),
+        ("", "range"),
+        ("consumer", "sticky"),
+    ],
+)
+def test_protocols_must_be_shared_with_the_other_classic_members(kind: str, protocol: str) -> None:
+    world = world_of()
+    world.classic([0, 1, 2, 3])
+    world.consume("c")
+    before = world.records()
+    answer = answered(world.join(protocol_type=kind, protocols={protocol: words("t")}))
+    assert answer.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert (answer.member_id, answer.generation_id) == ("", -1)
+    assert world.records() == before
+
+
+def test_a_subscription_that_cannot_be_read_is_refused() -> None:
+    world = world_of()
+    world.consume("c")
+    before = world.records()
+    answer = answered(world.join(protocols={"range": b"\0"}))
+    assert answer.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert world.records() == before
+
+
+def test_a_full_consumer_group_takes_no_classic_member() -> None:
+    world = world_of(group_consumer_max_size="1")
+    world.consume("c")
+    answer = answered(world.join(protocols={"range": words("t")}))
+    assert answer.error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_under_the_disabled_policy_no_classic_member_comes_in_or_comes_back() -> None:
+    world = world_of()
+    classic, _consumer = mixed(world)
+    world = world.reloaded("disabled")
+    for member_id in ("", classic):
+        answer = answered(world.join(member_id, protocols={"range": words("t")}))
+        assert answer.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    # What is there may stay.
+    assert world.heartbeat(classic, 2) is NONE
+
+
+@pytest.mark.parametrize("policy", ["upgrade", "downgrade", "bidirectional"])
+def test_under_every_other_policy_classic_members_come_in(policy: str) -> None:
+    world = world_of(policy=policy)
+    world.consume("c")
+    assert world.rejoin("").error_code is NONE
+
+
+def test_requests_of_members_are_checked() -> None:
+    world = world_of()
+    classic, consumer = mixed(world)
+    for member_id, generation, code in (
+        ("nobody", 2, ErrorCode.UNKNOWN_MEMBER_ID),
+        (consumer, 2, ErrorCode.UNKNOWN_MEMBER_ID),
+        (classic, 1, ErrorCode.ILLEGAL_GENERATION),
+        (classic, 3, ErrorCode.ILLEGAL_GENERATION),
+    ):
+        assert world.heartbeat(member_id, generation) is code
+        assert answered(world.sync(member_id, generation)).error_code is code
+    assert world.heartbeat(classic, 2, instance="i") is ErrorCode.UNKNOWN_MEMBER_ID
+    wrong = answered(world.sync(classic, 2, protocol_name="sticky"))
+    assert wrong.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    right = answered(world.sync(classic, 2, protocol_name="range"))
+    assert (right.error_code, right.protocol_name) == (NONE, "range")
+
+
+def test_an_assignment_is_written_in_the_version_the_member_speaks() -> None:
+    world = world_of()
+    world.consume("c")
+    world.consume("c", -1)
+    world.consume("d")
+    for version, written in ((0, 0), (1, 1), (3, 3)):
+        protocols = {"range": words("t", version=version)}
+        joined = answered(world.join("m", protocols=protocols))
+        synced = answered(world.sync("m", joined.generation_id))
+        assert synced.assignment[:2] == bytes((0, written))
+        assigned_of(synced.assignment)
+    later = b"\0\x09" + words("t")[2:]
+    joined = answered(world.join("m", protocols={"range": later}))
+    assert answered(world.sync("m", joined.generation_id)).assignment[:2] == b"\0\3"
+
+
+def test_static_members_are_known_by_their_instance() -> None:
+    world = world_of()
+    world.consume("c")
+    joined = world.rejoin("", instance="i")
+    member, generation = joined.member_id, joined.generation_id
+    for member_id, instance, code in (
+        ("other", "i", ErrorCode.FENCED_INSTANCE_ID),
+        (member, "j", ErrorCode.UNKNOWN_MEMBER_ID),
+    ):
+        assert world.heartbeat(member_id, generation, instance=instance) is code
+        refused = answered(
+            world.join(member_id, instance=instance, protocols={"range": words("t")})
+        )
+        assert refused.error_code is code
+        assert answered(world.sync(member_id, generation, instance=instance)).error_code is code
+    again = world.rejoin("", instance="i")
+    assert again.member_id != member
+    assert again.generation_id == generation, "nothing changed but the id"
+    assert world.heartbeat(member, generation, instance="i") is ErrorCode.FENCED_INSTANCE_ID
+    world.clock.advance(SESSION_MS)
+    assert world.consumer_group().static_members.keys() <= {"i"}
+
+
+def test_leaving_moves_the_group_on() -> None:
+    world = world_of()
+    classic, _consumer = mixed(world)
+    response = world.leave((classic, None), ("nobody", None))
+    codes = [each.error_code for each in response.members]
+    assert codes == [NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert world.consumer_group().members.keys() == {"c"}
+    assert world.epochs() == (3, 2)
+    assert world.given(world.consume("c", 2)) == [0, 1, 2, 3]
+
+
+def test_a_changed_subscription_moves_the_group_on() -> None:
+    world = MigrationWorld(topics=[topic_image("t", 2), topic_image("u", 2)])
+    world.consume("c")
+    joined = world.rejoin("")
+    assert world.rejoin(joined.member_id).generation_id == joined.generation_id
+    assert world.epochs()[0] == joined.generation_id
+    again = world.rejoin(joined.member_id, "t", "u")
+    assert again.generation_id == joined.generation_id + 1
+
+
+# Timers of classic members
+
+
+def test_a_member_that_does_not_join_again_in_time_is_removed() -> None:
+    world = world_of()
+    (classic,) = world.classic([0, 1, 2, 3])
+    world.consume("c")
+    assert world.heartbeat(classic, 1) is REBALANCE
+    for _ in range(9):
+        world.clock.advance(6_000)
+        # To be told again gives it no more time; that it is alive does not help it either.
+        assert world.heartbeat(classic, 1) is REBALANCE
+        world.consume("c", 2)
+    assert classic in world.consumer_group().members
+    world.clock.advance(6_000)
+    assert world.consumer_group().members.keys() == {"c"}
+
+
+def test_a_member_that_joins_again_in_time_stays() -> None:
+    world = world_of()
+    (classic,) = world.classic([0, 1, 2, 3])
+    world.consume("c")
+    assert world.heartbeat(classic, 1) is REBALANCE
+    world.rejoin(classic)
+    world.synced(classic, 2)
+    for _ in range(12):
+        world.clock.advance(6_000)
+        assert world.heartbeat(classic, 2) is NONE
+        world.consume("c", 2)
+    assert classic in world.consumer_group().members
+
+
+def test_a_member_that_never_syncs_is_removed() -> None:
+    world = world_of()
+    world.consume("c")
+    classic = world.rejoin("").member_id
+    for _ in range(9):
+        world.clock.advance(6_000)
+        world.heartbeat(classic, 3)
+        world.consume("c", 2)
+    assert classic in world.consumer_group().members
+    world.clock.advance(6_000)
+    assert world.consumer_group().members.keys() == {"c"}
+
+
+def test_a_member_that_went_over_need_neither_join_nor_sync() -> None:
+    world = world_of()
+    world.consume("c")
+    classic = world.rejoin("").member_id
+    world.heartbeat(classic, 3)
+    epoch = world.consume(classic).member_epoch
+    other = world.consume("c", 2, owned={}).member_epoch
+    for _ in range(4):
+        world.clock.advance(REBALANCE_MS // 3)
+        other = world.consume("c", other).member_epoch
+        epoch = world.consume(classic, epoch).member_epoch
+    assert classic in world.consumer_group().members
+
+
+def test_after_a_restart_every_member_has_a_new_session() -> None:
+    world = world_of()
+    classic, _consumer = mixed(world)
+    world.clock.advance(SESSION_MS - 1)
+    again = world.reloaded()
+    assert again.heartbeat(classic, 2) is NONE
+    again.clock.advance(SESSION_MS - 1)
+    assert classic in again.consumer_group().members
+    again.clock.advance(1)
+    assert isinstance(again.machine.group("g"), ConsumerGroup)
+    assert classic not in again.consumer_group().members
+
+
+# Downgrade
+
+
+def test_when_the_last_consumer_leaves_the_group_is_classic_again() -> None:
+    world = world_of()
+    classic, consumer = mixed(world)
+    kept = world.synced(classic, 2)
+    world.commit({("t", 0): 5}, member_id=classic, generation=2)
+    since = len(world.records())
+    world.consume(consumer, -1)
+    assert kinds(world, since) == [
+        *["ConsumerGroupCurrentMemberAssignment†"] * 2,
+        *["ConsumerGroupTargetAssignmentMember†"] * 2,
+        "ConsumerGroupTargetAssignmentMetadata†",
+        *["ConsumerGroupMemberMetadata†"] * 2,
+        "ConsumerGroupPartitionMetadata†",
+        "ConsumerGroupMetadata†",
+        "GroupMetadata",
+    ]
+    recorded = world.last_group_record()
+    assert recorded is not None
+    assert (recorded.generation, recorded.protocol_type, recorded.protocol) == (
+        2, "consumer", "range",
+    )  # fmt: skip
+    assert recorded.leader == classic
+    assert recorded.current_state_timestamp == world.clock.now_ms()
+    (member,) = recorded.members
+    assert (member.member_id, member.session_timeout) == (classic, SESSION_MS)
+    assert sorted(assigned_of(member.assignment).partitions["t"]) == kept
+    assert world.state() == "PreparingRebalance"
+    assert world.heartbeat(classic, 2) is REBALANCE
+    join = world.join(classic, protocols={"range": words("t", owned={"t": kept})})
+    joined = answered(join)
+    assert (joined.generation_id, joined.leader) == (3, classic)
+    assert [each.member_id for each in joined.members] == [classic]
+    world.sync(classic, 3, {classic: world.assignment(t=range(4))})
+    assert world.state() == "Stable"
+    assert world.committed() == {("t", 0): 5}
+
+
+def test_a_silent_last_consumer_downgrades_the_group_too() -> None:
+    world = world_of()
+    classic, _consumer = mixed(world)
+    for _ in range(9):
+        assert world.heartbeat(classic, 2) is NONE
+        world.clock.advance(5_000)
+    assert world.state() == "PreparingRebalance"
+    assert isinstance(world.machine.group("g"), ClassicGroup)
+
+
+def test_one_that_does_not_let_go_in_time_downgrades_the_group_too() -> None:
+    world = world_of()
+    world.consume("c", rebalance_ms=20_000)
+    classic = world.rejoin("").member_id
+    world.synced(classic, 3)
+    world.consume("c", 2)
+    for _ in range(4):
+        assert world.heartbeat(classic, 3) is NONE
+        assert isinstance(world.machine.group("g"), ConsumerGroup)
+        world.consume("c", 2)
+        world.clock.advance(5_000)
+    assert isinstance(world.machine.group("g"), ClassicGroup)
+
+
+def test_an_administrator_may_remove_the_last_consumer() -> None:
+    world = world_of()
+    classic, consumer = mixed(world)
+    response = world.leave((consumer, None))
+    assert [each.error_code for each in response.members] == [NONE]
+    assert world.heartbeat(classic, 2) is REBALANCE
+    assert isinstance(world.machine.group("g"), ClassicGroup)
+
+
+@pytest.mark.parametrize("policy", ["upgrade", "disabled"])
+def test_other_policies_keep_a_consumer_group_of_classic_members(policy: str) -> None:
+    world = world_of()
+    classic, consumer = mixed(world)
+    world = world.reloaded(policy)
+    world.consume(consumer, -1)
+    group = world.consumer_group()
+    assert group.members.keys() == {classic}
+    assert world.epochs() == (3, 2)
+
+
+def test_a_group_larger_than_classic_groups_may_be_is_not_downgraded() -> None:
+    world = world_of(group_max_size="1")
+    world.consume("c")
+    world.rejoin("")
+    world.rejoin("")
+    world.consume("c", -1)
+    assert len(world.consumer_group().members) == 2
+
+
+def test_a_group_without_members_is_not_downgraded() -> None:
+    world = world_of()
+    world.consume("c")
+    world.consume("c", -1)
+    assert world.consumer_group().is_empty()
+
+
+def test_a_consumer_that_leaves_for_a_while_downgrades_nothing() -> None:
+    world = world_of()
+    world.consume("c", instance="i")
+    world.rejoin("")
+    world.consume("c", -2, instance="i")
+    assert isinstance(world.machine.group("g"), ConsumerGroup)
+
+
+def test_a_classic_member_in_the_last_consumers_place_downgrades_at_once() -> None:
+    """The target is up to date and the successor takes it over: nobody needs to rebalance."""
+    world = world_of()
+    world.consume("c", instance="i")
+    since = len(world.records())
+    joined = world.rejoin("", instance="i")
+    member = joined.member_id
+    assert (joined.error_code, joined.generation_id, joined.leader) == (NONE, 2, "")
+    assert kinds(world, since) == [
+        "ConsumerGroupCurrentMemberAssignment†",
+        "ConsumerGroupTargetAssignmentMember†",
+        "ConsumerGroupMemberMetadata†",
+        "ConsumerGroupMemberMetadata",
+        "ConsumerGroupTargetAssignmentMember",
+        "ConsumerGroupCurrentMemberAssignment",
+        "ConsumerGroupMemberMetadata",
+        "ConsumerGroupCurrentMemberAssignment",
+        "ConsumerGroupCurrentMemberAssignment†",
+        "ConsumerGroupTargetAssignmentMember†",
+        "ConsumerGroupTargetAssignmentMetadata†",
+        "ConsumerGroupMemberMetadata†",
+        "ConsumerGroupPartitionMetadata†",
+        "ConsumerGroupMetadata†",
+        "GroupMetadata",
+    ]
+    assert world.state() == "Stable"
+    assert world.synced(member, 2, instance="i") == [0, 1, 2, 3]
+    assert world.heartbeat(member, 2, instance="i") is NONE
+
+
+def test_a_successor_that_reads_other_topics_downgrades_into_a_rebalance() -> None:
+    world = MigrationWorld(topics=[topic_image("t", 2), topic_image("u", 2)])
+    world.consume("c", instance="i")
+    joined = world.rejoin("", "t", "u", instance="i")
+    assert (joined.error_code, joined.generation_id) == (NONE, 0)
+    assert world.state() == "PreparingRebalance"
+    again = world.join(joined.member_id, instance="i", protocols={"range": words("t", "u")})
+    assert answered(again).generation_id == 3
+
+
+def test_a_classic_successor_under_other_policies_is_one_of_a_consumer_group() -> None:
+    world = world_of(policy="upgrade")
+    world.consume("c", instance="i")
+    joined = world.rejoin("", instance="i")
+    assert joined.generation_id == 2
+    assert world.synced(joined.member_id, 2, instance="i") == [0, 1, 2, 3]
+    assert world.consumer_group().members.keys() == {joined.member_id}
+
+
+def test_a_classic_successor_ends_its_predecessors_expression() -> None:
+    world = world_of()
+    world.consume("d")
+    world.consume("c", instance="i", topics=(), regex="t.*")
+    world.clock.advance(0)
+    assert world.consumer_group().resolved_regexes.keys() == {"t.*"}
+    world.rejoin("", instance="i")
+    assert world.consumer_group().resolved_regexes == {}
+    assert not world.consumer_group().regex_subscribers
+
+
+def test_a_downgraded_group_lives_on_its_own_timers() -> None:
+    world = world_of()
+    classic, consumer = mixed(world)
+    world.consume(consumer, -1)
+    world.clock.advance(SESSION_MS)
+    assert world.state() == "Empty"
+    assert classic not in {each.member_id for each in world.last_group_record().members}  # type: ignore[union-attr]
+
+
+def test_there_and_back_and_there_again() -> None:
+    world = world_of()
+    classic, consumer = mixed(world)
+    world.consume(consumer, -1)
+    joined = answered(world.join(classic, protocols={"range": words("t")}))
+    assert joined.generation_id == 3
+    world.sync(classic, 3, {classic: world.assignment(t=range(4))})
+    answer = world.consume("e")
+    assert answer.member_epoch == 4
+    assert world.rejoin(classic).generation_id == 4
+    assert world.state() == "Reconciling"
+    assert world.consume("e", 4).member_epoch == 4
+    assert world.state() == "Stable"
+
+
+# What outsiders see, what is kept, what fails
+
+
+def test_commits_of_classic_members_are_judged_by_their_epoch() -> None:
+    world = world_of()
+    (classic,) = world.classic([0, 1, 2, 3])
+    world.consume("c")
+    world.commit({("t", 0): 1}, member_id=classic, generation=1)
+    kept = None
+    world.rejoin(classic, owned={"t": [0, 1, 2, 3]})
+    kept, *_ = world.synced(classic, 1)
+    world.rejoin(classic, owned={"t": world.synced(classic, 1)})
+    (given_up, *_) = {0, 1, 2, 3} - set(world.synced(classic, 2))
+    world.commit({("t", kept): 2}, member_id=classic, generation=2)
+    world.commit({("t", kept): 3}, member_id=classic, generation=1)
+    for partition, generation in ((given_up, 1), (kept, 3)):
+        with pytest.raises(KafkaError) as refusal:
+            world.commit({("t", partition): 9}, member_id=classic, generation=generation)
+        assert refusal.value.code is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_fetches_of_classic_members_are_judged_by_their_epoch() -> None:
+    world = world_of()
+    classic, consumer = mixed(world)
+    group = world.consumer_group()
+    group.validate_offset_fetch(classic, 2)
+    for member_id, code in (
+        (classic, ErrorCode.ILLEGAL_GENERATION),
+        (consumer, ErrorCode.STALE_MEMBER_EPOCH),
+    ):
+        with pytest.raises(KafkaError) as refusal:
+            group.validate_offset_fetch(member_id, 1)
+        assert refusal.value.code is code
+
+
+def test_members_are_described_by_the_protocol_they_speak() -> None:
+    world = world_of()
+    classic, consumer = mixed(world)
+    described = world.machine.consumer.describe("g")
+    assert {each.member_id: each.member_type for each in described.members} == {
+        classic: 0,
+        consumer: 1,
+    }
+    assert (described.group_state, described.group_epoch) == ("Stable", 2)
+
+
+def test_an_upgrade_that_cannot_be_recorded_never_happened() -> None:
+    world = world_of()
+    leader, follower = world.classic([0, 1], [2, 3])
+    again = world.join(follower, protocols={"range": words("t", "u")})
+    world.log.fails_with = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    with pytest.raises(KafkaError) as refusal:
+        world.consume("c")
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+    assert world.state() == "Stable"
+    assert world.heartbeat(leader, 1) is NONE
+    assert isinstance(answered(again), KafkaError)
+    world.clock.advance(SESSION_MS - 1)
+    assert world.heartbeat(leader, 1) is NONE
+    assert world.heartbeat(follower, 1) is NONE
+    assert world.consume("c").member_epoch == 2
+
+
+def test_a_downgrade_that_cannot_be_recorded_never_happened() -> None:
+    world = world_of()
+    classic, consumer = mixed(world)
+    before = world.records()
+    world.log.fails_with = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    with pytest.raises(KafkaError):
+        world.consume(consumer, -1)
+    assert world.records() == before
+    assert world.machine.directory.begun == {}
+    assert world.consumer_group().members.keys() == {classic, consumer}
+    world.clock.advance(SESSION_MS - 1)
+    assert world.heartbeat(classic, 2) is NONE
+    assert world.consume(consumer, 2).member_epoch == 2
+    world.consume(consumer, -1)
+    assert world.state() == "PreparingRebalance"
+
+
+def test_a_restart_in_any_of_the_forms_changes_nothing() -> None:
+    world = world_of()
+    classic, consumer = mixed(world)
+    for log in (None, world.log.compacted(), world.log.compacted(keep_tombstones=True)):
+        again = world.reloaded(log=log)
+        assert again.heartbeat(classic, 2) is NONE
+        assert again.consume(consumer, 2).member_epoch == 2
+    world.consume(consumer, -1)
+    for log in (None, world.log.compacted(), world.log.compacted(keep_tombstones=True)):
+        again = world.reloaded(log=log)
+        # A classic group is Stable when it is loaded; the rebalance is for its members to ask for.
+        assert again.state() == "Stable"
+        assert again.heartbeat(classic, 2) is NONE
+
+
+# What is told of it
+
+
+def told(world: MigrationWorld, kind: str) -> list[dict[str, object]]:
+    """Return the facts of every event of a kind."""
+    return [dict(event.facts) for event in world.journal.about("g") if event.kind == kind]
+
+
+def test_upgrades_and_downgrades_say_why() -> None:
+    world = world_of()
+    classic, consumer = mixed(world)
+    world.consume(consumer, -1)
+    assert told(world, "upgraded") == [
+        {"epoch": 1, "classic_members": 1, "classic_state": "Stable"}
+    ]
+    assert told(world, "downgraded") == [{"generation": 2, "gone": [consumer], "rebalances": True}]
+    assert [each.get("rule") for each in told(world, "rebalance")][-1] == "downgrade"
+    assert {each["protocol"] for each in told(world, "joined") if "protocol" in each} == {
+        "consumer"
+    }
+    assert [each["member_id"] for each in told(world, "rejoined")][:1] == [classic]
+
+
+def test_a_member_is_called_once_for_each_step() -> None:
+    world = world_of()
+    (classic,) = world.classic([0, 1, 2, 3])
+    world.consume("c")
+    for _ in range(3):
+        world.heartbeat(classic, 1)
+        world.sync(classic, 1)
+    assert told(world, "called") == [
+        {"member_id": classic, "member_epoch": 1, "group_epoch": 2, "timeout_ms": REBALANCE_MS}
+    ]
+
+
+def test_refusals_say_why() -> None:
+    world = world_of(policy="disabled")
+    world.consume("c")
+    world.join(protocols={"range": words("t")})
+    world.heartbeat("nobody", 2)
+    world.sync("c", 2)
+    refused = told(world, "refused")
+    assert [each["error"] for each in refused] == [
+        "INCONSISTENT_GROUP_PROTOCOL",
+        "UNKNOWN_MEMBER_ID",
+        "UNKNOWN_MEMBER_ID",
+    ]
+    assert (refused[0]["rule"], refused[0]["reason"]) == ("migration", "disabled")
+
+
+def test_assignments_need_a_version_that_can_be_read() -> None:
+    """Only the protocol that a classic group chose is read when it is upgraded."""
+    world = world_of()
+    join = world.join(protocols={"torn": b"\0", "range": words("t")})
+    world.clock.advance(0)
+    other = world.join(protocols={"range": words("t")})
+    member = answered(join).member_id
+    world.join(member, protocols={"torn": b"\0", "range": words("t")})
+    leader, follower = member, answered(other).member_id
+    shares = {leader: world.assignment(t=[0, 1]), follower: world.assignment(t=[2, 3])}
+    world.sync(follower, 2)
+    world.sync(leader, 2, shares)
+    assert world.state() == "Stable"
+    world.consume(follower)
+    assert answered(world.sync(leader, 2)).error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert world.heartbeat(leader, 2) is NONE
+    # Nobody could tell it what it has in a classic group either, so there is none.
+    world.consume(follower, -1)
+    assert world.consumer_group().members.keys() == {leader}
+
+
+def test_a_join_that_cannot_be_recorded_never_happened() -> None:
+    world = world_of()
+    world.consume("c")
+    before = world.records()
+    world.log.fails_with = KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
+    with pytest.raises(KafkaError) as refusal:
+        world.join("m", protocols={"range": words("t")})
+    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert world.records() == before
+    assert world.heartbeat("m", 3) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.rejoin("m").generation_id == 3

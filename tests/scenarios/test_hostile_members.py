@@ -1,0 +1,177 @@
+"""Members of absurd sizes get a refusal, or an answer within bounds; the group stays whole."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.groups.consumer import hand_overs
+from kafkalite.protocol import codec
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
+from tests.scenarios.consumer_world import ConsumerWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.groups.consumer.group import ConsumerGroup
+    from kafkalite.testing.coordinator_log import Entry
+
+LARGEST_BATCH = 1_048_588
+LONGEST_STRING = 32_767
+KEY = ConsumerGroupHeartbeatRequest.API_KEY
+
+
+class BoundedLog(MemoryCoordinatorLog):
+    """A log that refuses what the topic of offsets would refuse."""
+
+    def append(self, records: Sequence[Entry], now_ms: int) -> int:
+        if sum(len(part or b"") for row in records for part in row) > LARGEST_BATCH:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
+        return super().append(records, now_ms)
+
+
+@pytest.fixture
+def world() -> ConsumerWorld:
+    """Return a group of one member, a, at epoch 2 with four partitions."""
+    world = ConsumerWorld({"t": 4})
+    world.logs[0] = BoundedLog(world.logs[0].entries)
+    world.restart()
+    assert world.epoch("a") == 2
+    world.new_records()
+    return world
+
+
+def state(group: ConsumerGroup) -> dict[str, object]:
+    hard = [name for name in group.__slots__ if name[0] != "_" and name != "soft"]
+    return {name: getattr(group, name) for name in hard}
+
+
+def error(response: Any) -> ErrorCode:  # noqa: ANN401 - any response
+    return ErrorCode(response.error_code)
+
+
+def send_with(world: ConsumerWorld, member_id: bytes) -> None:
+    """Send a heartbeat whose member id no client library would write."""
+    out: list[bytes | memoryview] = []
+    codec.request_builder(KEY, 1)(
+        ConsumerGroupHeartbeatRequest(group_id="g", member_id="\1\2\3", member_epoch=2), out
+    )
+    size, count = bytearray(), len(member_id) + 1
+    while count > 0x7F:
+        size.append(count & 0x7F | 0x80)
+        count >>= 7
+    size.append(count)
+    body = b"".join(out).replace(b"\4\1\2\3", bytes(size) + member_id)
+    frame = bytearray(struct.pack(">hhih", KEY, 1, 7, 6) + b"client\0" + body)
+    world._dispatcher.dispatch(world.contexts[1], frame, 0, len(frame), [])
+
+
+def test_a_hundred_thousand_topics_are_more_than_a_record_holds(world: ConsumerWorld) -> None:
+    before = state(world.group())
+    names = [f"a-topic-that-is-not-there-{number:06}" for number in range(100_000)]
+    assert error(world.beat("b", topics=names)) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert error(world.beat("a", 2, topics=names)) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert world.new_records() == []
+    assert state(world.group()) == before
+    assert world.epoch("a", 2) == 2
+    assert world.events("refused")
+
+
+def test_a_hundred_thousand_short_names_are_kept_and_nothing_comes_of_them(
+    world: ConsumerWorld,
+) -> None:
+    names = [f"{number:05}" for number in range(100_000)]
+    response = world.beat("b", topics=names)
+    assert (error(response), world.given(response)) == (ErrorCode.NONE, {})
+    world.pass_interval()
+    assert world.epoch("a", 2) == 3
+    assert world.group().current_of("a").assigned == {world.ids["t"]: dict.fromkeys(range(4), 2)}
+
+
+def test_a_megabyte_of_member_id_is_no_request_at_all(world: ConsumerWorld) -> None:
+    before = state(world.group())
+    for length in (LONGEST_STRING + 1, 1 << 20):
+        with pytest.raises(ProtocolViolation):
+            send_with(world, b"m" * length)
+    assert state(world.group()) == before
+
+
+def test_the_longest_member_id_there_can_be_is_a_member_id(world: ConsumerWorld) -> None:
+    member_id = "m" * LONGEST_STRING
+    assert world.beat(member_id).member_id == member_id
+    world.restart()
+    assert sorted(world.group().members) == ["a", member_id]
+    assert error(world.beat(member_id, -1)) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_million_owned_partitions_are_read_and_forgotten(
+    world: ConsumerWorld, epoch: int
+) -> None:
+    before = state(world.group())
+    response = world.beat("a", epoch, {"t": range(1_000_000)})
+    assert error(response) is (ErrorCode.NONE if epoch == 2 else ErrorCode.FENCED_MEMBER_EPOCH)
+    assert world.new_records() == []
+    assert state(world.group()) == before
+
+
+def test_partitions_owned_twice_negative_or_of_no_topic_mean_nothing(world: ConsumerWorld) -> None:
+    world.ids["nothing"] = b"n" * 16
+    owned = {"t": [0, 0, -1, 1 << 30], "nothing": [0, -5]}
+    assert world.epoch("a", 2, owned) == 2
+    assert world.new_records() == []
+
+
+def test_thousands_of_expressions_are_resolved_together(world: ConsumerWorld) -> None:
+    members = 2_000
+    for number in range(members):
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="many",
+            member_id=f"m{number}",
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_regex=f"t{number}?",
+            topic_partitions=[],
+        )
+        assert error(world.ask(request, 1)) is ErrorCode.NONE
+    world.clock.advance(11_000)
+    assert world.epoch("m0", 1, group="many") > 0
+    world.clock.advance(0)
+    group = world.group("many")
+    assert len(group.resolved_regexes) == len(group.regex_subscribers) == members
+    assert group.subscribed_topics() == {"t"}
+
+
+@pytest.mark.parametrize("regex", ["(a{1000}){1000}", "(", "x" * LONGEST_STRING])
+def test_an_expression_out_of_bounds_leaves_no_group(world: ConsumerWorld, regex: str) -> None:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="new",
+        member_id="m",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_regex=regex,
+        topic_partitions=[],
+    )
+    response = world.ask(request, 1)
+    if error(response) is ErrorCode.NONE:
+        # A long one is just long.
+        assert world.group("new").regex_subscribers == {regex: 1}
+    else:
+        assert error(response) is ErrorCode.INVALID_REGULAR_EXPRESSION
+        assert "new" not in world.groups.shards()[0].machine.directory.groups
+        assert world.new_records() == []
+
+
+def test_what_is_remembered_for_explanations_has_bounds() -> None:
+    partitions = hand_overs.MAX_NOTES + 500
+    world = ConsumerWorld({"t": partitions})
+    world.epoch("a")
+    kept = world.group().hand_overs()
+    known = [kept.since_ms(world.ids["t"], each, "a") for each in range(partitions)]
+    assert sum(each is not None for each in known) == hand_overs.MAX_NOTES
+    world.beat("m" * LONGEST_STRING)
+    world.beat("m" * LONGEST_STRING, -1)
+    assert kept.departed("m" * LONGEST_STRING) is None

@@ -1,0 +1,489 @@
+"""Scenarios of KAFKA-19779, Relax offset commit validation, by the sections of its proposal.
+
+The proposal is the rule `revocation-epoch` here; `strict` is what it set out to change, and
+`assignment-epoch` what Kafka ships since. Where the three differ, the scenario shows all three.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.groups.fencing import ASSIGNMENT_EPOCH, FENCING_KEY, REVOCATION_EPOCH, RULES, STRICT
+from kafkalite.groups.group import CommitClaim
+from kafkalite.groups.offsets import OffsetToCommit
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.testing.clock import ManualClock
+from tests.scenarios.consumer_world import REBALANCE_MS, ConsumerWorld, G
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NONE, STALE = ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH
+every_rule = pytest.mark.parametrize("rule", RULES)
+
+
+def world_under(rule: str, topics: dict[str, int] | None = None) -> ConsumerWorld:
+    return ConsumerWorld(topics or {"t": 4}, {FENCING_KEY: rule})
+
+
+def joined(world: ConsumerWorld) -> None:
+    """Bring a group to two members: c1, who does not know yet that it is to share, and c2.
+
+    c1 is at epoch 2 with everything, c2 at epoch 3 with nothing.
+    """
+    assert world.epoch("c1") == 2
+    world.pass_interval()
+    assert world.epoch("c2") == 3
+
+
+def handed_over(world: ConsumerWorld) -> None:
+    """Let c1 give up t-2 and t-3 and come to epoch 3, and c2 have them."""
+    joined(world)
+    assert world.given(world.beat("c1", 2)) == {"t": [0, 1]}
+    assert world.epoch("c1", 2, {"t": [0, 1]}) == 3
+    assert world.given(world.beat("c2", 3)) == {"t": [2, 3]}
+
+
+def moved_without_revocation(world: ConsumerWorld) -> None:
+    """Bring c1 from epoch 2 to epoch 3 with all it had: the topic grows by a partition."""
+    assert world.epoch("c1") == 2
+    world.pass_interval()
+    world.beat("c1", 2, topics=["t", "u"])
+    assert world.group().current_of("c1").member_epoch == 3
+
+
+def takers(worlds: Iterable[tuple[str, ConsumerWorld]], epoch: int, *partitions: int) -> set[str]:
+    """Return the rules under which c1 may commit these partitions of t at an epoch."""
+    found = set()
+    for rule, world in worlds:
+        codes = world.commit("c1", epoch, *(("t", partition) for partition in partitions))
+        assert set(codes) in ({NONE}, {STALE})
+        if codes[0] is NONE:
+            found.add(rule)
+    return found
+
+
+class TestFencingOffsetCommits:
+    @every_rule
+    def test_a_zombie_does_not_overwrite_the_offsets_of_the_new_owner(self, rule: str) -> None:
+        world = world_under(rule)
+        handed_over(world)
+        assert world.commit("c2", 3, ("t", 2), offset=50) == [NONE]
+        world.new_records()
+        # It was sent while t-2 was c1's, and has been on its way since.
+        assert world.commit("c1", 2, ("t", 2), offset=40) == [STALE]
+        assert world.new_records() == []
+        assert world.committed("t", 2) == 50
+
+    @every_rule
+    def test_a_member_that_fell_out_of_the_group_is_fenced_by_its_id_alone(self, rule: str) -> None:
+        world = world_under(rule)
+        joined(world)
+        world.beat("c1", 2)
+        for _ in range(REBALANCE_MS // 10_000):
+            world.clock.advance(10_000)
+            world.beat("c1", 2)
+            world.beat("c2", 3)
+        assert world.commit("c1", 2, ("t", 0)) == [ErrorCode.UNKNOWN_MEMBER_ID]
+        assert world.events("fenced")[0].text == (
+            "member c1 is gone: it did not give its partitions up within its rebalance timeout"
+        )
+
+    @every_rule
+    def test_the_epoch_compared_is_the_members_own_not_the_groups(self, rule: str) -> None:
+        world = world_under(rule)
+        joined(world)
+        assert (world.group().epoch, world.group().target_epoch) == (3, 3)
+        assert world.commit("c1", 2, ("t", 0), ("t", 3)) == [NONE, NONE]
+        assert world.commit("c1", 3, ("t", 0)) == [STALE]
+
+
+class TestDownsidesOfTheCurrentApproach:
+    def test_a_commit_from_before_a_bump_is_refused_by_the_strict_rule_alone(self) -> None:
+        worlds = [(rule, world_under(rule, {"t": 4, "u": 1})) for rule in RULES]
+        for _, world in worlds:
+            assert world.epoch("c1", topics=["t"]) == 2
+            world.pass_interval()
+            assert world.epoch("c1", 2, topics=["t", "u"]) == 3
+        assert takers(worlds, 2, 0, 3) == {REVOCATION_EPOCH, ASSIGNMENT_EPOCH}
+        assert takers(worlds, 3, 0, 3) == set(RULES)
+
+    def test_a_heartbeat_in_flight_bumps_the_epoch_behind_the_clients_back(self) -> None:
+        """The commit is sent while the answer to a heartbeat has not come yet."""
+        for rule, expected in ((STRICT, STALE), (REVOCATION_EPOCH, NONE), (ASSIGNMENT_EPOCH, NONE)):
+            world = world_under(rule, {"t": 4, "u": 1})
+            known = world.epoch("c1", topics=["t"])
+            world.pass_interval()
+            in_flight = world.beat("c1", known, topics=["t", "u"])
+            assert world.commit("c1", known, ("t", 1)) == [expected]
+            assert world.commit("c1", in_flight.member_epoch, ("t", 1)) == [NONE]
+
+
+def transactional(world: ConsumerWorld, epoch: int, stale: ErrorCode) -> ErrorCode:
+    """Ask as TxnOffsetCommit does; `stale` is what its version says for a stale epoch."""
+    claim = CommitClaim(
+        member_id="c1",
+        group_instance_id=None,
+        generation_id_or_member_epoch=epoch,
+        is_transactional=True,
+        stale_member_epoch=stale,
+    )
+    wish = OffsetToCommit(topic="t", topic_id=world.ids["t"], partition=2, offset=1)
+    shard = world.groups.shards()[0]
+    try:
+        shard.write(
+            lambda machine, now_ms: machine.offsets.commit(
+                G,
+                claim,
+                [wish],
+                now_ms,
+                unknown_group=ErrorCode.ILLEGAL_GENERATION,
+                retention_ms=None,
+            )
+        )
+    except KafkaError as refusal:
+        return refusal.code
+    return NONE
+
+
+class TestWhyABrokerSideFixIsWarranted:
+    @every_rule
+    @pytest.mark.parametrize("stale", [ErrorCode.ILLEGAL_GENERATION, STALE])
+    def test_transactional_commits_go_by_the_same_rule_in_the_words_of_their_version(
+        self, rule: str, stale: ErrorCode
+    ) -> None:
+        world = world_under(rule)
+        handed_over(world)
+        assert transactional(world, 2, stale) is stale
+        assert transactional(world, 4, stale) is stale
+        assert transactional(world, 3, stale) is NONE
+
+    def test_a_transaction_that_began_before_a_bump_is_not_aborted_for_it(self) -> None:
+        expected = dict.fromkeys(RULES, NONE) | {STRICT: ErrorCode.ILLEGAL_GENERATION}
+        for rule in RULES:
+            world = world_under(rule, {"t": 4, "u": 1})
+            world.epoch("c1", topics=["t"])
+            world.pass_interval()
+            world.epoch("c1", 2, topics=["t", "u"])
+            assert transactional(world, 2, ErrorCode.ILLEGAL_GENERATION) is expected[rule]
+
+
+class TestIdentifyingZombiesUsingTheLargestEpochAPartitionWasRevoked:
+    """Partition by partition: what `assignment-epoch` came to be, told from the other side."""
+
+    def test_a_partition_that_came_back_is_the_members_from_its_new_epoch_on(self) -> None:
+        world = world_under(ASSIGNMENT_EPOCH)
+        handed_over(world)
+        world.pass_interval()
+        world.beat("c2", -1)
+        assert world.given(world.beat("c1", 3)) == {"t": [0, 1, 2, 3]}
+        assert world.group().current_of("c1").member_epoch == 4
+        # t-2 was c1's at epoch 2, but not at 3, and is again at 4.
+        assert [world.commit("c1", epoch, ("t", 2)) for epoch in (2, 3, 4)] == [
+            [STALE], [STALE], [NONE],
+        ]  # fmt: skip
+        assert [world.commit("c1", epoch, ("t", 0)) for epoch in (2, 3, 4)] == [[NONE]] * 3
+
+    def test_one_partition_too_many_refuses_the_whole_request(self) -> None:
+        world = world_under(ASSIGNMENT_EPOCH)
+        handed_over(world)
+        world.new_records()
+        assert world.commit("c1", 2, ("t", 0), ("t", 2)) == [STALE, STALE]
+        assert world.new_records() == []
+
+    def test_a_partition_about_to_be_revoked_is_still_the_members(self) -> None:
+        worlds = [(rule, world_under(rule)) for rule in RULES]
+        for _, world in worlds:
+            joined(world)
+            world.beat("c1", 2)
+            assert world.group().current_of("c1").pending_revocation
+        assert takers(worlds, 2, 2, 3) == set(RULES)
+
+
+class TestFromPartitionAndMemberLevelToMemberLevel:
+    def test_the_members_bound_is_less_precise_than_the_partitions(self) -> None:
+        """Revoking t-2 fences a commit of t-0 too, until c1 learns of its new epoch."""
+        worlds = [(rule, world_under(rule)) for rule in RULES]
+        for _, world in worlds:
+            handed_over(world)
+        assert takers(worlds, 2, 0) == {ASSIGNMENT_EPOCH}
+        assert takers(worlds, 3, 0) == set(RULES)
+
+    def test_it_reaches_back_to_the_last_revocation_and_no_further(self) -> None:
+        worlds = [(rule, world_under(rule, {"t": 4, "u": 1})) for rule in RULES]
+        for _, world in worlds:
+            world.epoch("c1", topics=["t"])
+            world.pass_interval()
+            world.epoch("c2", topics=["t"])
+            world.beat("c1", 2)
+            assert world.epoch("c1", 2, {"t": [0, 1]}) == 3
+            world.beat("c2", 3)
+            # Two more epochs, without a revocation.
+            for epoch, topics in ((3, ["t", "u"]), (4, ["t"])):
+                world.pass_interval()
+                assert world.epoch("c1", epoch, {"t": [0, 1]}, topics=topics) == epoch + 1
+            record = world.assignment_record("c1")
+            assert record is not None
+        assert takers(worlds, 5, 0) == set(RULES)
+        assert takers(worlds, 2, 0) == {ASSIGNMENT_EPOCH}
+
+
+class TestCompletelyAvoidingCommitRequestErrors:
+    """The client's part; what it relies on is that the coordinator waits for it."""
+
+    @every_rule
+    def test_no_epoch_moves_between_the_call_to_revoke_and_its_acknowledgement(
+        self, rule: str
+    ) -> None:
+        world = world_under(rule)
+        joined(world)
+        world.beat("c1", 2)
+        world.pass_interval()
+        world.beat("c3")
+        # In onPartitionsRevoked: it commits what it is to give up, at the epoch it knows.
+        assert world.epoch("c1", 2) == 2
+        assert world.commit("c1", 2, ("t", 2), ("t", 3)) == [NONE, NONE]
+        # Only then does it let go. The epoch it was at is the revocation epoch it remembers.
+        assert world.epoch("c1", 2, {"t": [0]}) == 4
+        # From the new epoch on it commits again.
+        assert world.commit("c1", 4, ("t", 0)) == [NONE]
+
+    def test_a_commit_between_letting_go_and_learning_of_the_epoch_is_what_to_avoid(self) -> None:
+        world = world_under(REVOCATION_EPOCH)
+        handed_over(world)
+        assert world.commit("c1", 2, ("t", 0)) == [STALE]
+
+
+def revocation_epoch(world: ConsumerWorld, member_id: str) -> int:
+    """Return it from the log, where it is kept."""
+    record = world.assignment_record(member_id)
+    assert record is not None
+    return record.revocation_epoch
+
+
+class TestIntroducingPerMemberRevocationEpoch:
+    @every_rule
+    def test_it_begins_at_zero_and_is_bumped_to_the_previous_epoch_by_a_revocation(
+        self, rule: str
+    ) -> None:
+        """Kept whatever rule is in force, so that another one may be put in force."""
+        world = world_under(rule)
+        joined(world)
+        assert revocation_epoch(world, "c1") == revocation_epoch(world, "c2") == 0
+        world.beat("c1", 2)
+        # Under way: the epoch has not moved, so the revocation is not complete.
+        assert revocation_epoch(world, "c1") == 0
+        world.new_records()
+        assert world.epoch("c1", 2, {"t": [0, 1]}) == 3
+        assert world.kinds() == ["CurrentMemberAssignment"]
+        assert revocation_epoch(world, "c1") == 2
+        assert revocation_epoch(world, "c2") == 0
+
+    def test_it_stays_when_the_epoch_moves_without_a_revocation(self) -> None:
+        world = world_under(REVOCATION_EPOCH, {"t": 4, "u": 1})
+        world.epoch("c1", topics=["t"])
+        for epoch, topics in ((2, ["t", "u"]), (3, ["t"])):
+            world.pass_interval()
+            owned = {"t": range(4)} if epoch == 2 else {"t": range(4), "u": [0]}
+            world.beat("c1", epoch, owned, topics=topics)
+        record = world.assignment_record("c1")
+        assert record is not None
+        # u was taken away again, and c1 has yet to let go of it.
+        assert (record.member_epoch, record.revocation_epoch) == (3, 0)
+        assert world.epoch("c1", 3, {"t": range(4)}) == 4
+        assert revocation_epoch(world, "c1") == 3
+
+    def test_the_invariant_holds_at_every_step(self) -> None:
+        world = world_under(REVOCATION_EPOCH)
+        handed_over(world)
+        group = world.group()
+        for member_id, current in group.current.items():
+            record = world.assignment_record(member_id)
+            assert record is not None
+            assert (
+                record.revocation_epoch < current.member_epoch <= group.target_epoch <= group.epoch
+            )
+
+    @every_rule
+    def test_it_survives_a_restart(self, rule: str) -> None:
+        world = world_under(rule)
+        handed_over(world)
+        before = world.group().current
+        world.restart()
+        assert world.group().current == before
+        assert world.group().current_of("c1").revocation == (2, False)
+        assert world.commit("c1", 2, ("t", 2)) == [STALE]
+
+    def test_a_rule_put_in_force_later_finds_what_it_goes_by(self) -> None:
+        world = world_under(STRICT)
+        handed_over(world)
+        asked = {}
+        for rule in (ASSIGNMENT_EPOCH, REVOCATION_EPOCH, STRICT):
+            world.set_config(FENCING_KEY, rule)
+            asked[rule] = world.commit("c1", 2, ("t", 0))
+        assert asked == {ASSIGNMENT_EPOCH: [NONE], REVOCATION_EPOCH: [STALE], STRICT: [STALE]}
+
+    def test_the_timer_of_a_revocation_ends_with_it(self) -> None:
+        world = world_under(REVOCATION_EPOCH)
+        handed_over(world)
+        for _ in range(REBALANCE_MS // 10_000 + 1):
+            world.clock.advance(10_000)
+            assert world.epoch("c1", 3) == 3
+            assert world.epoch("c2", 3) == 3
+
+
+class TestRelaxingTheOffsetCommitValidation:
+    def test_accepted_is_what_lies_above_the_revocation_epoch_up_to_the_members(self) -> None:
+        world = world_under(REVOCATION_EPOCH, {"t": 4, "u": 1})
+        world.epoch("c1", topics=["t"])
+        world.pass_interval()
+        world.epoch("c2", topics=["t"])
+        world.beat("c1", 2)
+        world.epoch("c1", 2, {"t": [0, 1]})
+        world.beat("c2", 3)
+        world.pass_interval()
+        assert world.epoch("c1", 3, topics=["t", "u"]) == 4
+        assert revocation_epoch(world, "c1") == 2
+        answers = {epoch: world.commit("c1", epoch, ("t", 0))[0] for epoch in range(-1, 6)}
+        assert {epoch for epoch, code in answers.items() if code is NONE} == {3, 4}
+        assert set(answers.values()) == {NONE, STALE}
+
+    def test_what_is_committed_does_not_matter_to_it(self) -> None:
+        """The table of seed against ships: a partition given later, and one never given."""
+        worlds = [(rule, world_under(rule, {"t": 4, "u": 1})) for rule in RULES]
+        for _, world in worlds:
+            world.epoch("c1", topics=["t"])
+            world.pass_interval()
+            assert world.epoch("c1", 2, topics=["t", "u"]) == 3
+        later = {rule for rule, world in worlds if world.commit("c1", 2, ("u", 0)) == [NONE]}
+        assert later == {REVOCATION_EPOCH}
+
+    def test_members_of_the_classic_protocol_hear_of_generations(self) -> None:
+        world = world_under(STRICT)
+        handed_over(world)
+        group = world.group()
+        claim = CommitClaim(
+            member_id="c1",
+            group_instance_id=None,
+            generation_id_or_member_epoch=2,
+            stale_member_epoch=ErrorCode.ILLEGAL_GENERATION,
+        )
+        with pytest.raises(KafkaError) as refused:
+            group.validate_offset_commit(claim)
+        assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
+
+    @every_rule
+    def test_a_client_from_before_member_epochs_is_told_so(self, rule: str) -> None:
+        world = world_under(rule)
+        joined(world)
+        assert world.commit("c1", 2, ("t", 0), version=8) == [ErrorCode.UNSUPPORTED_VERSION]
+
+    @every_rule
+    def test_topic_ids_make_no_difference(self, rule: str) -> None:
+        world = world_under(rule)
+        handed_over(world)
+        assert world.commit("c1", 3, ("t", 0), version=10) == [NONE]
+        assert world.commit("c1", 2, ("t", 2), version=10) == [STALE]
+
+
+class TestDisablingStreamsCommitsBetweenRevocationAndMemberEpochBumps:
+    """Streams stop committing between the two; that they may is as in the section on listeners."""
+
+    def test_bumps_are_blocked_for_as_long_as_partitions_are_being_revoked(self) -> None:
+        world = world_under(REVOCATION_EPOCH)
+        joined(world)
+        world.beat("c1", 2)
+        for others in range(3):
+            world.pass_interval()
+            world.beat(f"other{others}")
+            assert world.epoch("c1", 2) == 2
+            assert world.commit("c1", 2, ("t", 3)) == [NONE]
+
+
+class TestWhereKafkaGivesUpPartitionsWithoutMovingOn:
+    """Two steps that the proposal does not know: partitions go, and the epoch stays.
+
+    At the member's own epoch Kafka takes a commit even of what is another's by now, and so does
+    every rule here; once the member has moved on, none does.
+    """
+
+    @every_rule
+    def test_a_topic_no_longer_subscribed_to_goes_before_the_new_target_is_known(
+        self, rule: str
+    ) -> None:
+        world = world_under(rule, {"t": 2, "u": 1})
+        assert world.epoch("c1") == 2
+        # Within the interval: no new target yet.
+        assert world.epoch("c1", 2, {"t": [0, 1]}, topics=["t"]) == 2
+        world.pass_interval()
+        assert world.given(world.beat("c2", topics=["u"])) == {"u": [0]}
+        assert world.commit("c1", 2, ("u", 0)) == [NONE]
+        assert world.commit("c1", 2, ("t", 0)) == [NONE]
+        record = world.assignment_record("c1")
+        assert record is not None
+        assert (record.revocation_epoch, record.is_revocation_under_way) == (0, True)
+        assert world.epoch("c1", 2, {"t": [0, 1]}) == 4
+        assert revocation_epoch(world, "c1") == 2
+        assert world.commit("c1", 2, ("u", 0)) == [STALE]
+
+    @every_rule
+    def test_a_second_revocation_is_asked_for_before_the_epoch_moves(self, rule: str) -> None:
+        world = world_under(rule)
+        joined(world)
+        assert world.given(world.beat("c1", 2)) == {"t": [0, 1]}
+        for newcomer in ("c3", "c4"):
+            world.pass_interval()
+            world.beat(newcomer)
+        # t-2 and t-3 are let go, and t-1 is to go as well.
+        assert world.epoch("c1", 2, {"t": [0, 1]}) == 2
+        assert world.given(world.beat("c2", 3)) == {"t": [2]}
+        assert world.commit("c1", 2, ("t", 2)) == [NONE]
+        assert world.commit("c1", 2, ("t", 0)) == [NONE]
+
+
+class TestExplaining:
+    def test_the_refusal_says_which_rule_which_epochs_and_who_has_the_partition(self) -> None:
+        """Word for word what an operator is promised."""
+        world = world_under(REVOCATION_EPOCH, {"orders": 4, "u": 1})
+        noon_ms = 1_700_000_000_000 - 1_700_000_000_000 % 86_400_000 + 12 * 3_600_000
+        world.clock.advance(noon_ms + 86_400_000 - world.clock.now_ms())
+        assert isinstance(world.clock, ManualClock)
+        world.epoch("c1", topics=["orders"])
+        for epoch, topics in ((2, ["orders", "u"]), (3, ["orders"])):
+            world.pass_interval()
+            world.beat("c1", epoch, topics=topics)
+        assert world.epoch("c1", 3, {"orders": range(4)}) == 4
+        world.pass_interval()
+        world.epoch("c2", topics=["orders"])
+        world.beat("c1", 4)
+        assert world.epoch("c1", 4, {"orders": [0, 1]}) == 5
+        world.clock.advance(120)
+        world.beat("c2", 5)
+        assert world.commit("c1", 4, ("orders", 3)) == [STALE]
+        (refused,) = world.events("refused")
+        assert refused.text == (
+            "commit of orders-3 at epoch 4 refused: partition revoked from this member at epoch 5 "
+            "(rule revocation-epoch); owner now c2 since 12:00:03.120"
+        )
+        assert refused.facts["rule"] == REVOCATION_EPOCH
+        assert refused.facts["revocation_epoch"] == 4
+        assert refused.facts["error"] == "STALE_MEMBER_EPOCH"
+        assert refused.facts["api"] == "OffsetCommit"
+
+    @every_rule
+    def test_the_rule_in_force_is_the_one_that_is_named(self, rule: str) -> None:
+        world = world_under(rule)
+        handed_over(world)
+        world.commit("c1", 2, ("t", 2))
+        assert f"(rule {rule}); owner now c2 since " in world.events("refused")[0].text
+
+    def test_accepted_commits_leave_nothing(self) -> None:
+        world = world_under(ASSIGNMENT_EPOCH)
+        handed_over(world)
+        before = len(world.events())
+        world.commit("c1", 2, ("t", 0))
+        world.commit("c1", 3, ("t", 0))
+        assert len(world.events()) == before

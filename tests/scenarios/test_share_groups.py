@@ -1,0 +1,260 @@
+"""Scenarios: share groups from requests to records, under a clock in hand and across restarts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.metadata.image import ConfigResource, ResourceType
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kafkalite.protocol.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from tests.unit.apis.share_group_wire import ShareGroupWire
+from tests.unit.groups.share.stage import kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SESSION_MS = 45_000
+INTERVAL_MS = 1_000
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[ShareGroupWire]:
+    wire = ShareGroupWire(tmp_path)
+    yield wire
+    wire.end()
+
+
+def described(wire: ShareGroupWire, group: str = "g") -> Any:  # noqa: ANN401 - any response class
+    (told,) = wire.ask(ShareGroupDescribeRequest(group_ids=[group]), 1).groups
+    return told
+
+
+def members(wire: ShareGroupWire) -> dict[str, tuple[int, list[list[int]]]]:
+    """Return each member's epoch and partitions."""
+    return {
+        member.member_id: (
+            member.member_epoch,
+            [row.partitions for row in member.assignment.topic_partitions],
+        )
+        for member in described(wire).members
+    }
+
+
+def told(wire: ShareGroupWire) -> list[str]:
+    """Return what befell the group, as people are told."""
+    return [f"{entry.kind}: {entry.text}" for entry in wire.cluster.journal.about("g")]
+
+
+def test_a_group_from_its_first_heartbeat_to_its_deletion(wire: ShareGroupWire) -> None:
+    """Each step writes these records, and no others."""
+    written: list[int] = [0]
+
+    def since() -> list[str]:
+        new = kinds(wire.records()[written[0] :])
+        written[0] += len(new)
+        return new
+
+    wire.create("t", 2)
+    assert wire.beat("a", 0, ["t"]).member_epoch == 2
+    assert since() == [
+        "MemberMetadata", "Metadata", "TargetAssignmentMember", "TargetAssignmentMetadata",
+        "CurrentMemberAssignment", "StatePartitionMetadata", "StatePartitionMetadata",
+    ]  # fmt: skip
+    assert wire.beat("a", 2).member_epoch == 3
+    assert since() == [
+        "Metadata", "TargetAssignmentMember", "TargetAssignmentMetadata",
+        "CurrentMemberAssignment",
+    ]  # fmt: skip
+    wire.beat("a", 3)
+    wire.beat("a", 3)
+    assert since() == []
+    assert wire.beat("b", 0, ["t"]).member_epoch == 4
+    assert since() == [
+        "MemberMetadata", "Metadata", "TargetAssignmentMember", "TargetAssignmentMember",
+        "TargetAssignmentMetadata", "CurrentMemberAssignment",
+    ]  # fmt: skip
+    wire.beat("a", 3)
+    assert since() == ["CurrentMemberAssignment"]
+    for member in "ab":
+        wire.beat(member, -1)
+        assert since() == [
+            "-CurrentMemberAssignment", "-TargetAssignmentMember", "-MemberMetadata", "Metadata",
+        ]  # fmt: skip
+    wire.ask(DeleteGroupsRequest(groups_names=["g"]), 2)
+    assert since() == [
+        "StatePartitionMetadata", "-TargetAssignmentMetadata", "-StatePartitionMetadata",
+        "-Metadata",
+    ]  # fmt: skip
+    assert described(wire).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_silence_is_counted_from_the_last_heartbeat(wire: ShareGroupWire) -> None:
+    wire.create("t")
+    wire.beat("a", 0, ["t"])
+    wire.beat("b", 0, ["t"])
+    wire.clock.advance(SESSION_MS - 1)
+    epoch = described(wire).group_epoch
+    wire.beat("b", epoch)
+    wire.clock.advance(1)
+    assert list(members(wire)) == ["b"]
+    assert described(wire).group_epoch == epoch + 1
+    assert wire.beat("a", epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert "expired: member a is gone: it was silent for longer than its session timeout" in told(
+        wire
+    )
+    wire.clock.advance(SESSION_MS)
+    assert described(wire).group_state == "Empty"
+
+
+def test_a_restart_keeps_everything_but_sessions(wire: ShareGroupWire) -> None:
+    wire.create("t", 3)
+    wire.beat("a", 0, ["t"])
+    wire.beat("b", 0, ["t"])
+    for member in "ab":
+        wire.beat(member, members(wire)[member][0])
+    wire.clock.advance(SESSION_MS - 1)
+    before = (members(wire), described(wire).group_epoch)
+    wire.restart()
+    assert (members(wire), described(wire).group_epoch) == before
+    wire.clock.advance(SESSION_MS - 1)
+    assert set(members(wire)) == {"a", "b"}
+    epoch = before[1]
+    assert wire.beat("a", epoch).member_epoch == epoch
+    wire.clock.advance(1)
+    assert set(members(wire)) == {"a"}
+
+
+def test_a_restart_goes_on_making_share_state(
+    wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group noted what it wants; the wish itself was only in memory."""
+    topic_id = wire.create("t", 2)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    monkeypatch.setattr(wire.cluster.shares, "initialize_state", refuse)
+    wire.beat("a", 0, ["t"])
+    assert wire.beat("a", 2).assignment is None
+    wire.restart()
+    assert wire.cluster.shares.summary("g", topic_id, 1).state_epoch == 2
+    (row,) = wire.beat("a", 2).assignment.topic_partitions
+    assert row.partitions == [0, 1]
+
+
+def test_a_topic_deleted_and_made_again_is_another(wire: ShareGroupWire) -> None:
+    wire.create("t", 2)
+    wire.beat("a", 0, ["t"])
+    wire.beat("a", 2)
+    wire.cluster.metadata.delete_topics([wire.cluster.metadata.image.topics["t"].topic_id])
+    told_of_it = wire.beat("a", 3)
+    assert (told_of_it.member_epoch, told_of_it.assignment.topic_partitions) == (4, [])
+    topic_id = wire.create("t", 1)
+    epoch = wire.beat("a", 4).member_epoch
+    (row,) = wire.beat("a", epoch).assignment.topic_partitions
+    assert (row.topic_id, row.partitions) == (topic_id, [0])
+
+
+def test_assignments_have_their_interval(tmp_path: Path) -> None:
+    wire = ShareGroupWire(tmp_path, config={"group.share.assignment.interval.ms": "1000"})
+    wire.create("t", 2)
+    wire.beat("a", 0, ["t"])
+    assert wire.beat("a", 2).member_epoch == 2
+    wire.clock.advance(INTERVAL_MS - 1)
+    assert wire.beat("a", 2).member_epoch == 2
+    wire.clock.advance(1)
+    assert wire.beat("a", 2).member_epoch == 3
+    wire.end()
+
+
+def test_a_group_has_settings_of_its_own(wire: ShareGroupWire) -> None:
+    wire.create("t")
+    wire.beat("a", 0, ["t"])
+    config = IncrementalAlterConfigsRequest.AlterableConfig
+    values = {"share.session.timeout.ms": "50000", "share.heartbeat.interval.ms": "7000"}
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=ResourceType.GROUP,
+        resource_name="g",
+        configs=[
+            config(name=name, config_operation=0, value=value) for name, value in values.items()
+        ],
+    )
+    wire.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    assert ConfigResource(ResourceType.GROUP, "g") in wire.cluster.metadata.image.configs
+    assert wire.beat("a", 2).heartbeat_interval_ms == 7_000
+    wire.clock.advance(49_999)
+    assert list(members(wire)) == ["a"]
+    wire.clock.advance(1)
+    assert not members(wire)
+
+
+def test_groups_have_a_largest_size(tmp_path: Path) -> None:
+    wire = ShareGroupWire(tmp_path, config={"group.share.max.size": "2"})
+    for member in "ab":
+        wire.beat(member, 0, ["t"])
+    assert wire.beat("c", 0, ["t"]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert wire.beat("a", 0, ["t"]).error_code == ErrorCode.NONE
+    wire.beat("b", -1)
+    assert wire.beat("c", 0, ["t"]).error_code == ErrorCode.NONE
+    wire.end()
+
+
+def test_a_heartbeat_whose_records_found_no_place_changed_nothing(
+    wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.create("t")
+    with monkeypatch.context() as patch:
+        patch.setattr(wire.cluster.groups.shards()[0], "_log", _FullLog())
+        assert wire.beat("a", 0, ["t"]).error_code == ErrorCode.NOT_COORDINATOR
+    assert described(wire).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert wire.beat("a", 0, ["t"]).member_epoch == 2
+    assert wire.beat("a", 2).member_epoch == 3
+
+
+class _FullLog:
+    """A log that takes nothing more."""
+
+    name = "full"
+
+    def append(self, *_: object) -> int:
+        raise OSError(28, "no space left")
+
+
+def test_empty_groups_stay_listed_whatever_time_passes(wire: ShareGroupWire) -> None:
+    wire.create("t")
+    wire.read_and_left("t")
+    wire.clock.advance(30 * 24 * 3_600_000)
+    (row,) = wire.ask(ListGroupsRequest(types_filter=["share"]), 5).groups
+    assert (row.group_id, row.group_state, row.group_type) == ("g", "Empty", "share")
+
+
+def test_a_group_tells_why_it_moved(wire: ShareGroupWire) -> None:
+    wire.create("t")
+    wire.beat("a", 0, ["t"])
+    wire.beat("a", 2)
+    wire.beat("a", 9)
+    wire.beat("a", -1)
+    assert told(wire) == [
+        "joined: member a joined",
+        "rebalance: group epoch 1 → 2: member a subscribes to t",
+        "assigned: target for group epoch 2 computed by simple: it changes for 1 member",
+        "ready: share state of 1 partition of t is made",
+        "rebalance: group epoch 2 → 3: share partitions are ready of t",
+        "assigned: target for group epoch 3 computed by simple: it changes for 1 member",
+        (
+            "refused: ShareGroupHeartbeat refused: The member is at epoch 3, not 9; it has to give "
+            "up all its partitions and join again. (FENCED_MEMBER_EPOCH)"
+        ),
+        "left: member a is gone: it left",
+        "rebalance: group epoch 3 → 4: member a is gone: it left",
+    ]
+    (facts,) = [each.facts for each in wire.cluster.journal.about("g") if each.kind == "refused"]
+    assert facts["error"] == "FENCED_MEMBER_EPOCH"
+    assert facts["rule"] == "member-epoch"

@@ -1,0 +1,244 @@
+"""A cluster without sockets, and members of share groups that speak to it; time is the test's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.apis import share_acknowledge, share_fetch, share_state
+from kafkalite.apis.context import Endpoint, RequestContext
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.ports.files import OsFiles
+from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from kafkalite.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from kafkalite.server.cluster import Cluster
+from kafkalite.storage.batch import BatchView
+from kafkalite.storage.directory import DataDirectory
+from kafkalite.testing.clock import ManualClock
+from kafkalite.testing.entropy import SeededEntropy
+from tests.unit.data_plane import batch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from kafkalite.partitions.partition import Partition
+
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+FIRST, LAST = 0, -1
+LOCK_MS = 30_000
+APIS = {
+    api.key: api for module in (share_fetch, share_acknowledge, share_state) for api in module.APIS
+}
+
+Ack = tuple[int, int, int | list[int]]
+"""First and last offset, and one word for all or one for each."""
+Acquired = tuple[int, int, int]
+
+
+class ShareWire:
+    """A cluster with a topic `t`, which the share group `g` may read."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        partitions: int = 1,
+        nodes: int = 1,
+        start: int = 0,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        self._path = str(path)
+        self._config = config or {}
+        self._nodes = nodes
+        self.clock = ManualClock()
+        self.entropy = SeededEntropy()
+        self.contexts: dict[str, RequestContext] = {}
+        self.cluster = self._cluster()
+        made = self.cluster.metadata.create_topics(
+            [NewTopic("t", partitions=partitions, replication_factor=1)]
+        )
+        assert made[0].error is None
+        self.topic_id = self.cluster.metadata.image.topics["t"].topic_id
+        self.cluster.shares.have_topic()
+        for index in range(partitions):
+            self.begin(index, start=start)
+
+    def _cluster(self) -> Cluster:
+        self._directory = DataDirectory(OsFiles(), self._path)
+        cluster = Cluster(
+            directory=self._directory,
+            clock=self.clock,
+            entropy=self.entropy,
+            config=BrokerConfig.from_text(self._config),
+            node_ids=range(1, 1 + self._nodes),
+        )
+        self.services = cluster.services(
+            "cluster", lambda _: [Endpoint(1 + node, "h", 9092 + node) for node in range(3)]
+        )
+        return cluster
+
+    def restart(self, *, cleanly: bool = True) -> None:
+        """Begin anew on the same directory."""
+        if cleanly:
+            self.cluster.end_waits()
+            self._directory.close(self.cluster.partitions.logs())
+        else:
+            self.cluster.share_partitions.stop()
+            self._directory.abandon()
+        self.contexts.clear()
+        self.cluster = self._cluster()
+
+    def begin(self, index: int = 0, *, group: str = "g", start: int = 0, epoch: int = 0) -> None:
+        """Give a partition a share state."""
+        self.cluster.shares.initialize_state(
+            group, self.topic_id, index, state_epoch=epoch, start_offset=start
+        )
+
+    def log(self, index: int = 0) -> Partition:
+        """Return a partition of the topic."""
+        partition = self.cluster.partitions.get(self.topic_id, index)
+        assert partition is not None
+        return partition
+
+    def produce(self, *sizes: int, index: int = 0) -> None:
+        """Append batches of so many records."""
+        for size in sizes:
+            batch = BatchView(batch_of(*[b"v"] * size, timestamp=self.clock.now_ms()))
+            self.log(index).append(batch, self.clock.now_ms())
+        self.cluster.partitions.announce()
+
+    def context(self, who: str = "main", node_id: int = 1) -> RequestContext:
+        """Return a connection by name."""
+        if who not in self.contexts:
+            self.contexts[who] = RequestContext(
+                services=self.services,
+                node_id=node_id,
+                listener="PLAINTEXT",
+                client_host="/127.0.0.1",
+            )
+        return self.contexts[who]
+
+    def hang_up(self, who: str) -> None:
+        """End a connection."""
+        for close in self.contexts.pop(who).on_close.values():
+            close()
+
+    def ask(self, request: Any, version: int = 2, who: str = "main", *, node_id: int = 1) -> Any:  # noqa: ANN401 - one method for every API's response
+        """Answer a request as the dispatcher would; a Waiting as it is."""
+        api = APIS[request.API_KEY]
+        context = self.context(who, node_id)
+        context.era = None if api.eras is None else api.eras.at(version)
+        try:
+            return api.handler(context, request)
+        except KafkaError as error:
+            return api.refuse(request, error.code, error.message)
+
+    def fetch(
+        self,
+        epoch: int,
+        member: str = "a",
+        *,
+        index: Sequence[int] = (0,),
+        acks: Mapping[int, Sequence[Ack]] | None = None,
+        who: str = "main",
+        node_id: int = 1,
+        **fields: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401 - an answer, or a Waiting for one
+        """Send a share fetch; partitions are named by the first of a session alone."""
+        acks = acks or {}
+        named = sorted({*(index if epoch == FIRST else ()), *acks})
+        row = ShareFetchRequest.FetchPartition
+        request = ShareFetchRequest(
+            group_id="g",
+            member_id=member,
+            share_session_epoch=epoch,
+            min_bytes=1,
+            max_bytes=1_000_000,
+            max_records=500,
+            batch_size=500,
+            topics=[
+                ShareFetchRequest.FetchTopic(
+                    topic_id=self.topic_id,
+                    partitions=[
+                        row(
+                            partition_index=each,
+                            acknowledgement_batches=[
+                                ShareFetchRequest.AcknowledgementBatch(
+                                    first_offset=first,
+                                    last_offset=last,
+                                    acknowledge_types=_words(words),
+                                )
+                                for first, last, words in acks.get(each, ())
+                            ],
+                        )
+                        for each in named
+                    ],
+                )
+            ]
+            if named
+            else [],
+        )
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return self.ask(request, who=who, node_id=node_id)
+
+    def ack(
+        self,
+        epoch: int,
+        *batches: Ack,
+        member: str = "a",
+        index: int = 0,
+        **fields: Any,  # noqa: ANN401
+    ) -> tuple[int, int]:
+        """Send an acknowledgement; returns its error and the partition's."""
+        row = ShareAcknowledgeRequest.AcknowledgePartition(
+            partition_index=index,
+            acknowledgement_batches=[
+                ShareAcknowledgeRequest.AcknowledgementBatch(
+                    first_offset=first, last_offset=last, acknowledge_types=_words(words)
+                )
+                for first, last, words in batches
+            ],
+        )
+        topic = ShareAcknowledgeRequest.AcknowledgeTopic(topic_id=self.topic_id, partitions=[row])
+        request = ShareAcknowledgeRequest(
+            group_id="g", member_id=member, share_session_epoch=epoch, topics=[topic]
+        )
+        for name, value in fields.items():
+            setattr(request, name, value)
+        answer = self.ask(request)
+        rows = [each for topic in answer.responses for each in topic.partitions]
+        return answer.error_code, rows[0].error_code if rows else 0
+
+
+def _words(words: int | list[int]) -> list[int]:
+    return [words] if isinstance(words, int) else words
+
+
+def acquired(answer: Any) -> dict[int, list[Acquired]]:  # noqa: ANN401 - see ShareWire.fetch
+    """Return what a share fetch gave, by partition; an error is not expected."""
+    if isinstance(answer, Waiting):
+        answer = answer.value
+    assert isinstance(answer, ShareFetchResponse)
+    assert answer.error_code == 0, answer.error_code
+    return {
+        row.partition_index: [
+            (one.first_offset, one.last_offset, one.delivery_count) for one in row.acquired_records
+        ]
+        for topic in answer.responses
+        for row in topic.partitions
+    }
+
+
+def errors(answer: Any) -> tuple[int, dict[int, tuple[int, int]]]:  # noqa: ANN401 - see above
+    """Return the errors of a share fetch: its own, and by partition of fetching and of acks."""
+    if isinstance(answer, Waiting):
+        answer = answer.value
+    return answer.error_code, {
+        row.partition_index: (row.error_code, row.acknowledge_error_code)
+        for topic in answer.responses
+        for row in topic.partitions
+    }

@@ -1,0 +1,62 @@
+"""Driving a broker of another process: what it says, and how it refuses."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.control.client import ControlClient, ControlError
+from kafkalite.testing import Broker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(control=True, clock="manual") as running:
+        yield running
+
+
+def test_it_drives_and_asks(broker: Broker) -> None:
+    client = ControlClient(broker.control_url)
+    before_ms = client.clock()["now_ms"]
+    assert client.drive({"advance": "1s"})["now_ms"] == before_ms + 1_000
+    assert client.explain("g", None)["entries"] == []
+    assert client.explain(None, 5)["groups"] == []
+
+
+def test_a_refusal_is_told_in_the_words_of_the_broker(broker: Broker) -> None:
+    with pytest.raises(ControlError, match="is not a duration"):
+        ControlClient(broker.control_url).drive({"advance": "soon"})
+
+
+def test_a_broker_that_is_not_there_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+    with pytest.raises(ControlError, match=r"no broker can be driven at .*refused.*--control"):
+        ControlClient(f"http://127.0.0.1:{port}").clock()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"\0\0\0\x04Kafk", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[}",
+     b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno"],
+)  # fmt: skip
+def test_another_program_at_the_address_is_told(answer: bytes) -> None:
+    def serve() -> None:
+        with server, server.accept()[0] as peer:
+            peer.recv(10_000)
+            peer.sendall(answer)
+
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with pytest.raises(ControlError) as refusal:
+        ControlClient(f"http://127.0.0.1:{port}").clock()
+    thread.join()
+    assert "\n" not in str(refusal.value)

@@ -1,0 +1,129 @@
+"""Commands, as a broker carries them out."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from kafkalite.control.commands import (
+    AdvanceClock,
+    CommandError,
+    Explain,
+    RunClock,
+    SetClock,
+    ShowClock,
+    new_clock,
+    perform_explain,
+    perform_on_clock,
+    rate_of,
+)
+from kafkalite.coordinator.contract import Event
+from kafkalite.coordinator.journal import Journal
+from kafkalite.ports.clock import DrivenClock
+from kafkalite.testing.clock import ManualClock
+
+if TYPE_CHECKING:
+    from kafkalite.control.commands import ClockCommand
+    from kafkalite.ports.clock import Clock
+    from kafkalite.server.broker import Broker
+
+
+def broker(clock: Clock | None = None) -> Broker:
+    clock = clock or DrivenClock(rate=0, now_ms=1_000)
+    return cast("Broker", SimpleNamespace(clock=clock, journal=Journal()))
+
+
+async def test_the_clock_does_as_it_is_told() -> None:
+    driven = broker()
+    steps: list[tuple[ClockCommand, tuple[int, float, str]]] = [
+        (ShowClock(), (1_000, 0, "manual")),
+        (AdvanceClock(500), (1_500, 0, "manual")),
+        (SetClock(2_000), (2_000, 0, "manual")),
+    ]
+    for command, expected in steps:
+        state = await perform_on_clock(driven, command)
+        assert (state.now_ms, state.rate, state.mode) == expected
+    assert (await perform_on_clock(driven, RunClock(60))).mode == "accelerated"
+    assert (await perform_on_clock(driven, RunClock(1))).mode == "real"
+
+
+async def test_what_a_jump_brought_about_has_been_sent_when_it_is_over() -> None:
+    clock = DrivenClock(rate=0, now_ms=0)
+    sent: list[str] = []
+
+    def answer_soon() -> None:
+        asyncio.get_running_loop().call_soon(sent.append, "answer")
+
+    clock.call_at(5, answer_soon)
+    await perform_on_clock(broker(clock), AdvanceClock(10))
+    assert sent == ["answer"]
+
+
+@pytest.mark.parametrize(
+    "command", [AdvanceClock(-1), SetClock(999), SetClock(10**20), RunClock(-1), RunClock(10**9)]
+)
+async def test_what_cannot_be_is_refused_and_changes_nothing(command: ClockCommand) -> None:
+    driven = broker()
+    with pytest.raises(CommandError):
+        await perform_on_clock(driven, command)
+    state = await perform_on_clock(driven, ShowClock())
+    assert (state.now_ms, state.rate) == (1_000, 0)
+
+
+async def test_a_clock_that_somebody_else_drives_is_left_alone() -> None:
+    with pytest.raises(CommandError, match="of its own"):
+        await perform_on_clock(broker(ManualClock()), AdvanceClock(1))
+
+
+def test_what_befell_one_group_or_all_is_told() -> None:
+    told = broker()
+    for number, group in enumerate(("a", "b", "a")):
+        told.journal.note(Event(group, "joined", f"m{number} joined", {}), number)
+    one = perform_explain(told, Explain("a"))
+    assert [entry.text for entry in one.entries] == ["m0 joined", "m2 joined"]
+    assert (one.now_ms, one.groups) == (1_000, ["a", "b"])
+    assert [entry.text for entry in perform_explain(told, Explain(limit=2)).entries] == [
+        "m1 joined", "m2 joined",
+    ]  # fmt: skip
+    assert perform_explain(told, Explain("a", limit=-5)).entries == ()
+    assert perform_explain(told, Explain("nobody")).entries == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "rate", "now_ms"),
+    [
+        ("manual@1970-01-01T00:00:05Z", 0, 5_000),
+        ("accelerated:60@2026-03-01", 60, None),
+        ("accelerated:0.5", 0.5, None),
+        ("real", 1, None),
+        ("real@2031-01-01", 1, None),
+    ],
+)
+def test_a_clock_is_made_as_written(text: str, rate: float, now_ms: int | None) -> None:
+    clock = new_clock(text)
+    assert clock.rate == rate
+    if now_ms is not None:
+        assert clock.now_ms() == now_ms
+    elif "2031" in text:
+        assert clock.now_ms() >= 1_924_992_000_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "fast", "accelerated", "accelerated:", "accelerated:x", "accelerated:0", "accelerated:-1",
+     "manual:3", "real@yesterday", "manual@", "accelerated:nan"],
+)  # fmt: skip
+def test_no_clock_is_made_from_anything_else(text: str) -> None:
+    with pytest.raises(CommandError) as refusal:
+        new_clock(text)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_mode_and_its_rate_fit_together() -> None:
+    assert (rate_of("real"), rate_of("manual"), rate_of("accelerated", 60)) == (1, 0, 60)
+    assert rate_of("manual", 0) == 0
+    with pytest.raises(CommandError, match="no other rate"):
+        rate_of("real", 60)

@@ -1,0 +1,68 @@
+"""How members go: together or one by one, and what is remembered of it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.messages.leave_group import LeaveGroupRequest
+from tests.unit.groups.consumer.stage import START_MS, G, Stage
+
+
+def remove(stage: Stage, *member_ids: str) -> None:
+    request = LeaveGroupRequest(
+        group_id=G,
+        members=[
+            LeaveGroupRequest.MemberIdentity(member_id=each, reason="closing" * (each == "B"))
+            for each in member_ids
+        ],
+    )
+    stage.run(stage.groups.leave_classically(stage.group, request, stage.now_ms))
+
+
+def test_members_that_go_together_move_the_group_on_once() -> None:
+    stage = Stage()
+    for member_id in "ABC":
+        stage.join(member_id)
+    stage.told.clear()
+    remove(stage, "A", "B")
+    assert (list(stage.group.members), stage.group.epoch) == (["C"], 5)
+    assert [(event.kind, event.text) for event in stage.told] == [
+        ("left", "member A is gone: a LeaveGroup took it out"),
+        ("left", "member B is gone: a LeaveGroup took it out (closing)"),
+        ("rebalance", "group epoch 4 → 5: member A is gone, member B is gone"),
+    ]
+
+
+def test_an_expression_goes_with_its_last_subscriber() -> None:
+    stage = Stage({"T": 1})
+    stage.join("A", [], regex="T")
+    stage.join("B", [], regex="T")
+    stage.advance(0)
+    stage.beat("A", -1)
+    assert list(stage.group.resolved_regexes) == ["T"]
+    stage.beat("B", -1)
+    assert not stage.group.resolved_regexes
+
+
+def test_who_comes_after_having_been_removed_is_told_how_and_when() -> None:
+    stage = Stage()
+    stage.join("A")
+    stage.join("B")
+    stage.advance(1_500)
+    stage.beat("A", -1)
+    with pytest.raises(KafkaError) as refused:
+        stage.beat("A", 2)
+    assert refused.value.message == (
+        "Member A is not a member of group group: it left at 22:13:21.500."
+    )
+    assert refused.value.facts == {
+        "member_id": "A",
+        "group_epoch": 4,
+        "went": "it left",
+        "went_at_ms": START_MS + 1_500,
+    }
+    with pytest.raises(KafkaError, match="Member C is not a member of group group"):
+        partial(stage.beat, "C", 2)()

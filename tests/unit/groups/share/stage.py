@@ -1,0 +1,208 @@
+"""A stage for share groups: decisions replayed as the runtime would, on a clock in hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.coordinator.contract import CoordinatorResult, Parked
+from kafkalite.coordinator.timers import TimerQueue
+from kafkalite.groups.directory import GroupDirectory
+from kafkalite.groups.share.group import ShareGroup
+from kafkalite.groups.share.heartbeat import ShareGroups
+from kafkalite.groups.share.intents import InitializeShareState
+from kafkalite.metadata.image import MetadataDelta
+from kafkalite.protocol.codec import decode_key, decode_value, encode_key, encode_value
+from kafkalite.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from kafkalite.testing.entropy import SeededEntropy
+from tests.unit.groups.consumer.stage import CLIENT, START_MS, G, image_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kafkalite.coordinator.contract import Event
+    from kafkalite.groups.group import Group, Record
+    from kafkalite.metadata.image import MetadataImage
+
+R = TypeVar("R")
+
+
+class ShareStage:
+    """Share groups as they run in a shard, with their log at hand.
+
+    Intents gather in `undone` until `carry_out` says that they were carried out.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, int] | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        self.now_ms = START_MS
+        self.log: list[Record] = []
+        self.written: list[Record] = []
+        self.events: list[Event] = []
+        self.undone: list[InitializeShareState] = []
+        self.config = BrokerConfig.from_text(dict(config or {}))
+        self._timers = TimerQueue()
+        self._open(image_of(topics if topics is not None else {"T": 4}))
+
+    def _open(self, image: MetadataImage) -> None:
+        directory = GroupDirectory(config=self.config, entropy=SeededEntropy(1), image=image)
+        self.directory = directory
+        self.groups = ShareGroups(directory)
+
+    @property
+    def group(self) -> ShareGroup:
+        """The group that tests are about."""
+        found = self.directory.groups[G]
+        assert isinstance(found, ShareGroup)
+        return found
+
+    # What the runtime does.
+
+    def run(self, result: CoordinatorResult[R]) -> R:
+        """Append, replay, apply timers, answer."""
+        self.written = list(result.records)
+        self.events = list(result.events)
+        for record in result.records:
+            self.log.append(record)
+            self.replay(record)
+        self._timers.apply(result.timers)
+        for intent in result.intents:
+            assert isinstance(intent, InitializeShareState)
+            self.undone.append(intent)
+        assert not isinstance(result.response, Parked)
+        return result.response
+
+    def carry_out(self) -> None:
+        """Let the share coordinator have done all it was asked to."""
+        while self.undone:
+            intent = self.undone.pop(0)
+            self.run(self.groups.state_initialized(intent, self.now_ms))
+
+    def replay(self, record: Record) -> None:
+        """Make one record true, by way of its bytes."""
+        key = decode_key(encode_key(record.key))
+        assert key is not None
+        value = record.value
+        if value is not None:
+            value = decode_value(key.RECORD_TYPE, encode_value(value, 0))
+        self.groups.replayers[type(key)](key, value)
+
+    def advance(self, ms: int) -> None:
+        """Let time pass; timers that fall due are carried out at their own time."""
+        until_ms = self.now_ms + ms
+        while (due_ms := self._timers.next_deadline_ms()) is not None and due_ms <= until_ms:
+            self.now_ms = max(self.now_ms, due_ms)
+            event = self._timers.pop_due(self.now_ms)
+            self.run(self.groups.timers[type(event)](event, self.now_ms))
+        self.now_ms = until_ms
+
+    def timers(self) -> int:
+        """Count the timers that stand."""
+        return len(self._timers)
+
+    def restart(self, records: Iterable[Record] | None = None) -> None:
+        """Lose all but the log, or a log given instead, and load it again."""
+        self._open(self.directory.image)
+        self._timers = TimerQueue()
+        self.undone.clear()
+        for record in self.log if records is None else records:
+            self.replay(record)
+        self.run(self.groups.on_loaded(self.now_ms))
+
+    def compacted(self, *, tombstones: bool = False) -> list[Record]:
+        """Return the log with the last record of each key alone."""
+        last = {encode_key(record.key): record for record in self.log}
+        order = {id(record) for record in last.values()}
+        return [
+            record
+            for record in self.log
+            if id(record) in order and (tombstones or record.value is not None)
+        ]
+
+    def change_topics(self, topics: Mapping[str, int]) -> None:
+        """Let the cluster have these topics from now on."""
+        before = self.directory.image
+        after = image_of(topics, before.version + 1)
+        self.directory.image = after
+        delta = MetadataDelta(
+            created=tuple(t for name, t in after.topics.items() if name not in before.topics),
+            deleted=tuple(t for name, t in before.topics.items() if name not in after.topics),
+            changed=tuple(
+                t
+                for name, t in after.topics.items()
+                if name in before.topics and before.topics[name] != t
+            ),
+        )
+        self.run(self.groups.on_image(delta, self.now_ms))
+
+    # What members do.
+
+    def send(self, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
+        """Send a heartbeat; KafkaError is what the member would be told.
+
+        Where the short way gives an answer, the long way must come to the same and do no more.
+        """
+        steady = self.groups.steady(request, CLIENT, self.now_ms)
+        result = self.groups.heartbeat(request, CLIENT, self.now_ms)
+        if steady is not None:
+            assert result == CoordinatorResult(
+                response=steady, records=[], timers=[], events=[], intents=[]
+            )
+        return self.run(result)
+
+    def join(
+        self, member_id: str, topics: Iterable[str] = ("T",), rack_id: str | None = None
+    ) -> ShareGroupHeartbeatResponse:
+        """Join with a first heartbeat."""
+        return self.beat(member_id, 0, topics, rack_id)
+
+    def beat(
+        self,
+        member_id: str,
+        epoch: int,
+        topics: Iterable[str] | None = None,
+        rack_id: str | None = None,
+    ) -> ShareGroupHeartbeatResponse:
+        """Heartbeat; -1 leaves."""
+        return self.send(
+            ShareGroupHeartbeatRequest(
+                group_id=G,
+                member_id=member_id,
+                member_epoch=epoch,
+                rack_id=rack_id,
+                subscribed_topic_names=None if topics is None else list(topics),
+            )
+        )
+
+
+def given(response: ShareGroupHeartbeatResponse) -> dict[str, list[int]] | None:
+    """Return the assignment a member was told, by topic name; None: it was told none."""
+    if response.assignment is None:
+        return None
+    return {
+        part.topic_id.lstrip(b".").decode(): part.partitions
+        for part in response.assignment.topic_partitions
+    }
+
+
+def kinds(records: Iterable[Record]) -> list[str]:
+    """Return what kinds of records these are, tombstones crossed out."""
+    return [
+        ("" if record.value is not None else "-")
+        + type(record.key).__name__.removeprefix("ShareGroup").removesuffix("Key")
+        for record in records
+    ]
+
+
+def state_of(group: Group | None) -> object:
+    """Return all the hard state of a group, fit for comparing."""
+    if group is None:
+        return None
+    assert isinstance(group, ShareGroup)
+    return {name: getattr(group, name) for name in group.__slots__ if name != "soft"}

@@ -1,0 +1,217 @@
+"""How many partitions internal topics get: Kafka's rules, one by one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalite.groups.streams.partition_counts import decide_partition_counts
+from kafkalite.groups.streams.status import IncorrectlyPartitionedError
+from kafkalite.groups.streams.topology import topology_of
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from tests.scenarios.group_world import image_of, topic_image
+from tests.scenarios.streams_world import Request, internal, reading
+
+
+def decided(*subtopologies: Request.Subtopology, **topics: int) -> dict[str, int]:
+    image = image_of(*(topic_image(name, count) for name, count in topics.items()))
+    topology = topology_of(Request.Topology(subtopologies=list(subtopologies)))
+    return decide_partition_counts(topology, image).decided
+
+
+def together(*sources: int, repartitions: tuple[int, ...] = ()) -> list[Request.CopartitionGroup]:
+    return [
+        Request.CopartitionGroup(
+            source_topics=list(sources), repartition_source_topics=list(repartitions)
+        )
+    ]
+
+
+def test_a_repartition_topic_has_what_it_asks_for() -> None:
+    counts = decided(
+        reading("t", repartition_sink_topics=["r"]),
+        reading(name="1", repartition_source_topics=[internal("r", 7)]),
+        t=3,
+    )
+    assert counts == {"r": 7}
+
+
+def test_else_it_has_as_many_as_the_largest_input_of_its_writer() -> None:
+    counts = decided(
+        reading("t", "u", repartition_sink_topics=["r"]),
+        reading(name="1", repartition_source_topics=[internal("r")]),
+        t=3,
+        u=5,
+    )
+    assert counts == {"r": 5}
+
+
+def test_counts_are_handed_on_from_one_repartition_topic_to_the_next() -> None:
+    counts = decided(
+        # The order of the ids is against the flow, so one pass does not do.
+        reading(
+            name="0",
+            repartition_source_topics=[internal("b")],
+            state_changelog_topics=[internal("c")],
+        ),
+        reading(name="1", repartition_source_topics=[internal("a")], repartition_sink_topics=["b"]),
+        reading("t", name="2", repartition_sink_topics=["a"]),
+        t=4,
+    )
+    assert counts == {"a": 4, "b": 4, "c": 4}
+
+
+def test_a_long_chain_against_the_order_of_its_ids_is_no_matter() -> None:
+    length = 5_000
+    chain = [
+        reading(
+            name=f"{length - index:06}",
+            repartition_source_topics=[internal(f"r{index}")],
+            repartition_sink_topics=[f"r{index + 1}"],
+        )
+        for index in range(length)
+    ]
+    counts = decided(*chain, reading("t", name="x", repartition_sink_topics=["r0"]), t=3)
+    assert len(counts) == length + 1
+    assert set(counts.values()) == {3}
+
+
+def test_a_changelog_has_a_partition_for_every_task() -> None:
+    counts = decided(reading("t", "u", state_changelog_topics=[internal("c")]), t=2, u=6)
+    assert counts == {"c": 6}
+
+
+def test_topics_read_together_follow_the_external_ones() -> None:
+    counts = decided(
+        reading(
+            "t",
+            repartition_source_topics=[internal("r")],
+            copartition_groups=together(0, repartitions=(0,)),
+        ),
+        reading("u", name="1", repartition_sink_topics=["r"]),
+        t=2,
+        u=9,
+    )
+    assert counts == {"r": 2}
+
+
+@pytest.mark.parametrize(("asked", "count"), [((0, 0), 9), ((4, 0), 4), ((0, 4), 4), ((4, 4), 4)])
+def test_repartition_topics_read_together_have_one_count(
+    asked: tuple[int, int], count: int
+) -> None:
+    counts = decided(
+        reading(
+            repartition_source_topics=[internal("a", asked[0]), internal("b", asked[1])],
+            copartition_groups=together(repartitions=(0, 1)),
+        ),
+        reading("t", name="1", repartition_sink_topics=["a"]),
+        reading("u", name="2", repartition_sink_topics=["b"]),
+        t=3,
+        u=9,
+    )
+    assert counts == {"a": count, "b": count}
+
+
+def test_topics_that_exist_have_the_count_they_have() -> None:
+    counts = decided(
+        reading(
+            "t",
+            repartition_source_topics=[internal("r")],
+            state_changelog_topics=[internal("c")],
+        ),
+        reading("u", name="1", repartition_sink_topics=["r"]),
+        t=2,
+        u=3,
+        r=8,
+    )
+    assert counts["c"] == 8
+
+
+@pytest.mark.parametrize(
+    "subtopology",
+    [
+        reading("t", "u", copartition_groups=together(0, 1)),
+        reading(
+            "t",
+            repartition_source_topics=[internal("r", 5)],
+            copartition_groups=together(0, repartitions=(0,)),
+        ),
+        reading(
+            repartition_source_topics=[internal("a", 2), internal("b", 3)],
+            copartition_groups=together(repartitions=(0, 1)),
+        ),
+    ],
+)
+def test_some_topics_cannot_be_read_together(subtopology: Request.Subtopology) -> None:
+    with pytest.raises(IncorrectlyPartitionedError):
+        decided(subtopology, t=2, u=3)
+
+
+@pytest.mark.parametrize(
+    "subtopology",
+    [
+        reading(),
+        reading("t", repartition_source_topics=[internal("r")]),
+        reading(repartition_sink_topics=["r"], repartition_source_topics=[internal("r")]),
+    ],
+)
+def test_some_topologies_leave_a_count_open(subtopology: Request.Subtopology) -> None:
+    with pytest.raises(KafkaError) as refusal:
+        decided(subtopology, t=2)
+    assert refusal.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY
+
+
+def test_an_empty_copartition_group_asks_for_nothing() -> None:
+    assert decided(reading("t", copartition_groups=together()), t=1) == {}
+    with pytest.raises(KafkaError) as refusal:
+        decided(reading("t", copartition_groups=together(5)), t=1)
+    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@st.composite
+def flows(draw: st.DrawFn) -> list[Request.Subtopology]:
+    """Draw subtopologies that read and write topics r0 to r4, and read some that exist."""
+    internals = st.lists(st.sampled_from(["r0", "r1", "r2", "r3", "r4"]), unique=True, max_size=2)
+    return [
+        reading(
+            *draw(st.lists(st.sampled_from(["t", "u"]), unique=True, max_size=1)),
+            name=str(index),
+            repartition_sink_topics=draw(internals),
+            repartition_source_topics=[internal(name) for name in draw(internals)],
+        )
+        for index in range(draw(st.integers(1, 5)))
+    ]
+
+
+def naively(subtopologies: list[Request.Subtopology], **topics: int) -> dict[str, int] | None:
+    """Go over all subtopologies in turn, and again until nothing is left; None: there is a loop."""
+    counts: dict[str, int] = {}
+    sinks = sum(len(set(each.repartition_sink_topics)) for each in subtopologies)
+    for _ in range(sinks + 1):
+        for each in subtopologies:
+            known = [topics[topic] for topic in each.source_topics]
+            known += [
+                counts[topic.name]
+                for topic in each.repartition_source_topics
+                if topic.name in counts
+            ]
+            for sink in each.repartition_sink_topics:
+                if sink not in counts and known:
+                    counts[sink] = max(known)
+    written = {sink for each in subtopologies for sink in each.repartition_sink_topics}
+    read = {topic.name for each in subtopologies for topic in each.repartition_source_topics}
+    return counts if counts.keys() >= written | read else None
+
+
+@given(flow=flows())
+def test_counts_are_those_of_going_over_it_again_and_again(flow: list[Request.Subtopology]) -> None:
+    expected = naively(flow, t=3, u=5)
+    if any(not each.source_topics and not each.repartition_source_topics for each in flow):
+        expected = None  # a subtopology that reads nothing is refused
+    try:
+        assert decided(*flow, t=3, u=5) == expected
+    except KafkaError as refusal:
+        assert refusal.code is ErrorCode.STREAMS_INVALID_TOPOLOGY  # noqa: PT017
+        assert expected is None

@@ -1,0 +1,161 @@
+"""Reconciliation: a member's next step towards its tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.groups.fencing import NEVER_REVOKED, Revocation
+from kafkalite.groups.streams.member import CurrentTasks, MemberState
+from kafkalite.groups.streams.reconcile import Towards, reconcile
+from kafkalite.groups.streams.tasks import HOLDS_NOTHING, NO_TASKS, HeldTasks, Tasks
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STABLE = MemberState.STABLE
+UNREVOKED = MemberState.UNREVOKED_TASKS
+UNRELEASED = MemberState.UNRELEASED_TASKS
+
+
+class Owners:
+    """Processes by the tasks of subtopology 0 that they hold."""
+
+    def __init__(
+        self,
+        active: Mapping[int, str] | None = None,
+        standby: Mapping[int, set[str]] | None = None,
+        warmup: Mapping[int, set[str]] | None = None,
+    ) -> None:
+        self._active, self._standby, self._warmup = active or {}, standby or {}, warmup or {}
+
+    def active_process(self, subtopology: str, partition: int) -> str | None:
+        assert subtopology == "0"
+        return self._active.get(partition)
+
+    def standby_processes(self, subtopology: str, partition: int) -> set[str]:
+        assert subtopology == "0"
+        return self._standby.get(partition, set())
+
+    def warmup_processes(self, subtopology: str, partition: int) -> set[str]:
+        assert subtopology == "0"
+        return self._warmup.get(partition, set())
+
+
+NOBODY = Owners()
+
+
+def towards(
+    epoch: int, target: Tasks, reported: Tasks | None = None, owners: Owners = NOBODY
+) -> Towards:
+    return Towards(
+        target_epoch=epoch, target=target, process_id="p", reported=reported, owners=owners
+    )
+
+
+def active(*partitions: int) -> Tasks:
+    return Tasks(active={"0": frozenset(partitions)})
+
+
+def held(epochs: Mapping[int, int]) -> HeldTasks:
+    return HeldTasks(active={"0": dict(epochs)}) if epochs else HOLDS_NOTHING
+
+
+def at(
+    epoch: int,
+    assigned: HeldTasks = HOLDS_NOTHING,
+    state: MemberState = STABLE,
+    pending: HeldTasks = HOLDS_NOTHING,
+    *,
+    previous: int = 0,
+    revoked: Revocation = NEVER_REVOKED,
+) -> CurrentTasks:
+    return CurrentTasks(
+        member_epoch=epoch,
+        previous_member_epoch=previous,
+        state=state,
+        assigned=assigned,
+        pending_revocation=pending,
+        revocation=revoked,
+    )
+
+
+def test_a_member_at_its_target_stays() -> None:
+    current = at(4, held({0: 2}))
+    assert reconcile(current, towards(4, active(0))) is current
+
+
+def test_free_tasks_are_given_at_the_target_epoch() -> None:
+    stepped = reconcile(at(0), towards(4, active(0, 1)))
+    assert stepped == at(4, held({0: 4, 1: 4}))
+
+
+def test_what_is_kept_keeps_its_epoch() -> None:
+    stepped = reconcile(at(3, held({0: 2})), towards(4, active(0, 1)))
+    assert stepped == at(4, held({0: 2, 1: 4}), previous=3)
+
+
+def test_what_is_not_in_the_target_is_asked_back_first() -> None:
+    stepped = reconcile(at(3, held({0: 2, 1: 3})), towards(4, active(0, 5)))
+    assert stepped == at(3, held({0: 2}), UNREVOKED, held({1: 3}), previous=3)
+    assert reconcile(stepped, towards(4, active(0, 5))) is stepped
+    assert reconcile(stepped, towards(4, active(0, 5), active(0, 1))) is stepped
+    done = reconcile(stepped, towards(4, active(0, 5), active(0)))
+    assert done == at(4, held({0: 2, 5: 4}), previous=3, revoked=Revocation(3))
+
+
+def test_who_has_let_go_already_moves_on_at_once() -> None:
+    stepped = reconcile(at(3, held({0: 2, 1: 3})), towards(4, active(0), active(0)))
+    assert stepped == at(4, held({0: 2}), previous=3, revoked=Revocation(3))
+
+
+def test_a_second_revocation_happens_an_epoch_further_on() -> None:
+    current = at(3, held({0: 2, 1: 2}), UNREVOKED, held({2: 2}), previous=3)
+    stepped = reconcile(current, towards(6, active(0), active(0, 1)))
+    assert stepped == at(
+        4, held({0: 2}), UNREVOKED, held({1: 2}), previous=3, revoked=Revocation(3)
+    )
+    done = reconcile(stepped, towards(6, active(0), active(0)))
+    assert done == at(6, held({0: 2}), previous=4, revoked=Revocation(4))
+
+
+def test_tasks_of_others_are_waited_for() -> None:
+    owners = Owners({1: "q", 2: "p"}, {3: {"p"}}, {4: {"p"}, 5: {"q"}})
+    stepped = reconcile(at(3), towards(4, active(0, 1, 2, 3, 4, 5), owners=owners))
+    assert stepped == at(4, held({0: 4, 5: 4}), UNRELEASED, previous=3)
+    again = reconcile(stepped, towards(4, active(0, 1, 5), owners=owners))
+    assert again == at(4, held({0: 4, 5: 4}), UNRELEASED, previous=4)
+    assert reconcile(again, towards(4, active(0, 1, 5), owners=owners)) is again
+    freed = reconcile(again, towards(4, active(0, 1, 5)))
+    assert freed == at(4, held({0: 4, 1: 4, 5: 4}), previous=4)
+
+
+def test_copies_are_kept_where_the_process_has_none() -> None:
+    target = Tasks(standby={"0": {0, 1, 2}}, warmup={"0": {3, 4}})
+    owners = Owners({0: "q", 1: "p"}, {2: {"q"}, 3: {"p"}}, {4: {"q"}})
+    stepped = reconcile(at(3), towards(4, target, owners=owners))
+    assert stepped.state is UNRELEASED
+    assert stepped.assigned == HeldTasks(standby={"0": {0, 2}}, warmup={"0": {4}})
+
+
+def test_copies_are_asked_back_like_any_task() -> None:
+    current = at(3, HeldTasks(standby={"0": {0, 1}}, warmup={"0": {2}}))
+    stepped = reconcile(current, towards(4, Tasks(standby={"0": {1}})))
+    assert stepped.state is UNREVOKED
+    assert stepped.assigned == HeldTasks(standby={"0": {1}})
+    assert stepped.pending_revocation == HeldTasks(standby={"0": {0}}, warmup={"0": {2}})
+    done = reconcile(stepped, towards(4, Tasks(standby={"0": {1}}), Tasks(standby={"0": {1}})))
+    # No offset was ever committed for a copy, so no commit needs to be fenced for it.
+    assert (done.state, done.revocation) == (STABLE, NEVER_REVOKED)
+
+
+def test_an_unknown_state_is_left_empty_handed_alone() -> None:
+    current = at(3, held({0: 2}), MemberState(42))
+    for reported in (None, active(0)):
+        with pytest.raises(KafkaError) as refusal:
+            reconcile(current, towards(4, active(0), reported))
+        assert refusal.value.code is ErrorCode.FENCED_MEMBER_EPOCH
+    assert reconcile(current, towards(4, active(0), NO_TASKS)).state is STABLE

@@ -1,0 +1,29 @@
+"""Targets: what the assignor is asked, and when it is not."""
+
+from __future__ import annotations
+
+from kafkalite.groups.streams.configured import configure
+from kafkalite.groups.streams.member import MemberMetadata
+from kafkalite.groups.streams.target import STANDBY_REPLICAS, compute_target
+from kafkalite.groups.streams.tasks import NO_TASKS
+from kafkalite.groups.streams.topology import topology_of
+from tests.scenarios.group_world import image_of, topic_image
+from tests.scenarios.streams_world import Request, internal, reading
+
+MEMBERS = {"a": MemberMetadata(process_id="p"), "b": MemberMetadata(process_id="q")}
+TOPOLOGY = topology_of(
+    Request.Topology(subtopologies=[reading("in", state_changelog_topics=[internal("store")])])
+)
+
+
+def test_nobody_does_anything_while_topics_are_missing() -> None:
+    configured = configure(TOPOLOGY, image_of(topic_image("in", 2)))
+    assert compute_target(MEMBERS, {}, configured, {}) == {"a": NO_TASKS, "b": NO_TASKS}
+
+
+def test_the_assignor_is_told_how_many_standbys_there_are_to_be() -> None:
+    configured = configure(TOPOLOGY, image_of(topic_image("in", 2), topic_image("store", 2)))
+    without = compute_target(MEMBERS, {}, configured, {})
+    assert [each.standby for each in without.values()] == [{}, {}]
+    copied = compute_target(MEMBERS, {}, configured, {STANDBY_REPLICAS: "1"})
+    assert [each.standby for each in copied.values()] == [{"0": {1}}, {"0": {0}}]

@@ -1,0 +1,132 @@
+"""A share coordinator of one shard, its log and clock in the test's hands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
+from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
+from kafkalite.shares.coordinator import ShareCoordinator
+from kafkalite.shares.records import written_version
+from kafkalite.shares.state import ShareKey, StateBatch, StateChange
+from kafkalite.testing.clock import ManualClock
+from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkalite.coordinator.contract import CoordinatorRecord
+    from kafkalite.metadata.controller import MetadataController
+    from kafkalite.shares.shard import ShareShard
+
+NODE = 1
+TOPIC_ID = b"t".ljust(16, b".")
+KEY = ShareKey("g", TOPIC_ID, 0)
+
+
+def topic_image(name: str, partitions: int = 1) -> TopicImage:
+    """Return a topic led by the one node."""
+    return TopicImage(
+        name=name,
+        topic_id=name.encode().ljust(16, b"."),
+        partitions=tuple(
+            PartitionImage(
+                index=index,
+                leader=NODE,
+                leader_epoch=0,
+                partition_epoch=0,
+                replicas=(NODE,),
+                isr=(NODE,),
+            )
+            for index in range(partitions)
+        ),
+    )
+
+
+def change(
+    *batches: tuple[int, int, int, int],
+    start: int = -1,
+    state_epoch: int = 0,
+    leader_epoch: int = 0,
+    complete: int = 0,
+) -> StateChange:
+    """Return what a leader would write."""
+    return StateChange(
+        state_epoch, leader_epoch, start, complete, tuple(StateBatch(*each) for each in batches)
+    )
+
+
+class FakeMetadata:
+    """As much of the controller as a share coordinator asks for."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+
+
+class ShareWorld:
+    """A coordinator and what is around it."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str] | None = None,
+        log: MemoryCoordinatorLog | None = None,
+        topics: Sequence[TopicImage] = (),
+    ) -> None:
+        self.clock = ManualClock()
+        self.log = log or MemoryCoordinatorLog()
+        self.start_offset = 0
+        self.config = BrokerConfig.from_text(config or {})
+        self.topics = {topic.name: topic for topic in topics or [topic_image("t", 4)]}
+        self.coordinator = ShareCoordinator(
+            clock=self.clock,
+            config=self.config,
+            metadata=cast("MetadataController", FakeMetadata(self.image)),
+            open_log=lambda _: self.log,
+            log_of=lambda _: self,
+        )
+        self.show(MetadataDelta())
+
+    @property
+    def image(self) -> MetadataImage:
+        topics = [topic_image(SHARE_STATE_TOPIC), *self.topics.values()]
+        return MetadataImage(
+            topics={topic.name: topic for topic in topics},
+            topics_by_id={topic.topic_id: topic for topic in topics},
+        )
+
+    def show(self, delta: MetadataDelta) -> None:
+        """Let the coordinator see the topics as they are now."""
+        self.coordinator.on_image(self.image, delta)
+
+    @property
+    def machine(self) -> ShareShard:
+        return self.coordinator.shards()[0].machine
+
+    def restarted(self, entries_from: int = 0) -> ShareWorld:
+        """Return a coordinator that loads the log, or what is left of it from some entry on."""
+        log = MemoryCoordinatorLog(self.log.entries[entries_from:])
+        return ShareWorld(log=log, topics=tuple(self.topics.values()))
+
+    # The log, as one who deletes from its start sees it
+
+    @property
+    def end_offset(self) -> int:
+        """One past the last record."""
+        return self.start_offset + len(self.log.entries)
+
+    def delete_before(self, offset: int) -> None:
+        """Forget the records before `offset`."""
+        del self.log.entries[: offset - self.start_offset]
+        self.start_offset = offset
+
+    def records(self) -> list[CoordinatorRecord[object, object]]:
+        """Return what the log holds."""
+        serde = CoordinatorSerde(written_version, "share")
+        decoded = [serde.decode(key, value) for key, value in self.log.entries]
+        return [record for record in decoded if record is not None]
+
+    def begin(self, key: ShareKey = KEY, state_epoch: int = 0, start_offset: int = 0) -> None:
+        """Initialise a state."""
+        self.coordinator.initialize_state(*key, state_epoch=state_epoch, start_offset=start_offset)

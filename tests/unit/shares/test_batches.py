@@ -1,0 +1,78 @@
+"""Batches put together say of each offset what the further of both said, and no two overlap."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalite.shares.batches import combine_batches
+from kafkalite.shares.state import StateBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def b(first: int, last: int, state: int = 0, count: int = 1) -> StateBatch:
+    return StateBatch(first, last, state, count)
+
+
+@pytest.mark.parametrize(
+    ("kept", "new", "combined"),
+    [
+        ([], [], []),
+        ([b(0, 4)], [b(5, 9)], [b(0, 9)]),
+        ([b(0, 4, 2)], [b(5, 9, 4)], [b(0, 4, 2), b(5, 9, 4)]),
+        ([b(0, 9)], [b(0, 9, 2)], [b(0, 9, 2)]),
+        ([b(0, 9, 0, 2)], [b(0, 9, 2, 1)], [b(0, 9, 0, 2)]),
+        ([b(0, 9)], [b(3, 5, 2)], [b(0, 2), b(3, 5, 2), b(6, 9)]),
+        ([b(3, 5, 2)], [b(0, 9)], [b(0, 2), b(3, 5, 2), b(6, 9)]),
+        ([b(0, 5)], [b(3, 9, 2)], [b(0, 2), b(3, 9, 2)]),
+        ([b(0, 5, 2)], [b(3, 9)], [b(0, 5, 2), b(6, 9)]),
+        ([b(0, 9)], [b(5, 9, 2)], [b(0, 4), b(5, 9, 2)]),
+        ([b(0, 9)], [b(2, 3)], [b(0, 9)]),
+    ],
+)
+def test_what_overlaps_is_settled(
+    kept: list[StateBatch], new: list[StateBatch], combined: list[StateBatch]
+) -> None:
+    assert combine_batches(kept, new, -1) == tuple(combined)
+
+
+def test_what_lies_before_the_start_is_left_out() -> None:
+    assert combine_batches([b(0, 4, 2), b(5, 9)], [b(20, 20)], 7) == (b(7, 9), b(20, 20))
+
+
+BATCHES = st.lists(
+    st.builds(
+        lambda first, length, state, count: b(first, first + length, state, count),
+        st.integers(0, 30),
+        st.integers(0, 12),
+        st.sampled_from([0, 2, 4]),
+        st.integers(1, 3),
+    ),
+    max_size=8,
+)
+
+
+def fates(batches: Iterable[StateBatch], start: int) -> dict[int, tuple[int, int]]:
+    """Return the largest count and state said of each offset, one by one."""
+    found: dict[int, tuple[int, int]] = {}
+    for batch in batches:
+        for offset in range(max(batch.first_offset, start), batch.last_offset + 1):
+            fate = (batch.delivery_count, batch.delivery_state)
+            found[offset] = max(found.get(offset, fate), fate)
+    return found
+
+
+@given(kept=BATCHES, new=BATCHES, start=st.integers(-1, 35))
+def test_each_offset_fares_as_its_furthest_batch_says(
+    kept: list[StateBatch], new: list[StateBatch], start: int
+) -> None:
+    combined = combine_batches(kept, new, start)
+    assert fates(combined, start) == fates([*kept, *new], start)
+    for earlier, later in pairwise(combined):
+        assert earlier.last_offset < later.first_offset

@@ -1,0 +1,131 @@
+"""The share coordinator finds a state's shard, and makes the topic that states are kept on."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import pytest
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.image import MetadataDelta
+from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.uuids import uuid_to_text
+from kafkalite.shares.coordinator import ShareCoordinator
+from kafkalite.shares.state import ShareKey
+from kafkalite.testing.clock import ManualClock
+from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
+from tests.unit.metadata_world import MetadataWorld
+from tests.unit.shares.share_world import KEY, ShareWorld, change, topic_image
+
+PRUNE_MS = 300_000
+
+
+def no_log(index: int) -> NoReturn:
+    """Nothing is pruned here."""
+    raise OSError(5, "input/output error", f"__share_group_state-{index}")
+
+
+class Stage:
+    """A share coordinator beside a controller."""
+
+    def __init__(self) -> None:
+        world = MetadataWorld()
+        self.metadata = world.controller
+        self.metadata_log = world.log
+        self.logs: dict[int, MemoryCoordinatorLog] = {}
+        self.coordinator = ShareCoordinator(
+            clock=ManualClock(),
+            config=BrokerConfig.from_text(),
+            metadata=self.metadata,
+            open_log=lambda index: self.logs.setdefault(index, MemoryCoordinatorLog()),
+            log_of=no_log,
+        )
+        self.coordinator.on_image(self.metadata.image, MetadataDelta())
+        self.metadata.subscribe(self.coordinator.on_image)
+
+
+def test_the_topic_is_made_once_as_kafka_makes_it() -> None:
+    stage = Stage()
+    with pytest.raises(KafkaError) as refusal:
+        stage.coordinator.summary(*KEY)
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+    stage.coordinator.have_topic()
+    version = stage.metadata.image.version
+    stage.coordinator.have_topic()
+    assert stage.metadata.image.version == version
+    assert len(stage.metadata.image.topics[SHARE_STATE_TOPIC].partitions) == 50
+    assert stage.metadata.image.topic_config(SHARE_STATE_TOPIC) == {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+        "min.insync.replicas": "1",
+        "retention.ms": "-1",
+    }
+    assert len(stage.coordinator.shards()) == 50
+
+
+def test_a_state_is_kept_on_the_partition_that_its_key_falls_on() -> None:
+    stage = Stage()
+    stage.coordinator.have_topic()
+    (creation,) = stage.metadata.create_topics([NewTopic(name="t", partitions=3)])
+    assert creation.error is None
+    topic_id = stage.metadata.image.topics["t"].topic_id
+    key = ShareKey("g", topic_id, 2)
+    stage.coordinator.initialize_state(*key, state_epoch=1, start_offset=4)
+    home = stage.coordinator.partition_for_share(*key)
+    assert home == stage.coordinator.partition_for(f"g:{uuid_to_text(topic_id)}:2")
+    assert [index for index, log in stage.logs.items() if log.entries] == [home]
+    stage.metadata.delete_topics([topic_id])
+    assert len(stage.logs[home].entries) == 2
+
+
+def test_a_topic_that_cannot_be_made_is_told() -> None:
+    stage = Stage()
+    stage.metadata_log.fails_with = OSError(28, "no space left on device")
+    with pytest.raises(KafkaError) as refusal:
+        stage.coordinator.have_topic()
+    assert refusal.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_what_was_superseded_goes_in_time() -> None:
+    world = ShareWorld(topics=[topic_image("t", 4)])
+    for index in range(4):
+        world.begin(KEY._replace(partition=index))
+    for offset in range(1_500):
+        world.coordinator.write_state(KEY, change((offset, offset, 2, 1), start=offset))
+    states = world.machine.states()
+    world.clock.advance(PRUNE_MS)
+    assert len(world.log.entries) == 4
+    kept = world.restarted().machine.states()
+    assert kept.keys() == states.keys()
+    assert kept == world.machine.states()
+    assert [(state.start_offset, state.batches) for state in kept.values()] == [
+        (state.start_offset, state.batches) for state in states.values()
+    ]
+    # A little is not worth it.
+    world.coordinator.write_state(KEY, change((1_500, 1_500, 2, 1)))
+    world.clock.advance(PRUNE_MS)
+    assert len(world.log.entries) == 5
+
+
+def test_a_disk_that_refuses_is_asked_again_in_the_next_round() -> None:
+    world = ShareWorld()
+    world.begin()
+    for offset in range(1_500):
+        world.coordinator.write_state(KEY, change((offset, offset, 2, 1), start=offset))
+    world.clock.advance(PRUNE_MS - 1)
+    world.log.fails_with = OSError(28, "no space left on device")
+    world.clock.advance(1)
+    assert len(world.log.entries) > 1_500
+    world.clock.advance(PRUNE_MS)
+    assert len(world.log.entries) <= 2
+
+
+def test_a_coordinator_that_stops_prunes_no_more() -> None:
+    world = ShareWorld()
+    world.begin()
+    world.coordinator.stop()
+    assert world.clock.next_deadline_ms is None
