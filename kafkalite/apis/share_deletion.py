@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkalite.apis.context import Services
-    from kafkalite.coordinator.runtime import ActiveShard
+    from kafkalite.coordinator.active import ActiveShard
     from kafkalite.groups.shard import GroupShard
 
 

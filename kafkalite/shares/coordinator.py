@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkalite.config.broker import BrokerConfig
+    from kafkalite.coordinator.active import ActiveShard
     from kafkalite.coordinator.contract import CoordinatorLog, CoordinatorResult
     from kafkalite.coordinator.journal import Journal
-    from kafkalite.coordinator.runtime import ActiveShard
     from kafkalite.metadata.controller import MetadataController
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock, Timer

@@ -17,6 +17,7 @@ JUDGED_ELSEWHERE = {
     "apis/topic_configs.py": "tests/unit/apis/test_topics.py",
     "cli/main.py": "tests/unit/cli/test_serve.py",
     "config/log_config.py": "tests/unit/config/test_topic.py",
+    "coordinator/active.py": "tests/unit/coordinator/test_runtime.py",
     # A table is judged whole, key by key against what Kafka has.
     **{
         f"config/tables/{name}_keys.py": "tests/unit/config/test_keys.py"
@@ -106,6 +107,8 @@ ONLY_SHAPES = {
     "groups/share/intents.py",
     "groups/share/member.py",
     "groups/streams/member.py",
+    "storage/marker.py",
+    "transactions/intents.py",
 }
 """Modules of types and values without a decision of their own: mypy judges them."""
 

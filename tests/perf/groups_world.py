@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkalite.apis.contract import Api
-    from kafkalite.coordinator.runtime import ActiveShard
+    from kafkalite.coordinator.active import ActiveShard
     from kafkalite.groups.shard import GroupShard
     from kafkalite.protocol.message import Message
     from kafkalite.wire.session import Pieces

@@ -32,9 +32,9 @@ from kafkalite.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kafkalite.coordinator.active import ActiveShard
     from kafkalite.coordinator.contract import CoordinatorRecord
     from kafkalite.coordinator.journal import Entry
-    from kafkalite.coordinator.runtime import ActiveShard
     from kafkalite.groups.shard import GroupShard
 
 T = TypeVar("T")

@@ -118,7 +118,12 @@ class _GroupConsumer:
         rows = _poll(self._client, _POLL_MS)
         # A join that is answered between two polls leaves the client half joined: it knows its
         # partitions but sends no heartbeats and refuses to commit.  So nothing else is done first.
-        while self._client._coordinator.rejoining:
+        coordinator = self._client._coordinator
+        while coordinator.rejoining:
+            if not coordinator.need_rejoin():
+                # Its threads came between each other: it waits for a join that nobody wants, which
+                # would never end.
+                coordinator.request_rejoin()
             rows += _poll(self._client, _JOIN_MS)
         return rows
 
