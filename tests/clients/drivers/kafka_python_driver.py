@@ -117,14 +117,15 @@ class _GroupConsumer:
     def poll(self) -> list[ReadRow]:
         rows = _poll(self._client, _POLL_MS)
         # A join that is answered between two polls leaves the client half joined: it knows its
-        # partitions but sends no heartbeats and refuses to commit.  So nothing else is done first.
+        # partitions but sends no heartbeats and refuses to commit.  So nothing else is done first,
+        # but to tell what was read before others own the partitions.
         coordinator = self._client._coordinator
-        while coordinator.rejoining:
+        while coordinator.rejoining and not rows:
             if not coordinator.need_rejoin():
-                # Its threads came between each other: it waits for a join that nobody wants, which
-                # would never end.
+                # Two of its tasks came between each other: it waits for a join that it has
+                # forgotten to want, which would never end.
                 coordinator.request_rejoin()
-            rows += _poll(self._client, _JOIN_MS)
+            rows = _poll(self._client, _JOIN_MS)
         return rows
 
     def commit(self) -> dict[int, int]:
