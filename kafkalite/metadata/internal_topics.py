@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SHARE_STATE_TOPIC = "__share_group_state"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
 
 
 def offsets_topic(config: BrokerConfig) -> NewTopic:
@@ -44,7 +45,28 @@ def share_state_topic(config: BrokerConfig) -> NewTopic:
     )
 
 
-_MAKERS = {OFFSETS_TOPIC: offsets_topic, SHARE_STATE_TOPIC: share_state_topic}
+def transaction_state_topic(config: BrokerConfig) -> NewTopic:
+    """Return the topic that transaction coordinators live on, configured as Kafka configures it."""
+    prefix = "transaction.state.log"
+    return NewTopic(
+        name=TRANSACTION_STATE_TOPIC,
+        partitions=config.int(f"{prefix}.num.partitions"),
+        replication_factor=config.int(f"{prefix}.replication.factor"),
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "segment.bytes": str(config.int(f"{prefix}.segment.bytes")),
+            "min.insync.replicas": str(config.int(f"{prefix}.min.isr")),
+            "unclean.leader.election.enable": "false",
+        },
+    )
+
+
+_MAKERS = {
+    OFFSETS_TOPIC: offsets_topic,
+    SHARE_STATE_TOPIC: share_state_topic,
+    TRANSACTION_STATE_TOPIC: transaction_state_topic,
+}
 
 
 def topic_as_wanted(name: str, config: BrokerConfig) -> NewTopic:

@@ -7,6 +7,7 @@ from kafkalite.metadata.creation import BROKER_DEFAULT
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
     topic_as_wanted,
 )
 
@@ -37,6 +38,22 @@ def test_the_topic_of_share_states_follows_its_own_settings() -> None:
         "segment.bytes": "5",
         "min.insync.replicas": "3",
         "retention.ms": "-1",
+    }
+
+
+def test_the_topic_of_transactions_follows_its_own_settings() -> None:
+    prefix = "transaction.state.log"
+    config = BrokerConfig.from_text(
+        {f"{prefix}.num.partitions": "7", f"{prefix}.segment.bytes": "5", f"{prefix}.min.isr": "3"}
+    )
+    wanted = topic_as_wanted(TRANSACTION_STATE_TOPIC, config)
+    assert (wanted.partitions, wanted.replication_factor) == (7, 1)
+    assert wanted.configs == {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "segment.bytes": "5",
+        "min.insync.replicas": "3",
+        "unclean.leader.election.enable": "false",
     }
 
 
