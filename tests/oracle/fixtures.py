@@ -10,7 +10,7 @@ import pytest
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
 from tests.oracle.served_kafkalite import ServedKafkalite
-from tests.oracle.target import COMMON_CONFIG
+from tests.oracle.target import COMMON_CONFIG, NO_FEATURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 TARGET = "KAFKALITE_TARGET"
 
 
-def broker_under_test(directory: Path, config: Mapping[str, str] = COMMON_CONFIG) -> Target:
+def broker_under_test(
+    directory: Path,
+    config: Mapping[str, str] = COMMON_CONFIG,
+    features: Mapping[str, str] = NO_FEATURES,
+) -> Target:
     """Give the broker that the tests judge: kafkalite, or Kafka to judge the tests themselves."""
     chosen = os.environ.get(TARGET, "kafkalite")
     if chosen == "kafka":
-        return RealKafka(directory, config)
+        return RealKafka(directory, config, features=features)
     assert chosen == "kafkalite", f"{TARGET}={chosen}"
-    return ServedKafkalite(directory, config)
+    return ServedKafkalite(directory, {**config, **features})
 
 
 @pytest.fixture(scope="session")

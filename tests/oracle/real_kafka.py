@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kafkalite.config.preset import PRESET
 from tests.oracle.jars import java_command
 from tests.oracle.requirements import UnavailableError
-from tests.oracle.target import COMMON_CONFIG, free_port
+from tests.oracle.target import COMMON_CONFIG, NO_FEATURES, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,10 @@ AS_SHIPPED = (
 
 
 class RealKafka:
-    """Apache Kafka as a process of ours; `directory` holds its data, properties and log."""
+    """Apache Kafka as a process of ours; `directory` holds its data, properties and log.
+
+    A feature's level, as of `transaction.version`, is written when the storage is formatted.
+    """
 
     name = "kafka"
 
@@ -46,6 +49,7 @@ class RealKafka:
         heap: str = "512m",
         flags: tuple[str, ...] = _QUICK,
         release: str | None = None,
+        features: Mapping[str, str] = NO_FEATURES,
     ) -> None:
         self.port = free_port()
         self._controller_port = free_port()
@@ -54,6 +58,7 @@ class RealKafka:
         self._heap = heap
         self._flags = flags
         self._release = release
+        self._features = features
         self._log = directory / "kafka.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -81,9 +86,10 @@ class RealKafka:
         self._directory.mkdir(parents=True, exist_ok=True)
         lines = "".join(f"{key}={value}\n" for key, value in self._properties().items())
         properties.write_text(lines)
+        levels = [f"--feature={name}={level}" for name, level in self._features.items()]
         command = java_command(
             "kafka.tools.StorageTool",
-            *("format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)),
+            *("format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties), *levels),
             release=self._release,
         )
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

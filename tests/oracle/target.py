@@ -23,6 +23,8 @@ COMMON_CONFIG: Mapping[str, str] = {
     "group.streams.assignment.interval.ms": "0",
 }
 
+NO_FEATURES: Mapping[str, str] = {}
+"""Every feature at the level that a new cluster has."""
 
 _PORTS = (20_000, 32_000)
 
