@@ -11,8 +11,11 @@ from collections import defaultdict
 from enum import Enum
 from typing import TypeAlias
 
+from crc32c import crc32c
+
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.message import Message
+from tests.conformance.batches import BASE_TIMESTAMP, CONTROL, LOG_APPEND_TIME
 
 Tree: TypeAlias = "str | int | float | bool | list[Tree] | dict[str, Tree] | None"
 
@@ -25,6 +28,7 @@ class Rule(Enum):
 
     DROP = "not compared at all"
     PRESENT = "only whether there is one"
+    TIME = "itself if a client set it, else that the broker did"
     SYMBOL = "which of the values seen so far"
 
 
@@ -36,6 +40,8 @@ RULES: dict[str, Rule] = {
     "total_bytes": Rule.PRESENT,
     "usable_bytes": Rule.PRESENT,
     "log_append_time_ms": Rule.PRESENT,
+    "transaction_start_time_ms": Rule.TIME,
+    "last_timestamp": Rule.TIME,
     "finalized_features_epoch": Rule.PRESENT,
     # Wordings are our own; that something is said, or not, is Kafka's.
     "error_message": Rule.PRESENT,
@@ -81,13 +87,27 @@ UNORDERED: dict[str, tuple[str, ...]] = {
     "partitions_by_user_endpoint": ("user_endpoint",),
     "topic_configs": ("key",),
     "client_tags": ("key",),
+    "transaction_states": ("transactional_id",),
+    "results_by_transaction": ("transactional_id",),
+    "topic_results": ("name",),
+    "results_by_topic_v3_and_below": ("name",),
+    "results_by_partition": ("partition_index",),
+    "active_producers": ("producer_id",),
 }
 
 # Lists of plain values that are sets in Kafka, and come in whatever order they hash to.
-SETS = frozenset(("partitions", "subscribed_topic_names"))
+SETS = frozenset(("partitions", "subscribed_topic_names", "unknown_state_filters"))
 
 _BATCH_HEAD = struct.Struct(">qiibIhiqqqhii")
-_LOG_APPEND_TIME = 0x08
+_CRC_ENDS = 21
+
+# The values of an id that stand for none.
+_NOBODY: defaultdict[str, set[object]] = defaultdict(
+    lambda: {None, "", _NONE, 0, bytes(16)}, {"producer_id": {_NONE}}
+)
+
+# A time before this comes from a batch made by hand.
+_CLIENTS_END = BASE_TIMESTAMP + 1_000_000_000
 
 
 class Normaliser:
@@ -119,16 +139,21 @@ class Normaliser:
         if isinstance(value, list):
             return self._list(name, value)
         if name in RULES:
-            return self._symbol(name, value) if RULES[name] is Rule.SYMBOL else _presence(value)
+            return self._by_rule(RULES[name], name, value)
         if isinstance(value, bytes | memoryview):
-            return _batches(bytes(value)) if name == "records" else bytes(value).hex()
+            return self._batches(bytes(value)) if name == "records" else bytes(value).hex()
         if name == "error_code" and isinstance(value, int):
             return f"{int(value)} {ErrorCode(value).name}"
         assert value is None or isinstance(value, str | bool | int | float), value
         return value
 
+    def _by_rule(self, rule: Rule, name: str, value: object) -> Tree:
+        if rule is Rule.SYMBOL:
+            return self._symbol(name, value)
+        return _time(value) if rule is Rule.TIME else _presence(value)
+
     def _symbol(self, name: str, value: object) -> Tree:
-        if value in {None, "", _NONE, 0, bytes(16)}:
+        if value in _NOBODY[name]:
             return "none"
         if isinstance(value, int) and name == "leader":
             return value
@@ -144,6 +169,45 @@ class Normaliser:
             rows.sort(key=repr)
         return rows
 
+    def _batches(self, data: bytes) -> Tree:
+        """Show record batches by their heads; what the broker set is told from what a client did.
+
+        A checksum covers the producer's id, and so can only be compared with what it is of.
+        """
+        found: list[Tree] = []
+        position = 0
+        while position + _BATCH_HEAD.size <= len(data):
+            head = _BATCH_HEAD.unpack_from(data, position)
+            base_offset, length, epoch, magic, crc, attributes, last_delta, first, largest = head[
+                :9
+            ]
+            end = position + 12 + length
+            is_broker_time = bool(attributes & (LOG_APPEND_TIME | CONTROL))
+            is_comparable = head[9] == _NONE and not is_broker_time
+            is_whole = end <= len(data)
+            right = is_whole and crc == crc32c(data[position + _CRC_ENDS : end])
+            found.append(
+                {
+                    "base_offset": base_offset,
+                    "length": length,
+                    "partition_leader_epoch": epoch,
+                    "magic": magic,
+                    "crc": crc if is_comparable else right,
+                    "attributes": attributes,
+                    "last_offset_delta": last_delta,
+                    "base_timestamp": "broker's" if attributes & CONTROL else first,
+                    "max_timestamp": "broker's" if is_broker_time else largest,
+                    "producer_id": self._symbol("producer_id", head[9]),
+                    "producer_epoch": head[10],
+                    "base_sequence": head[11],
+                    "records_count": head[12],
+                    "payload": data[position + _BATCH_HEAD.size : end].hex(),
+                    "is_whole": is_whole,
+                }
+            )
+            position = end
+        return found
+
 
 def _presence(value: object) -> Tree:
     if value is None or value == _NONE:
@@ -153,32 +217,6 @@ def _presence(value: object) -> Tree:
     return "number" if isinstance(value, int) else "text"
 
 
-def _batches(data: bytes) -> Tree:
-    """Show record batches by their heads; a time the broker set counts only as present."""
-    found: list[Tree] = []
-    position = 0
-    while position + _BATCH_HEAD.size <= len(data):
-        head = _BATCH_HEAD.unpack_from(data, position)
-        base_offset, length, epoch, magic, crc, attributes, last_delta, first, largest = head[:9]
-        end = position + 12 + length
-        is_broker_time = bool(attributes & _LOG_APPEND_TIME)
-        found.append(
-            {
-                "base_offset": base_offset,
-                "length": length,
-                "partition_leader_epoch": epoch,
-                "magic": magic,
-                "crc": "broker's" if is_broker_time else crc,
-                "attributes": attributes,
-                "last_offset_delta": last_delta,
-                "base_timestamp": first,
-                "max_timestamp": "broker's" if is_broker_time else largest,
-                "producer_epoch": head[10],
-                "base_sequence": head[11],
-                "records_count": head[12],
-                "payload": data[position + _BATCH_HEAD.size : end].hex(),
-                "is_whole": end <= len(data),
-            }
-        )
-        position = end
-    return found
+def _time(value: object) -> Tree:
+    assert isinstance(value, int), value
+    return value if value < _CLIENTS_END else "broker's"
