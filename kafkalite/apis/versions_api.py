@@ -36,6 +36,7 @@ SUPPORTED_FEATURES = {
     "metadata.version": (7, 30),
     "share.version": (0, 1),
     "streams.version": (0, 1),
+    "transaction.version": (0, 2),
 }
 """Levels of the features whose APIs are all served; a cluster's own levels lie within."""
 

@@ -53,7 +53,7 @@ class MetadataShard:
         self.brokers = Brokers(entropy, self.changes)
         self.topics = Topics(self.brokers, self.changes)
         self.configs = Configs(config, self.topics, self.changes)
-        self.features = Features()
+        self.features = Features(config)
         self.producer_ids = ProducerIds(self.brokers)
         self._entropy = entropy
         self._maker = TopicMaker(
@@ -83,9 +83,12 @@ class MetadataShard:
         self.configs.replay_remove_topic(self.topics.replay_remove_topic(record))
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Say what a cluster knows before anybody asks for anything; nothing on a second start."""
+        """Say what a cluster knows before anybody asks for anything.
+
+        On a second start that is nothing, unless features are set to other levels by then.
+        """
         del now_ms
-        new = [*self.features.bootstrap_records(), *self.configs.bootstrap_records()]
+        new = [*self.features.start_records(), *self.configs.bootstrap_records()]
         return CoordinatorResult(response=None, records=wrap(new))
 
     def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
@@ -210,7 +213,7 @@ class MetadataShard:
             topics_by_id=by_id,
             brokers=dict(self.brokers.registered),
             configs=self.configs.images(),
-            features=dict(self.features.levels),
+            features=self.features.levels,
         )
         delta = MetadataDelta(
             created=created,

@@ -45,9 +45,9 @@ class MetadataWorld:
         self.racks = dict.fromkeys(nodes) if racks is None else racks
         self.controller.start(self.racks)
 
-    def restart(self, *nodes: int) -> MetadataWorld:
+    def restart(self, *nodes: int, **config: str) -> MetadataWorld:
         """Return the cluster as its next start finds it; dice never fall as they did before."""
-        return MetadataWorld(nodes=nodes, log=self.log, seed=self.seed + 1)
+        return MetadataWorld(nodes=nodes, log=self.log, seed=self.seed + 1, racks=None, **config)
 
     @property
     def image(self) -> MetadataImage:

@@ -34,6 +34,7 @@ PLACES = {
 OWN_KEYS = {
     "group.consumer.member.id.validation",
     "group.consumer.offset.commit.fencing",
+    "transaction.version",
 }
 """Settings that Kafka does not have; all others must be the same, name by name."""
 

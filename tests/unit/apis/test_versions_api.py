@@ -72,6 +72,7 @@ def test_features_are_told_from_version_3_with_their_levels() -> None:
         "metadata.version": (7, 30),
         "share.version": (0, 1),
         "streams.version": (0, 1),
+        "transaction.version": (0, 2),
     }
     assert answer.finalized_features_epoch == 15
     assert [

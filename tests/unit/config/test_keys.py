@@ -13,12 +13,16 @@ from kafkalite.config.keys import (
     topic_keys,
 )
 
-OURS = ("group.consumer.member.id.validation", "group.consumer.offset.commit.fencing")
+OURS = (
+    "group.consumer.member.id.validation",
+    "group.consumer.offset.commit.fencing",
+    "transaction.version",
+)
 """What kafkalite_keys holds."""
 
 
 def test_the_sets_are_as_large_as_those_of_kafka() -> None:
-    """Kafka 4.3.1 defines so many keys, internal ones included; two are our own."""
+    """Kafka 4.3.1 defines so many keys, internal ones included; some are our own."""
     assert len(broker_keys()) == 360 + len(OURS)
     assert len(topic_keys()) == 34
     assert len(group_config_keys()) == 17
@@ -65,8 +69,7 @@ def test_group_keys_follow_broker_keys_but_for_three() -> None:
 
 def test_what_a_running_broker_takes_is_marked_in_the_table() -> None:
     modes = [key.mode for key in broker_keys().values()]
-    assert modes.count(UpdateMode.CLUSTER_WIDE) + modes.count(UpdateMode.PER_BROKER) == 99 + len(
-        OURS
-    )
+    ours = sum(broker_keys()[name].mode is not UpdateMode.READ_ONLY for name in OURS)
+    assert modes.count(UpdateMode.CLUSTER_WIDE) + modes.count(UpdateMode.PER_BROKER) == 99 + ours
     # Kafka counts 102: three rates exist as dynamic settings alone.
-    assert len(dynamic_broker_keys()) == 102 + len(OURS)
+    assert len(dynamic_broker_keys()) == 102 + ours
