@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import NO_PRODUCER_ID, NO_TIMESTAMP
+from kafkalite.storage.batch import (
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    BatchView,
+    ControlKind,
+    ControlMarker,
+    build_control_batch,
+)
 from kafkalite.storage.records import MalformedRecordsError
 from kafkalite.storage.timestamps import (
     FoundOffset,
@@ -22,8 +29,8 @@ from kafkalite.storage.validation import prepare
 if TYPE_CHECKING:
     from kafkalite.metadata.image import PartitionImage
     from kafkalite.partitions.long_poll import Watcher
-    from kafkalite.storage.batch import BatchView
     from kafkalite.storage.log import Log
+    from kafkalite.storage.marker import TransactionMarker
 
 NO_EPOCH = -1
 NO_OFFSET = -1
@@ -104,8 +111,9 @@ class Partition:
     @property
     def last_stable_offset(self) -> int:
         """The offset below which every transaction has ended."""
-        unstable = self.log.producers.first_unstable_offset(self.log.end_offset)
-        return self.log.end_offset if unstable is None else unstable
+        log = self.log
+        unstable = log.producers.first_unstable_offset
+        return log.end_offset if unstable is None else max(unstable, log.start_offset)
 
     @property
     def size_bytes(self) -> int:
@@ -175,6 +183,36 @@ class Partition:
         if self._watches:
             self._arrived += batch.size
             self.announce()
+        return log.end_offset
+
+    def append_marker(self, marker: TransactionMarker, now_ms: int) -> int:
+        """End a producer's transaction here, and return the end offset.
+
+        Whoever waits for committed records is told by `PartitionTable.announce`, once all
+        partitions of the transaction are done. A marker without an open transaction is appended
+        as well, since it may tell of a new epoch. KafkaError INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED for one that comes too late, NOT_ENOUGH_REPLICAS while too
+        few are in sync; OSError when the disk fails.
+        """
+        if not self.has_enough_replicas:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        log = self.log
+        log.producers.check_marker(marker)
+        kind = ControlKind.COMMIT if marker.is_commit else ControlKind.ABORT
+        batch = BatchView(
+            build_control_batch(
+                ControlMarker(kind, marker.coordinator_epoch),
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                now_ms=now_ms,
+            )
+        )
+        if log.config.message_timestamp_type == "LogAppendTime":
+            batch = batch.with_log_append_time(now_ms)
+        log.append((batch,), leader_epoch=self.leader_epoch, now_ms=now_ms)
+        if self._watches:
+            self._arrived += batch.size
+            self._touched.append(self)
         return log.end_offset
 
     def delete_records(self, offset: int) -> int:

@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafkalite.storage.batch import BatchView
+    from kafkalite.storage.marker import TransactionMarker
 
 _REMEMBERED_BATCHES = 5
 NO_EPOCH = -1
 NO_SEQUENCE = -1
+_LARGEST_EPOCH = 32_767
+_EPOCHS_GROW_SINCE = 2
+"""The transaction version since which every transaction ends with an epoch of its own (KIP-890)."""
 _SEQUENCE_MASK = 0x7FFF_FFFF  # after 2147483647 comes 0
 
 
@@ -84,11 +88,12 @@ class CompletedTransaction(NamedTuple):
 class ProducerStateTable:
     """The producers of one log."""
 
-    __slots__ = ("_ended", "_entries", "_open")
+    __slots__ = ("_entries", "_open")
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self._entries = {entry.producer_id: entry for entry in entries}
-        # First offset → producer id of open transactions, oldest first.
+        # First offset → producer id of open transactions, oldest first. One ends as soon as its
+        # marker is in the log, since all that is in the log is below the high watermark.
         self._open = dict(
             sorted(
                 (entry.transaction_first_offset, entry.producer_id)
@@ -96,8 +101,6 @@ class ProducerStateTable:
                 if entry.transaction_first_offset is not None
             )
         )
-        # First offset → marker's offset of transactions ended but not known to be replicated.
-        self._ended: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -141,6 +144,34 @@ class ProducerStateTable:
             )
         return None
 
+    def check_marker(self, marker: TransactionMarker) -> None:
+        """Raise KafkaError when a marker comes too late to be appended.
+
+        INVALID_PRODUCER_EPOCH for an epoch that has passed, TRANSACTION_COORDINATOR_FENCED for a
+        coordinator that has.
+        """
+        entry = self._entries.get(marker.producer_id) or ProducerEntry(marker.producer_id)
+        known, epoch = entry.producer_epoch, marker.producer_epoch
+        # Where every transaction ends with an epoch of its own, an equal one is a repetition, and
+        # harmless unless the producer has gone on; the largest epoch has no successor to wait for.
+        is_late = epoch < known or (
+            epoch == known
+            and marker.transaction_version >= _EPOCHS_GROW_SINCE
+            and entry.transaction_first_offset is not None
+            and epoch != _LARGEST_EPOCH
+        )
+        if is_late:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {marker.producer_id} has epoch {known}, the marker has {epoch}",
+            )
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker of coordinator epoch {marker.coordinator_epoch} for producer "
+                f"{marker.producer_id}, which was told of {entry.coordinator_epoch}",
+            )
+
     def update(self, batch: BatchView) -> CompletedTransaction | None:
         """Take in a batch that is in the log now; return the transaction that it ended."""
         if not batch.has_producer_id:
@@ -181,7 +212,6 @@ class ProducerStateTable:
             return None
         entry.transaction_first_offset = None
         del self._open[first_offset]
-        self._ended[first_offset] = batch.last_offset
         return CompletedTransaction(
             entry.producer_id,
             first_offset,
@@ -190,19 +220,10 @@ class ProducerStateTable:
             last_stable_offset=next(iter(self._open), batch.last_offset + 1),
         )
 
-    def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return the first offset that read_committed may not pass, apart from the watermark.
-
-        It belongs to a transaction that is open, or whose marker is not below `high_watermark`.
-        """
-        if self._ended:
-            self._ended = {
-                first: last for first, last in self._ended.items() if last >= high_watermark
-            }
-        candidates = [next(iter(self._open))] if self._open else []
-        if self._ended:
-            candidates.append(min(self._ended))
-        return min(candidates, default=None)
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of a transaction that is open, or None; read_committed stops there."""
+        return next(iter(self._open), None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers without an open transaction that were silent for `expiration_ms`."""

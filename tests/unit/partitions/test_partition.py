@@ -10,7 +10,8 @@ from kafkalite.partitions.long_poll import LongPoll
 from kafkalite.partitions.partition import EpochEnd
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.batch import TRANSACTIONAL, BatchView, ControlKind, Producer
+from kafkalite.storage.marker import TransactionMarker
 from tests.unit.data_plane import batch_of, values_in
 
 if TYPE_CHECKING:
@@ -111,3 +112,98 @@ def test_the_broker_tells_of_its_own_appends_at_once(plane: DataPlane) -> None:
     poll.add(partition, readable=0, max_bytes=100, committed=False)
     assert partition.append_own(BatchView(batch_of(b"v")), plane.clock.now_ms()) == 1
     assert ended == [True]
+
+
+def transactional(producer: Producer, *values: bytes) -> BatchView:
+    return BatchView(batch_of(*values, attributes=TRANSACTIONAL, producer=producer))
+
+
+def commit(producer: Producer, *, coordinator_epoch: int = 0) -> TransactionMarker:
+    return TransactionMarker(
+        producer.producer_id, producer.producer_epoch, coordinator_epoch, is_commit=True
+    )
+
+
+def test_a_marker_ends_a_transaction(plane: DataPlane, partition: Partition) -> None:
+    producer = Producer(1, 0, 0)
+    partition.append(transactional(producer, b"t"), plane.clock.now_ms())
+    assert partition.append_marker(commit(producer), plane.clock.now_ms()) == 4
+    assert partition.last_stable_offset == partition.end_offset == 4
+    aborting = commit(producer)._replace(is_commit=False)
+    partition.append(transactional(Producer(1, 0, 1), b"u", b"v"), plane.clock.now_ms())
+    assert partition.append_marker(aborting, plane.clock.now_ms()) == 7
+    assert partition.last_stable_offset == 7
+    assert [
+        (one.producer_id, one.first_offset, one.last_offset)
+        for one in partition.log.aborted_transactions(0, 7)
+    ] == [(1, 4, 6)]
+    kinds = [
+        found.kind
+        for batch in partition.log.batches()
+        if batch.is_control and (found := batch.control_marker()) is not None
+    ]
+    assert kinds == [ControlKind.COMMIT, ControlKind.ABORT]
+
+
+def test_a_marker_that_is_refused_leaves_no_trace(plane: DataPlane, partition: Partition) -> None:
+    producer = Producer(1, 5, 0)
+    now_ms = plane.clock.now_ms()
+    partition.append(transactional(producer, b"t"), now_ms)
+    late = commit(Producer(1, 4, 0))
+    assert (
+        refusal(lambda: partition.append_marker(late, now_ms)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    )
+    partition.append_marker(commit(producer, coordinator_epoch=2), now_ms)
+    zombie = commit(producer, coordinator_epoch=1)
+    assert (
+        refusal(lambda: partition.append_marker(zombie, now_ms))
+        == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    )
+    assert partition.end_offset == 4
+
+
+def test_a_marker_waits_for_enough_replicas(plane: DataPlane) -> None:
+    plane.create(replicas=(0, 1), config={"min.insync.replicas": "2"})
+    partition = plane.partition()
+    producer = Producer(1, 0, 0)
+    partition.append(transactional(producer, b"t"), plane.clock.now_ms())
+    topic = plane.image.topics["t"]
+    plane.change(topic._replace(partitions=(topic.partitions[0]._replace(isr=(0,)),)))
+    assert (
+        refusal(lambda: partition.append_marker(commit(producer), plane.clock.now_ms()))
+        == ErrorCode.NOT_ENOUGH_REPLICAS
+    )
+    assert (partition.last_stable_offset, partition.end_offset) == (0, 1)
+
+
+def test_a_marker_has_the_time_of_appending_where_records_have(plane: DataPlane) -> None:
+    plane.create(config={"message.timestamp.type": "LogAppendTime"})
+    partition = plane.partition()
+    partition.append_marker(commit(Producer(1, 0, 0)), plane.clock.now_ms())
+    (batch,) = partition.log.batches()
+    assert batch.is_log_append_time
+    assert batch.has_valid_crc()
+    assert batch.max_timestamp == plane.clock.now_ms()
+
+
+def test_a_marker_is_told_when_the_transaction_has_ended_everywhere(
+    plane: DataPlane, partition: Partition
+) -> None:
+    producer = Producer(1, 0, 0)
+    partition.append(transactional(producer, b"t"), plane.clock.now_ms())
+    ended: list[bool] = []
+    poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
+    poll.add(partition, readable=0, max_bytes=1000, committed=True)
+    partition.append_marker(commit(producer), plane.clock.now_ms())
+    assert ended == []
+    plane.table.announce()
+    assert ended == [True]
+
+
+def test_deleting_records_of_an_open_transaction_moves_the_stable_end(
+    plane: DataPlane, partition: Partition
+) -> None:
+    partition.append(transactional(Producer(1, 0, 0), b"t", b"u"), plane.clock.now_ms())
+    assert partition.last_stable_offset == 2
+    partition.delete_records(3)
+    assert partition.last_stable_offset == 3

@@ -54,9 +54,9 @@ def test_producers_and_aborted_transactions_are_known_again(clean: bool) -> None
     assert again.aborted_transactions(0, log.end_offset) == aborted
     assert [e.producer_id for e in again.producers.entries] == list(range(1, 10))
     assert [e.last_sequence for e in again.producers.entries] == [1] * 9
-    unstable = log.producers.first_unstable_offset(log.end_offset)
+    unstable = log.producers.first_unstable_offset
     assert unstable is not None
-    assert again.producers.first_unstable_offset(log.end_offset) == unstable
+    assert again.producers.first_unstable_offset == unstable
 
 
 def test_aborted_transactions_are_those_that_a_read_touches() -> None:
@@ -77,7 +77,7 @@ def test_a_marker_that_was_torn_off_leaves_its_transaction_open() -> None:
     file.truncate(file.size - 1)
     again = open_log(files)
     assert again.aborted_transactions(0, again.end_offset) == []
-    assert again.producers.first_unstable_offset(again.end_offset) == 2
+    assert again.producers.first_unstable_offset == 2
 
 
 def test_without_snapshots_the_whole_log_is_replayed() -> None:

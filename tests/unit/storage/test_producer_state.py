@@ -14,6 +14,7 @@ from kafkalite.storage.batch import (
     Producer,
     build_control_batch,
 )
+from kafkalite.storage.marker import TransactionMarker
 from kafkalite.storage.producer_state import CompletedTransaction, ProducerStateTable
 from tests.unit.storage.logs import batch
 
@@ -153,27 +154,19 @@ def test_a_plain_batch_may_not_interrupt_a_transaction() -> None:
 def test_an_open_transaction_holds_back_readers_of_committed_records() -> None:
     producers = Producers()
     producers.send(0)
-    assert producers.table.first_unstable_offset(1) is None
+    assert producers.table.first_unstable_offset is None
     producers.send(0, pid=2, txn=True)
     producers.send(0, pid=3, txn=True)
     producers.send(1, pid=2, txn=True)
-    assert producers.table.first_unstable_offset(4) == 1
+    assert producers.table.first_unstable_offset == 1
     assert producers.end(ControlKind.COMMIT, pid=2) == CompletedTransaction(
         2, 1, 4, is_aborted=False, last_stable_offset=2
     )
-    assert producers.table.first_unstable_offset(5) == 2
+    assert producers.table.first_unstable_offset == 2
     assert producers.end(ControlKind.ABORT, pid=3) == CompletedTransaction(
         3, 2, 5, is_aborted=True, last_stable_offset=6
     )
-    assert producers.table.first_unstable_offset(6) is None
-
-
-def test_a_marker_counts_when_it_is_below_the_high_watermark() -> None:
-    producers = Producers()
-    producers.send(0, 2, txn=True)
-    producers.end(ControlKind.COMMIT)
-    assert producers.table.first_unstable_offset(2) == 0
-    assert producers.table.first_unstable_offset(3) is None
+    assert producers.table.first_unstable_offset is None
 
 
 def test_a_marker_without_a_transaction_ends_none() -> None:
@@ -192,6 +185,70 @@ def test_a_marker_of_a_newer_epoch_starts_the_sequences_again() -> None:
     assert producers.send(1, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producers.send(0, epoch=1) == 2
     assert producers.send(1, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def marker(
+    *, epoch: int = 0, coordinator_epoch: int = 3, version: int = 0, pid: int = 1
+) -> TransactionMarker:
+    return TransactionMarker(pid, epoch, coordinator_epoch, True, version)
+
+
+def refusal(producers: Producers, one: TransactionMarker) -> ErrorCode | None:
+    try:
+        producers.table.check_marker(one)
+    except KafkaError as error:
+        return error.code
+    return None
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "expected"),
+    [
+        (0, 4, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (0, 5, None),
+        (0, 6, None),
+        (1, 4, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (1, 5, None),
+        (2, 4, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (2, 5, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (2, 6, None),
+    ],
+)
+def test_a_marker_of_an_open_transaction_has_its_epoch_or_the_next(
+    version: int, epoch: int, expected: ErrorCode | None
+) -> None:
+    producers = Producers()
+    producers.send(0, epoch=5, txn=True)
+    assert refusal(producers, marker(epoch=epoch, version=version)) is expected
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_marker_may_come_again_while_nothing_is_open(version: int) -> None:
+    producers = Producers()
+    producers.send(0, epoch=5, txn=True)
+    producers.end(ControlKind.COMMIT, epoch=6)
+    assert refusal(producers, marker(epoch=6, version=version)) is None
+    assert refusal(producers, marker(epoch=5, version=version)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    producers.send(0, epoch=6, txn=True)
+    expected = {2: ErrorCode.INVALID_PRODUCER_EPOCH}.get(version)
+    assert refusal(producers, marker(epoch=6, version=version)) is expected
+
+
+def test_a_transaction_of_the_largest_epoch_can_be_ended() -> None:
+    producers = Producers()
+    producers.send(0, epoch=32_767, txn=True)
+    assert refusal(producers, marker(epoch=32_767, version=2)) is None
+
+
+def test_a_marker_of_a_coordinator_that_was_replaced_is_fenced() -> None:
+    producers = Producers()
+    assert refusal(producers, marker(coordinator_epoch=0)) is None
+    producers.end(ControlKind.COMMIT)
+    assert refusal(producers, marker(coordinator_epoch=3)) is None
+    fenced = refusal(producers, marker(coordinator_epoch=2))
+    assert fenced is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    both = refusal(producers, marker(epoch=-1, coordinator_epoch=2))
+    assert both is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_silent_producers_are_forgotten_unless_a_transaction_is_open() -> None:

@@ -58,7 +58,7 @@ def test_what_is_written_is_read_back() -> None:
     decoded = decode_snapshot(encode_snapshot(ProducerStateTable(ENTRIES)))
     assert decoded is not None
     assert list(map(seen, decoded.entries)) == list(map(seen, ENTRIES))
-    assert decoded.first_unstable_offset(100) == 50
+    assert decoded.first_unstable_offset == 50
 
 
 def test_of_several_batches_the_last_is_kept() -> None:
