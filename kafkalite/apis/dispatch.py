@@ -12,7 +12,7 @@ from functools import partial
 from struct import error as StructError  # noqa: N812 - struct names its exception in lower case
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.apis.refusals import note_refusal
+from kafkalite.apis.refusals import note_refusals
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
@@ -222,9 +222,7 @@ class Dispatcher:
         mark = len(out)
         try:
             if isinstance(answer, KafkaError):
-                group_id = getattr(request, "group_id", None)
-                if group_id is not None:
-                    note_refusal(context, route.api.name, group_id, answer, request)
+                note_refusals(context, route.api.name, answer, request)
                 answer = route.api.refuse(request, answer.code, _sayable(answer.message))
             if answer is None:
                 return 0

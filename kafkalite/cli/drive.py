@@ -49,7 +49,9 @@ def add_clock(parser: ArgumentParser) -> None:
 
 def add_explain(parser: ArgumentParser) -> None:
     """Let `parser` take what can be explained."""
-    parser.add_argument("--group", metavar="ID", help="this group alone [all groups]")
+    subject = parser.add_mutually_exclusive_group()
+    subject.add_argument("--group", metavar="ID", help="this group alone [everything]")
+    subject.add_argument("--transactional-id", metavar="ID", help="this transactional id alone")
     parser.add_argument(
         "--limit", metavar="NUMBER", type=int, help="the latest entries alone [128]"
     )
@@ -78,14 +80,15 @@ def clock(asked: Namespace) -> None:
 
 
 def explain(asked: Namespace) -> None:
-    """Tell what befell groups as `asked`; SystemExit when that cannot be."""
+    """Tell what befell whom as `asked`; SystemExit when that cannot be."""
+    group, transactional_id = asked.group, asked.transactional_id
 
     def tell(client: ControlClient) -> None:
-        found = client.explain(asked.group, asked.limit)
-        lines = [_entry_line(entry, asked.group) for entry in found["entries"]]
-        of_group = "any group" if asked.group is None else f"a group {_printable(asked.group)!r}"
-        text = "".join(lines) or f"nothing is known of {of_group}\n"
-        say(_as_json(found) if asked.json else text)
+        found = client.explain(group, asked.limit, transactional_id)
+        is_of_all = group is None and transactional_id is None
+        lines = [_entry_line(entry, is_of_all=is_of_all) for entry in found["entries"]]
+        whom = "any group or transactional id" if is_of_all else _subject(group, transactional_id)
+        say(_as_json(found) if asked.json else "".join(lines) or f"nothing is known of {whom}\n")
 
     _carry_out(asked, tell)
 
@@ -145,10 +148,16 @@ def _clock_line(shape: ClockShape) -> str:
     return f"{shape['iso']} ({shape['mode']}{pace})\n"
 
 
-def _entry_line(entry: EntryShape, group: str | None) -> str:
-    of_group = f" {entry['group']}" if group is None else ""
+def _subject(group: str | None, transactional_id: str | None) -> str:
+    if transactional_id is None:
+        return f"a group {_printable(group or '')!r}"
+    return f"a transactional id {_printable(transactional_id)!r}"
+
+
+def _entry_line(entry: EntryShape, *, is_of_all: bool) -> str:
+    whom = f" {entry['group'] or entry['transactional_id']}" if is_of_all else ""
     often = f" ({entry['times']} times since {entry['first_iso']})" if entry["times"] > 1 else ""
-    line = f"{entry['at_iso']}{of_group} {entry['kind']}: {entry['text']}{often}"
+    line = f"{entry['at_iso']}{whom} {entry['kind']}: {entry['text']}{often}"
     return f"{_printable(line)}\n"
 
 

@@ -34,7 +34,12 @@ class _Help(argparse.HelpFormatter):
 _COMMANDS = (
     ("serve", "Run a broker until it is told to stop.", serve.add_options, serve.serve),
     ("clock", "Tell or drive the time of a running broker.", drive.add_clock, drive.clock),
-    ("explain", "Tell what befell groups, and why.", drive.add_explain, drive.explain),
+    (
+        "explain",
+        "Tell what befell groups and transactional ids, and why.",
+        drive.add_explain,
+        drive.explain,
+    ),
 )
 """Name, what it does, its options, and what runs."""
 

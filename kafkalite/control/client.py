@@ -38,9 +38,11 @@ class ControlClient:
         """Ask something of the clock, in the words of POST /v1/clock, and return the time then."""
         return cast("ClockShape", self._ask("/v1/clock", json.dumps(asked).encode()))
 
-    def explain(self, group: str | None, limit: int | None) -> ExplanationShape:
-        """Return what befell a group, or all of them."""
-        asked = {"group": group, "limit": limit}
+    def explain(
+        self, group: str | None, limit: int | None, transactional_id: str | None = None
+    ) -> ExplanationShape:
+        """Return what befell a group or a transactional id, or all of them."""
+        asked = {"group": group, "transactional_id": transactional_id, "limit": limit}
         query = urlencode({name: value for name, value in asked.items() if value is not None})
         return cast("ExplanationShape", self._ask(f"/v1/explain?{query}"))
 

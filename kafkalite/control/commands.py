@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.coordinator.journal import MAX_ENTRIES
 from kafkalite.ports.clock import DrivenClock
 
@@ -60,10 +61,18 @@ class RunClock:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """Tell what befell a group and why, or what befell all of them; the latest `limit` entries."""
+    """Tell what befell a group or a transactional id, and why, or what befell all of them.
+
+    The latest `limit` entries are told; CommandError for a wish to hear of both.
+    """
 
     group: str | None = None
     limit: int = DEFAULT_EXPLAINED
+    transactional_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.group is not None and self.transactional_id is not None:
+            raise CommandError("explain tells of a group or of a transactional id, not of both")
 
 
 ClockCommand = ShowClock | AdvanceClock | SetClock | RunClock
@@ -83,10 +92,11 @@ class ClockState(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What befell groups, oldest first, and the ids of all groups of which something is known."""
+    """What befell them, oldest first, and the ids of all of whom something is known."""
 
     now_ms: int
     groups: Sequence[str]
+    transactional_ids: Sequence[str]
     entries: Sequence[Entry]
 
 
@@ -139,13 +149,22 @@ def _set(clock: DrivenClock, wanted_ms: int) -> None:
 
 
 def perform_explain(broker: Broker, command: Explain) -> Explanation:
-    """Return what is known; a group of which nothing is known has no entries."""
+    """Return what is known; of whom nothing is known, there are no entries."""
     limit = max(0, min(command.limit, MAX_EXPLAINED))
     journal = broker.journal
-    entries = (
-        journal.latest(limit) if command.group is None else journal.about(command.group, limit)
+    if command.group is not None:
+        entries = journal.about(command.group, limit)
+    elif command.transactional_id is not None:
+        kind = SubjectKind.TRANSACTIONAL_ID
+        entries = journal.about(command.transactional_id, limit, of=kind)
+    else:
+        entries = journal.latest(limit)
+    return Explanation(
+        broker.clock.now_ms(),
+        journal.names(SubjectKind.GROUP),
+        journal.names(SubjectKind.TRANSACTIONAL_ID),
+        entries,
     )
-    return Explanation(broker.clock.now_ms(), journal.groups(), entries)
 
 
 def driven(broker: Broker) -> DrivenClock:

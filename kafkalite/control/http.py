@@ -10,8 +10,9 @@
          {"mode": "manual"}           let time stand until it is advanced
          {"mode": "real"}             let it run again
          {"rate": 60}                 let it run 60 times as fast
-    GET  /v1/explain?group=g&limit=9  {"now_ms", "iso", "groups", "entries": [{"number", "group",
-         "kind", "text", "facts", "times", "first_ms", "first_iso", "at_ms", "at_iso"}]}
+    GET  /v1/explain?group=g&limit=9  {"now_ms", "iso", "groups", "transactional_ids", "entries":
+         [{"number", "group", "transactional_id", "kind", "text", "facts", "times", "first_ms",
+         "first_iso", "at_ms", "at_iso"}]}; with transactional_id=t instead of group, of that
 
 What cannot be done is answered {"error": "one sentence"}: 400 for bad input, 403 for a web page,
 404, 405, 413 and 415 as HTTP has it. A page in a browser on this machine could send requests here
@@ -65,7 +66,7 @@ _PATHS = {
     "/v1": "GET: this list",
     "/v1/health": "GET: whether the broker serves, and where",
     "/v1/clock": 'GET: the time; POST {"advance": "7d"}, {"mode": "manual"}, {"rate": 60}, …',
-    "/v1/explain": "GET ?group=g&limit=n: what befell a group, and why",
+    "/v1/explain": "GET ?group=g or ?transactional_id=t, &limit=n: what befell it, and why",
 }
 
 
@@ -79,10 +80,11 @@ class ClockShape(TypedDict):
 
 
 class EntryShape(TypedDict):
-    """One thing that befell a group."""
+    """One thing that befell a group or a transactional id; the other of the two is null."""
 
     number: int
-    group: str
+    group: str | None
+    transactional_id: str | None
     kind: str
     text: str
     facts: Mapping[str, Fact]
@@ -94,11 +96,12 @@ class EntryShape(TypedDict):
 
 
 class ExplanationShape(TypedDict):
-    """What befell groups, oldest first."""
+    """What befell groups and transactional ids, oldest first."""
 
     now_ms: int
     iso: str
     groups: Sequence[str]
+    transactional_ids: Sequence[str]
     entries: Sequence[EntryShape]
 
 
@@ -118,6 +121,7 @@ def explanation_shape(found: Explanation) -> ExplanationShape:
         "now_ms": found.now_ms,
         "iso": iso_of(found.now_ms),
         "groups": found.groups,
+        "transactional_ids": found.transactional_ids,
         "entries": [_entry_shape(entry) for entry in found.entries],
     }
 
@@ -126,6 +130,7 @@ def _entry_shape(entry: Entry) -> EntryShape:
     return {
         "number": entry.number,
         "group": entry.group,
+        "transactional_id": entry.transactional_id,
         "kind": entry.kind,
         "text": entry.text,
         "facts": entry.facts,
@@ -251,13 +256,15 @@ class Control:
 
     async def _explain(self, request: Request) -> object:
         asked = request.query_params
-        unknown = asked.keys() - {"group", "limit"}
+        unknown = asked.keys() - {"group", "transactional_id", "limit"}
         if unknown:
-            raise CommandError(f"explain knows group and limit, not {min(unknown)[:40]!r}")
+            raise CommandError(
+                f"explain knows group, transactional_id and limit, not {min(unknown)[:40]!r}"
+            )
         limit = asked.get("limit", f"{DEFAULT_EXPLAINED}")
         if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:9]) <= MAX_EXPLAINED:
             raise CommandError(f"limit is a number from 1 to {MAX_EXPLAINED}")
-        command = Explain(asked.get("group"), int(limit[:9]))
+        command = Explain(asked.get("group"), int(limit[:9]), asked.get("transactional_id"))
         return explanation_shape(perform_explain(self._broker, command))
 
 

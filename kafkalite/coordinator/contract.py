@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Hashable
+from enum import Enum
 from typing import TYPE_CHECKING, Generic, NamedTuple, NewType, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -68,17 +69,25 @@ class CancelTimer(NamedTuple):
 TimerChange = SetTimer | CancelTimer
 
 
+class SubjectKind(Enum):
+    """What an id names; a group and a transactional id of one text have nothing in common."""
+
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional id"
+
+
 class Event(NamedTuple):
-    """Something that befell a group, and why: kept for whoever asks for an explanation."""
+    """Something that befell somebody, and why: kept for whoever asks for an explanation."""
 
     subject: str
-    """The group's id."""
+    """The group's id, or the transactional id."""
     kind: str
     """One word: "rebalance", "refused", "fenced", "joined", "left", "expired"."""
     text: str
     """One sentence for people."""
     facts: Mapping[str, object]
     """The same for programs: which rule, which epochs, which member; what JSON can hold."""
+    of: SubjectKind = SubjectKind.GROUP
 
 
 class CoordinatorResult(NamedTuple, Generic[R]):

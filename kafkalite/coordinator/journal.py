@@ -1,10 +1,10 @@
-"""Journal: why things befell groups, kept in memory for whoever asks; bounded whatever clients do.
+"""Journal: why things befell groups and transactional ids, kept in memory for whoever asks.
 
-Three bounds hold it. A group has so many entries of refusals and so many of everything else, so
-that a client that is refused again and again cannot push the rebalances out. All groups together
-have so many bytes. So many groups are known; the first to be forgotten are those of which nothing
-but refusals was ever noted, for anybody can make these up. What is refused in the same words once
-more is counted, not written down anew.
+It is bounded whatever clients do. A subject, which is a group or a transactional id, has so many
+entries of refusals and so many of everything else, so that a client that is refused again and again
+cannot push the rebalances out. All subjects together have so many bytes. So many subjects are
+known; the first to be forgotten are those of which nothing but refusals was ever noted, for anybody
+can make these up. What is refused in the same words once more is counted, not written down anew.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from math import isfinite
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from kafkalite.coordinator.contract import SubjectKind
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkalite.coordinator.contract import Event
 
-MAX_GROUPS = 1_000
+MAX_SUBJECTS = 1_000
 MAX_ENTRIES = 64
-"""Entries of one group, of refusals and of everything else each."""
+"""Entries of one subject, of refusals and of everything else each."""
 MAX_BYTES = 8 * 1024 * 1024
 MAX_TEXT = 1_000
 """Characters of a sentence; a longer one is cut."""
 MAX_NAME = 256
-"""Characters of a group's id, and of a text among facts."""
+"""Characters of an id, and of a text among facts."""
 MAX_ITEMS = 32
 """Facts of an entry, and items of a list among them."""
 MAX_DEPTH = 3
@@ -48,28 +50,31 @@ Fact: TypeAlias = "str | int | float | bool | list[Fact] | dict[str, Fact] | Non
 
 
 class Entry(NamedTuple):
-    """One thing that befell a group."""
+    """One thing that befell a group or a transactional id."""
 
     number: int
-    """Grows with every note of any group; a repetition gives an entry its newest number."""
-    group: str
+    """Grows with every note; a repetition gives an entry its newest number."""
+    group: str | None
+    transactional_id: str | None
+    """Of these two, one is the id of what it befell, and the other is None."""
     kind: str
     text: str
     facts: Mapping[str, Fact]
     times: int
-    """How often it befell the group in just these words."""
+    """How often it did so in just these words."""
     first_ms: int
     """When it did first, in milliseconds since the Unix epoch by the broker's clock."""
     at_ms: int
     """When it did last."""
 
 
+_Subject: TypeAlias = tuple[SubjectKind, str]
 _Words: TypeAlias = tuple[str, str, str]
 _by_number = attrgetter("number")
 
 
 class _Pages:
-    """The entries of one group."""
+    """The entries of one subject."""
 
     __slots__ = ("others", "refusals", "size")
 
@@ -85,37 +90,37 @@ class _Pages:
 
 
 class Journal:
-    """What befell the groups of one cluster lately."""
+    """What befell the groups and transactional ids of one cluster lately."""
 
-    __slots__ = ("_bytes", "_known", "_max_bytes", "_max_entries", "_max_groups", "_number",
+    __slots__ = ("_bytes", "_known", "_max_bytes", "_max_entries", "_max_subjects", "_number",
                  "_refused_only")  # fmt: skip
 
     def __init__(
         self,
         *,
-        max_groups: int = MAX_GROUPS,
+        max_subjects: int = MAX_SUBJECTS,
         max_entries: int = MAX_ENTRIES,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        self._max_groups = max_groups
+        self._max_subjects = max_subjects
         self._max_entries = max_entries
         self._max_bytes = max_bytes
-        # Both in the order in which their groups were last noted.
-        self._known: dict[str, _Pages] = {}
-        self._refused_only: dict[str, _Pages] = {}
+        # Both in the order in which their subjects were last noted.
+        self._known: dict[_Subject, _Pages] = {}
+        self._refused_only: dict[_Subject, _Pages] = {}
         self._number = 0
         self._bytes = 0
 
     def note(self, event: Event, now_ms: int) -> None:
         """Keep an event, which happened at `now_ms`; the oldest make room for it."""
-        group = _clipped(event.subject, MAX_NAME)
+        subject = (event.of, _clipped(event.subject, MAX_NAME))
         text = _clipped(event.text, MAX_TEXT)
         facts = _Clipping().plain_facts(event.facts)
         words = (event.kind, text, repr(facts))
         size = _ENTRY_BYTES + _bytes_of(text) + 4 * _bytes_of(words[2])
         self._number += 1
         is_refusal = event.kind in REFUSAL_KINDS
-        pages = self._pages(group, is_refusal=is_refusal)
+        pages = self._pages(subject, is_refusal=is_refusal)
         chapter = pages.refusals if is_refusal else pages.others
         times, first_ms = 1, now_ms
         before = chapter.pop(words, None)
@@ -124,64 +129,74 @@ class Journal:
             self._shrink(pages, before[1])
         elif len(chapter) >= self._max_entries:
             self._shrink(pages, chapter.pop(next(iter(chapter)))[1])
-        entry = Entry(self._number, group, event.kind, text, facts, times, first_ms, now_ms)
+        names = _names(subject)
+        entry = Entry(self._number, *names, event.kind, text, facts, times, first_ms, now_ms)
         chapter[words] = (entry, size)
         pages.size += size
         self._bytes += size
         while self._bytes > self._max_bytes and self._count() > 1:
-            self._forget_one(group)
+            self._forget_one(subject)
 
-    def about(self, group_id: str, limit: int = 2 * MAX_ENTRIES) -> Sequence[Entry]:
-        """Return what befell a group, the latest `limit` entries, in the order of their numbers."""
-        group = _clipped(group_id, MAX_NAME)
-        pages = self._known.get(group) or self._refused_only.get(group)
+    def about(
+        self, name: str, limit: int = 2 * MAX_ENTRIES, *, of: SubjectKind = SubjectKind.GROUP
+    ) -> Sequence[Entry]:
+        """Return what befell a subject, the latest `limit` entries, in the order of numbers."""
+        subject = (of, _clipped(name, MAX_NAME))
+        pages = self._known.get(subject) or self._refused_only.get(subject)
         return () if pages is None else _latest(pages.entries(), limit)
 
     def latest(self, limit: int = 2 * MAX_ENTRIES) -> Sequence[Entry]:
-        """Return what befell any group, the latest `limit` entries, in the order of numbers."""
+        """Return what befell anybody, the latest `limit` entries, in the order of numbers."""
         found: list[Entry] = []
         for pages in (*self._known.values(), *self._refused_only.values()):
             found += pages.entries()
         return _latest(sorted(found, key=_by_number), limit)
 
-    def groups(self) -> Sequence[str]:
-        """Return the ids of the groups of which something is known, sorted."""
-        return sorted((*self._known, *self._refused_only))
+    def names(self, of: SubjectKind) -> Sequence[str]:
+        """Return the ids of the subjects of a kind of which something is known, sorted."""
+        known = (*self._known, *self._refused_only)
+        return sorted(name for kind, name in known if kind is of)
 
     @property
     def bytes(self) -> int:
         """About how much memory the entries take."""
         return self._bytes
 
-    def _pages(self, group: str, *, is_refusal: bool) -> _Pages:
-        """Return a group's pages, which are from now on the latest of their kind."""
-        pages = self._known.pop(group, None)
+    def _pages(self, subject: _Subject, *, is_refusal: bool) -> _Pages:
+        """Return a subject's pages, which are from now on the latest of their kind."""
+        pages = self._known.pop(subject, None)
         if pages is None:
-            pages = self._refused_only.pop(group, None)
+            pages = self._refused_only.pop(subject, None)
             if pages is None:
-                while self._count() >= self._max_groups:
-                    self._forget_one(group)
+                while self._count() >= self._max_subjects:
+                    self._forget_one(subject)
                 pages = _Pages()
             if is_refusal:
-                self._refused_only[group] = pages
+                self._refused_only[subject] = pages
                 return pages
-        self._known[group] = pages
+        self._known[subject] = pages
         return pages
 
     def _count(self) -> int:
         return len(self._known) + len(self._refused_only)
 
-    def _forget_one(self, kept: str) -> None:
-        """Forget the group noted longest ago, of those only ever refused if there are any."""
-        for groups in (self._refused_only, self._known):
-            oldest = next(iter(groups), kept)
+    def _forget_one(self, kept: _Subject) -> None:
+        """Forget the subject noted longest ago, of those only ever refused if there are any."""
+        for subjects in (self._refused_only, self._known):
+            oldest = next(iter(subjects), kept)
             if oldest != kept:
-                self._bytes -= groups.pop(oldest).size
+                self._bytes -= subjects.pop(oldest).size
                 return
 
     def _shrink(self, pages: _Pages, size: int) -> None:
         pages.size -= size
         self._bytes -= size
+
+
+def _names(subject: _Subject) -> tuple[str | None, str | None]:
+    """Return the group's id and the transactional id; one of them is None."""
+    kind, name = subject
+    return (name, None) if kind is SubjectKind.GROUP else (None, name)
 
 
 def _latest(entries: list[Entry], limit: int) -> Sequence[Entry]:

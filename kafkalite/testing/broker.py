@@ -112,14 +112,22 @@ class Broker:
             raise RuntimeError("the broker cannot be driven over HTTP: make it with control=True")
         return self._control.url
 
-    def explain(self, group: str | None = None, limit: int = DEFAULT_EXPLAINED) -> list[Entry]:
-        """Return what befell a group, or all groups, and why: the latest `limit`, oldest first.
+    def explain(
+        self,
+        group: str | None = None,
+        limit: int = DEFAULT_EXPLAINED,
+        *,
+        transactional_id: str | None = None,
+    ) -> list[Entry]:
+        """Return what befell a group or a transactional id, or all of them, and why.
 
-        Each entry has a `kind`, such as "refused" or "rebalance", a `text`, and its `facts`.
+        The latest `limit` entries come, oldest first; each has a `kind`, such as "refused" or
+        "rebalance", a `text`, and its `facts`. ValueError for a wish to hear of both.
         """
+        command = Explain(group, limit, transactional_id)
 
         async def ask() -> list[Entry]:
-            return list(perform_explain(broker, Explain(group, limit)).entries)
+            return list(perform_explain(broker, command).entries)
 
         broker = self._running()
         return self._on_loop(ask())

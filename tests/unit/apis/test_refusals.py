@@ -6,10 +6,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from kafkalite.apis.context import RequestContext
-from kafkalite.apis.refusals import note_refusal
+from kafkalite.apis.refusals import note_refusal, note_refusals
+from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.coordinator.journal import Journal
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafkalite.protocol.messages.end_txn import EndTxnRequest
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
 from kafkalite.testing.clock import ManualClock
 
@@ -46,6 +49,32 @@ def test_a_refusal_tells_who_asked_what_and_which_error_it_was() -> None:
         "member_id": "m",
         "generation_id": 3,
     }
+
+
+def test_a_fenced_producer_is_told_as_such_under_its_transactional_id() -> None:
+    asked = context()
+    request = EndTxnRequest(transactional_id="t", producer_id=7, producer_epoch=2, committed=True)
+    note_refusals(asked, "EndTxn", KafkaError(ErrorCode.PRODUCER_FENCED), request)
+    journal = asked.services.journal
+    (entry,) = journal.about("t", of=SubjectKind.TRANSACTIONAL_ID)
+    assert (entry.kind, entry.group, entry.transactional_id) == ("fenced", None, "t")
+    assert entry.facts["producer_id"] == 7
+    assert entry.facts["producer_epoch"] == 2
+    assert "transactional_id" not in entry.facts
+    assert journal.names(SubjectKind.GROUP) == []
+
+
+def test_what_names_a_group_and_a_transactional_id_is_told_of_both() -> None:
+    asked = context()
+    request = AddOffsetsToTxnRequest(
+        transactional_id="t", producer_id=7, producer_epoch=2, group_id="g"
+    )
+    note_refusals(asked, "AddOffsetsToTxn", KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH), request)
+    of_group, of_transaction = asked.services.journal.latest()
+    assert (of_group.group, of_group.kind) == ("g", "refused")
+    assert of_group.facts["transactional_id"] == "t"
+    assert (of_transaction.transactional_id, of_transaction.kind) == ("t", "fenced")
+    assert of_transaction.facts["group_id"] == "g"
 
 
 def test_an_explanation_is_kept_as_it_is() -> None:

@@ -65,7 +65,9 @@ def test_of_an_unknown_group_nothing_is_told(capsys: pytest.CaptureFixture[str])
     main(["explain", "--group", "g"])
     assert told(capsys) == "nothing is known of a group 'g'\n"
     main(["explain"])
-    assert told(capsys) == "nothing is known of any group\n"
+    assert told(capsys) == "nothing is known of any group or transactional id\n"
+    main(["explain", "--transactional-id", "t"])
+    assert told(capsys) == "nothing is known of a transactional id 't'\n"
 
 
 def test_groups_are_explained_in_lines_that_a_terminal_may_have(
@@ -101,6 +103,7 @@ def test_groups_are_explained_in_lines_that_a_terminal_may_have(
         (["clock", "--control", "https://h:1"], 2, "http://HOST:PORT"),
         (["clock", "--control", "there"], 2, "'there' is not where a broker is driven"),
         (["explain", "--limit", "many"], 2, "--limit"),
+        (["explain", "--group", "g", "--transactional-id", "t"], 2, "not allowed with"),
         (["explain", "--limit", "0"], 1, "limit is a number"),
         (["clock", "set", "2020-01-01"], 1, "time only goes forward"),
         (["clock", "rate", "-5"], 1, "rate -5"),

@@ -90,6 +90,12 @@ def test_what_befell_one_group_or_all_is_told() -> None:
     ]  # fmt: skip
     assert perform_explain(told, Explain("a", limit=-5)).entries == ()
     assert perform_explain(told, Explain("nobody")).entries == ()
+    assert perform_explain(told, Explain(transactional_id="a")).entries == ()
+
+
+def test_nobody_is_told_of_a_group_and_a_transactional_id_at_once() -> None:
+    with pytest.raises(CommandError, match="not of both"):
+        Explain("g", transactional_id="t")
 
 
 @pytest.mark.parametrize(

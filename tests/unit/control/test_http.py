@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kafkalite.control.commands import perform_on_clock
 from kafkalite.control.http import MAX_BODY, Control, clock_command
-from kafkalite.coordinator.contract import Event
+from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.coordinator.journal import Journal
 from kafkalite.ports.clock import DrivenClock
 from kafkalite.server.logging import Level, Log
@@ -143,6 +143,7 @@ async def test_groups_are_explained() -> None:
         {
             "number": 2,
             "group": "g",
+            "transactional_id": None,
             "kind": "refused",
             "text": "stale",
             "facts": {"epoch": 4},
@@ -153,13 +154,28 @@ async def test_groups_are_explained() -> None:
             "at_iso": "1970-01-01T00:00:02.000Z",
         }
     ]
-    everything = await driven.get("/v1/explain?limit=1")
-    assert [entry["group"] for entry in everything.body["entries"]] == ["h"]
+    fencing = Event("g", "fenced", "epoch 3 is fenced", {}, SubjectKind.TRANSACTIONAL_ID)
+    driven.broker.journal.note(fencing, 4_000)
+    of_transactions = await driven.get("/v1/explain?transactional_id=g")
+    assert of_transactions.body["transactional_ids"] == ["g"]
+    (entry,) = of_transactions.body["entries"]
+    assert (entry["group"], entry["transactional_id"], entry["kind"]) == (None, "g", "fenced")
+    everything = await driven.get("/v1/explain?limit=2")
+    assert [entry["group"] for entry in everything.body["entries"]] == ["h", None]
     assert (await driven.get("/v1/explain?group=nobody")).body["entries"] == []
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=-1", "limit=x", "limit=99999", "limit=" + "9" * 99, "grp=g"]
+    "query",
+    [
+        "limit=0",
+        "limit=-1",
+        "limit=x",
+        "limit=99999",
+        "limit=" + "9" * 99,
+        "grp=g",
+        "group=g&transactional_id=g",
+    ],
 )
 async def test_what_cannot_be_explained_is_told(query: str) -> None:
     answer = await Driven().get(f"/v1/explain?{query}")

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalite.coordinator.contract import Event
+from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.coordinator.journal import (
     MAX_BYTES,
     MAX_ENTRIES,
-    MAX_GROUPS,
     MAX_NAME,
+    MAX_SUBJECTS,
     MAX_TEXT,
     Journal,
 )
@@ -38,8 +38,20 @@ def test_what_was_noted_is_found_in_order_with_its_time() -> None:
     assert first.facts == {"member": "m1"}
     assert (second.number, second.text, second.at_ms) == (3, "second", 2_000)
     assert [entry.number for entry in journal.latest()] == [1, 2, 3]
-    assert journal.groups() == ["g", "other"]
+    assert journal.names(SubjectKind.GROUP) == ["g", "other"]
     assert journal.about("unknown") == ()
+
+
+def test_a_group_and_a_transactional_id_of_one_name_are_told_apart() -> None:
+    journal = Journal()
+    journal.note(event(text="m1 joined"), 0)
+    fenced = Event("g", "fenced", "epoch 3 is fenced", {}, SubjectKind.TRANSACTIONAL_ID)
+    journal.note(fenced, 1)
+    assert texts(journal) == ["m1 joined"]
+    (entry,) = journal.about("g", of=SubjectKind.TRANSACTIONAL_ID)
+    assert (entry.group, entry.transactional_id, entry.text) == (None, "g", "epoch 3 is fenced")
+    assert [entry.group for entry in journal.latest()] == ["g", None]
+    assert journal.names(SubjectKind.GROUP) == journal.names(SubjectKind.TRANSACTIONAL_ID) == ["g"]
 
 
 def test_the_latest_are_returned_when_fewer_are_wanted() -> None:
@@ -82,28 +94,28 @@ def test_the_oldest_events_of_a_group_make_room() -> None:
 
 
 def test_groups_that_were_only_refused_are_forgotten_first() -> None:
-    journal = Journal(max_groups=3)
+    journal = Journal(max_subjects=3)
     journal.note(event(group="real"), 0)
     for number in range(10):
         journal.note(event(group=f"guess-{number}", kind="refused"), number)
-    assert journal.groups() == ["guess-8", "guess-9", "real"]
+    assert journal.names(SubjectKind.GROUP) == ["guess-8", "guess-9", "real"]
 
 
 def test_a_refused_group_that_something_else_befalls_is_one_of_the_real_ones() -> None:
-    journal = Journal(max_groups=2)
+    journal = Journal(max_subjects=2)
     journal.note(event(group="late", kind="refused", text="too early"), 0)
     journal.note(event(group="late"), 1)
     journal.note(event(group="guess", kind="refused"), 2)
     journal.note(event(group="guess-2", kind="refused"), 3)
-    assert journal.groups() == ["guess-2", "late"]
+    assert journal.names(SubjectKind.GROUP) == ["guess-2", "late"]
     assert texts(journal, "late") == ["too early", "m joined"]
 
 
 def test_of_the_real_ones_the_group_noted_longest_ago_goes() -> None:
-    journal = Journal(max_groups=2)
+    journal = Journal(max_subjects=2)
     for group in ("a", "b", "a", "c"):
         journal.note(event(group=group), 0)
-    assert journal.groups() == ["a", "c"]
+    assert journal.names(SubjectKind.GROUP) == ["a", "c"]
 
 
 def test_hostile_names_texts_and_facts_are_cut() -> None:
@@ -125,21 +137,21 @@ def test_hostile_names_texts_and_facts_are_cut() -> None:
         0,
     )
     (entry,) = journal.about(hostile)
-    assert len(entry.group) == MAX_NAME
+    assert len(entry.group or "") == MAX_NAME
     assert len(entry.text) == MAX_TEXT
     assert len(json.dumps(entry.facts)) < 20_000
 
 
 def test_however_many_hostile_groups_there_are_the_bytes_stay_bounded() -> None:
     journal = Journal()
-    for number in range(2 * MAX_GROUPS):
+    for number in range(2 * MAX_SUBJECTS):
         for kind in ("refused", "joined"):
             journal.note(
                 event(f"{number}", kind, "t" * MAX_TEXT, a=["x" * MAX_NAME] * 32, b=number), number
             )
     assert journal.bytes <= MAX_BYTES
-    assert len(journal.groups()) <= MAX_GROUPS
-    assert journal.about(str(2 * MAX_GROUPS - 1))
+    assert len(journal.names(SubjectKind.GROUP)) <= MAX_SUBJECTS
+    assert journal.about(str(2 * MAX_SUBJECTS - 1))
 
 
 def test_one_group_alone_may_exceed_the_bytes_for_it_is_bounded_by_itself() -> None:
@@ -148,7 +160,7 @@ def test_one_group_alone_may_exceed_the_bytes_for_it_is_bounded_by_itself() -> N
     journal.note(event(text="again"), 0)
     assert texts(journal) == ["m joined", "again"]
     journal.note(event(group="other"), 0)
-    assert journal.groups() == ["other"]
+    assert journal.names(SubjectKind.GROUP) == ["other"]
 
 
 def test_facts_are_what_json_can_hold() -> None:
@@ -185,15 +197,15 @@ def test_facts_are_what_json_can_hold() -> None:
     )
 )  # fmt: skip
 def test_its_count_of_bytes_comes_back_to_nothing(notes: list[tuple[str, str, str, Any]]) -> None:
-    journal = Journal(max_groups=3, max_entries=2, max_bytes=6_000)
+    journal = Journal(max_subjects=3, max_entries=2, max_bytes=6_000)
     for number, (group, kind, text, facts) in enumerate(notes):
         journal.note(Event(group, kind, text, facts), number)
-        assert len(journal.groups()) <= 3
-        assert all(len(journal.about(name)) <= 4 for name in journal.groups())
+        assert len(journal.names(SubjectKind.GROUP)) <= 3
+        assert all(len(journal.about(name)) <= 4 for name in journal.names(SubjectKind.GROUP))
         assert [entry.number for entry in journal.about(group)][-1] == number + 1
     numbers = [entry.number for entry in journal.latest()]
     assert numbers == sorted(set(numbers))
     fresh = Journal()
     for entry in journal.latest():
-        fresh.note(Event(entry.group, entry.kind, entry.text, entry.facts), entry.at_ms)
+        fresh.note(Event(entry.group or "", entry.kind, entry.text, entry.facts), entry.at_ms)
     assert journal.bytes == fresh.bytes
