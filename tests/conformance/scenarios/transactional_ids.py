@@ -1,0 +1,312 @@
+"""Transactional ids: who is their producer, where they stand, and who coordinates them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.protocol.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.conformance.setup import create_topic
+from tests.conformance.transacting import (
+    COMMIT,
+    NEW,
+    OLD,
+    Producer,
+    Protocol,
+    Transactor,
+    begun,
+    completed,
+    describe,
+    in_both_protocols,
+    initialise,
+    list_transactions,
+    ready_transactions,
+)
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.messages.list_transactions import ListTransactionsResponse
+    from tests.conformance.world import World
+
+_INIT_VERSIONS = range(6)
+_KNOWS_EPOCHS = (3, 4, 5)
+_LARGEST_TIMEOUT_MS = 900_000
+_TRANSACTION_KEYS = (22, 24, 25, 26, 27, 28, 61, 65, 66)
+
+
+def apis_of_transactions_are_announced(world: World) -> None:
+    request = ApiVersionsRequest(client_software_name="judge", client_software_version="1")
+    told = world.connection("main").call(request, 4)
+    for row in told.api_keys:
+        if row.api_key in _TRANSACTION_KEYS:
+            world.note(f"api {row.api_key}", [row.min_version, row.max_version])
+    for kind in ("supported_features", "finalized_features"):
+        for feature in getattr(told, kind):
+            if feature.name == "transaction.version":
+                world.note(kind, world.tree(feature))
+
+
+def coordinators_of_transactional_ids_are_found(world: World) -> None:
+    ready_transactions(world, world.name)
+    for version in range(1, 7):
+        keys = [world.name, f"{world.name}-other", ""]
+        world.ask(
+            FindCoordinatorRequest(key=world.name, key_type=1, coordinator_keys=keys), version
+        )
+    for version in (1, 3):
+        world.ask(FindCoordinatorRequest(key="", key_type=1), version)
+    world.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[]), 4)
+
+
+def producers_are_initialised_in_every_version(world: World) -> None:
+    for version in _INIT_VERSIONS:
+        name = f"{world.name}-{version}"
+        ready_transactions(world, name)
+        for _ in range(3):
+            world.ask(initialise(name), version)
+        world.ask(describe(name), 0)
+
+
+def producers_without_a_transactional_id_are_new_each_time(world: World) -> None:
+    ready_transactions(world, world.name)
+    for version in _INIT_VERSIONS:
+        for timeout_ms in (60_000, 0, -1, 900_001):
+            world.ask(initialise(None, timeout_ms=timeout_ms), version)
+    for version in _KNOWS_EPOCHS:
+        world.ask(initialise(None, Producer(77, 3)), version)
+        world.ask(initialise(None, Producer(77, 32_767)), version)
+
+
+def an_empty_transactional_id_is_refused(world: World) -> None:
+    ready_transactions(world, world.name)
+    for version in _INIT_VERSIONS:
+        world.ask(initialise(""), version)
+        world.ask(initialise("", timeout_ms=0), version)
+
+
+def producer_id_and_epoch_come_together(world: World) -> None:
+    ready_transactions(world, world.name)
+    for version in _KNOWS_EPOCHS:
+        for expected in (Producer(5, -1), Producer(-1, 3), Producer(-1, 0), Producer(-2, -2)):
+            for name in (world.name, None, ""):
+                world.ask(initialise(name, expected), version)
+    world.ask(describe(world.name), 0)
+
+
+def transaction_timeouts_have_bounds(world: World) -> None:
+    ready_transactions(world, world.name)
+    for version in (0, 5):
+        for timeout_ms in (0, -1, -(1 << 31), _LARGEST_TIMEOUT_MS + 1, (1 << 31) - 1):
+            world.ask(initialise(world.name, timeout_ms=timeout_ms), version)
+            world.ask(describe(world.name), 0)
+        for timeout_ms in (1, _LARGEST_TIMEOUT_MS, 30_000):
+            world.ask(initialise(world.name, timeout_ms=timeout_ms), version)
+            world.ask(describe(world.name), 0)
+            world.ask(initialise(world.name, timeout_ms=0), version)
+
+
+def a_producer_may_resume(world: World) -> None:
+    for version in _KNOWS_EPOCHS:
+        producer = begun(world, NEW._replace(init=version), f"{world.name}-{version}")
+        first = producer.producer
+        producer.init(first)
+        producer.init(first)
+        producer.init(producer.producer)
+        for expected in (
+            first,
+            producer.newer,
+            producer.at(7),
+            Producer(first.producer_id + 1_000_000, first.producer_epoch),
+            Producer(first.producer_id + 1_000_000, 32_766),
+            Producer(first.producer_id, 32_767),
+        ):
+            producer.init(expected)
+        last = producer.producer
+        producer.init()
+        producer.init(last)
+        producer.init(producer.producer)
+        world.ask(describe(producer.transactional_id), 0)
+
+
+def a_producer_nobody_knows_may_resume(world: World) -> None:
+    """Get a new producer id for a transactional id that was forgotten, whatever one claims."""
+    for version in _KNOWS_EPOCHS:
+        name = f"{world.name}-{version}"
+        ready_transactions(world, name)
+        transactor = Transactor(world, name, NEW._replace(init=version))
+        transactor.init(Producer(123_456_789, 7))
+        transactor.init(Producer(123_456_789, 7))
+        transactor.init(transactor.producer)
+        world.ask(describe(name), 0)
+
+
+def producers_resume_between_transactions(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, protocol)
+    for is_commit in (True, False):
+        producer.begin()
+        producer.end(is_commit=is_commit)
+        ended = producer.producer
+        producer.init(ended)
+        producer.init(ended)
+        world.ask(describe(world.name), 0)
+        producer.init(producer.older)
+
+
+def resuming_is_judged_after_an_end(world: World, protocol: Protocol) -> None:
+    """Claim the epoch of the last transaction, the one that it ended with, and others."""
+    create_topic(world, world.name)
+    for step in (-2, -1, 0, 1, 2):
+        producer = begun(world, protocol, f"{world.name}-{step + 2}")
+        producer.init()
+        producer.begin()
+        producer.commit()
+        producer.init(producer.at(step))
+        producer.init()
+
+
+def an_open_transaction_is_fenced(world: World, protocol: Protocol) -> None:
+    """Come again as the first answer says; then the transaction is aborted and its writer out."""
+    create_topic(world, world.name)
+    producer = begun(world, protocol)
+    producer.begin()
+    zombie = producer.producer
+    producer.fence()
+    for step in (0, 1):
+        stale = Producer(zombie.producer_id, zombie.producer_epoch + step)
+        for version in range(4):
+            producer.speaking(add=version).add(producer=stale)
+        for version in (3, 9, 10, 11, 12):
+            producer.speaking(produce=version).write(producer=stale, sequence=1)
+        for version in range(5):
+            producer.speaking(add_offsets=version).add_offsets(world.name, stale)
+        for version in range(6):
+            producer.speaking(end=version).end(is_commit=COMMIT, producer=stale)
+            producer.speaking(end=version).end(is_commit=False, producer=stale)
+        for version in _KNOWS_EPOCHS:
+            world.ask(initialise(world.name, stale), version)
+        world.ask(describe(world.name), 0)
+
+
+def an_open_transaction_is_resumed(world: World, protocol: Protocol) -> None:
+    """Whichever epoch a client says it has, the open transaction is what is ended first."""
+    create_topic(world, world.name)
+    for step in (-1, 0, 1):
+        producer = begun(world, protocol, f"{world.name}-{step + 1}")
+        producer.init()
+        producer.begin()
+        expected = producer.at(step)
+        producer.init(Producer(expected.producer_id + 1_000_000, expected.producer_epoch))
+        world.ask(describe(producer.transactional_id), 0)
+        producer.init(expected)
+        completed(world, producer.transactional_id)
+        producer.init(expected)
+        producer.init(producer.producer)
+        world.ask(describe(producer.transactional_id), 0)
+
+
+def a_new_producer_brings_its_own_timeout(world: World) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, NEW, timeout_ms=10_000)
+    producer.begin()
+    world.ask(describe(world.name), 0)
+    producer.init(timeout_ms=20_000)
+    completed(world, world.name)
+    producer.init(timeout_ms=30_000)
+    world.ask(describe(world.name), 0)
+
+
+def transactional_ids_are_described(world: World, protocol: Protocol) -> None:
+    topics = [f"{world.name}-{letter}" for letter in "ab"]
+    for topic in topics:
+        create_topic(world, topic, partitions=2)
+    producer = begun(world, protocol)
+    begun(world, protocol, f"{world.name}-idle")
+    names = (world.name, f"{world.name}-idle", f"{world.name}-unknown", "")
+    world.ask(describe(*names), 0)
+    for topic in topics:
+        producer.begin(1, 0, topic=topic)
+        world.ask(describe(*names), 0)
+    world.ask(describe(world.name, world.name), 0)
+    producer.commit()
+    world.ask(describe(*names), 0)
+    producer.begin(topic=topics[0])
+    producer.abort()
+    world.ask(describe(), 0)
+
+
+def _note_own(world: World, told: ListTransactionsResponse, asked: str) -> None:
+    """Note what was told of the scenario's own ids: others leave theirs on the same broker."""
+    rows = [row for row in told.transaction_states if row.transactional_id.startswith(world.name)]
+    told.transaction_states = rows
+    world.note(asked, world.tree(told))
+
+
+def transactions_are_listed(world: World) -> None:
+    create_topic(world, world.name)
+    names = [f"{world.name}-{state}" for state in ("empty", "open", "committed", "aborted")]
+    producers = [begun(world, protocol, name) for name in names for protocol in (OLD,)]
+    for producer in producers[1:]:
+        producer.begin()
+    producers[2].commit()
+    producers[3].abort()
+    ids = [each.producer.producer_id for each in producers]
+    states = ("Ongoing", "Empty", "CompleteCommit", "CompleteAbort", "PrepareCommit", "Dead")
+    for version in range(3):
+        for filters in (
+            list_transactions(),
+            *(list_transactions(state) for state in states),
+            list_transactions("Ongoing", "Empty"),
+            list_transactions("ongoing"),
+            list_transactions("NoSuchState"),
+            list_transactions("NoSuchState", "Other", "Ongoing"),
+            list_transactions(""),
+            list_transactions("PrepareEpochFence", "PrepareAbort", "CompleteAbort"),
+            list_transactions(producer_ids=ids[:2]),
+            list_transactions("Ongoing", producer_ids=ids),
+            list_transactions(producer_ids=[-1, 1 << 40]),
+        ):
+            asked = f"v{version} {filters.state_filters} {len(filters.producer_id_filters)}"
+            _note_own(world, world.probe(filters, version), asked)
+
+
+def transactions_are_listed_by_duration_and_pattern(world: World) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, NEW, f"{world.name}-open")
+    producer.begin()
+    begun(world, NEW, f"{world.name}-idle")
+    for duration_ms in (-1, -7, 0, 3_600_000):
+        for version in (1, 2):
+            _note_own(
+                world,
+                world.probe(list_transactions(duration_ms=duration_ms), version),
+                f"v{version} longer than {duration_ms}",
+            )
+    ours = world.name
+    for pattern in (
+        None, "", ".*", f"{ours}-.*", f"{ours}-open", ours, "open", f"{ours}-(open|idle)",
+        f"(?i){ours.upper()}-IDLE", "[", "(?<name>x)", "(?=x)", "a{2000}", f"{ours}-[a-m]+",
+    ):  # fmt: skip
+        _note_own(world, world.probe(list_transactions(pattern=pattern), 2), f"like {pattern}")
+    narrow = list_transactions("Ongoing", "Nothing", pattern=f"{ours}-.*", duration_ms=0)
+    _note_own(world, world.probe(narrow, 2), "narrow")
+
+
+SCENARIOS = (
+    apis_of_transactions_are_announced,
+    coordinators_of_transactional_ids_are_found,
+    producers_are_initialised_in_every_version,
+    producers_without_a_transactional_id_are_new_each_time,
+    an_empty_transactional_id_is_refused,
+    producer_id_and_epoch_come_together,
+    transaction_timeouts_have_bounds,
+    a_producer_may_resume,
+    a_producer_nobody_knows_may_resume,
+    *in_both_protocols(producers_resume_between_transactions),
+    *in_both_protocols(resuming_is_judged_after_an_end),
+    *in_both_protocols(an_open_transaction_is_fenced),
+    *in_both_protocols(an_open_transaction_is_resumed),
+    a_new_producer_brings_its_own_timeout,
+    *in_both_protocols(transactional_ids_are_described),
+    transactions_are_listed,
+    transactions_are_listed_by_duration_and_pattern,
+)
