@@ -1,0 +1,301 @@
+"""TransactionShard: the transactional ids that fall on one partition of `__transaction_state`.
+
+Each change is one record that says all there is to say of its id. What was decided is in the log
+when markers are named; what was named and not done is named again after loading. The epoch before
+the present one is soft, as in Kafka: a coordinator that was loaded anew takes a repeated
+InitProducerId for one of a producer that was fenced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.coordinator.contract import CoordinatorResult, Event
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
+from kafkalite.transactions.adding import verified, with_partitions
+from kafkalite.transactions.ending import completed, ended, markers_of, rolled_back
+from kafkalite.transactions.initializing import Initialized, check_producer, initialized
+from kafkalite.transactions.records import transaction_of, transaction_record
+from kafkalite.transactions.refusing import no_id, refusal, unknown_id
+from kafkalite.transactions.state import (
+    NO_PRODUCER,
+    NO_PRODUCER_EPOCH,
+    NO_TIMEOUT_MS,
+    PREPARED,
+    Transaction,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.coordinator.contract import CoordinatorRecord
+    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.protocol.errors import KafkaError
+    from kafkalite.transactions.intents import WriteMarkers
+    from kafkalite.transactions.records import Record
+    from kafkalite.transactions.state import Producer, TopicPartition
+
+TRANSACTION_VERSION = "transaction.version"
+"""The feature whose level says how the coordinator itself ends transactions, and its log's form."""
+
+
+class TransactionShard:
+    """The transactional ids of one partition of the log, as a machine on the runtime."""
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        image: MetadataImage,
+        draw_producer_id: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._draw_producer_id = draw_producer_id
+        self.transaction_version = image.features.get(TRANSACTION_VERSION, 0)
+        self._transactions: dict[str, Transaction] = {}
+        self._last_epochs: dict[str, int] = {}
+        """Soft: what records being appended leave out; taken up when they are replayed."""
+
+    # The contract with the runtime
+
+    def replay(self, record: CoordinatorRecord[object, object]) -> None:
+        """Make one record of the log true; kinds that are not ours are passed over."""
+        if isinstance(record.key, TransactionLogKey):
+            assert record.value is None or isinstance(record.value, TransactionLogValue)
+            self.replay_transaction_log(record.key, record.value)
+
+    def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
+        """Name the markers of transactions that were decided and are not complete."""
+        del now_ms
+        return CoordinatorResult(
+            response=None,
+            intents=[
+                markers_of(each) for each in self._transactions.values() if each.state in PREPARED
+            ],
+        )
+
+    def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
+        """Decide what the expiry of a timer means."""
+        raise NotImplementedError(event, now_ms)
+
+    def on_append_failed(
+        self, records: Sequence[CoordinatorRecord[object, object]], error: KafkaError, now_ms: int
+    ) -> CoordinatorResult[None]:
+        """Forget what these records would have left out."""
+        del records, error, now_ms
+        self._last_epochs.clear()
+        return CoordinatorResult(response=None)
+
+    def on_image(self, image: MetadataImage) -> None:
+        """Follow the level that the cluster has agreed on."""
+        self.transaction_version = image.features.get(TRANSACTION_VERSION, 0)
+
+    # Deciders
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: Producer | None,
+        now_ms: int,
+        *,
+        is_two_phase: bool = False,
+        keeps_prepared: bool = False,
+    ) -> CoordinatorResult[Initialized]:
+        """Give a transactional id to its next producer; an open transaction is aborted first.
+
+        KafkaError INVALID_REQUEST, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION,
+        INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS or PRODUCER_FENCED.
+        """
+        self._check_wish(
+            transactional_id, timeout_ms, is_two_phase=is_two_phase, keeps_prepared=keeps_prepared
+        )
+        timeout_ms = NO_TIMEOUT_MS if is_two_phase else timeout_ms
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            transaction = Transaction(
+                transactional_id, self._draw_producer_id(), NO_PRODUCER_EPOCH, timeout_ms
+            )
+        check_producer(transaction, expected)
+        if transaction.state is TransactionState.ONGOING:
+            prepared = self._rolled_back(transaction, now_ms)
+            return CoordinatorResult(
+                Initialized(NO_PRODUCER, ErrorCode.CONCURRENT_TRANSACTIONS),
+                [self._record(prepared)],
+                events=[_fenced_by_newcomer(transaction, prepared)],
+                intents=[markers_of(prepared)],
+            )
+        begun = initialized(transaction, timeout_ms, expected, self._draw_producer_id, now_ms)
+        return CoordinatorResult(Initialized(begun.producer), [self._record(begun)])
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Iterable[TopicPartition],
+        client_transaction_version: int,
+        now_ms: int,
+    ) -> CoordinatorResult[None]:
+        """Let partitions join a producer's transaction, which begins with the first of them.
+
+        KafkaError INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS or
+        PRODUCER_FENCED.
+        """
+        changed = with_partitions(
+            self._known(transactional_id),
+            producer,
+            frozenset(partitions),
+            client_transaction_version,
+            now_ms,
+        )
+        return CoordinatorResult(None, () if changed is None else [self._record(changed)])
+
+    def end(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        *,
+        is_commit: bool,
+        client_transaction_version: int,
+        now_ms: int,
+    ) -> CoordinatorResult[Producer]:
+        """Decide a transaction as its producer wants; the response is the producer to go on with.
+
+        Before transaction version 2 nobody is named: it is the same as before. KafkaError
+        INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED or
+        INVALID_TXN_STATE.
+        """
+        prepared, successor = ended(
+            self._known(transactional_id),
+            producer,
+            is_commit=is_commit,
+            client_transaction_version=client_transaction_version,
+            draw_producer_id=self._draw_producer_id,
+            now_ms=now_ms,
+        )
+        if prepared is None:
+            return CoordinatorResult(successor)
+        return CoordinatorResult(
+            successor, [self._record(prepared)], intents=[markers_of(prepared)]
+        )
+
+    def markers_written(self, intent: WriteMarkers, now_ms: int) -> CoordinatorResult[None]:
+        """Complete a transaction whose partitions know how it ended, unless it is no longer so."""
+        transaction = self._transactions.get(intent.transactional_id)
+        if (
+            transaction is None
+            or transaction.state not in PREPARED
+            or transaction.producer_id != intent.producer_id
+            or transaction.producer_epoch != intent.producer_epoch
+        ):
+            return CoordinatorResult(None)
+        return CoordinatorResult(None, [self._record(completed(transaction, now_ms))])
+
+    # Queries
+
+    def verify_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Say of each partition whether it is in a producer's transaction.
+
+        KafkaError INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or
+        CONCURRENT_TRANSACTIONS.
+        """
+        return verified(self._known(transactional_id), producer, partitions)
+
+    def describe(self, transactional_id: str) -> Transaction:
+        """Return what is kept of an id; KafkaError INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND."""
+        if not transactional_id:
+            raise no_id()
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            raise refusal(
+                ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id, "unknown-id", "unknown here"
+            )
+        return transaction
+
+    def transactions(self) -> Iterable[Transaction]:
+        """Return what is kept of every id."""
+        return self._transactions.values()
+
+    # Replayers
+
+    def replay_transaction_log(
+        self, key: TransactionLogKey, value: TransactionLogValue | None
+    ) -> None:
+        """Make one record true; a null value is a tombstone."""
+        transactional_id = key.transactional_id
+        if value is None:
+            self._transactions.pop(transactional_id, None)
+            return
+        last_epoch = self._last_epochs.pop(transactional_id, NO_PRODUCER_EPOCH)
+        self._transactions[transactional_id] = transaction_of(transactional_id, value, last_epoch)
+
+    # Parts of decisions
+
+    def _known(self, transactional_id: str) -> Transaction:
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            raise unknown_id(transactional_id) if transactional_id else no_id()
+        return transaction
+
+    def _record(self, transaction: Transaction) -> Record:
+        self._last_epochs[transaction.transactional_id] = transaction.last_producer_epoch
+        return transaction_record(transaction)
+
+    def _rolled_back(self, transaction: Transaction, now_ms: int) -> Transaction:
+        return rolled_back(
+            transaction,
+            transaction_version=self.transaction_version,
+            draw_producer_id=self._draw_producer_id,
+            now_ms=now_ms,
+        )
+
+    def _check_wish(
+        self, transactional_id: str, timeout_ms: int, *, is_two_phase: bool, keeps_prepared: bool
+    ) -> None:
+        if not transactional_id:
+            raise no_id()
+        if is_two_phase and not self._config.get("transaction.two.phase.commit.enable"):
+            raise refusal(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                transactional_id,
+                "two-phase",
+                "transaction.two.phase.commit.enable is false",
+            )
+        if keeps_prepared:
+            raise refusal(
+                ErrorCode.UNSUPPORTED_VERSION,
+                transactional_id,
+                "keep-prepared",
+                "Kafka 4.3 does not keep a prepared transaction",
+            )
+        longest_ms = self._config.int("transaction.max.timeout.ms")
+        if not is_two_phase and not 0 < timeout_ms <= longest_ms:
+            raise refusal(
+                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+                transactional_id,
+                "timeout",
+                f"its timeout of {timeout_ms} ms is not between 1 and {longest_ms} ms",
+                timeout_ms=timeout_ms,
+                longest_ms=longest_ms,
+            )
+
+
+def _fenced_by_newcomer(transaction: Transaction, prepared: Transaction) -> Event:
+    return Event(
+        transaction.transactional_id,
+        "fenced",
+        f"transaction of id {transaction.transactional_id} aborted: its producer "
+        f"{transaction.producer_id} is fenced at epoch {transaction.producer_epoch}, "
+        "for another begins with this id",
+        {
+            "rule": "new-producer",
+            "producer_id": transaction.producer_id,
+            "fenced_epoch": transaction.producer_epoch,
+            "epoch": prepared.producer_epoch,
+        },
+    )

@@ -1,0 +1,110 @@
+"""The transaction coordinator makes its topic, follows the metadata, and admits writers."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.metadata.image import MetadataDelta
+from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.testing.clock import ManualClock
+from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
+from kafkalite.transactions.coordinator import TransactionCoordinator
+from kafkalite.transactions.state import Producer
+from tests.unit.metadata_world import MetadataWorld
+from tests.unit.transactions.transaction_world import ID, A, B, TransactionWorld
+
+NOBODY = Producer(1, 0)
+
+
+class Stage:
+    """A transaction coordinator beside a controller."""
+
+    def __init__(self) -> None:
+        world = MetadataWorld()
+        self.metadata = world.controller
+        self.metadata_log = world.log
+        self.logs: dict[int, MemoryCoordinatorLog] = {}
+        ids = itertools.count(7)
+        self.coordinator = TransactionCoordinator(
+            clock=ManualClock(),
+            config=BrokerConfig.from_text(),
+            metadata=self.metadata,
+            draw_producer_id=lambda: next(ids),
+            open_log=lambda index: self.logs.setdefault(index, MemoryCoordinatorLog()),
+        )
+        self.coordinator.on_image(self.metadata.image, MetadataDelta())
+        self.metadata.subscribe(self.coordinator.on_image)
+
+
+def test_the_topic_is_made_once() -> None:
+    stage = Stage()
+    with pytest.raises(KafkaError) as refusal:
+        stage.coordinator.locate(ID, 1)
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+    stage.coordinator.have_topic()
+    version = stage.metadata.image.version
+    stage.coordinator.have_topic()
+    assert stage.metadata.image.version == version
+    assert len(stage.metadata.image.topics[TRANSACTION_STATE_TOPIC].partitions) == 50
+    assert len(stage.coordinator.shards()) == 50
+
+
+def test_a_topic_that_cannot_be_made_is_told() -> None:
+    stage = Stage()
+    stage.metadata_log.fails_with = OSError(28, "no space left on device")
+    with pytest.raises(KafkaError) as refusal:
+        stage.coordinator.have_topic()
+    assert refusal.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_an_id_is_kept_on_the_partition_that_it_falls_on() -> None:
+    stage = Stage()
+    stage.coordinator.have_topic()
+    home = stage.coordinator.partition_for("transfers")
+    stage.coordinator.locate("transfers", 1).write(
+        lambda machine, now_ms: machine.init_producer_id("transfers", 1_000, None, now_ms)
+    )
+    assert [index for index, log in stage.logs.items() if log.entries] == [home]
+    assert stage.coordinator.shard_for("transfers").partition == home
+
+
+def test_without_a_topic_nobody_is_admitted() -> None:
+    stage = Stage()
+    assert stage.coordinator.admit(ID, NOBODY, [A], adds=True) == {
+        A: ErrorCode.COORDINATOR_NOT_AVAILABLE
+    }
+
+
+def test_writers_are_admitted_and_added() -> None:
+    world = TransactionWorld()
+    producer = world.init()
+    admit = world.coordinator.admit
+    assert admit(ID, producer, [A], adds=True) == {A: ErrorCode.NONE}
+    assert world.now().client_transaction_version == 2
+    assert admit(ID, producer, [A, B], adds=False) == {
+        A: ErrorCode.NONE,
+        B: ErrorCode.TRANSACTION_ABORTABLE,
+    }
+    zombie = producer._replace(producer_epoch=5)
+    assert admit(ID, zombie, [A, B], adds=True) == dict.fromkeys([A, B], ErrorCode.PRODUCER_FENCED)
+    assert admit("y", zombie, [A], adds=False) == {A: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    world.log.fails_with = OSError(28, "no space left on device")
+    assert admit(ID, producer, [B], adds=True) == {B: ErrorCode.NOT_COORDINATOR}
+    assert [entry.facts["error"] for entry in world.told()] == [
+        "PRODUCER_FENCED",
+        "NOT_COORDINATOR",
+    ]
+
+
+def test_the_level_of_the_cluster_is_that_of_the_log() -> None:
+    world = TransactionWorld(level=0)
+    world.init()
+    world.set_level(1)
+    world.init()
+    versions = [value[:2] for _, value in world.log.entries if value is not None]
+    assert versions == [b"\0\0", b"\0\1"]

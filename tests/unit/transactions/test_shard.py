@@ -1,0 +1,88 @@
+"""The machine of transactional ids: one transaction after another, and what is left to be told."""
+
+from __future__ import annotations
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.transactions.intents import WriteMarkers
+from kafkalite.transactions.state import Producer, TransactionState
+from tests.unit.transactions.transaction_world import (
+    FIRST_PRODUCER_ID,
+    ID,
+    A,
+    B,
+    C,
+    TransactionWorld,
+    refusal_of,
+)
+
+
+def test_with_transaction_version_2_each_end_takes_the_next_epoch() -> None:
+    world = TransactionWorld()
+    producer = world.init()
+    assert producer == (FIRST_PRODUCER_ID, 0)
+    world.add(producer, B, A)
+    world.add(producer, C)
+    assert world.now().state is TransactionState.ONGOING
+    successor = world.end(producer)
+    assert successor == (FIRST_PRODUCER_ID, 1)
+    assert world.written == [WriteMarkers(ID, FIRST_PRODUCER_ID, 1, True, 2, (A, B, C))]
+    assert world.now().state is TransactionState.COMPLETE_COMMIT
+    assert world.now().partitions == frozenset()
+    # Asked again, the same answer; and the next transaction ends otherwise.
+    assert world.end(producer) == successor
+    world.add(successor, A)
+    assert world.end(successor, is_commit=False) == (FIRST_PRODUCER_ID, 2)
+    assert world.now().state is TransactionState.COMPLETE_ABORT
+
+
+def test_before_that_a_producer_keeps_its_epoch() -> None:
+    world = TransactionWorld(level=1)
+    producer = world.init()
+    world.add(producer, A, version=0)
+    assert world.end(producer, version=0) == (-1, -1)
+    assert world.written == [WriteMarkers(ID, FIRST_PRODUCER_ID, 0, True, 0, (A,))]
+    world.add(producer, A, version=0)
+    world.end(producer, version=0, is_commit=False)
+    assert world.now().producer == producer
+
+
+def test_a_newcomer_fences_and_rolls_back() -> None:
+    world = TransactionWorld()
+    zombie = world.init()
+    world.add(zombie, A)
+    assert refusal_of(world.init) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert [(each.producer_epoch, each.is_commit) for each in world.written] == [(1, False)]
+    newcomer = world.init()
+    assert newcomer == (FIRST_PRODUCER_ID, 2)
+    assert refusal_of(lambda: world.add(zombie, A)) is ErrorCode.PRODUCER_FENCED
+    assert refusal_of(lambda: world.end(zombie)) is ErrorCode.PRODUCER_FENCED
+    assert [entry.kind for entry in world.told()] == ["fenced"]
+
+
+def test_what_was_decided_and_not_told_is_named_again_after_loading() -> None:
+    world = TransactionWorld(writes_markers=False)
+    producer = world.init()
+    world.add(producer, A)
+    world.end(producer)
+    (markers,) = world.markers
+    assert refusal_of(lambda: world.add(producer, A)) is ErrorCode.CONCURRENT_TRANSACTIONS
+    later = world.restarted()
+    assert later.markers == [markers]
+    later.write_markers()
+    assert later.now().state is TransactionState.COMPLETE_COMMIT
+    # Told twice, it is over once.
+    length = len(later.log.entries)
+    later.complete(markers)
+    assert len(later.log.entries) == length
+
+
+def test_a_log_that_refuses_leaves_everything_as_it_was() -> None:
+    world = TransactionWorld()
+    first = world.init()
+    second = world.init(first)
+    before = world.now()
+    world.log.fails_with = OSError(28, "no space left on device")
+    assert refusal_of(lambda: world.init(second)) is ErrorCode.NOT_COORDINATOR
+    assert world.now() == before
+    # The epoch before is still known, so that this is a retry and not a zombie.
+    assert world.init(first) == second == Producer(FIRST_PRODUCER_ID, 1)

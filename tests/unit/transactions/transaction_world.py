@@ -1,0 +1,219 @@
+"""A transaction coordinator of one shard: its log, clock and markers in the test's hands."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, cast
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.coordinator.journal import Journal
+from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
+from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.testing.clock import ManualClock
+from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
+from kafkalite.transactions.coordinator import TransactionCoordinator
+from kafkalite.transactions.initializing import Initialized
+from kafkalite.transactions.intents import WriteMarkers
+from kafkalite.transactions.state import Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kafkalite.coordinator.contract import CoordinatorRecord
+    from kafkalite.coordinator.journal import Entry
+    from kafkalite.metadata.controller import MetadataController
+    from kafkalite.transactions.shard import TransactionShard
+    from kafkalite.transactions.state import TopicPartition, Transaction
+
+NODE = 1
+ID = "x"
+FIRST_PRODUCER_ID = 4_000
+TIMEOUT_MS = 60_000
+A, B, C = ("t", 0), ("t", 1), ("u", 0)
+LOADED = MetadataImage(
+    topics={
+        TRANSACTION_STATE_TOPIC: TopicImage(
+            TRANSACTION_STATE_TOPIC, bytes(15) + b"\1", (PartitionImage(0, NODE, 0, 0, (), ()),)
+        )
+    }
+)
+
+
+def refusal_of(ask: Callable[[], object]) -> ErrorCode:
+    """Return what a request is answered: NONE if it is not refused."""
+    try:
+        ask()
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+class FakeMetadata:
+    """As much of the controller as a transaction coordinator asks for."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+
+
+class TransactionWorld:
+    """A coordinator and what is around it."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str] | None = None,
+        *,
+        level: int = 2,
+        log: MemoryCoordinatorLog | None = None,
+        writes_markers: bool = True,
+        next_producer_id: int = FIRST_PRODUCER_ID,
+        clock: ManualClock | None = None,
+    ) -> None:
+        self.settings = config or {}
+        self.level = level
+        self.clock = clock or ManualClock()
+        self.log = log or MemoryCoordinatorLog()
+        self.writes_markers = writes_markers
+        self.producer_ids = itertools.count(next_producer_id)
+        self.no_producer_ids: KafkaError | None = None
+        self.markers: list[WriteMarkers] = []
+        """Named since the last look, and not written yet."""
+        self.written: list[WriteMarkers] = []
+        self.journal = Journal()
+        self.coordinator = TransactionCoordinator(
+            clock=self.clock,
+            config=BrokerConfig.from_text(self.settings),
+            metadata=cast("MetadataController", FakeMetadata(self.image)),
+            draw_producer_id=self.draw_producer_id,
+            open_log=lambda _: self.log,
+            journal=self.journal,
+            carry_out=self.carry_out,
+        )
+        self.coordinator.on_image(self.image, MetadataDelta())
+
+    @property
+    def image(self) -> MetadataImage:
+        return LOADED._replace(features={"transaction.version": self.level} if self.level else {})
+
+    def set_level(self, level: int) -> None:
+        """Let the cluster agree on another level."""
+        self.level = level
+        self.coordinator.on_image(self.image, MetadataDelta())
+
+    def draw_producer_id(self) -> int:
+        if self.no_producer_ids is not None:
+            raise self.no_producer_ids
+        return next(self.producer_ids)
+
+    def carry_out(self, intent: object) -> None:
+        assert isinstance(intent, WriteMarkers)
+        self.markers.append(intent)
+        if self.writes_markers:
+            self.write_markers()
+
+    def write_markers(self) -> None:
+        """Have partitions told what is named, and the coordinator that they were."""
+        while self.markers:
+            self.complete(self.markers.pop(0))
+
+    def complete(self, intent: WriteMarkers) -> None:
+        """Tell the coordinator that markers are written."""
+        self.written.append(intent)
+        self.coordinator.write(0, lambda machine, now_ms: machine.markers_written(intent, now_ms))
+
+    @property
+    def machine(self) -> TransactionShard:
+        return self.coordinator.shards()[0].machine
+
+    def restarted(self, *, writes_markers: bool = False) -> TransactionWorld:
+        """Return a coordinator that loads the log, at the same time."""
+        return TransactionWorld(
+            self.settings,
+            level=self.level,
+            log=MemoryCoordinatorLog(self.log.entries),
+            writes_markers=writes_markers,
+            next_producer_id=next(self.producer_ids),
+            clock=ManualClock(self.clock.now_ms()),
+        )
+
+    def records(self) -> list[CoordinatorRecord[object, object]]:
+        """Return what the log holds."""
+        serde = CoordinatorSerde(lambda _: 0, "transaction")
+        decoded = [serde.decode(key, value) for key, value in self.log.entries]
+        return [record for record in decoded if record is not None]
+
+    def told(self, transactional_id: str = ID) -> list[Entry]:
+        """Return what the journal has on an id."""
+        return list(self.journal.about(transactional_id))
+
+    # What producers ask
+
+    def init(
+        self,
+        expected: Producer | None = None,
+        *,
+        transactional_id: str = ID,
+        timeout_ms: int = TIMEOUT_MS,
+        is_two_phase: bool = False,
+    ) -> Producer:
+        """Begin with an id; KafkaError also when an open transaction is aborted first."""
+        answer = self.coordinator.write(
+            0,
+            lambda machine, now_ms: machine.init_producer_id(
+                transactional_id, timeout_ms, expected, now_ms, is_two_phase=is_two_phase
+            ),
+        )
+        assert isinstance(answer, Initialized)
+        if answer.error is not ErrorCode.NONE:
+            raise KafkaError(answer.error)
+        return answer.producer
+
+    def add(
+        self,
+        producer: Producer,
+        *partitions: TopicPartition,
+        version: int = 2,
+        transactional_id: str = ID,
+    ) -> None:
+        """Let partitions join a transaction."""
+        self.coordinator.write(
+            0,
+            lambda machine, now_ms: machine.add_partitions(
+                transactional_id, producer, partitions, version, now_ms
+            ),
+        )
+
+    def verify(self, producer: Producer, *partitions: TopicPartition) -> list[ErrorCode]:
+        """Ask which partitions are in a transaction."""
+        codes = self.coordinator.read(
+            0, lambda machine, _: machine.verify_partitions(ID, producer, partitions)
+        )
+        return [codes[each] for each in partitions]
+
+    def end(
+        self,
+        producer: Producer,
+        *,
+        is_commit: bool = True,
+        version: int = 2,
+        transactional_id: str = ID,
+    ) -> Producer:
+        """End a transaction; the producer to go on with."""
+        answer = self.coordinator.write(
+            0,
+            lambda machine, now_ms: machine.end(
+                transactional_id,
+                producer,
+                is_commit=is_commit,
+                client_transaction_version=version,
+                now_ms=now_ms,
+            ),
+        )
+        assert isinstance(answer, Producer)
+        return answer
+
+    def now(self, transactional_id: str = ID) -> Transaction:
+        """Return what is kept of an id."""
+        return self.coordinator.read(0, lambda machine, _: machine.describe(transactional_id))
