@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.conformance.playing import Transcript
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
 
 @pytest.fixture(scope="module")

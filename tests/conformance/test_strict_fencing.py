@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.oracle.target import Target
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
 RELEASE: Final = "4.2.0"
 _HEARTBEAT, _COMMIT, _LEAVE = 1, 9, -1

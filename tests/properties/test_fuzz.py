@@ -17,6 +17,8 @@ from random import Random
 from struct import pack, unpack_from
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kafkalite.apis.context import RequestContext
 from kafkalite.apis.dispatch import Dispatcher
 from kafkalite.apis.table import TABLE, find_api
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
     from kafkalite.apis.contract import Api
 
+SOME_FRAMES = 20_000
 FRAMES = 1_000_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 100_000
 SOCKET_FRAMES = 2_000
 MAX_REQUEST = 1_000_000
@@ -148,13 +151,14 @@ def is_served(session: Session) -> bool:
     return correlation_id == 77 and not read_answer(18, 0, content)[1].error_code
 
 
-def test_mutated_frames_are_answered_or_end_their_connection(tmp_path: Path) -> None:
+@pytest.mark.parametrize("frames", [SOME_FRAMES, pytest.param(FRAMES, marks=pytest.mark.endurance)])
+def test_mutated_frames_are_answered_or_end_their_connection(tmp_path: Path, frames: int) -> None:
     world = World(tmp_path)
     mutator = Mutator("everything", seeds(every_api()))
     honest = world.connect()
     ended = answered = 0
     session = world.connect()
-    for number in range(FRAMES):
+    for number in range(frames):
         frame = mutator.draw()
         try:
             answered += sum(1 for _ in answers_to(session, frame))
@@ -171,8 +175,8 @@ def test_mutated_frames_are_answered_or_end_their_connection(tmp_path: Path) -> 
         if number % 1000 == 0:
             assert is_served(honest)
             world.clock.advance(100)
-    assert ended > FRAMES // 10
-    assert answered > FRAMES // 10
+    assert ended > frames // 10
+    assert answered > frames // 10
     assert is_served(honest)
 
 
