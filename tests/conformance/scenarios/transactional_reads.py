@@ -1,0 +1,392 @@
+"""What readers see of transactions: stable offsets, aborted lists, markers, who has written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.delete_records import DeleteRecordsRequest
+from kafkalite.protocol.messages.describe_producers import DescribeProducersRequest
+from kafkalite.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kafkalite.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from tests.conformance.batches import BASE_TIMESTAMP
+from tests.conformance.scenarios.commits import fetch
+from tests.conformance.scenarios.fetching import fetch_from, partition_at
+from tests.conformance.setup import EARLIEST, LATEST, create_topic, fill, list_offsets, ready_group
+from tests.conformance.transacting import (
+    ABORT,
+    COMMIT,
+    NEW,
+    OLD,
+    READ_COMMITTED,
+    Producer,
+    Protocol,
+    begun,
+    describe,
+    describe_producers,
+    in_both_protocols,
+    latest,
+    markers,
+    read,
+)
+
+if TYPE_CHECKING:
+    from tests.conformance.world import World
+
+_FETCH_VERSIONS = range(4, 19)
+_BY_ID = 13
+_ISOLATIONS = (0, READ_COMMITTED)
+_MAX_TIMESTAMP = -3
+_MARKER_VERSIONS = (1, 2)
+
+
+def readers_stop_at_the_last_stable_offset(world: World) -> None:
+    """Fetch in every version: before, within and after an aborted and an open transaction."""
+    topic_id = create_topic(world, world.name)
+    fill(world, world.name, b"before")
+    producer = begun(world, NEW)
+    producer.begin()
+    producer.abort()
+    fill(world, world.name, b"between")
+    producer.begin()
+    fill(world, world.name, b"behind")
+    for version in _FETCH_VERSIONS:
+        topic: str | bytes = topic_id if version >= _BY_ID else world.name
+        for isolation in (*_ISOLATIONS, 7):
+            for offset in (0, 2, 4, 5, 6, 7):
+                request = fetch_from(topic, partition_at(offset=offset))
+                request.isolation_level = isolation
+                world.ask(request, version)
+    producer.commit()
+    world.ask(read(world.name), 11)
+
+
+def offsets_of_readers_are_listed(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, protocol)
+
+    def ask() -> None:
+        for version in (2, 4, 7, 11):
+            for timestamp in (LATEST, EARLIEST, BASE_TIMESTAMP, BASE_TIMESTAMP + 1):
+                for isolation in _ISOLATIONS:
+                    request = list_offsets(world.name, 0, timestamp=timestamp)
+                    request.isolation_level = isolation
+                    world.ask(request, version)
+
+    ask()
+    producer.begin()
+    ask()
+    producer.commit()
+    fill(world, world.name, b"a", b"b")
+    ask()
+    producer.begin()
+    ask()
+    producer.abort()
+    ask()
+
+
+def the_newest_record_of_readers_is_listed(world: World) -> None:
+    """Ask for the largest timestamp, also when only an open transaction has it."""
+    create_topic(world, world.name)
+    fill(world, world.name, b"a")
+    producer = begun(world, NEW)
+    for is_commit in (COMMIT, ABORT):
+        producer.begin()
+        producer.write(b"a", b"b", b"c", sequence=1)
+        for isolation in _ISOLATIONS:
+            request = list_offsets(world.name, 0, timestamp=_MAX_TIMESTAMP)
+            request.isolation_level = isolation
+            world.ask(request, 7)
+        producer.end(is_commit=is_commit)
+
+
+def transactions_interleave(world: World, protocol: Protocol) -> None:
+    """Let three producers begin and end in turns, and list what was aborted from every offset."""
+    create_topic(world, world.name)
+    first, second, third = (begun(world, protocol, f"{world.name}-{letter}") for letter in "abc")
+    first.begin()
+    second.begin()
+    world.ask(latest(world.name), 7)
+    first.abort()
+    world.ask(latest(world.name), 7)
+    third.begin()
+    second.commit()
+    first.begin()
+    third.abort()
+    world.ask(latest(world.name), 7)
+    world.ask(read(world.name), 11)
+    first.abort()
+    for offset in range(12):
+        world.ask(read(world.name, offset), 11)
+    for partition_max_bytes in (1, 150, 300):
+        for offset in (0, 3, 5):
+            row = partition_at(0, offset, partition_max_bytes=partition_max_bytes)
+            request = fetch_from(world.name, row)
+            request.isolation_level = READ_COMMITTED
+            world.ask(request, 11)
+
+
+def markers_are_control_batches(world: World, protocol: Protocol) -> None:
+    """Compare them byte by byte, but for ids and times; in all the ways that one is written."""
+    create_topic(world, world.name)
+    producer = begun(world, protocol)
+    for is_commit in (COMMIT, ABORT):
+        producer.begin()
+        producer.end(is_commit=is_commit)
+    producer.begin()
+    producer.fence()
+    producer.begin()
+    for version in _MARKER_VERSIONS:
+        world.ask(markers(producer.newer, {world.name: [0]}, is_commit=COMMIT), version)
+    for isolation in _ISOLATIONS:
+        world.ask(read(world.name, isolation=isolation), 11)
+
+
+def a_session_reads_what_is_committed(world: World) -> None:
+    topic_id = create_topic(world, world.name, partitions=2)
+    producer = begun(world, NEW)
+    producer.begin(0, 1)
+    for version, topic in ((11, world.name), (17, topic_id)):
+        opened = fetch_from(topic, partition_at(), partition_at(1), session_epoch=0)
+        opened.isolation_level = READ_COMMITTED
+        answer = world.ask(opened, version)
+        for epoch in (1, 2):
+            again = fetch_from(topic, session_id=answer.session_id, session_epoch=epoch)
+            again.isolation_level = READ_COMMITTED
+            world.ask(again, version)
+        producer.commit()
+        again = fetch_from(topic, session_id=answer.session_id, session_epoch=3)
+        again.isolation_level = READ_COMMITTED
+        world.ask(again, version)
+        producer.begin(0, 1)
+
+
+def a_waiting_reader_is_woken_by_the_end(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, protocol)
+    for is_commit in (COMMIT, ABORT):
+        offset = world.probe(latest(world.name), 7).topics[0].partitions[0].offset
+        producer.begin()
+        request = fetch_from(
+            world.name, partition_at(offset=offset), max_wait_ms=10_000, min_bytes=1
+        )
+        request.isolation_level = READ_COMMITTED
+        world.send(request, 11, on="reader")
+        producer.write(sequence=1)
+        producer.end(is_commit=is_commit)
+        world.hear("reader", asked="the fetch that waited")
+
+
+def producers_are_described(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name, partitions=2)
+    world.ask(describe_producers(world.name, 0, 1), 0)
+    producer = begun(world, protocol)
+    if not producer.is_new:
+        producer.add(0, 1)
+        world.ask(describe_producers(world.name, 0, 1), 0)
+    producer.write(b"a", b"b")
+    world.ask(describe_producers(world.name, 0, 1), 0)
+    producer.write(sequence=2)
+    world.ask(describe_producers(world.name, 0, 1), 0)
+    producer.commit()
+    world.ask(describe_producers(world.name, 0, 1), 0)
+    other = begun(world, protocol, f"{world.name}-other")
+    other.begin(0, 1)
+    producer.begin(1)
+    world.ask(describe_producers(world.name, 0, 1), 0)
+    other.abort()
+    producer.fence()
+    world.ask(describe_producers(world.name, 0, 1), 0)
+    producer.begin(1)
+    world.ask(describe_producers(world.name, 1, 0), 0)
+
+
+def producers_of_strangers_are_not_described(world: World) -> None:
+    create_topic(world, world.name)
+    for topic in (world.name, f"{world.name}-missing", "in valid", "", "x" * 250):
+        world.ask(describe_producers(topic, 0, 1, -1), 0)
+    row = DescribeProducersRequest.TopicRequest
+    rows = [row(name=world.name, partition_indexes=[])]
+    world.ask(DescribeProducersRequest(topics=rows), 0)
+    world.ask(DescribeProducersRequest(topics=[]), 0)
+    twice = row(name=world.name, partition_indexes=[0, 0])
+    world.ask(DescribeProducersRequest(topics=[twice, twice]), 0)
+
+
+def a_hanging_transaction_is_aborted_by_hand(world: World, protocol: Protocol) -> None:
+    """Write the marker as an administrator does; the coordinator learns nothing of it."""
+    create_topic(world, world.name)
+    for version in _MARKER_VERSIONS:
+        producer = begun(world, protocol, f"{world.name}-{version}")
+        producer.begin()
+        world.ask(describe_producers(world.name), 0)
+        request = markers(producer.producer, {world.name: [0]}, coordinator_epoch=-1)
+        world.ask(request, version)
+        world.ask(latest(world.name), 7)
+        world.ask(describe_producers(world.name), 0)
+        world.ask(describe(producer.transactional_id), 0)
+        producer.write(sequence=1)
+        producer.commit()
+    for isolation in _ISOLATIONS:
+        world.ask(read(world.name, isolation=isolation), 11)
+
+
+def epochs_of_markers_are_checked(world: World) -> None:
+    create_topic(world, world.name)
+    for number, transaction_version in enumerate((0, 1, 2)):
+        producer = begun(world, OLD, f"{world.name}-{number}")
+        producer.init()
+        for stage in ("empty", "open", "closed"):
+            if stage == "open":
+                producer.begin()
+            # Those first that do not end it.
+            for step in (-1, -2, 0, 0, 1, 1, 0, 5):
+                request = markers(
+                    producer.at(step), {world.name: [0]}, transaction_version=transaction_version
+                )
+                world.ask(request, 2)
+                world.ask(latest(world.name), 7)
+    world.ask(read(world.name, isolation=0), 11)
+
+
+def the_last_epoch_of_all_ends_every_transaction(world: World) -> None:
+    create_topic(world, world.name)
+    for transaction_version in (0, 2):
+        producer = begun(world, OLD, f"{world.name}-{transaction_version}")
+        producer.begin()
+        last = Producer(producer.producer.producer_id, 32_767)
+        for _ in range(2):
+            request = markers(last, {world.name: [0]}, transaction_version=transaction_version)
+            world.ask(request, 2)
+        world.ask(describe_producers(world.name), 0)
+        producer.write(sequence=1)
+        producer.write(producer=last)
+
+
+def epochs_of_coordinators_are_checked(world: World) -> None:
+    create_topic(world, world.name)
+    for version in _MARKER_VERSIONS:
+        producer = begun(world, OLD, f"{world.name}-{version}")
+        for coordinator_epoch in (5, 4, 5, 6, -1, 0, 7):
+            producer.begin()
+            for is_commit in (COMMIT, ABORT):
+                request = markers(
+                    producer.producer,
+                    {world.name: [0]},
+                    coordinator_epoch=coordinator_epoch,
+                    is_commit=is_commit,
+                )
+                world.ask(request, version)
+            world.ask(describe_producers(world.name), 0)
+
+
+def markers_for_strangers(world: World) -> None:
+    create_topic(world, world.name, partitions=2)
+    ready_group(world, world.name)
+    unknown = Producer(987_654_321, 3)
+    missing = f"{world.name}-missing"
+    for version in _MARKER_VERSIONS:
+        several: tuple[dict[str, list[int]], ...] = (
+            {world.name: [0]},
+            {world.name: [0, 1, 2, -1]},
+            {missing: [0]},
+            {missing: [0], world.name: [1]},
+            {"in valid": [0]},
+            {world.name: []},
+            {},
+        )
+        for partitions in several:
+            for is_commit in (COMMIT, ABORT):
+                world.ask(markers(unknown, partitions, is_commit=is_commit), version)
+        world.ask(WriteTxnMarkersRequest(markers=[]), version)
+        both = markers(unknown, {world.name: [0]})
+        both.markers += markers(Producer(987_654_322, 0), {world.name: [1], missing: [1]}).markers
+        world.ask(both, version)
+    world.ask(describe_producers(world.name, 0, 1), 0)
+    for partition in (0, 1):
+        world.ask(read(world.name, partition=partition, isolation=0), 11)
+
+
+def offsets_are_committed_by_a_marker_of_a_client(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name)
+    ready_group(world, world.name)
+    stable = fetch(world.name, world.name, 0)
+    stable.require_stable = True
+    for is_commit in (COMMIT, ABORT):
+        producer = begun(world, protocol, f"{world.name}-{is_commit:d}")
+        if not producer.is_new:
+            producer.add_offsets(world.name)
+        producer.commit_offsets(world.name, 7 + is_commit)
+        world.ask(stable, 8)
+        (topic,) = world.probe(describe(producer.transactional_id), 0).transaction_states[0].topics
+        (partition,) = topic.partitions
+        for version in _MARKER_VERSIONS:
+            request = markers(producer.producer, {topic.topic: [partition]}, is_commit=is_commit)
+            answer = world.probe(request, version)
+            codes = [row.error_code for row in answer.markers[0].topics[0].partitions]
+            world.note(f"the markers in v{version}", [ErrorCode(code).name for code in codes])
+            world.ask(stable, 8)
+        producer.commit_offsets(world.name, 20)
+        world.ask(stable, 8)
+        producer.abort()
+        world.ask(stable, 8)
+
+
+def records_are_deleted_under_a_transaction(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name)
+    fill(world, world.name, b"a", b"b")
+    producer = begun(world, protocol)
+    producer.begin()
+    producer.abort()
+    producer.begin()
+    fill(world, world.name, b"c")
+    row = DeleteRecordsRequest.DeleteRecordsPartition
+    for offset in (1, 3, 4, 5, -1):
+        topics = [
+            DeleteRecordsRequest.DeleteRecordsTopic(
+                name=world.name, partitions=[row(partition_index=0, offset=offset)]
+            )
+        ]
+        world.ask(DeleteRecordsRequest(topics=topics, timeout_ms=10_000), 2)
+        world.ask(latest(world.name), 7)
+        world.ask(read(world.name, offset if offset > 0 else 6), 11)
+        world.ask(describe_producers(world.name), 0)
+    producer.write(sequence=1)
+    producer.commit()
+    world.ask(latest(world.name), 7)
+    world.ask(read(world.name, 6), 11)
+
+
+def ends_of_epochs_do_not_wait_for_transactions(world: World) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, NEW)
+    producer.begin()
+    row = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+    topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(
+        topic=world.name, partitions=[row(partition=0, current_leader_epoch=-1, leader_epoch=0)]
+    )
+    for version in (2, 3, 4):
+        world.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic]), version)
+    producer.abort()
+    world.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic]), 4)
+
+
+SCENARIOS = (
+    readers_stop_at_the_last_stable_offset,
+    *in_both_protocols(offsets_of_readers_are_listed),
+    the_newest_record_of_readers_is_listed,
+    *in_both_protocols(transactions_interleave),
+    *in_both_protocols(markers_are_control_batches),
+    a_session_reads_what_is_committed,
+    *in_both_protocols(a_waiting_reader_is_woken_by_the_end),
+    *in_both_protocols(producers_are_described),
+    producers_of_strangers_are_not_described,
+    *in_both_protocols(a_hanging_transaction_is_aborted_by_hand),
+    epochs_of_markers_are_checked,
+    the_last_epoch_of_all_ends_every_transaction,
+    epochs_of_coordinators_are_checked,
+    markers_for_strangers,
+    *in_both_protocols(offsets_are_committed_by_a_marker_of_a_client),
+    *in_both_protocols(records_are_deleted_under_a_transaction),
+    ends_of_epochs_do_not_wait_for_transactions,
+)

@@ -1,0 +1,308 @@
+"""Batches of transactions: in and out of one, by whom, with which epoch and which sequence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.protocol.messages.produce import ProduceRequest
+from tests.conformance.batches import CONTROL, TRANSACTIONAL, Batch
+from tests.conformance.setup import create_topic, fill, produce
+from tests.conformance.transacting import (
+    ABORT,
+    COMMIT,
+    NEW,
+    OLD,
+    Producer,
+    Protocol,
+    Transactor,
+    begun,
+    describe,
+    describe_producers,
+    in_both_protocols,
+    read,
+    ready_transactions,
+    write,
+)
+
+if TYPE_CHECKING:
+    from tests.conformance.world import World
+
+_PRODUCE_VERSIONS = (3, 7, 8, 9, 10, 11, 12)
+_BY_ID = 13
+_PLAIN = 0
+
+
+def batches_outside_of_a_transaction_are_refused(world: World) -> None:
+    """Or begin one, when the client is of the new protocol."""
+    topic_id = create_topic(world, world.name, partitions=2)
+    for version in _PRODUCE_VERSIONS:
+        producer = begun(world, OLD._replace(produce=version), f"{world.name}-{version}")
+        producer.write()
+        world.ask(describe(producer.transactional_id), 0)
+        producer.add(1)
+        producer.write()
+        producer.write(partition=1)
+        producer.write(partition=1, sequence=1)
+        producer.commit()
+        producer.write(partition=1, sequence=2)
+    producer = begun(world, NEW._replace(produce=_BY_ID), f"{world.name}-by-id")
+    producer.write(topic_id=topic_id)
+    world.ask(describe(producer.transactional_id), 0)
+    producer.write(topic_id=bytes(range(16)), sequence=1)
+    producer.commit()
+    world.ask(read(world.name, isolation=0), 11)
+
+
+def epochs_of_batches_are_checked(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, protocol)
+    producer.init()
+    for stage in ("empty", "ongoing", "complete"):
+        if stage == "ongoing":
+            producer.begin()
+        for step in (-1, 1, 2, -2):
+            for version in _PRODUCE_VERSIONS:
+                speaker = producer.speaking(produce=version)
+                for sequence in (0, 1):
+                    speaker.write(producer=producer.at(step), sequence=sequence)
+        world.ask(describe(world.name), 0)
+        if stage == "ongoing":
+            producer.commit()
+
+
+def producers_of_batches_are_checked(world: World, protocol: Protocol) -> None:
+    """Claim another's producer id, an id nobody has, and transactional ids to match."""
+    create_topic(world, world.name)
+    producer = begun(world, protocol)
+    other = begun(world, protocol, f"{world.name}-other")
+    stranger = Producer(producer.producer.producer_id + 9_000_000, 0)
+    for stage in ("empty", "ongoing"):
+        if stage == "ongoing":
+            producer.begin()
+        for version in (3, 10, 11, 12):
+            for name in (world.name, f"{world.name}-other", f"{world.name}-unknown", "", None):
+                for claimed in (stranger, other.producer):
+                    world.ask(write(name, claimed, world.name), version)
+        for name in (world.name, f"{world.name}-other"):
+            world.ask(describe(name), 0)
+
+
+def transactional_batches_need_a_transactional_id(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, protocol)
+    for version in _PRODUCE_VERSIONS:
+        for name in (None, "", f"{world.name}-unknown"):
+            world.ask(write(name, producer.producer, world.name), version)
+    producer.begin()
+    for version in _PRODUCE_VERSIONS:
+        for sequence, name in enumerate((None, "", f"{world.name}-unknown"), 1):
+            world.ask(write(name, producer.producer, world.name, sequence=sequence), version)
+    producer.commit()
+
+
+def plain_batches_of_a_transactional_producer(world: World, protocol: Protocol) -> None:
+    """Write without a transaction, under the id of a producer that has them."""
+    create_topic(world, world.name, partitions=2)
+    producer = begun(world, protocol)
+    for name in (world.name, None):
+        request = write(name, producer.producer, world.name, partition=1, attributes=_PLAIN)
+        request.transactional_id = name
+        world.ask(request, protocol.produce)
+    producer.begin()
+    for sequence in (0, 1):
+        for version in (9, 11, 12):
+            producer.speaking(produce=version).write(sequence=sequence, attributes=_PLAIN)
+    producer.commit()
+    producer.write(attributes=_PLAIN)
+    producer.write(attributes=_PLAIN, sequence=1)
+    world.ask(describe_producers(world.name, 0, 1), 0)
+    producer.begin()
+    producer.abort()
+    world.ask(read(world.name, isolation=0), 11)
+
+
+def batches_without_a_producer_in_a_transaction(world: World) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, OLD)
+    producer.begin()
+    for version in (9, 11, 12):
+        for claimed in (Producer(-1, -1), Producer(-1, 0), Producer(producer.producer[0], -1)):
+            producer.speaking(produce=version).write(producer=claimed)
+            producer.speaking(produce=version).write(producer=claimed, attributes=_PLAIN)
+        producer.speaking(produce=version).write(attributes=CONTROL | TRANSACTIONAL, sequence=1)
+    fill(world, world.name, b"of someone else")
+    producer.commit()
+    world.ask(read(world.name), 11)
+
+
+def sequences_of_a_transaction_are_checked(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, protocol)
+    if not producer.is_new:
+        producer.add()
+    for sequence in (1, 5, 0, 0, 1, 3, 2, 1, 9, -1):
+        producer.write(sequence=sequence)
+    producer.write(b"a", b"b", b"c", sequence=3)
+    producer.write(b"a", b"b", b"c", sequence=3)
+    producer.write(b"a", b"b", sequence=3)
+    world.ask(describe_producers(world.name), 0)
+    producer.commit()
+    if not producer.is_new:
+        producer.add()
+    for sequence in (0, 5, 6, 7, 0, 1):
+        producer.write(sequence=sequence)
+    producer.abort()
+    producer.init()
+    if not producer.is_new:
+        producer.add()
+    for sequence in (3, 0, 1):
+        producer.write(sequence=sequence)
+    producer.commit()
+    world.ask(describe_producers(world.name), 0)
+
+
+def a_batch_is_repeated_after_its_transaction(world: World, protocol: Protocol) -> None:
+    """Send again what was acknowledged, when the transaction has ended meanwhile."""
+    create_topic(world, world.name)
+    for is_commit in (COMMIT, ABORT):
+        producer = begun(world, protocol, f"{world.name}-{is_commit:d}")
+        producer.begin()
+        sent = producer.producer
+        producer.write(sequence=0)
+        producer.end(is_commit=is_commit)
+        producer.write(producer=sent)
+        producer.write(producer=sent, sequence=1)
+        for version in (9, 11, 12):
+            producer.speaking(produce=version).write(producer=sent)
+        world.ask(describe(producer.transactional_id), 0)
+
+
+def batches_go_nowhere_without_a_partition(world: World) -> None:
+    topic_id = create_topic(world, world.name)
+    missing = f"{world.name}-missing"
+    for version in _PRODUCE_VERSIONS:
+        producer = begun(world, OLD._replace(produce=version), f"{world.name}-{version}")
+        for topic, partition in ((missing, 0), (world.name, 7), (world.name, -1)):
+            producer.write(topic=topic, partition=partition)
+        world.ask(describe(producer.transactional_id), 0)
+    producer = begun(world, NEW._replace(produce=_BY_ID), f"{world.name}-by-id")
+    producer.write(topic_id=bytes(range(16)))
+    producer.write(topic_id=topic_id, partition=7)
+    world.ask(describe(producer.transactional_id), 0)
+
+
+def acknowledgements_of_transactions(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, protocol)
+    if not producer.is_new:
+        producer.add()
+    for sequence, acks in enumerate((1, -1, 2)):
+        request = write(world.name, producer.producer, world.name, sequence=sequence)
+        request.acks = acks
+        world.ask(request, protocol.produce)
+    request = write(world.name, producer.producer, world.name, sequence=2)
+    request.acks = 0
+    world.send(request, protocol.produce)
+    world.connection("main").forget_last()
+    producer.write(sequence=3)
+    producer.commit()
+    world.ask(read(world.name), 11)
+
+
+def _several(world: World, *requests: ProduceRequest) -> ProduceRequest:
+    """Put the partitions of requests into one."""
+    rows = [request.topic_data[0].partition_data[0] for request in requests]
+    topic = ProduceRequest.TopicProduceData(name=world.name, partition_data=rows)
+    return ProduceRequest(
+        transactional_id=requests[0].transactional_id,
+        acks=-1,
+        timeout_ms=5000,
+        topic_data=[topic],
+    )
+
+
+def many_partitions_are_written_at_once(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name, partitions=4)
+    producer = begun(world, protocol)
+    other = begun(world, protocol, f"{world.name}-other")
+    if not producer.is_new:
+        producer.add(0, 1)
+
+    def one(partition: int, claimed: Producer, **fields: int) -> ProduceRequest:
+        return write(world.name, claimed, world.name, partition=partition, **fields)  # type: ignore[arg-type]
+
+    mine = producer.producer
+    for rows in (
+        (one(0, mine), one(1, mine), one(9, mine)),
+        (one(0, mine, sequence=1), one(2, mine)),
+        (one(0, mine, sequence=2), one(1, mine, sequence=5), one(3, mine)),
+        (one(0, mine, sequence=3), one(1, other.producer)),
+        (one(1, other.producer), one(0, mine, sequence=3)),
+        (one(2, mine, attributes=_PLAIN), one(0, mine, sequence=3)),
+        (one(2, producer.newer), one(3, producer.older)),
+    ):
+        world.ask(_several(world, *rows), protocol.produce)
+    plain = produce(world.name, Batch().encode(), partition=3)
+    plain.transactional_id = world.name
+    world.ask(_several(world, plain, one(2, mine, sequence=1)), protocol.produce)
+    world.ask(describe(world.name), 0)
+    producer.commit()
+    for partition in range(4):
+        world.ask(read(world.name, partition=partition, isolation=0), 11)
+
+
+def a_batch_too_large_leaves_its_partition_in(world: World, protocol: Protocol) -> None:
+    """Add the partition, though the log refuses what was to go there."""
+    create_topic(world, world.name, configs={"max.message.bytes": "200"})
+    producer = begun(world, protocol)
+    if not producer.is_new:
+        producer.add()
+    producer.write(b"x" * 500)
+    world.ask(describe(world.name), 0)
+    producer.write(b"x")
+    producer.abort()
+    world.ask(read(world.name, isolation=0), 11)
+
+
+def two_producers_race_for_one_id(world: World, protocol: Protocol) -> None:
+    """Write, add and end in turns: who came last wins, the other is a zombie from then on."""
+    create_topic(world, world.name, partitions=2)
+    ready_transactions(world, world.name)
+    first, second = (Transactor(world, world.name, protocol) for _ in range(2))
+    first.init()
+    first.begin()
+    second.fence()
+    first.write(sequence=1)
+    second.begin(1)
+    first.write(partition=1)
+    first.add()
+    first.commit()
+    first.abort()
+    second.write(partition=1, sequence=1)
+    second.commit()
+    first.init(first.producer)
+    first.fence()
+    second.begin()
+    second.commit()
+    first.begin()
+    first.commit()
+    for partition in (0, 1):
+        world.ask(read(world.name, partition=partition), 11)
+    world.ask(describe_producers(world.name, 0, 1), 0)
+
+
+SCENARIOS = (
+    batches_outside_of_a_transaction_are_refused,
+    *in_both_protocols(epochs_of_batches_are_checked),
+    *in_both_protocols(producers_of_batches_are_checked),
+    *in_both_protocols(transactional_batches_need_a_transactional_id),
+    *in_both_protocols(plain_batches_of_a_transactional_producer),
+    batches_without_a_producer_in_a_transaction,
+    *in_both_protocols(sequences_of_a_transaction_are_checked),
+    *in_both_protocols(a_batch_is_repeated_after_its_transaction),
+    batches_go_nowhere_without_a_partition,
+    *in_both_protocols(acknowledgements_of_transactions),
+    *in_both_protocols(many_partitions_are_written_at_once),
+    *in_both_protocols(a_batch_too_large_leaves_its_partition_in),
+    *in_both_protocols(two_producers_race_for_one_id),
+)
