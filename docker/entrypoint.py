@@ -12,6 +12,7 @@ there. A service that waits for a healthy broker so finds its topics.
     KAFKALITE_DATA_DIR    /var/lib/kafkalite        where data is kept; unset: nowhere
     KAFKALITE_CONFIG      key=value;key=value       Kafka broker settings, by lines or semicolons
     KAFKALITE_PROPERTIES  /etc/kafkalite.properties Kafka broker settings from a file
+    KAFKALITE_AS_VERSION  3.9                       the release of Kafka to speak as
     KAFKALITE_CONTROL     0.0.0.0:9097              where to be driven over HTTP; unset: nowhere
     KAFKALITE_CLOCK       manual                    how time goes at first
     KAFKALITE_LOG_FORMAT  console                   or json
@@ -57,6 +58,7 @@ _ONE_VALUE = {
     "KAFKALITE_BROKERS": "--brokers",
     "KAFKALITE_DATA_DIR": "--data-dir",
     "KAFKALITE_PROPERTIES": "--properties",
+    "KAFKALITE_AS_VERSION": "--as-version",
     "KAFKALITE_CONTROL": "--control",
     "KAFKALITE_CLOCK": "--clock",
     "KAFKALITE_LOG_FORMAT": "--log-format",

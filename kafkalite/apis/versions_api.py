@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.apis.contract import Api, Eras
 from kafkalite.apis.table import TABLE
+from kafkalite.config.releases import Feature
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from kafkalite.apis.context import RequestContext
     from kafkalite.apis.table import Row
+    from kafkalite.config.releases import Release
 
 VERSIONS = Versions(0, 4)
 
@@ -29,16 +31,6 @@ _PRODUCE_KEY = 0
 _NAMED_FROM = {_PRODUCE_KEY: 0}
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-
-SUPPORTED_FEATURES = {
-    "eligible.leader.replicas.version": (0, 1),
-    "group.version": (0, 1),
-    "metadata.version": (7, 30),
-    "share.version": (0, 1),
-    "streams.version": (0, 1),
-    "transaction.version": (0, 2),
-}
-"""Levels of the features whose APIs are all served; a cluster's own levels lie within."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +73,16 @@ class ApiVersionsHandler:
             and _SOFTWARE_NAME.fullmatch(request.client_software_version)
         ):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        image = context.services.metadata.image
+        services = context.services
+        image = services.metadata.image
         return ApiVersionsResponse(
             api_keys=self._rows,
             supported_features=[
                 ApiVersionsResponse.SupportedFeatureKey(
-                    name=name, min_version=lowest, max_version=highest
+                    name=name, min_version=feature.lowest, max_version=feature.highest
                 )
-                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
-                if lowest or era.knows_level_zero
+                for name, feature in _supported(services.config.release, image.features).items()
+                if feature.lowest or era.knows_level_zero
             ],
             finalized_features_epoch=image.version,
             finalized_features=[
@@ -111,6 +104,16 @@ class ApiVersionsHandler:
         return ApiVersionsResponse(
             error_code=code, api_keys=own if code is ErrorCode.UNSUPPORTED_VERSION else []
         )
+
+
+def _supported(release: Release, finalized: Mapping[str, int]) -> dict[str, Feature]:
+    """Return the features of a release, and what a cluster was given although it has them not."""
+    given = {
+        name: Feature(0, level, 0)
+        for name, level in finalized.items()
+        if name not in release.features
+    }
+    return {**release.features, **given}
 
 
 def api_versions(table: Mapping[int, Row]) -> Api:

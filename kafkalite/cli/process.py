@@ -54,6 +54,7 @@ def settings_from(
     topics: Sequence[str],
     config: Sequence[str],
     properties: str | None,
+    as_version: str | None,
     log: Log,
 ) -> Settings:
     """Return what the options of `serve` ask for; a `--config` outweighs the properties file.
@@ -70,6 +71,7 @@ def settings_from(
             **({} if properties is None else _read_properties(properties, log)),
             **dict(_setting(text) for text in config),
         },
+        as_version=as_version,
     )
     for key, consequence in settings.unmet.items():
         log.warning(consequence, key=key, value=settings.config[key])

@@ -79,6 +79,12 @@ def _add_contents(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--properties", metavar="FILE", help="read Kafka broker settings from a file"
     )
+    parser.add_argument(
+        "--as-version",
+        metavar="X.Y",
+        help="speak as Kafka X.Y did, 3.3 to 4.3: its APIs, their versions, its features "
+        "[4.3, and what older clients need]",
+    )
 
 
 def _add_driving(parser: ArgumentParser) -> None:
@@ -135,6 +141,7 @@ def serve(asked: Namespace) -> None:
             topics=asked.topics,
             config=asked.config,
             properties=asked.properties,
+            as_version=asked.as_version,
             log=log,
         )
         process.run(settings, log, announce, control=asked.control, clock=asked.clock)

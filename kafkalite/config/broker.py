@@ -20,9 +20,12 @@ from kafkalite.config.keys import (
 )
 from kafkalite.config.log_levels import LogLevels
 from kafkalite.config.preset import PRESET
+from kafkalite.config.releases import presented
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from kafkalite.config.releases import Release
 
 _PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
 """Keys under these are free: they configure one listener, or a plug-in."""
@@ -76,9 +79,15 @@ class _WithDefaults(dict[str, Value]):
 class BrokerConfig:
     """Parsed values by Kafka's names, dynamic ones included; reading is by type."""
 
-    __slots__ = ("_groups", "_node_text", "_static", "_static_text", "_values", "log_levels")
+    __slots__ = (
+        "_groups", "_node_text", "_static", "_static_text", "_values", "log_levels", "release",
+    )  # fmt: skip
 
-    def __init__(self, static_text: Mapping[str, str], static: Mapping[str, Value]) -> None:
+    def __init__(
+        self, static_text: Mapping[str, str], static: Mapping[str, Value], release: Release
+    ) -> None:
+        self.release = release
+        """What the broker presents itself as."""
         self._static_text = static_text
         self._static = static
         self._values: Mapping[str, Value] = _WithDefaults(static)
@@ -88,16 +97,21 @@ class BrokerConfig:
 
     @classmethod
     def from_text(
-        cls, text: Mapping[str, str] | None = None, *, strict: bool = True
+        cls,
+        text: Mapping[str, str] | None = None,
+        *,
+        strict: bool = True,
+        as_version: str | None = None,
     ) -> BrokerConfig:
         """Return the configuration that `text` sets, over kafkalite's preset and Kafka's defaults.
 
         ConfigError names the key at fault. Without `strict` unknown keys are kept, as Kafka keeps
-        them for plug-ins.
+        them for plug-ins. With `as_version` it is that of a Kafka of this release.
         """
-        static_text = {**PRESET, **(text or {})}
+        release = presented(as_version)
+        static_text = {**PRESET, **release.settings, **(text or {})}
         static = parse_broker_text(static_text, strict=strict)
-        config = cls(static_text, static)
+        config = cls(static_text, static, release)
         check_broker_values(config.get)
         return config
 

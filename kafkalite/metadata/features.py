@@ -11,47 +11,45 @@ if TYPE_CHECKING:
 
     from kafkalite.config.broker import BrokerConfig
 
-METADATA_VERSION_4_3 = 30
-"""The level of `metadata.version` that Kafka 4.3 formats a new cluster with."""
+METADATA_VERSION: Final = "metadata.version"
 
 TRANSACTION_VERSION: Final = "transaction.version"
 """0: as ever; 1: flexible records in the log of transactions; 2: an epoch each (KIP-890)."""
-
-BOOTSTRAP_FEATURES: Mapping[str, int] = {
-    "metadata.version": METADATA_VERSION_4_3,
-    "eligible.leader.replicas.version": 1,
-    "group.version": 1,
-    "share.version": 1,
-    "streams.version": 1,
-    TRANSACTION_VERSION: 2,
-}
-"""What a new cluster starts with; each feature comes with the APIs that need it."""
 
 
 class Features:
     """Finalized feature levels by name."""
 
-    __slots__ = ("_chosen", "_recorded", "levels")
+    __slots__ = ("_chosen", "_formatted", "_recorded", "levels")
 
     def __init__(self, config: BrokerConfig) -> None:
         self.levels: Mapping[str, int] = {}
         """What the cluster has; a feature at level 0 is none it has."""
         self._recorded: dict[str, int] = {}
-        self._chosen: Mapping[str, int] = {
+        self._formatted = {
+            name: feature.formatted for name, feature in config.release.features.items()
+        }
+        self._chosen = {
             name: level
             for name in (TRANSACTION_VERSION,)
             if isinstance(level := config.get(name), int)
         }
 
     def start_records(self) -> list[FeatureLevelRecord]:
-        """Return records for features that the log does not know yet, or that are set otherwise."""
-        unknown = {
-            name: level for name, level in BOOTSTRAP_FEATURES.items() if name not in self._recorded
-        }
+        """Return records for features that the log does not know, or that are to be otherwise.
+
+        A cluster keeps its levels, but for those that are set, until it starts as another release:
+        then it takes all of that one's, as if it had been formatted by it.
+        """
+        recorded, formatted = self._recorded, self._formatted
+        here = formatted[METADATA_VERSION]
+        wanted = {name: level for name, level in formatted.items() if name not in recorded}
+        if recorded.get(METADATA_VERSION, here) != here:
+            wanted = dict.fromkeys(recorded, 0) | formatted
         return [
             FeatureLevelRecord(name=name, feature_level=level)
-            for name, level in {**unknown, **self._chosen}.items()
-            if self._recorded.get(name) != level
+            for name, level in (wanted | self._chosen).items()
+            if recorded.get(name) != level
         ]
 
     def replay_feature_level(self, record: FeatureLevelRecord) -> None:

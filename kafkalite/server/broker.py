@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.apis.context import Endpoint
 from kafkalite.apis.dispatch import Dispatcher
-from kafkalite.apis.table import find_api
+from kafkalite.apis.releases import find_in
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.groups.coordinator import OFFSETS_TOPIC
-from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
+from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkalite.ports.clock import DrivenClock
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.files import OsFiles
@@ -105,7 +105,7 @@ class Broker:
         settings = self._settings
         node_ids = settings.node_ids
         specs = settings.listeners
-        config = BrokerConfig.from_text(settings.config)
+        config = BrokerConfig.from_text(settings.config, as_version=settings.as_version)
         config.log_levels.begin(self._log.level.kafka_name)
         config.log_levels.subscribe(self._set_log_level)
         for index, node_id in enumerate(node_ids):
@@ -156,12 +156,19 @@ class Broker:
                 partition=f"{SHARE_STATE_TOPIC}-{index}",
             )
 
+        for index, fault in cluster.transactions.unreadable.items():
+            self._log.error(
+                "transactional ids of this partition have no coordinator: its log is unreadable",
+                exception=fault,
+                partition=f"{TRANSACTION_STATE_TOPIC}-{index}",
+            )
+
     async def _let_in(self) -> None:
         """Open the doors."""
         cluster, home = self._running()
         services = cluster.services(home.cluster_id, self._endpoints.__getitem__)
         config = services.config
-        dispatcher = Dispatcher(find_api, self._report_fault)
+        dispatcher = Dispatcher(find_in(config.release), self._report_fault)
         queued_bytes = config.int("queued.max.request.bytes")
         buffers = ReceiveBuffers()
         loop = asyncio.get_running_loop()

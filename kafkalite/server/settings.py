@@ -28,7 +28,7 @@ class Settings(NamedTuple):
 
     `config` holds broker settings by Kafka's names. Its `listeners`, `advertised.listeners` and
     `log.dirs` count where `listen`, `advertise` and `data_directory` are left out; its `node.id`
-    is the first node's.
+    is the first node's. `as_version` is the release of Kafka that brokers present themselves as.
     """
 
     listen: Sequence[str] = ()
@@ -37,6 +37,7 @@ class Settings(NamedTuple):
     data_directory: str | None = None
     topics: Mapping[str, int] = MappingProxyType({})
     config: Mapping[str, str] = MappingProxyType({})
+    as_version: str | None = None
 
     @property
     def node_ids(self) -> range:

@@ -54,8 +54,9 @@ class Broker:
     debug, info, warning or error, and lines go to stderr. `clock` is how time goes at first, and
     begins anew with no restart: "real", "manual" (it stands until advanced) or "accelerated:60",
     with "@TIME" behind it to begin at a time in ISO 8601. With `control` the broker can be driven
-    over HTTP as well, at a free port or at the `[HOST:]PORT` given. ValueError for a level, a clock
-    or an address that is none.
+    over HTTP as well, at a free port or at the `[HOST:]PORT` given. `as_version`, such as "3.9", is
+    the release of Kafka that it speaks as. ValueError for a level, a clock or an address that is
+    none.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Broker:
         log_level: str = "warning",
         clock: str = REAL,
         control: bool | str = False,
+        as_version: str | None = None,
     ) -> None:
         self._settings = Settings(
             listen=(f"127.0.0.1:{port}",),
@@ -76,6 +78,7 @@ class Broker:
             topics=dict(topics or {}),
             config={key: _as_text(value) for key, value in (config or {}).items()},
             data_directory=None if data_directory is None else str(data_directory),
+            as_version=as_version,
         )
         if log_level.upper() not in Level.__members__:
             raise ValueError(f"log_level {log_level!r} is none of {', '.join(Level.__members__)}")

@@ -44,16 +44,17 @@ def definitions() -> dict[str, Definition]:
     """Read every definition of the pinned release, by the message's name."""
     # Kafka Streams defines messages too, for its own members alone; no broker reads them.
     jars = set(jar_directory().glob("kafka-*.jar")) - set(jar_directory().glob("kafka-streams*"))
-    return _read(sorted(jars))
+    return definitions_in(sorted(jars))
 
 
 @functools.cache
 def older_definitions() -> dict[str, Definition]:
     """Read those of the last release before Kafka 4."""
-    return _read(sorted(older_jar_directory().glob("kafka-clients-*.jar")))
+    return definitions_in(sorted(older_jar_directory().glob("kafka-clients-*.jar")))
 
 
-def _read(jars: list[Path]) -> dict[str, Definition]:
+def definitions_in(jars: list[Path]) -> dict[str, Definition]:
+    """Read every definition in some jars, by the message's name."""
     found: dict[str, Definition] = {}
     for jar in jars:
         with zipfile.ZipFile(jar) as archive:

@@ -30,12 +30,13 @@ class MetadataWorld:
         racks: Mapping[int, str | None] | None = None,
         log: MemoryCoordinatorLog | None = None,
         seed: int = 0,
+        as_version: str | None = None,
         **config: str,
     ) -> None:
         self.log = MemoryCoordinatorLog() if log is None else log
         self.seed = seed
         self.config = BrokerConfig.from_text(
-            {name.replace("_", "."): text for name, text in config.items()}
+            {name.replace("_", "."): text for name, text in config.items()}, as_version=as_version
         )
         self.changes: list[tuple[MetadataImage, MetadataDelta]] = []
         self.controller = MetadataController(
@@ -45,9 +46,19 @@ class MetadataWorld:
         self.racks = dict.fromkeys(nodes) if racks is None else racks
         self.controller.start(self.racks)
 
-    def restart(self, *nodes: int, **config: str) -> MetadataWorld:
+    def restart(
+        self, *nodes: int, as_version: str | None = None, transaction_version: str | None = None
+    ) -> MetadataWorld:
         """Return the cluster as its next start finds it; dice never fall as they did before."""
-        return MetadataWorld(nodes=nodes, log=self.log, seed=self.seed + 1, racks=None, **config)
+        config = {} if transaction_version is None else {"transaction_version": transaction_version}
+        return MetadataWorld(
+            nodes=nodes,
+            racks=None,
+            log=self.log,
+            seed=self.seed + 1,
+            as_version=as_version,
+            **config,
+        )
 
     @property
     def image(self) -> MetadataImage:
@@ -84,6 +95,7 @@ class MetadataWorld:
             groups=nothing,
             shares=nothing,
             share_partitions=nothing,
+            transactions=nothing,
             endpoints=self.endpoints,
         )
 

@@ -11,6 +11,7 @@ from kafkalite.apis.context import RequestContext
 from kafkalite.apis.dispatch import Dispatcher
 from kafkalite.apis.table import Row
 from kafkalite.apis.versions_api import api_versions
+from kafkalite.config.broker import BrokerConfig
 from kafkalite.metadata.image import MetadataImage
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -28,7 +29,7 @@ def never(*_: object) -> None:
     raise AssertionError("nobody calls this")
 
 
-def ask(frame: bytes, answered_version: int) -> ApiVersionsResponse:
+def ask(frame: bytes, answered_version: int, release: str | None = None) -> ApiVersionsResponse:
     """Return the answer of a broker that serves Produce 3-13 and Heartbeat 0-4."""
     api = api_versions(
         {
@@ -38,7 +39,9 @@ def ask(frame: bytes, answered_version: int) -> ApiVersionsResponse:
         }
     )
     image = MetadataImage(version=15, features={"metadata.version": 30, "group.version": 1})
-    services = SimpleNamespace(metadata=SimpleNamespace(image=image))
+    services = SimpleNamespace(
+        metadata=SimpleNamespace(image=image), config=BrokerConfig.from_text(as_version=release)
+    )
     context = RequestContext(
         services=cast("Services", services), node_id=1, listener="A", client_host="/"
     )
@@ -79,6 +82,14 @@ def test_features_are_told_from_version_3_with_their_levels() -> None:
         (row.name, row.min_version_level, row.max_version_level)
         for row in answer.finalized_features
     ] == [("group.version", 1, 1), ("metadata.version", 30, 30)]
+
+
+def test_a_release_tells_its_own_features_and_what_its_cluster_was_given() -> None:
+    answer = ask(request_frame(named(), 4), 4, release="3.9")
+    assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
+        "metadata.version": (1, 21),
+        "group.version": (0, 1),
+    }
 
 
 def test_version_3_cannot_read_a_lowest_level_of_zero() -> None:

@@ -204,6 +204,7 @@ def test_settings_come_from_a_file_and_options_outweigh_it(tmp_path: Path) -> No
         (("--clock", "fast"), "real, manual and accelerated"),
         (("--clock", "accelerated"), "needs a rate"),
         (("--clock", "manual@soon"), "is not a time"),
+        (("--as-version", "9.9"), "3.9, 4.0"),
         (("--control", "here"), "[HOST:]PORT"),
         (("--control", "no-such-host.invalid:0"), "no-such-host.invalid"),
     ],
@@ -289,6 +290,6 @@ def test_help_needs_no_broker() -> None:
     done = run("serve", "--help")
     assert done.returncode == 0
     for option in ("--listen", "--advertise", "--brokers", "--data-dir", "--topic", "--config",
-                   "--properties", "--control", "--clock", "--log-format",
+                   "--properties", "--as-version", "--control", "--clock", "--log-format",
                    "--log-level"):  # fmt: skip
         assert option in done.stdout

@@ -5,10 +5,20 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.config.definitions import ConfigError
-from kafkalite.metadata.features import BOOTSTRAP_FEATURES, TRANSACTION_VERSION
+from kafkalite.metadata.features import TRANSACTION_VERSION
 from kafkalite.protocol.records.feature_level import FeatureLevelRecord
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from tests.unit.metadata_world import MetadataWorld
+
+NEWEST = {
+    "metadata.version": 30,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+"""What Kafka 4.3 formats a new cluster with."""
 
 
 def level_of(world: MetadataWorld) -> int | None:
@@ -17,8 +27,8 @@ def level_of(world: MetadataWorld) -> int | None:
 
 def test_a_new_cluster_has_the_levels_of_its_release() -> None:
     world = MetadataWorld()
-    assert world.image.features == BOOTSTRAP_FEATURES
-    assert world.restart(1).image.features == BOOTSTRAP_FEATURES
+    assert world.image.features == NEWEST
+    assert world.restart(1).image.features == NEWEST
 
 
 @pytest.mark.parametrize("level", [1, 2])
@@ -52,7 +62,34 @@ def test_a_log_from_before_a_feature_was_known_gets_its_level() -> None:
     kept = MemoryCoordinatorLog()
     name = TRANSACTION_VERSION.encode()
     kept.append([entry for entry in log.read_all() if name not in (entry[1] or b"")], 0)
-    assert level_of(MetadataWorld(log=kept)) == BOOTSTRAP_FEATURES[TRANSACTION_VERSION]
+    assert level_of(MetadataWorld(log=kept)) == 2
+
+
+def test_a_new_cluster_has_the_levels_of_the_release_it_presents() -> None:
+    assert MetadataWorld(as_version="3.9").image.features == {"metadata.version": 21}
+    assert MetadataWorld(as_version="4.0").image.features == {
+        "metadata.version": 25,
+        "group.version": 1,
+        "transaction.version": 2,
+    }
+
+
+def test_a_level_that_is_set_outweighs_that_of_the_release() -> None:
+    assert level_of(MetadataWorld(as_version="4.0", transaction_version="1")) == 1
+    assert level_of(MetadataWorld(as_version="3.9", transaction_version="2")) == 2
+
+
+def test_a_cluster_started_as_another_release_takes_its_levels() -> None:
+    first = MetadataWorld()
+    older = first.restart(1, as_version="3.9")
+    assert older.image.features == {"metadata.version": 21}
+    assert older.restart(1, as_version="3.9").image.features == {"metadata.version": 21}
+    assert older.restart(1).image.features == NEWEST
+
+
+def test_a_cluster_started_as_the_same_release_keeps_its_levels() -> None:
+    first = MetadataWorld(transaction_version="1")
+    assert level_of(first.restart(1, as_version="4.3")) == 1
 
 
 @pytest.mark.parametrize("wrong", ["3", "-1", "new"])

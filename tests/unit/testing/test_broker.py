@@ -52,6 +52,14 @@ def test_settings_count() -> None:
         assert topics_of(broker) == {"made-by-use": 5}
 
 
+def test_a_broker_speaks_as_the_release_it_is_told() -> None:
+    with Broker(as_version="3.9") as broker:
+        client = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        assert client.list_topics(timeout=10).topics == {}
+    with pytest.raises(ConfigError, match=r"no Kafka 2\.8 .* 3\.3, 3\.4"), Broker(as_version="2.8"):
+        pass
+
+
 def test_settings_may_be_numbers_and_booleans() -> None:
     config = {
         "num.partitions": 5,

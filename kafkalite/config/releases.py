@@ -1,0 +1,190 @@
+"""Releases of Kafka that a broker can present itself as: what each one speaks, and when formatted.
+
+Each release has a small table of the APIs that its brokers tell clients of, in the versions that
+they take; a version still under development is none. An API that is not mentioned is as in the
+release before, and none ever went away since controllers are Kafka's own. Those who look for the
+rules by which Kafka 4.3 decides will find them elsewhere: of an older release it is the protocol
+that is presented, and a few settings as they were.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.config.definitions import ConfigError
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+OPTION: Final = "as-version"
+"""What names a release, on the command line with two dashes."""
+
+NEWEST: Final = "4.3"
+"""The release whose rules are kept, whatever is presented."""
+
+
+class Feature(NamedTuple):
+    """One feature of a release: the levels it takes, and that of a cluster it formats."""
+
+    lowest: int
+    highest: int
+    formatted: int
+
+
+class Release(NamedTuple):
+    """What a broker presents itself as."""
+
+    name: str
+    features: Mapping[str, Feature]
+    apis: Mapping[str, Versions] | None = None
+    """By Kafka's name of the API; None for whatever is served."""
+    settings: Mapping[str, str] = MappingProxyType({})
+    """Defaults of broker settings that were others then."""
+
+
+_APIS: Final[Mapping[str, str]] = {
+    "3.3": """
+Produce 0-9, Fetch 0-13, ListOffsets 0-7, Metadata 0-12, OffsetCommit 0-8, OffsetFetch 0-8,
+FindCoordinator 0-4, JoinGroup 0-9, Heartbeat 0-4, LeaveGroup 0-5, SyncGroup 0-5,
+DescribeGroups 0-5, ListGroups 0-4, SaslHandshake 0-1, ApiVersions 0-3, CreateTopics 0-7,
+DeleteTopics 0-6, DeleteRecords 0-2, InitProducerId 0-4, OffsetForLeaderEpoch 0-4,
+AddPartitionsToTxn 0-3, AddOffsetsToTxn 0-3, EndTxn 0-3, WriteTxnMarkers 0-1,
+TxnOffsetCommit 0-3, DescribeAcls 0-3, CreateAcls 0-3, DeleteAcls 0-3, DescribeConfigs 0-4,
+AlterConfigs 0-2, AlterReplicaLogDirs 0-2, DescribeLogDirs 0-4, SaslAuthenticate 0-2,
+CreatePartitions 0-3, DeleteGroups 0-2, ElectLeaders 0-2, IncrementalAlterConfigs 0-1,
+AlterPartitionReassignments 0-0, ListPartitionReassignments 0-0, OffsetDelete 0-0,
+DescribeClientQuotas 0-1, AlterClientQuotas 0-1, DescribeQuorum 0-1, UpdateFeatures 0-1,
+DescribeCluster 0-0, DescribeProducers 0-0, UnregisterBroker 0-0, DescribeTransactions 0-0,
+ListTransactions 0-0
+""",
+    "3.4": "",
+    "3.5": """
+Fetch 0-15, ListOffsets 0-8, DescribeUserScramCredentials 0-0, AlterUserScramCredentials 0-0
+""",
+    "3.6": """
+AddPartitionsToTxn 0-4, CreateDelegationToken 0-3, RenewDelegationToken 0-2,
+ExpireDelegationToken 0-2, DescribeDelegationToken 0-3
+""",
+    "3.7": """
+Produce 0-10, Fetch 0-16, OffsetCommit 0-9, OffsetFetch 0-9, DescribeCluster 0-1,
+ConsumerGroupHeartbeat 0-0, GetTelemetrySubscriptions 0-0, PushTelemetry 0-0,
+ListConfigResources 0-0
+""",
+    "3.8": """
+Produce 0-11, FindCoordinator 0-5, ListGroups 0-5, InitProducerId 0-5, AddPartitionsToTxn 0-5,
+AddOffsetsToTxn 0-4, EndTxn 0-4, TxnOffsetCommit 0-4, ListTransactions 0-1,
+ConsumerGroupDescribe 0-0, DescribeTopicPartitions 0-0
+""",
+    "3.9": """
+Fetch 0-17, ListOffsets 0-9, FindCoordinator 0-6, ApiVersions 0-4, DescribeQuorum 0-2,
+AddRaftVoter 0-0, RemoveRaftVoter 0-0
+""",
+    "4.0": """
+Produce 3-12, Fetch 4-17, ListOffsets 1-10, Metadata 0-13, OffsetCommit 2-9, OffsetFetch 1-9,
+DescribeGroups 0-6, CreateTopics 2-7, DeleteTopics 1-6, OffsetForLeaderEpoch 2-4, EndTxn 0-5,
+WriteTxnMarkers 1-1, TxnOffsetCommit 0-5, DescribeAcls 1-3, CreateAcls 1-3, DeleteAcls 1-3,
+DescribeConfigs 1-4, AlterReplicaLogDirs 1-2, DescribeLogDirs 1-4, CreateDelegationToken 1-3,
+RenewDelegationToken 1-2, ExpireDelegationToken 1-2, DescribeDelegationToken 1-3,
+UpdateFeatures 0-2, DescribeCluster 0-2, ConsumerGroupHeartbeat 0-1, ConsumerGroupDescribe 0-1
+""",
+    "4.1": """
+Produce 3-13, Fetch 4-18, AlterPartitionReassignments 0-1, ListTransactions 0-2,
+ListConfigResources 0-1, ShareGroupHeartbeat 1-1, ShareGroupDescribe 1-1, ShareFetch 1-1,
+ShareAcknowledge 1-1, InitializeShareGroupState 0-0, ReadShareGroupState 0-0,
+WriteShareGroupState 0-0, DeleteShareGroupState 0-0, ReadShareGroupStateSummary 0-0,
+DescribeShareGroupOffsets 0-0, AlterShareGroupOffsets 0-0, DeleteShareGroupOffsets 0-0
+""",
+    "4.2": """
+ListOffsets 1-11, OffsetCommit 2-10, OffsetFetch 1-10, WriteTxnMarkers 1-2, ShareFetch 1-2,
+ShareAcknowledge 1-2, AddRaftVoter 0-1, WriteShareGroupState 0-1,
+ReadShareGroupStateSummary 0-1, StreamsGroupHeartbeat 0-0, StreamsGroupDescribe 0-0,
+DescribeShareGroupOffsets 0-1
+""",
+    "4.3": """
+DescribeLogDirs 1-5
+""",
+}
+"""What changed with each release, `name lowest-highest`, from the oldest on."""
+
+_FEATURES: Final[Mapping[str, str]] = {
+    "3.3": "metadata.version 1-7=7",
+    "3.4": "metadata.version 1-8=8",
+    "3.5": "metadata.version 1-11=11",
+    "3.6": "metadata.version 1-14=14",
+    "3.7": "metadata.version 1-19=19",
+    "3.8": "metadata.version 1-20=20",
+    "3.9": "metadata.version 1-21=21",
+    "4.0": """
+metadata.version 7-25=25, eligible.leader.replicas.version 0-1=0, group.version 0-1=1,
+transaction.version 0-2=2
+""",
+    "4.1": """
+metadata.version 7-27=27, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
+share.version 0-1=0, transaction.version 0-2=2
+""",
+    "4.2": """
+metadata.version 7-29=29, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
+share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
+""",
+    "4.3": """
+metadata.version 7-30=30, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
+share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
+""",
+}
+"""`name lowest-highest=formatted`, all that a release has but `kraft.version`: there is no quorum
+here whose protocol could be one or the other."""
+
+_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
+_FENCING: Final = "group.consumer.offset.commit.fencing"
+
+# Before 4.0 the consumer protocol was a preview, which whoever wanted it had to ask for.
+_CLASSIC_ALONE = {_PROTOCOLS: "classic", _FENCING: "strict"}
+_SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    **dict.fromkeys(("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9"), _CLASSIC_ALONE),
+    "4.0": {_PROTOCOLS: "classic,consumer", _FENCING: "strict"},
+    "4.1": {_FENCING: "strict"},
+    "4.2": {_FENCING: "strict"},
+    "4.3": {},
+}
+
+
+def release_names() -> tuple[str, ...]:
+    """Return the releases that can be presented, oldest first."""
+    return tuple(_APIS)
+
+
+def presented(name: str | None) -> Release:
+    """Return the release of that name; without one, the newest with all that is served besides.
+
+    ConfigError, which names those that there are, for any other.
+    """
+    if name is None:
+        return Release(NEWEST, _features(NEWEST))
+    if name not in _APIS:
+        known = ", ".join(_APIS)
+        raise ConfigError(OPTION, f"there is no Kafka {name} to present itself as, but {known}")
+    apis: dict[str, Versions] = {}
+    for release, table in _APIS.items():
+        apis |= {api: Versions.parse(versions) for api, versions in _entries(table)}
+        if release == name:
+            break
+    return Release(name, _features(name), apis, _SETTINGS[name])
+
+
+def _features(name: str) -> Mapping[str, Feature]:
+    found = {}
+    for feature, text in _entries(_FEATURES[name]):
+        versions, _, formatted = text.partition("=")
+        lowest, _, highest = versions.partition("-")
+        found[feature] = Feature(int(lowest), int(highest), int(formatted))
+    return found
+
+
+def _entries(table: str) -> Iterator[tuple[str, str]]:
+    """Yield name and text of a table's entries."""
+    for entry in table.replace("\n", " ").split(","):
+        name, _, text = entry.strip().partition(" ")
+        if name:
+            yield name, text

@@ -1,0 +1,83 @@
+import java.lang.reflect.Method;
+
+/**
+ * Prints a line for each feature of the release on the class path: its name, the levels it takes
+ * in production, and the level a new cluster is formatted with.
+ *
+ * Releases tell this by other names and types, so everything is looked up when it runs.
+ */
+public final class FormattedFeatures {
+    private static final String COMMON = "org.apache.kafka.server.common.";
+
+    private FormattedFeatures() {
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Class<?> versions = Class.forName(COMMON + "MetadataVersion");
+        Object newest = newest(versions);
+        int least = level(oneOf(versions, "MINIMUM_VERSION", "MINIMUM_KRAFT_VERSION"), "featureLevel");
+        print("metadata.version", least, level(newest, "featureLevel"), level(newest, "featureLevel"));
+        Class<?> features = features();
+        if (features == null) {
+            return;
+        }
+        for (Object feature : (Iterable<?>) features.getField("PRODUCTION_FEATURES").get(null)) {
+            int most = level(feature, "latestProduction");
+            if (most > 0) {
+                String name = (String) feature.getClass().getMethod("featureName").invoke(feature);
+                print(name, level(feature, "minimumProduction"), most, formatted(feature, newest));
+            }
+        }
+    }
+
+    private static void print(String name, int least, int most, int formatted) {
+        System.out.println(name + " " + least + " " + most + " " + formatted);
+    }
+
+    private static int level(Object subject, String method) throws Exception {
+        return ((Number) subject.getClass().getMethod(method).invoke(subject)).intValue();
+    }
+
+    private static int formatted(Object feature, Object newest) throws Exception {
+        for (Method method : feature.getClass().getMethods()) {
+            if (method.getName().equals("defaultLevel") || method.getName().equals("defaultValue")) {
+                return ((Number) method.invoke(feature, newest)).intValue();
+            }
+        }
+        throw new NoSuchMethodException("the level a feature is formatted with");
+    }
+
+    private static Object newest(Class<?> versions) throws Exception {
+        try {
+            return versions.getField("LATEST_PRODUCTION").get(null);
+        } catch (NoSuchFieldException none) {
+            return versions.getMethod("latest").invoke(null);
+        }
+    }
+
+    private static Object oneOf(Class<?> owner, String... names) throws Exception {
+        for (String name : names) {
+            try {
+                return owner.getField(name).get(null);
+            } catch (NoSuchFieldException none) {
+                continue;
+            }
+        }
+        throw new NoSuchFieldException(String.join(" or ", names));
+    }
+
+    /** The enum of features besides metadata.version; null in a release from before there were any. */
+    private static Class<?> features() {
+        for (String name : new String[] {"Feature", "Features"}) {
+            try {
+                Class<?> found = Class.forName(COMMON + name);
+                if (found.isEnum()) {
+                    return found;
+                }
+            } catch (ClassNotFoundException none) {
+                continue;
+            }
+        }
+        return null;
+    }
+}
