@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.coordinator.contract import Event
+from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.coordinator.runtime import CoordinatorRuntime
 from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.metadata.features import TRANSACTION_VERSION
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC, transaction_state_topic
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -126,12 +127,14 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
         return dict.fromkeys(partitions, ErrorCode.NONE)
 
     def _note(self, transactional_id: str, error: KafkaError) -> None:
+        kind = "fenced" if error.code is ErrorCode.PRODUCER_FENCED else "refused"
         facts = {"error": error.code.name, **(error.facts or {})}
         text = error.message or error.code.message
-        self._journal.note(Event(transactional_id, "refused", text, facts), self._clock.now_ms())
+        event = Event(transactional_id, kind, text, facts, SubjectKind.TRANSACTIONAL_ID)
+        self._journal.note(event, self._clock.now_ms())
 
     def _level(self) -> int:
-        return self._image.features.get("transaction.version", 0)
+        return self._image.features.get(TRANSACTION_VERSION, 0)
 
 
 def _new_shard(

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.coordinator.contract import CoordinatorResult, Event
+from kafkalite.coordinator.contract import CoordinatorResult, Event, SubjectKind
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
 from kafkalite.transactions.adding import verified, with_partitions
-from kafkalite.transactions.ending import completed, ended, markers_of, rolled_back
+from kafkalite.transactions.ending import completed, ended, markers_of
 from kafkalite.transactions.initializing import Initialized, check_producer, initialized
-from kafkalite.transactions.records import transaction_of, transaction_record
-from kafkalite.transactions.refusing import no_id, refusal, unknown_id
+from kafkalite.transactions.refusing import no_id, refusal
+from kafkalite.transactions.registry import TransactionRegistry
 from kafkalite.transactions.state import (
     NO_PRODUCER,
     NO_PRODUCER_EPOCH,
@@ -26,6 +25,7 @@ from kafkalite.transactions.state import (
     Transaction,
     TransactionState,
 )
+from kafkalite.transactions.sweeps import TransactionSweeps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,11 +35,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.protocol.errors import KafkaError
     from kafkalite.transactions.intents import WriteMarkers
-    from kafkalite.transactions.records import Record
     from kafkalite.transactions.state import Producer, TopicPartition
-
-TRANSACTION_VERSION = "transaction.version"
-"""The feature whose level says how the coordinator itself ends transactions, and its log's form."""
 
 
 class TransactionShard:
@@ -52,46 +48,41 @@ class TransactionShard:
         image: MetadataImage,
         draw_producer_id: Callable[[], int],
     ) -> None:
-        self._config = config
-        self._draw_producer_id = draw_producer_id
-        self.transaction_version = image.features.get(TRANSACTION_VERSION, 0)
-        self._transactions: dict[str, Transaction] = {}
-        self._last_epochs: dict[str, int] = {}
-        """Soft: what records being appended leave out; taken up when they are replayed."""
+        self._registry = TransactionRegistry(
+            config=config, image=image, draw_producer_id=draw_producer_id
+        )
+        self._sweeps = TransactionSweeps(self._registry)
 
     # The contract with the runtime
 
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
         """Make one record of the log true; kinds that are not ours are passed over."""
-        if isinstance(record.key, TransactionLogKey):
-            assert record.value is None or isinstance(record.value, TransactionLogValue)
-            self.replay_transaction_log(record.key, record.value)
+        self._registry.replay(record)
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
         """Name the markers of transactions that were decided and are not complete."""
-        del now_ms
         return CoordinatorResult(
             response=None,
-            intents=[
-                markers_of(each) for each in self._transactions.values() if each.state in PREPARED
-            ],
+            timers=self._sweeps.first_rounds(now_ms),
+            intents=[markers_of(each) for each in self.transactions() if each.state in PREPARED],
         )
 
     def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
-        """Decide what the expiry of a timer means."""
-        raise NotImplementedError(event, now_ms)
+        """Sweep: abort what is open for too long, or forget what was not used for long."""
+        return self._sweeps.timers[type(event)](event, now_ms)
 
     def on_append_failed(
         self, records: Sequence[CoordinatorRecord[object, object]], error: KafkaError, now_ms: int
     ) -> CoordinatorResult[None]:
         """Forget what these records would have left out."""
-        del records, error, now_ms
-        self._last_epochs.clear()
+        del now_ms
+        self._registry.on_append_failed()
+        self._sweeps.on_append_failed(records, error)
         return CoordinatorResult(response=None)
 
     def on_image(self, image: MetadataImage) -> None:
-        """Follow the level that the cluster has agreed on."""
-        self.transaction_version = image.features.get(TRANSACTION_VERSION, 0)
+        """Follow the level of `transaction.version` that the cluster has agreed on."""
+        self._registry.see(image)
 
     # Deciders
 
@@ -114,22 +105,24 @@ class TransactionShard:
             transactional_id, timeout_ms, is_two_phase=is_two_phase, keeps_prepared=keeps_prepared
         )
         timeout_ms = NO_TIMEOUT_MS if is_two_phase else timeout_ms
-        transaction = self._transactions.get(transactional_id)
+        transaction = self._registry.transactions.get(transactional_id)
         if transaction is None:
             transaction = Transaction(
-                transactional_id, self._draw_producer_id(), NO_PRODUCER_EPOCH, timeout_ms
+                transactional_id, self._registry.draw_producer_id(), NO_PRODUCER_EPOCH, timeout_ms
             )
         check_producer(transaction, expected)
         if transaction.state is TransactionState.ONGOING:
-            prepared = self._rolled_back(transaction, now_ms)
+            prepared = self._registry.rolled_back(transaction, now_ms)
             return CoordinatorResult(
                 Initialized(NO_PRODUCER, ErrorCode.CONCURRENT_TRANSACTIONS),
-                [self._record(prepared)],
+                [self._registry.record(prepared)],
                 events=[_fenced_by_newcomer(transaction, prepared)],
                 intents=[markers_of(prepared)],
             )
-        begun = initialized(transaction, timeout_ms, expected, self._draw_producer_id, now_ms)
-        return CoordinatorResult(Initialized(begun.producer), [self._record(begun)])
+        begun = initialized(
+            transaction, timeout_ms, expected, self._registry.draw_producer_id, now_ms
+        )
+        return CoordinatorResult(Initialized(begun.producer), [self._registry.record(begun)])
 
     def add_partitions(
         self,
@@ -145,13 +138,13 @@ class TransactionShard:
         PRODUCER_FENCED.
         """
         changed = with_partitions(
-            self._known(transactional_id),
+            self._registry.known(transactional_id),
             producer,
             frozenset(partitions),
             client_transaction_version,
             now_ms,
         )
-        return CoordinatorResult(None, () if changed is None else [self._record(changed)])
+        return CoordinatorResult(None, () if changed is None else [self._registry.record(changed)])
 
     def end(
         self,
@@ -169,22 +162,22 @@ class TransactionShard:
         INVALID_TXN_STATE.
         """
         prepared, successor = ended(
-            self._known(transactional_id),
+            self._registry.known(transactional_id),
             producer,
             is_commit=is_commit,
             client_transaction_version=client_transaction_version,
-            draw_producer_id=self._draw_producer_id,
+            draw_producer_id=self._registry.draw_producer_id,
             now_ms=now_ms,
         )
         if prepared is None:
             return CoordinatorResult(successor)
         return CoordinatorResult(
-            successor, [self._record(prepared)], intents=[markers_of(prepared)]
+            successor, [self._registry.record(prepared)], intents=[markers_of(prepared)]
         )
 
     def markers_written(self, intent: WriteMarkers, now_ms: int) -> CoordinatorResult[None]:
         """Complete a transaction whose partitions know how it ended, unless it is no longer so."""
-        transaction = self._transactions.get(intent.transactional_id)
+        transaction = self._registry.transactions.get(intent.transactional_id)
         if (
             transaction is None
             or transaction.state not in PREPARED
@@ -192,7 +185,7 @@ class TransactionShard:
             or transaction.producer_epoch != intent.producer_epoch
         ):
             return CoordinatorResult(None)
-        return CoordinatorResult(None, [self._record(completed(transaction, now_ms))])
+        return CoordinatorResult(None, [self._registry.record(completed(transaction, now_ms))])
 
     # Queries
 
@@ -204,13 +197,13 @@ class TransactionShard:
         KafkaError INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or
         CONCURRENT_TRANSACTIONS.
         """
-        return verified(self._known(transactional_id), producer, partitions)
+        return verified(self._registry.known(transactional_id), producer, partitions)
 
     def describe(self, transactional_id: str) -> Transaction:
         """Return what is kept of an id; KafkaError INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND."""
         if not transactional_id:
             raise no_id()
-        transaction = self._transactions.get(transactional_id)
+        transaction = self._registry.transactions.get(transactional_id)
         if transaction is None:
             raise refusal(
                 ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id, "unknown-id", "unknown here"
@@ -219,47 +212,16 @@ class TransactionShard:
 
     def transactions(self) -> Iterable[Transaction]:
         """Return what is kept of every id."""
-        return self._transactions.values()
-
-    # Replayers
-
-    def replay_transaction_log(
-        self, key: TransactionLogKey, value: TransactionLogValue | None
-    ) -> None:
-        """Make one record true; a null value is a tombstone."""
-        transactional_id = key.transactional_id
-        if value is None:
-            self._transactions.pop(transactional_id, None)
-            return
-        last_epoch = self._last_epochs.pop(transactional_id, NO_PRODUCER_EPOCH)
-        self._transactions[transactional_id] = transaction_of(transactional_id, value, last_epoch)
+        return self._registry.transactions.values()
 
     # Parts of decisions
-
-    def _known(self, transactional_id: str) -> Transaction:
-        transaction = self._transactions.get(transactional_id)
-        if transaction is None:
-            raise unknown_id(transactional_id) if transactional_id else no_id()
-        return transaction
-
-    def _record(self, transaction: Transaction) -> Record:
-        self._last_epochs[transaction.transactional_id] = transaction.last_producer_epoch
-        return transaction_record(transaction)
-
-    def _rolled_back(self, transaction: Transaction, now_ms: int) -> Transaction:
-        return rolled_back(
-            transaction,
-            transaction_version=self.transaction_version,
-            draw_producer_id=self._draw_producer_id,
-            now_ms=now_ms,
-        )
 
     def _check_wish(
         self, transactional_id: str, timeout_ms: int, *, is_two_phase: bool, keeps_prepared: bool
     ) -> None:
         if not transactional_id:
             raise no_id()
-        if is_two_phase and not self._config.get("transaction.two.phase.commit.enable"):
+        if is_two_phase and not self._registry.config.get("transaction.two.phase.commit.enable"):
             raise refusal(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 transactional_id,
@@ -273,7 +235,7 @@ class TransactionShard:
                 "keep-prepared",
                 "Kafka 4.3 does not keep a prepared transaction",
             )
-        longest_ms = self._config.int("transaction.max.timeout.ms")
+        longest_ms = self._registry.config.int("transaction.max.timeout.ms")
         if not is_two_phase and not 0 < timeout_ms <= longest_ms:
             raise refusal(
                 ErrorCode.INVALID_TRANSACTION_TIMEOUT,
@@ -298,4 +260,5 @@ def _fenced_by_newcomer(transaction: Transaction, prepared: Transaction) -> Even
             "fenced_epoch": transaction.producer_epoch,
             "epoch": prepared.producer_epoch,
         },
+        SubjectKind.TRANSACTIONAL_ID,
     )

@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, cast
 
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.coordinator.journal import Journal
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
@@ -17,6 +18,7 @@ from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.transactions.coordinator import TransactionCoordinator
 from kafkalite.transactions.initializing import Initialized
 from kafkalite.transactions.intents import WriteMarkers
+from kafkalite.transactions.records import transaction_record
 from kafkalite.transactions.state import Producer
 
 if TYPE_CHECKING:
@@ -138,6 +140,16 @@ class TransactionWorld:
             clock=ManualClock(self.clock.now_ms()),
         )
 
+    def seed(self, *, next_producer_id: int = 5_000, **changes: int) -> None:
+        """Begin with an id, then let the log say otherwise of it than it would come to by itself.
+
+        An epoch that is used up takes more time than a test has.
+        """
+        self.init()
+        changed = self.now()._replace(**changes)  # type: ignore[arg-type]
+        self.coordinator.shards()[0].append([transaction_record(changed)])
+        self.producer_ids = itertools.count(next_producer_id)
+
     def records(self) -> list[CoordinatorRecord[object, object]]:
         """Return what the log holds."""
         serde = CoordinatorSerde(lambda _: 0, "transaction")
@@ -146,7 +158,7 @@ class TransactionWorld:
 
     def told(self, transactional_id: str = ID) -> list[Entry]:
         """Return what the journal has on an id."""
-        return list(self.journal.about(transactional_id))
+        return list(self.journal.about(transactional_id, of=SubjectKind.TRANSACTIONAL_ID))
 
     # What producers ask
 

@@ -1,0 +1,102 @@
+"""TransactionRegistry: what a shard keeps of transactional ids; replaying alone changes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.metadata.features import TRANSACTION_VERSION
+from kafkalite.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
+from kafkalite.transactions.ending import rolled_back
+from kafkalite.transactions.records import transaction_of, transaction_record
+from kafkalite.transactions.refusing import no_id, unknown_id
+from kafkalite.transactions.state import NO_PRODUCER_EPOCH, TransactionState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.coordinator.contract import CoordinatorRecord
+    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.transactions.records import Record
+    from kafkalite.transactions.state import Transaction
+
+
+class TransactionRegistry:
+    """The transactional ids of one shard, and what all who decide about them need."""
+
+    __slots__ = ("_last_epochs", "config", "draw_producer_id", "level", "open", "transactions")
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        image: MetadataImage,
+        draw_producer_id: Callable[[], int],
+    ) -> None:
+        self.config = config
+        self.draw_producer_id = draw_producer_id
+        self.transactions: dict[str, Transaction] = {}
+        self.open: dict[str, None] = {}
+        """Ids in Ongoing, in the order in which their transactions began."""
+        self._last_epochs: dict[str, int] = {}
+        """Soft: what records being appended leave out; taken up when they are replayed."""
+        self.see(image)
+
+    def see(self, image: MetadataImage) -> None:
+        """Follow the level of `transaction.version` that the cluster has agreed on."""
+        self.level = image.features.get(TRANSACTION_VERSION, 0)
+
+    # For deciders
+
+    def known(self, transactional_id: str) -> Transaction:
+        """Return what is kept of an id.
+
+        KafkaError INVALID_PRODUCER_ID_MAPPING, or INVALID_REQUEST for one that is empty.
+        """
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            raise unknown_id(transactional_id) if transactional_id else no_id()
+        return transaction
+
+    def record(self, transaction: Transaction) -> Record:
+        """Return the record of a decision that is appended before the next one is made."""
+        self._last_epochs[transaction.transactional_id] = transaction.last_producer_epoch
+        return transaction_record(transaction)
+
+    def rolled_back(self, transaction: Transaction, now_ms: int) -> Transaction:
+        """Return an open transaction as the coordinator itself aborts it."""
+        return rolled_back(
+            transaction,
+            transaction_version=self.level,
+            draw_producer_id=self.draw_producer_id,
+            now_ms=now_ms,
+        )
+
+    def on_append_failed(self) -> None:
+        """Forget what records that are not in the log would have left out."""
+        self._last_epochs.clear()
+
+    # Replaying
+
+    def replay(self, record: CoordinatorRecord[object, object]) -> None:
+        """Make one record of the log true; kinds that are not ours are passed over."""
+        if isinstance(record.key, TransactionLogKey):
+            assert record.value is None or isinstance(record.value, TransactionLogValue)
+            self.replay_transaction_log(record.key, record.value)
+
+    def replay_transaction_log(
+        self, key: TransactionLogKey, value: TransactionLogValue | None
+    ) -> None:
+        """Make one record true; a null value is a tombstone."""
+        transactional_id = key.transactional_id
+        if value is None:
+            self.transactions.pop(transactional_id, None)
+            self.open.pop(transactional_id, None)
+            return
+        last_epoch = self._last_epochs.pop(transactional_id, NO_PRODUCER_EPOCH)
+        transaction = transaction_of(transactional_id, value, last_epoch)
+        self.transactions[transactional_id] = transaction
+        if transaction.state is TransactionState.ONGOING:
+            self.open[transactional_id] = None
+        else:
+            self.open.pop(transactional_id, None)

@@ -1,0 +1,240 @@
+"""Sweeps: transactions that are open for too long are aborted, ids not used for long forgotten.
+
+Both come round on the clock. A shard may hold very many ids, so each round is a row of decisions,
+with the event loop's turn in between, and what one decision writes fits into one batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafkalite.coordinator.contract import CoordinatorResult, Event, SetTimer, SubjectKind
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.transactions.ending import markers_of
+from kafkalite.transactions.records import transaction_tombstone
+from kafkalite.transactions.state import AT_REST, NO_TIMEOUT_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kafkalite.transactions.records import Record
+    from kafkalite.transactions.registry import TransactionRegistry
+    from kafkalite.transactions.state import Transaction
+
+_ABORTS_AT_ONCE = 50
+"""Transactions that one decision aborts; their markers are written before the next one."""
+_TOMBSTONES_AT_ONCE = 500
+_LOOKS_AT_ONCE = 5_000
+"""Ids that one decision looks at."""
+_NAMES_AT_ONCE = 200_000
+"""Characters in one decision's records, more or less; a batch holds no more than a million."""
+_EVENTS_AT_ONCE = 100
+_PARTITIONS_TOLD = 10
+_PAUSE_MS = 10
+"""What lies between two decisions of a round, so that others come first."""
+_PARTITION_BYTES = 4
+
+ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+EXPIRY_INTERVAL = "transaction.remove.expired.transaction.cleanup.interval.ms"
+EXPIRATION = "transactional.id.expiration.ms"
+
+
+@dataclass(frozen=True, slots=True)
+class AbortTimedOut:
+    """Timer event: look for transactions that are open for longer than their timeout."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveExpired:
+    """Timer event: look for ids that nothing has happened to for long.
+
+    A round is over the ids there were when it began; none in an event that begins one.
+    """
+
+    ids: tuple[str, ...] = ()
+    position: int = 0
+
+
+@dataclass(slots=True)
+class _Pass:
+    """What one decision of a sweep has come to, and whether it may go on."""
+
+    limit: int
+    records: list[Record] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    intents: list[object] = field(default_factory=list)
+    looks: int = 0
+    names: int = 0
+
+    def is_full(self) -> bool:
+        return (
+            self.looks >= _LOOKS_AT_ONCE
+            or self.names >= _NAMES_AT_ONCE
+            or len(self.records) >= self.limit
+        )
+
+    def tell(self, event: Event) -> None:
+        if len(self.events) < _EVENTS_AT_ONCE:
+            self.events.append(event)
+
+    def result(self, timer: SetTimer) -> CoordinatorResult[None]:
+        return CoordinatorResult(
+            None, self.records, timers=[timer], events=self.events, intents=self.intents
+        )
+
+
+class TransactionSweeps:
+    """What befalls transactional ids of a shard without anybody asking for it."""
+
+    def __init__(self, registry: TransactionRegistry) -> None:
+        self._registry = registry
+        self._at_once = _TOMBSTONES_AT_ONCE
+        """Soft: records of one decision, fewer once the log found those too large."""
+        self._latest: Sequence[Record] = ()
+        """Soft: those of the last decision."""
+        self.timers: Mapping[type, Callable[..., CoordinatorResult[None]]] = {
+            AbortTimedOut: self.abort_timed_out,
+            RemoveExpired: self.remove_expired,
+        }
+
+    def first_rounds(self, now_ms: int) -> list[SetTimer]:
+        """Return the timers of both sweeps, each after one interval."""
+        return [self._next_abort(now_ms), self._next_removal(now_ms)]
+
+    def abort_timed_out(self, event: AbortTimedOut, now_ms: int) -> CoordinatorResult[None]:
+        """Fence the producers of transactions that are open for too long, and roll back."""
+        registry = self._registry
+        done = self._begin(_ABORTS_AT_ONCE)
+        for transactional_id in registry.open:
+            if done.is_full():
+                return done.result(SetTimer(AbortTimedOut, now_ms + _PAUSE_MS, event))
+            transaction = registry.transactions[transactional_id]
+            if not _is_timed_out(transaction, now_ms):
+                continue
+            try:
+                prepared = registry.rolled_back(transaction, now_ms)
+            except KafkaError:
+                # There is no fresh producer id to be had for it now; the next round tries again.
+                continue
+            done.records.append(registry.record(prepared))
+            done.names += _size_of(prepared)
+            done.intents.append(markers_of(prepared))
+            done.tell(_timed_out(transaction, prepared, now_ms))
+        return done.result(self._next_abort(now_ms))
+
+    def remove_expired(self, event: RemoveExpired, now_ms: int) -> CoordinatorResult[None]:
+        """Forget ids without a transaction that were last used too long ago."""
+        transactions = self._registry.transactions
+        expiration_ms = self._registry.config.int(EXPIRATION)
+        ids = event.ids or tuple(transactions)
+        done = self._begin(_TOMBSTONES_AT_ONCE)
+        position = event.position
+        while position < len(ids) and not done.is_full():
+            transaction = transactions.get(ids[position])
+            position += 1
+            done.looks += 1
+            if transaction is not None and _is_expired(transaction, expiration_ms, now_ms):
+                done.records.append(transaction_tombstone(transaction.transactional_id))
+                done.names += len(transaction.transactional_id)
+                done.tell(_expired(transaction, expiration_ms, now_ms))
+        if position < len(ids):
+            later = RemoveExpired(ids, position)
+            return done.result(SetTimer(RemoveExpired, now_ms + _PAUSE_MS, later))
+        return done.result(self._next_removal(now_ms))
+
+    def on_append_failed(self, records: Sequence[Record], error: KafkaError) -> None:
+        """Take smaller steps from now on if the log found the last one too large.
+
+        Its topic may have been given a `max.message.bytes` that is smaller than most.
+        """
+        if records is self._latest and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            self._at_once = max(self._at_once // 2, 1)
+
+    def _begin(self, limit: int) -> _Pass:
+        done = _Pass(min(limit, self._at_once))
+        self._latest = done.records
+        return done
+
+    def _next_abort(self, now_ms: int) -> SetTimer:
+        interval_ms = self._registry.config.int(ABORT_INTERVAL)
+        # Where nothing can time out nothing is missed when time jumps over some rounds.
+        is_idle = all(
+            self._registry.transactions[each].timeout_ms == NO_TIMEOUT_MS
+            for each in self._registry.open
+        )
+        return SetTimer(AbortTimedOut, now_ms + interval_ms, AbortTimedOut(), is_tick=is_idle)
+
+    def _next_removal(self, now_ms: int) -> SetTimer:
+        interval_ms = self._registry.config.int(EXPIRY_INTERVAL)
+        return SetTimer(RemoveExpired, now_ms + interval_ms, RemoveExpired(), is_tick=True)
+
+
+def _is_timed_out(transaction: Transaction, now_ms: int) -> bool:
+    return (
+        transaction.timeout_ms != NO_TIMEOUT_MS
+        and transaction.start_timestamp_ms + transaction.timeout_ms < now_ms
+    )
+
+
+def _is_expired(transaction: Transaction, expiration_ms: int, now_ms: int) -> bool:
+    return (
+        transaction.state in AT_REST
+        and transaction.last_update_timestamp_ms <= now_ms - expiration_ms
+    )
+
+
+def _size_of(transaction: Transaction) -> int:
+    return len(transaction.transactional_id) + sum(
+        len(topic) + _PARTITION_BYTES for topic, _ in transaction.partitions
+    )
+
+
+def _timed_out(transaction: Transaction, prepared: Transaction, now_ms: int) -> Event:
+    open_ms = now_ms - transaction.start_timestamp_ms
+    name = transaction.transactional_id
+    return Event(
+        name,
+        "aborted",
+        f"transaction of id {name} aborted: open for {_seconds(open_ms)} s, "
+        f"its timeout is {_seconds(transaction.timeout_ms)} s; "
+        f"producer {transaction.producer_id} is fenced at epoch {transaction.producer_epoch}",
+        {
+            "rule": "timeout",
+            "open_ms": open_ms,
+            "timeout_ms": transaction.timeout_ms,
+            "producer_id": transaction.producer_id,
+            "fenced_epoch": transaction.producer_epoch,
+            "epoch": prepared.producer_epoch,
+            "partitions": [
+                f"{topic}-{index}"
+                for topic, index in sorted(transaction.partitions)[:_PARTITIONS_TOLD]
+            ],
+        },
+        SubjectKind.TRANSACTIONAL_ID,
+    )
+
+
+def _expired(transaction: Transaction, expiration_ms: int, now_ms: int) -> Event:
+    idle_ms = now_ms - transaction.last_update_timestamp_ms
+    name = transaction.transactional_id
+    return Event(
+        name,
+        "expired",
+        f"transactional id {name} expired: not used for {_seconds(idle_ms)} s, "
+        f"and ids are kept for {_seconds(expiration_ms)} s",
+        {
+            "rule": "expiry",
+            "idle_ms": idle_ms,
+            "expiration_ms": expiration_ms,
+            "state": transaction.state.label,
+            "producer_id": transaction.producer_id,
+            "producer_epoch": transaction.producer_epoch,
+        },
+        SubjectKind.TRANSACTIONAL_ID,
+    )
+
+
+def _seconds(duration_ms: int) -> str:
+    return f"{duration_ms / 1_000:.3f}".rstrip("0").rstrip(".")
