@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import pytest
 
+from kafkalite.apis.context import RequestContext
+from kafkalite.apis.dispatch import Dispatcher
 from kafkalite.apis.releases import find_in, rows_in
 from kafkalite.apis.table import TABLE, find_api
 from kafkalite.config.releases import presented, release_names
+from kafkalite.protocol.errors import ProtocolViolation
+from tests.unit.frames import framed, header
+
+if TYPE_CHECKING:
+    from kafkalite.apis.context import Services
 
 PRODUCE, LIST_OFFSETS, OFFSET_COMMIT, API_VERSIONS = 0, 2, 8, 18
 SHARE_FETCH = 78
@@ -45,6 +54,20 @@ def test_an_older_release_lacks_what_came_later() -> None:
     assert SHARE_FETCH not in rows
     assert (rows[PRODUCE].lowest, rows[PRODUCE].highest) == (TABLE[PRODUCE].lowest, 11)
     assert (rows[OFFSET_COMMIT].lowest, rows[OFFSET_COMMIT].highest) == (1, 9)
+
+
+def test_a_request_that_came_later_ends_the_connection_as_an_unknown_one_does() -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("nobody calls this")
+
+    dispatcher = Dispatcher(find_in(presented("3.9")), never)
+    context = RequestContext(
+        services=cast("Services", None), node_id=1, listener="A", client_host="/"
+    )
+    for key, why in ((SHARE_FETCH, "unknown API key 78"), (OFFSET_COMMIT, "no version 10")):
+        frame = bytearray(framed(header(key, 10, is_flexible=True)))
+        with pytest.raises(ProtocolViolation, match=why):
+            dispatcher.dispatch(context, frame, 4, len(frame), [])
 
 
 def test_api_versions_itself_is_cut() -> None:
