@@ -42,6 +42,8 @@ RULES: dict[str, Rule] = {
     "log_append_time_ms": Rule.PRESENT,
     "transaction_start_time_ms": Rule.TIME,
     "last_timestamp": Rule.TIME,
+    "transaction_start_timestamp_ms": Rule.TIME,
+    "transaction_last_update_timestamp_ms": Rule.TIME,
     "finalized_features_epoch": Rule.PRESENT,
     # Wordings are our own; that something is said, or not, is Kafka's.
     "error_message": Rule.PRESENT,
@@ -55,6 +57,8 @@ RULES: dict[str, Rule] = {
     "leader": Rule.SYMBOL,
     "session_id": Rule.SYMBOL,
     "producer_id": Rule.SYMBOL,
+    "previous_producer_id": Rule.SYMBOL,
+    "next_producer_id": Rule.SYMBOL,
     "replica_directory_id": Rule.SYMBOL,
     "incarnation_id": Rule.SYMBOL,
 }
@@ -93,10 +97,11 @@ UNORDERED: dict[str, tuple[str, ...]] = {
     "results_by_topic_v3_and_below": ("name",),
     "results_by_partition": ("partition_index",),
     "active_producers": ("producer_id",),
+    "transaction_partitions": ("topic",),
 }
 
 # Lists of plain values that are sets in Kafka, and come in whatever order they hash to.
-SETS = frozenset(("partitions", "subscribed_topic_names", "unknown_state_filters"))
+SETS = frozenset(("partitions", "subscribed_topic_names", "unknown_state_filters", "partition_ids"))
 
 _BATCH_HEAD = struct.Struct(">qiibIhiqqqhii")
 _CRC_ENDS = 21
@@ -105,6 +110,13 @@ _CRC_ENDS = 21
 _NOBODY: defaultdict[str, set[object]] = defaultdict(
     lambda: {None, "", _NONE, 0, bytes(16)}, {"producer_id": {_NONE}}
 )
+
+# Fields whose ids are of the same kind as those of another.
+_SAME_KIND = {
+    "leader": "member_id",
+    "previous_producer_id": "producer_id",
+    "next_producer_id": "producer_id",
+}
 
 # A time before this comes from a batch made by hand.
 _CLIENTS_END = BASE_TIMESTAMP + 1_000_000_000
@@ -149,16 +161,18 @@ class Normaliser:
 
     def _by_rule(self, rule: Rule, name: str, value: object) -> Tree:
         if rule is Rule.SYMBOL:
-            return self._symbol(name, value)
+            return self.symbol(name, value)
         return _time(value) if rule is Rule.TIME else _presence(value)
 
-    def _symbol(self, name: str, value: object) -> Tree:
-        if value in _NOBODY[name]:
-            return "none"
+    def symbol(self, name: str, value: object) -> Tree:
+        """Give the symbol of an id that stands in a field of this name."""
         if isinstance(value, int) and name == "leader":
-            return value
-        seen = self._symbols["member_id" if name == "leader" else name]
-        return seen.setdefault(value, f"{name}#{len(seen) + 1}")
+            return value or "none"
+        kind = _SAME_KIND.get(name, name)
+        if value in _NOBODY[kind]:
+            return "none"
+        seen = self._symbols[kind]
+        return seen.setdefault(value, f"{kind}#{len(seen) + 1}")
 
     def _list(self, name: str, values: list[object]) -> Tree:
         rows = [self._value(name, value) for value in values]
@@ -197,7 +211,7 @@ class Normaliser:
                     "last_offset_delta": last_delta,
                     "base_timestamp": "broker's" if attributes & CONTROL else first,
                     "max_timestamp": "broker's" if is_broker_time else largest,
-                    "producer_id": self._symbol("producer_id", head[9]),
+                    "producer_id": self.symbol("producer_id", head[9]),
                     "producer_epoch": head[10],
                     "base_sequence": head[11],
                     "records_count": head[12],

@@ -97,6 +97,10 @@ class World:
         """Turn a message that was not an answer into plain values, ids by the same symbols."""
         return self._normaliser.tree(message)
 
+    def symbol(self, field: str, value: object) -> Tree:
+        """Give an id that was not in an answer by the same symbols."""
+        return self._normaliser.symbol(field, value)
+
     def note(self, asked: str, answer: Tree) -> None:
         """Put something observed into the transcript."""
         self.transcript.append(Entry(asked, answer))

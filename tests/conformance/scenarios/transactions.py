@@ -128,11 +128,11 @@ def internal_topics_are_not_for_clients(world: World) -> None:
         for version in _ADD_VERSIONS:
             for partitions in ({topic: [0]}, {topic: [0], world.name: [0]}, {topic: [99]}):
                 world.ask(add(world.name, producer.producer, partitions), version)
-        for version in _TOGETHER_VERSIONS:
-            one = added(world.name, producer.producer, {topic: [0], world.name: [0]})
-            world.ask(add_together(one), version)
-            world.ask(describe(world.name), 0)
-        producer.abort()
+    for version in _TOGETHER_VERSIONS:
+        named = {"__consumer_offsets": [0], world.name: [0]}
+        world.ask(add_together(added(world.name, producer.producer, named)), version)
+        world.ask(describe(world.name), 0)
+    producer.abort()
 
 
 def _strangers(name: str, producer: Producer) -> Iterator[tuple[str, Producer]]:

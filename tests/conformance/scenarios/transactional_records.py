@@ -1,0 +1,278 @@
+"""What transactions leave in the logs of the coordinators: records, versions, batches, order."""
+
+from __future__ import annotations
+
+from struct import unpack_from
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.coordinator.runtime import partition_of
+from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.groups.records import written_version
+from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
+from kafkalite.storage.batch import split_batches
+from tests.conformance.scenarios.commits import commit
+from tests.conformance.scenarios.fetching import fetch_from, partition_at
+from tests.conformance.setup import create_topic, ready_group
+from tests.conformance.transacting import (
+    ABORT,
+    COMMIT,
+    NEW,
+    OLD,
+    READ_COMMITTED,
+    Producer,
+    Protocol,
+    add_together,
+    added,
+    begun,
+    completed,
+    end,
+    in_both_protocols,
+    initialise,
+)
+from tests.oracle.target import COMMON_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kafkalite.storage.batch import BatchView
+    from tests.conformance.normal import Tree
+    from tests.conformance.world import World
+
+_STATE_TOPIC, _OFFSETS_TOPIC = "__transaction_state", "__consumer_offsets"
+_STATE_PARTITIONS = int(COMMON_CONFIG["transaction.state.log.num.partitions"])
+_OFFSETS_PARTITIONS = int(COMMON_CONFIG["offsets.topic.num.partitions"])
+_FETCH = 11
+_TIMES = frozenset(("commit_timestamp", "expire_timestamp"))
+
+
+def note_states(world: World, *transactional_ids: str) -> None:
+    """Note every record that transactional ids have left, batch by batch."""
+    serde = CoordinatorSerde(lambda _value: 1, "transaction")
+    for name in transactional_ids:
+        partition = partition_of(name, _STATE_PARTITIONS)
+
+        def is_wanted(key: Any, name: str = name) -> bool:  # noqa: ANN401
+            return bool(key.transactional_id == name)
+
+        rows = [
+            row
+            for view in _views(world, _STATE_TOPIC, partition)
+            for row in _shown(world, view, serde, is_wanted)
+        ]
+        world.note(f"the states of {name}", [*rows])
+
+
+def note_offsets(world: World, group: str, *producers: Producer) -> None:
+    """Note every record of a group, and every marker of some producers, batch by batch."""
+    serde = CoordinatorSerde(written_version)
+    numbers = {producer.producer_id for producer in producers}
+
+    def is_wanted(key: Any) -> bool:  # noqa: ANN401
+        return group in {getattr(key, "group", None), getattr(key, "group_id", None)}
+
+    rows: list[Tree] = []
+    for view in _views(world, _OFFSETS_TOPIC, partition_of(group, _OFFSETS_PARTITIONS)):
+        if not view.is_control:
+            rows += _shown(world, view, serde, is_wanted)
+        elif view.producer_id in numbers:
+            rows.append(
+                {
+                    **_head(world, view),
+                    "records": [
+                        [bytes(key or b"").hex(), bytes(value or b"").hex()]
+                        for key, value in view.key_values()
+                    ],
+                }
+            )
+    world.note(f"the offsets of {group}", rows)
+
+
+def _shown(
+    world: World, view: BatchView, serde: CoordinatorSerde, is_wanted: Callable[[Any], bool]
+) -> Iterator[Tree]:
+    """Yield a batch by what it says, if any of it is wanted."""
+    records: list[Tree] = []
+    for key, value in view.key_values():
+        record = serde.decode(key, value)
+        if record is None or not is_wanted(record.key):
+            continue
+        records.append(
+            {
+                "kind": type(record.key).__name__,
+                "key": _tree(world, record.key),
+                "value version": "none" if value is None else unpack_from(">h", value)[0],
+                "value": None if record.value is None else _tree(world, record.value),
+            }
+        )
+    if records:
+        yield {**_head(world, view), "records": records}
+
+
+def _tree(world: World, message: Any) -> Tree:  # noqa: ANN401 - any record class
+    found = world.tree(message)
+    assert isinstance(found, dict)
+    return {name: "some" if name in _TIMES else value for name, value in found.items()}
+
+
+def _head(world: World, view: BatchView) -> dict[str, Tree]:
+    return {
+        "attributes": view.attributes,
+        "producer": world.symbol("producer_id", view.producer_id),
+        "producer_epoch": view.producer_epoch,
+        "base_sequence": view.base_sequence,
+        "leader_epoch": view.leader_epoch,
+        "count": view.record_count,
+    }
+
+
+def _views(world: World, topic: str, partition: int) -> Iterator[BatchView]:
+    offset = 0
+    while True:
+        answer = world.probe(fetch_from(topic, partition_at(partition, offset)), _FETCH)
+        (row,) = answer.responses[0].partitions
+        assert row.error_code == 0, row
+        views = split_batches(bytes(row.records or b""))
+        if not views:
+            return
+        yield from views
+        offset = views[-1].last_offset + 1
+
+
+def every_step_of_a_transaction_is_recorded(world: World, protocol: Protocol) -> None:
+    topics = [f"{world.name}-{letter}" for letter in "ab"]
+    for topic in topics:
+        create_topic(world, topic, partitions=2)
+    producer = begun(world, protocol)
+    for is_commit in (COMMIT, ABORT):
+        producer.begin(0, topic=topics[0])
+        producer.add(0, topic=topics[0])
+        producer.begin(1, 0, topic=topics[1])
+        producer.end(is_commit=is_commit)
+    producer.init(producer.producer)
+    producer.init(producer.older, timeout_ms=10_000)
+    producer.init()
+    note_states(world, world.name)
+
+
+def what_was_refused_is_not_recorded(world: World) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, OLD)
+    producer.begin()
+    producer.commit()
+    for version in (4, 5):
+        request = end(world.name, producer.producer, is_commit=True)
+        world.ask(request, version)
+        world.ask(end(world.name, producer.newer, is_commit=False), version)
+    producer.add(producer=producer.newer)
+    producer.add(7)
+    producer.init(producer.newer)
+    producer.init(timeout_ms=0)
+    producer.speaking(produce=11).write()
+    note_states(world, world.name)
+
+
+def a_fence_is_recorded(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, protocol)
+    producer.begin()
+    producer.fence()
+    producer.begin()
+    world.ask(initialise(world.name, producer.producer), 5)
+    completed(world, world.name)
+    producer.init(producer.producer)
+    producer.init()
+    note_states(world, world.name)
+
+
+def empty_transactions_are_recorded(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name)
+    producer = begun(world, protocol)
+    producer.abort()
+    producer.commit()
+    producer.add()
+    producer.abort()
+    producer.abort()
+    note_states(world, world.name)
+
+
+def the_protocol_of_a_client_is_recorded(world: World) -> None:
+    """Begin by one protocol, go on by another, and be added by a broker."""
+    create_topic(world, world.name, partitions=3)
+    for version in (4, 5):
+        for first, second in ((OLD, NEW), (NEW, OLD)):
+            name = f"{world.name}-{version}-{first.end}"
+            producer = begun(world, first, name)
+            producer.begin()
+            producer.protocol = second
+            producer.begin(1)
+            one = added(name, producer.producer, {world.name: [2]})
+            world.ask(add_together(one), version)
+            producer.end(is_commit=COMMIT)
+            note_states(world, name)
+
+
+def pending_offsets_are_recorded(world: World, protocol: Protocol) -> None:
+    """Commit and abort offsets, with plain commits between them, and read the group's log."""
+    create_topic(world, world.name, partitions=2)
+    ready_group(world, world.name)
+    producer = begun(world, protocol)
+    for is_commit in (COMMIT, ABORT):
+        if not producer.is_new:
+            producer.add_offsets(world.name)
+        producer.commit_offsets(world.name, 5, 0, 1)
+        world.ask(commit(world.name, world.name, 0, offset=20), 8)
+        producer.commit_offsets(world.name, 7, 1, metadata=None)
+        producer.end(is_commit=is_commit)
+    note_offsets(world, world.name, producer.producer)
+    note_states(world, world.name)
+
+
+def what_is_forgotten_while_pending_is_recorded(world: World, protocol: Protocol) -> None:
+    create_topic(world, world.name, partitions=2)
+    ready_group(world, world.name)
+    producer = begun(world, protocol)
+    if not producer.is_new:
+        producer.add_offsets(world.name)
+    producer.commit_offsets(world.name, 5, 0)
+    row = OffsetDeleteRequest.OffsetDeleteRequestPartition
+    topic = OffsetDeleteRequest.OffsetDeleteRequestTopic(
+        name=world.name, partitions=[row(partition_index=index) for index in (0, 1)]
+    )
+    world.ask(OffsetDeleteRequest(group_id=world.name, topics=[topic]), 0)
+    producer.commit_offsets(world.name, 6, 1)
+    world.ask(DeleteGroupsRequest(groups_names=[world.name]), 2)
+    producer.commit()
+    world.ask(DeleteGroupsRequest(groups_names=[world.name]), 2)
+    note_offsets(world, world.name, producer.producer)
+
+
+def logs_of_coordinators_are_read_committed(world: World) -> None:
+    """Read a group's log as Connect reads its own: up to what an open transaction holds back."""
+    create_topic(world, world.name)
+    group = f"{world.name}-0"
+    ready_group(world, group)
+    producer = begun(world, NEW)
+    producer.commit_offsets(group)
+    partition = partition_of(group, _OFFSETS_PARTITIONS)
+    request = fetch_from(_OFFSETS_TOPIC, partition_at(partition))
+    request.isolation_level = READ_COMMITTED
+    before = world.probe(request, _FETCH).responses[0].partitions[0]
+    world.note("held back", before.high_watermark - before.last_stable_offset)
+    producer.abort()
+    after = world.probe(request, _FETCH).responses[0].partitions[0]
+    world.note("held back", after.high_watermark - after.last_stable_offset)
+    rows = after.aborted_transactions[-1:]
+    world.note("aborted", [world.symbol("producer_id", row.producer_id) for row in rows])
+
+
+SCENARIOS = (
+    *in_both_protocols(every_step_of_a_transaction_is_recorded),
+    what_was_refused_is_not_recorded,
+    *in_both_protocols(a_fence_is_recorded),
+    *in_both_protocols(empty_transactions_are_recorded),
+    the_protocol_of_a_client_is_recorded,
+    *in_both_protocols(pending_offsets_are_recorded),
+    *in_both_protocols(what_is_forgotten_while_pending_is_recorded),
+    logs_of_coordinators_are_read_committed,
+)
