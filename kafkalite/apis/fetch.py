@@ -18,7 +18,6 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol.versions import Versions
-from kafkalite.storage.batch import split_batches
 
 if TYPE_CHECKING:
     from kafkalite.apis.context import RequestContext
@@ -215,7 +214,12 @@ class _Fetch:
             at_least_one=at_least_one,
         )
         if self._committed:
-            answer.aborted_transactions = _aborted_transactions(partition, wanted, answer)
+            answer.aborted_transactions = [
+                FetchResponse.AbortedTransaction(
+                    producer_id=one.producer_id, first_offset=one.first_offset
+                )
+                for one in partition.aborted_in_read(wanted.fetch_offset, len(answer.records))
+            ]
         return answer
 
     def _admit(self, wanted: Wanted, partition: Partition) -> None:
@@ -255,6 +259,7 @@ class _Fetch:
         for (wanted, partition), (_, answer) in zip(self._places, answers, strict=False):
             poll.add(
                 partition,
+                offset=wanted.fetch_offset,
                 readable=len(answer.records or b""),
                 max_bytes=wanted.max_bytes,
                 committed=self._committed,
@@ -292,23 +297,6 @@ class _Fetch:
                 if endpoint.node_id in self._leaders
             ]
         return response
-
-
-def _aborted_transactions(
-    partition: Partition, wanted: Wanted, answer: FetchResponse.PartitionData
-) -> list[FetchResponse.AbortedTransaction]:
-    """Return the aborted transactions whose records are among those answered."""
-    if not answer.records:
-        return []
-    aborted = partition.log.aborted_transactions(wanted.fetch_offset, answer.last_stable_offset)
-    if not aborted:
-        return []
-    end_offset = split_batches(answer.records)[-1].last_offset + 1
-    return [
-        FetchResponse.AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
-        for one in aborted
-        if one.first_offset < end_offset
-    ]
 
 
 def _wanted(request: FetchRequest, era: FetchEra) -> list[Wanted]:

@@ -1,12 +1,22 @@
-"""Produce: batches from clients into partitions (KIP-98, KIP-467, KIP-516, KIP-951)."""
+"""Produce: batches from clients into partitions (KIP-98, KIP-467, KIP-516, KIP-890, KIP-951)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.contract import Api, Eras
-from kafkalite.partitions.producing import check_codec, only_batch
+from kafkalite.apis.refusals import note_refusal
+from kafkalite.apis.verification import (
+    ADDS_PARTITIONS,
+    BEFORE_ABORTABLE,
+    KNOWS_ABORTABLE,
+    VerificationEra,
+    verify,
+)
+from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.partitions.producing import begins_transactional, check_codec, only_batch
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -29,9 +39,6 @@ _REQUIRED_ACKS = frozenset((-1, 0, 1))
 _ADMIN_CLIENT_ID = "__admin_client"
 _NO_OFFSET = -1
 
-TopicKey = tuple[str, bytes]
-"""A topic's name and id as the client gave them, one of them empty."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceEra:
@@ -39,14 +46,24 @@ class ProduceEra:
 
     allows_zstd: bool
     uses_topic_ids: bool
+    verification: VerificationEra
 
 
+_FIRST_ERA = ProduceEra(allows_zstd=True, uses_topic_ids=False, verification=BEFORE_ABORTABLE)
 PRODUCE_ERAS = Eras(
-    (0, ProduceEra(allows_zstd=False, uses_topic_ids=False)),
     # KIP-110: clients before v7 could not read zstd back, so they may not write it either.
-    (7, ProduceEra(allows_zstd=True, uses_topic_ids=False)),
-    (13, ProduceEra(allows_zstd=True, uses_topic_ids=True)),  # KIP-516
+    (0, replace(_FIRST_ERA, allows_zstd=False)),
+    (7, _FIRST_ERA),
+    (11, replace(_FIRST_ERA, verification=KNOWS_ABORTABLE)),  # KIP-890
+    (12, replace(_FIRST_ERA, verification=ADDS_PARTITIONS)),
+    (13, replace(_FIRST_ERA, verification=ADDS_PARTITIONS, uses_topic_ids=True)),  # KIP-516
 )
+
+TopicKey = tuple[str, bytes]
+"""A topic's name and id as the client gave them, one of them empty."""
+
+OpenedBatches = dict[tuple[TopicKey, int], "BatchView | KafkaError"]
+"""Each partition's batch, or what is wrong with it."""
 
 
 def handle_produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
@@ -56,13 +73,17 @@ def handle_produce(context: RequestContext, request: ProduceRequest) -> ProduceR
     KafkaError for a request that is refused as a whole.
     """
     try:
-        batches = _open_batches(request, context.era)
+        batches, is_transactional = _open_batches(request, context.era)
+        appender = (
+            _TransactionalAppender(context, request, batches)
+            if is_transactional
+            else _Appender(context, request)
+        )
     except KafkaError as error:
         if request.acks == _NO_ANSWER:
             raise _unheard(error.code) from error
         raise
     partitions = context.services.partitions
-    appender = _Appender(context, request)
     answers: dict[TopicKey, ProduceResponse.TopicProduceResponse] = {}
     for (key, index), batch in batches.items():
         topic = partitions.topic_by_id(key[1]) if key[1] != ZERO_UUID else partitions.topic(key[0])
@@ -82,16 +103,14 @@ def handle_produce(context: RequestContext, request: ProduceRequest) -> ProduceR
     return response
 
 
-def _open_batches(
-    request: ProduceRequest, era: ProduceEra
-) -> dict[tuple[TopicKey, int], BatchView | KafkaError]:
-    """Return each partition's batch, or what is wrong with it; the last one if there are several.
+def _open_batches(request: ProduceRequest, era: ProduceEra) -> tuple[OpenedBatches, bool]:
+    """Return the batches, and whether one is of a transaction; the last of several wins.
 
     KafkaError when all partitions fall with one: CORRUPT_MESSAGE for what cannot be read as
-    batches at all, and TRANSACTIONAL_ID_AUTHORIZATION_FAILED for a batch of a transaction.
-    Transactions are not served: a client must hear so, and take it as final.
+    batches at all, TRANSACTIONAL_ID_AUTHORIZATION_FAILED for a transaction that nobody names.
     """
-    opened: dict[tuple[TopicKey, int], BatchView | KafkaError] = {}
+    opened: OpenedBatches = {}
+    is_transactional = False
     for topic_data in request.topic_data:
         topic = (topic_data.name, topic_data.topic_id)
         for data in topic_data.partition_data:
@@ -101,11 +120,13 @@ def _open_batches(
                 if error.code is ErrorCode.CORRUPT_MESSAGE:
                     raise
                 opened[topic, data.index] = error
+                is_transactional |= begins_transactional(data.records)
             else:
-                if batch.is_transactional:
-                    raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
                 opened[topic, data.index] = batch
-    return opened
+                is_transactional |= batch.is_transactional
+            if is_transactional and request.transactional_id is None:
+                raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return opened, is_transactional
 
 
 def _unheard(code: ErrorCode) -> ProtocolViolation:
@@ -151,12 +172,12 @@ class _Appender:
         return self._append(partition, batch)
 
     def _append(
-        self, partition: Partition, batch: BatchView
+        self, partition: Partition, batch: BatchView, *, is_verified: bool = False
     ) -> ProduceResponse.PartitionProduceResponse:
         try:
             self._admit(partition)
             check_codec(batch)
-            place = partition.append(batch, self._now_ms)
+            place = partition.append(batch, self._now_ms, is_verified=is_verified)
         except RecordsRefusedError as error:
             return _refused_records(partition, error)
         except KafkaError as error:
@@ -192,6 +213,63 @@ class _Appender:
         elif code not in _EXPECTED:
             answer.log_start_offset = partition.log.start_offset
         return answer
+
+
+class _TransactionalAppender(_Appender):
+    """A Produce request with records of a transaction: the coordinator is asked first."""
+
+    __slots__ = ("_context", "_transactional_id", "_verified")
+
+    def __init__(
+        self, context: RequestContext, request: ProduceRequest, batches: OpenedBatches
+    ) -> None:
+        super().__init__(context, request)
+        self._context = context
+        self._transactional_id = request.transactional_id or ""
+        self._verified = verify(
+            context,
+            self._transactional_id,
+            list(_transactional(context, batches)),
+            context.era.verification,
+        )
+
+    def _append(
+        self, partition: Partition, batch: BatchView, *, is_verified: bool = False
+    ) -> ProduceResponse.PartitionProduceResponse:
+        refusal = self._verified.refusals.get(partition)
+        if refusal is not None:
+            answer = _refused(partition.index, refusal.code)
+            answer.error_message = refusal.message
+            return answer
+        is_verified = partition in self._verified.partitions
+        return super()._append(partition, batch, is_verified=is_verified)
+
+    def _refuse(
+        self, partition: Partition, code: ErrorCode
+    ) -> ProduceResponse.PartitionProduceResponse:
+        note_refusal(
+            self._context,
+            "Produce",
+            self._transactional_id,
+            KafkaError(code),
+            of=SubjectKind.TRANSACTIONAL_ID,
+        )
+        return super()._refuse(partition, code)
+
+
+def _transactional(
+    context: RequestContext, batches: OpenedBatches
+) -> Iterator[tuple[Partition, BatchView]]:
+    """Yield the batches of transactions whose partitions are there."""
+    table = context.services.partitions
+    for (key, index), batch in batches.items():
+        if isinstance(batch, KafkaError) or not (batch.is_transactional and batch.has_producer_id):
+            continue
+        topic = table.topic_by_id(key[1]) if key[1] != ZERO_UUID else table.topic(key[0])
+        with suppress(KafkaError):
+            partition = None if topic is None else topic.partition(index)
+            if partition is not None:
+                yield partition, batch
 
 
 # What Kafka expects to meet before a log is reached; with all else it tells where the log starts.

@@ -34,46 +34,36 @@ class Watchable(Protocol):
     def unwatch(self, watch: Watcher) -> None:
         """Forget `watch`; harmless when it is unknown."""
 
-    def limit_offset(self, *, committed: bool) -> int:
-        """Return the offset below which records may be read."""
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which committed records may be read."""
+
+    def readable_bytes(self, offset: int, limit_offset: int) -> int | None:
+        """Return how much lies between two offsets, None where one read does not reach so far."""
 
 
 class Watch:
-    """One partition that one long poll waits for."""
+    """One partition that one long poll waits for: every byte that arrives can be read."""
 
-    __slots__ = (
-        "_arrived", "_committed", "_counted", "_limit_offset", "_max_bytes", "_partition",
-        "_poll", "_readable",
-    )  # fmt: skip
+    __slots__ = ("_counted", "_max_bytes", "_poll", "_readable", "partition")
 
     def __init__(
-        self,
-        poll: LongPoll,
-        partition: Watchable,
-        *,
-        readable: int,
-        max_bytes: int,
-        committed: bool,
+        self, poll: LongPoll, partition: Watchable, *, readable: int, max_bytes: int
     ) -> None:
+        self.partition = partition
         self._poll = poll
-        self._partition = partition
-        self._committed = committed
         self._max_bytes = max_bytes
         self._readable = readable
         self._counted = min(readable, max_bytes)
-        self._arrived = 0
-        self._limit_offset = partition.limit_offset(committed=committed)
 
     def on_append(self, size: int) -> None:
-        """Count `size` more bytes, as soon as they may be read."""
-        self._arrived += size
-        limit_offset = self._partition.limit_offset(committed=self._committed)
-        if limit_offset <= self._limit_offset:
-            return  # an open transaction hides them from this reader
-        self._limit_offset = limit_offset
-        self._readable += self._arrived
-        self._arrived = 0
-        counted = min(self._readable, self._max_bytes)
+        """Count `size` more bytes."""
+        self.count(self._readable + size)
+
+    def count(self, readable: int) -> None:
+        """Let the wait know how much can be read by now."""
+        self._readable = readable
+        counted = min(readable, self._max_bytes)
         gained, self._counted = counted - self._counted, counted
         self._poll.gain(gained)
 
@@ -81,9 +71,39 @@ class Watch:
         """End the wait: the partition has a new leader, was cut, or is gone."""
         self._poll.end()
 
-    def forget(self) -> None:
-        """Leave the partition."""
-        self._partition.unwatch(self)
+
+class CommittedWatch(Watch):
+    """A partition of which committed records are waited for.
+
+    The end of one transaction can free what other producers wrote long ago, so what can be read
+    is looked up then instead of being added up.
+    """
+
+    __slots__ = ("_limit_offset", "_offset")
+
+    def __init__(
+        self, poll: LongPoll, partition: Watchable, *, offset: int, readable: int, max_bytes: int
+    ) -> None:
+        super().__init__(poll, partition, readable=readable, max_bytes=max_bytes)
+        self._offset = offset
+        self._limit_offset = partition.last_stable_offset
+
+    def on_append(self, size: int) -> None:
+        """Count what can be read now, unless an open transaction hides all that arrived."""
+        del size
+        limit_offset = self.partition.last_stable_offset
+        if limit_offset <= self._limit_offset:
+            return
+        self._limit_offset = limit_offset
+        try:
+            readable = self.partition.readable_bytes(self._offset, limit_offset)
+        except OSError:
+            readable = None
+        if readable is None:
+            # One read cannot give all that there is, or gives an error: no use to wait for more.
+            self.on_change()
+        else:
+            self.count(readable)
 
 
 class LongPoll:
@@ -97,9 +117,21 @@ class LongPoll:
         self._watches: list[Watch] = []
         self._timer: Timer | None = None
 
-    def add(self, partition: Watchable, *, readable: int, max_bytes: int, committed: bool) -> None:
-        """Wait for `partition` too, of which `readable` bytes were found already."""
-        watch = Watch(self, partition, readable=readable, max_bytes=max_bytes, committed=committed)
+    def add(
+        self,
+        partition: Watchable,
+        *,
+        offset: int,
+        readable: int,
+        max_bytes: int,
+        committed: bool,
+    ) -> None:
+        """Wait for `partition` too, of which `readable` bytes from `offset` on were found."""
+        watch = (
+            CommittedWatch(self, partition, offset=offset, readable=readable, max_bytes=max_bytes)
+            if committed
+            else Watch(self, partition, readable=readable, max_bytes=max_bytes)
+        )
         self._watches.append(watch)
         partition.watch(watch)
 
@@ -128,4 +160,4 @@ class LongPoll:
             self._timer = None
         watches, self._watches = self._watches, []
         for watch in watches:
-            watch.forget()
+            watch.partition.unwatch(watch)

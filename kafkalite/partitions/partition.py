@@ -18,6 +18,7 @@ from kafkalite.storage.batch import (
     ControlMarker,
     build_control_batch,
 )
+from kafkalite.storage.committed import aborted_in_read, readable_bytes
 from kafkalite.storage.records import MalformedRecordsError
 from kafkalite.storage.timestamps import (
     FoundOffset,
@@ -29,6 +30,7 @@ from kafkalite.storage.validation import prepare
 if TYPE_CHECKING:
     from kafkalite.metadata.image import PartitionImage
     from kafkalite.partitions.long_poll import Watcher
+    from kafkalite.storage.aborted import AbortedTransaction
     from kafkalite.storage.log import Log
     from kafkalite.storage.marker import TransactionMarker
 
@@ -154,17 +156,18 @@ class Partition:
 
     # --- writing -------------------------------------------------------------------------------
 
-    def append(self, batch: BatchView, now_ms: int) -> Appended:
+    def append(self, batch: BatchView, now_ms: int, *, is_verified: bool = False) -> Appended:
         """Append the batch of a client, and return where it is.
 
         A batch that is in the log already, by its producer id and sequence, is not appended again:
         its old place is returned, with its own timestamp as the time of appending, as Kafka does.
+        `is_verified` when the transaction coordinator knows that a transaction may begin with it.
         KafkaError as the topic and the producer's state demand; OSError when the disk fails.
         """
         log = self.log
         batches = prepare((batch,), log.config, now_ms=now_ms, partition=self.name)
         if batch.producer_id > NO_PRODUCER_ID:
-            duplicate = log.producers.check(batch)
+            duplicate = log.producers.check(batch, is_verified=is_verified)
             if duplicate is not None:
                 return Appended(duplicate.first_offset, duplicate.timestamp)
         info = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
@@ -192,9 +195,10 @@ class Partition:
         partitions of the transaction are done. A marker without an open transaction is appended
         as well, since it may tell of a new epoch. KafkaError INVALID_PRODUCER_EPOCH or
         TRANSACTION_COORDINATOR_FENCED for one that comes too late, NOT_ENOUGH_REPLICAS while too
-        few are in sync; OSError when the disk fails.
+        few are in sync, on which coordinators do not insist for their own logs; OSError when the
+        disk fails.
         """
-        if not self.has_enough_replicas:
+        if not (self.has_enough_replicas or self.is_internal):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         log = self.log
         log.producers.check_marker(marker)
@@ -252,6 +256,14 @@ class Partition:
         return log.read(
             offset, max_bytes=max_bytes, limit_offset=limit_offset, at_least_one=at_least_one
         )
+
+    def readable_bytes(self, offset: int, limit_offset: int) -> int | None:
+        """Return how much lies between two offsets, None where one read does not reach so far."""
+        return readable_bytes(self.log, offset, limit_offset)
+
+    def aborted_in_read(self, offset: int, size: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions with records in the `size` bytes from `offset` on."""
+        return aborted_in_read(self.log, offset, size) if size else []
 
     def is_behind(self, offset: int) -> bool:
         """Whether `offset` lies before the segment that is appended to."""

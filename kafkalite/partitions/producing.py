@@ -48,6 +48,15 @@ def only_batch(records: Buffer | None, *, allows_zstd: bool) -> BatchView:
     return batch
 
 
+def begins_transactional(records: Buffer | None) -> bool:
+    """Whether the first of several batches, or of what cannot be taken, is of a transaction."""
+    try:
+        batches = () if records is None else split_batches(records)
+    except KafkaError:
+        return False
+    return any(batch.is_transactional for batch in batches[:1])
+
+
 def check_codec(batch: BatchView) -> None:
     """Raise KafkaError unless the records begin as those of the batch's codec do.
 

@@ -57,6 +57,11 @@ class OffsetIndex:
         slot = bisect_right(self._positions, position)
         return self._positions[slot - 1] if slot else 0
 
+    def offset_at_or_after(self, position: int) -> int | None:
+        """Return an offset of which the batch begins at `position` or later, if there is one."""
+        slot = bisect_left(self._positions, position)
+        return self._offsets[slot] if slot < len(self._offsets) else None
+
     def save(self, files: Files, path: str) -> None:
         """Make the file at `path` hold the entries; it need not exist yet."""
         file = files.open(path, create=True)

@@ -248,8 +248,12 @@ class Log:
                 return segment.read(position, end, max_bytes, at_least_one=at_least_one)
         return b""
 
+    def slot_of(self, offset: int) -> int:
+        """Return which segment holds `offset`, counted from the oldest."""
+        return max(0, bisect_right(self._bases, offset) - 1)
+
     def _segments_from(self, offset: int) -> Iterator[Segment]:
-        slot = max(0, bisect_right(self._bases, offset) - 1)
+        slot = self.slot_of(offset)
         while slot < len(self._segments):
             yield self._segments[slot]
             slot += 1
@@ -266,7 +270,7 @@ class Log:
             yield from segment.folded(segment.locate(from_offset))
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions with records among those read from `offset` on."""
+        """Return the aborted transactions with records between two offsets."""
         found = []
         for segment in self._segments_from(offset):
             for aborted in segment.aborted.entries:

@@ -6,11 +6,12 @@ is checked before it is appended and taken in after; replaying the log's heads g
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import ControlKind
+from kafkalite.storage.verification import Verifications
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +26,18 @@ _LARGEST_EPOCH = 32_767
 _EPOCHS_GROW_SINCE = 2
 """The transaction version since which every transaction ends with an epoch of its own (KIP-890)."""
 _SEQUENCE_MASK = 0x7FFF_FFFF  # after 2147483647 comes 0
+
+
+class Incarnation(Protocol):
+    """A producer id with the epoch that tells its incarnations apart: a batch has them too."""
+
+    @property
+    def producer_id(self) -> int:
+        """Who writes."""
+
+    @property
+    def producer_epoch(self) -> int:
+        """Which of its incarnations."""
 
 
 class AppendedBatch(NamedTuple):
@@ -88,7 +101,7 @@ class CompletedTransaction(NamedTuple):
 class ProducerStateTable:
     """The producers of one log."""
 
-    __slots__ = ("_entries", "_open")
+    __slots__ = ("_entries", "_open", "_verifications")
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self._entries = {entry.producer_id: entry for entry in entries}
@@ -101,6 +114,7 @@ class ProducerStateTable:
                 if entry.transaction_first_offset is not None
             )
         )
+        self._verifications = Verifications()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -114,22 +128,44 @@ class ProducerStateTable:
         """Return what is known of a producer, if anything."""
         return self._entries.get(producer_id)
 
-    def check(self, batch: BatchView) -> AppendedBatch | None:
+    def start_verification(self, batch: BatchView, *, adds_partitions: bool, now_ms: int) -> bool:
+        """Return whether the coordinator must be asked before a transactional batch is appended.
+
+        It need not while the transaction is open here. `adds_partitions` when the partition is to
+        join the transaction by being written to (KIP-890). KafkaError INVALID_PRODUCER_EPOCH for
+        an epoch that has passed.
+        """
+        if self.is_in_transaction(batch):
+            return False
+        self._verifications.begin(batch, adds_partitions=adds_partitions, now_ms=now_ms)
+        return True
+
+    def check(self, batch: BatchView, *, is_verified: bool = False) -> AppendedBatch | None:
         """Return the batch in the log that a client's batch repeats, or None to append it.
 
         Raises KafkaError as Kafka does: INVALID_PRODUCER_EPOCH for an epoch that has passed,
         OUT_OF_ORDER_SEQUENCE_NUMBER for a gap or a repetition that is not one of the last five,
-        INVALID_TXN_STATE for a plain batch while a transaction is open. An unknown producer may
-        start at any sequence.
+        INVALID_TXN_STATE for a plain batch while a transaction is open, and for one that would
+        begin a transaction without `is_verified`: the coordinator knows nothing of it. An unknown
+        producer may start at any sequence.
         """
         entry = self._entries.get(batch.producer_id)
+        if entry is not None:
+            repeated = _find_repeated(entry, batch)
+            if repeated is not None:
+                return repeated
+        _check_epoch(batch, NO_EPOCH if entry is None else entry.producer_epoch)
+        is_transactional = batch.is_transactional
+        if is_transactional and not is_verified and not _is_in_transaction(entry, batch):
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"the transaction of producer {batch.producer_id} is not known to have begun",
+            )
+        if self._verifications:
+            has_batches = entry is not None and bool(entry.batches)
+            self._verifications.check(batch, has_batches=has_batches)
         if entry is None:
-            _check_epoch(batch, NO_EPOCH)
             return None
-        repeated = _find_repeated(entry, batch)
-        if repeated is not None:
-            return repeated
-        _check_epoch(batch, entry.producer_epoch)
         if not _is_in_sequence(entry, batch):
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -137,12 +173,23 @@ class ProducerStateTable:
                 f"{entry.producer_epoch}, the batch begins at {batch.base_sequence} of "
                 f"{batch.producer_epoch}",
             )
-        if entry.transaction_first_offset is not None and not batch.is_transactional:
+        if entry.transaction_first_offset is not None and not is_transactional:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {batch.producer_id} has a transaction open, the batch is not of it",
             )
         return None
+
+    def is_in_transaction(self, producer: Incarnation) -> bool:
+        """Whether a producer has a transaction open here, in the epoch that it says it has.
+
+        KafkaError INVALID_PRODUCER_EPOCH for an epoch that has passed.
+        """
+        entry = self._entries.get(producer.producer_id)
+        if entry is None:
+            return False
+        _check_epoch(producer, entry.producer_epoch)
+        return _is_in_transaction(entry, producer)
 
     def check_marker(self, marker: TransactionMarker) -> None:
         """Raise KafkaError when a marker comes too late to be appended.
@@ -176,6 +223,8 @@ class ProducerStateTable:
         """Take in a batch that is in the log now; return the transaction that it ended."""
         if not batch.has_producer_id:
             return None
+        if self._verifications and batch.is_transactional:
+            self._verifications.settle(batch)
         entry = self._entries.get(batch.producer_id)
         if entry is None:
             entry = self._entries[batch.producer_id] = ProducerEntry(batch.producer_id)
@@ -227,6 +276,7 @@ class ProducerStateTable:
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers without an open transaction that were silent for `expiration_ms`."""
+        self._verifications.expire(now_ms, expiration_ms)
         expired = [
             entry.producer_id
             for entry in self._entries.values()
@@ -237,13 +287,21 @@ class ProducerStateTable:
             del self._entries[producer_id]
 
 
-def _check_epoch(batch: BatchView, producer_epoch: int) -> None:
-    if batch.producer_epoch < producer_epoch:
+def _check_epoch(producer: Incarnation, producer_epoch: int) -> None:
+    if producer.producer_epoch < producer_epoch:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"producer {batch.producer_id} has epoch {producer_epoch}, "
-            f"the batch has {batch.producer_epoch}",
+            f"producer {producer.producer_id} has epoch {producer_epoch}, "
+            f"not {producer.producer_epoch} any more",
         )
+
+
+def _is_in_transaction(entry: ProducerEntry | None, producer: Incarnation) -> bool:
+    return (
+        entry is not None
+        and entry.transaction_first_offset is not None
+        and entry.producer_epoch == producer.producer_epoch
+    )
 
 
 def _find_repeated(entry: ProducerEntry, batch: BatchView) -> AppendedBatch | None:

@@ -296,6 +296,11 @@ class Segment:
             position += at
         return self.size
 
+    def offset_at_or_after(self, position: int) -> int | None:
+        """Return an offset at or beyond the batch that begins at `position`, if one is indexed."""
+        relative_offset = self._loaded_indexes()[0].offset_at_or_after(position)
+        return None if relative_offset is None else self.base_offset + relative_offset
+
     def position_before_time(self, timestamp: int) -> int:
         """Return a batch boundary before which every timestamp is smaller than `timestamp`."""
         offsets, times = self._loaded_indexes()

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -15,6 +15,7 @@ from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.storage.batch import CONTROL, TRANSACTIONAL, BatchView, Producer
 from kafkalite.storage.compression import CODEC_NUMBERS
+from kafkalite.storage.marker import TransactionMarker
 from tests.unit.data_plane import DataPlane, batch_of, batches_in, values_in
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkalite.metadata.image import TopicImage
+    from kafkalite.partitions.partition import Partition
 
 (API,) = APIS
 ZERO = bytes(16)
@@ -400,8 +402,201 @@ def test_a_disk_that_fails_is_said_so(plane: DataPlane, monkeypatch: pytest.Monk
     plane.create()
     partition = plane.partition()
 
-    def fail(batch: BatchView, now_ms: int) -> None:
-        raise OSError(batch, now_ms)
+    def fail(_: Partition, batch: BatchView, now_ms: int, *, is_verified: bool) -> None:
+        raise OSError(batch, now_ms, is_verified)
 
-    monkeypatch.setattr(type(partition), "append", lambda _, batch, now_ms: fail(batch, now_ms))
+    monkeypatch.setattr(type(partition), "append", fail)
     assert code_of(plane, batch_of(b"a")) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+# --- transactions --------------------------------------------------------------------------------
+
+
+class Coordinator:
+    """A transaction coordinator that says what it is told to say, and remembers what it heard."""
+
+    def __init__(self, **codes: ErrorCode) -> None:
+        self.codes = codes
+        self.asked: list[tuple[str, tuple[int, int], list[tuple[str, int]], bool]] = []
+
+    def admit(
+        self,
+        transactional_id: str,
+        producer: tuple[int, int],
+        partitions: Sequence[tuple[str, int]],
+        *,
+        adds: bool,
+    ) -> dict[tuple[str, int], ErrorCode]:
+        self.asked.append((transactional_id, producer, list(partitions), adds))
+        return {
+            place: self.codes.get(f"{place[0]}{place[1]}", ErrorCode.NONE) for place in partitions
+        }
+
+
+def transact(
+    plane: DataPlane,
+    coordinator: Coordinator,
+    *records: bytes,
+    version: int = 12,
+    node_id: int = 0,
+    acks: int = -1,
+) -> list[ProduceResponse.PartitionProduceResponse]:
+    """Send batches for the partitions of a topic under the transactional id "id"."""
+    context = plane.context(API, version, node_id=node_id)
+    context.services.transactions = cast("Any", coordinator)
+    request = request_of(*records, acks=acks)
+    request.transactional_id = "id"
+    response = API.handler(context, request)
+    return [answer for topic in response.responses for answer in topic.partition_responses]
+
+
+def of_transaction(sequence: int, *, pid: int = 7, epoch: int = 0) -> bytes:
+    return batch_of(b"t", attributes=TRANSACTIONAL, producer=Producer(pid, epoch, sequence))
+
+
+@pytest.mark.parametrize(("version", "adds"), [(3, False), (11, False), (12, True)])
+def test_the_coordinator_is_asked_once_for_all_that_begins(
+    plane: DataPlane,
+    version: int,
+    adds: bool,  # noqa: FBT001
+) -> None:
+    plane.create(partitions=3)
+    coordinator = Coordinator()
+    transact(plane, coordinator, of_transaction(0), version=version)
+    batches = [of_transaction(1), of_transaction(0), counted(0)]
+    told = transact(plane, coordinator, *batches, version=version)
+    assert [answer.error_code for answer in told] == [0, 0, 0]
+    assert coordinator.asked == [
+        ("id", (7, 0), [("t", 0)], adds),
+        ("id", (7, 0), [("t", 1)], adds),
+    ]
+    transact(plane, coordinator, of_transaction(2), of_transaction(1), version=version)
+    assert len(coordinator.asked) == 2
+    assert plane.partition().last_stable_offset == 0
+
+
+UNVERIFIED = "Unable to verify the partition has been added to the transaction. Underlying error: "
+
+
+@pytest.mark.parametrize(
+    ("version", "said", "told", "message"),
+    [
+        (3, "TRANSACTION_ABORTABLE", "INVALID_TXN_STATE", "Partition was not added"),
+        (10, "TRANSACTION_ABORTABLE", "INVALID_TXN_STATE", "Partition was not added"),
+        (11, "TRANSACTION_ABORTABLE", "TRANSACTION_ABORTABLE", None),
+        (10, "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", None),
+        (12, "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", None),
+        (11, "CONCURRENT_TRANSACTIONS", "NOT_ENOUGH_REPLICAS", UNVERIFIED),
+        (12, "CONCURRENT_TRANSACTIONS", "CONCURRENT_TRANSACTIONS", None),
+        (12, "COORDINATOR_LOAD_IN_PROGRESS", "NOT_ENOUGH_REPLICAS", UNVERIFIED),
+        (12, "COORDINATOR_NOT_AVAILABLE", "NOT_ENOUGH_REPLICAS", UNVERIFIED),
+        (3, "NOT_COORDINATOR", "NOT_ENOUGH_REPLICAS", UNVERIFIED),
+        (12, "INVALID_PRODUCER_ID_MAPPING", "INVALID_PRODUCER_ID_MAPPING", None),
+        (12, "INVALID_TXN_STATE", "INVALID_TXN_STATE", "Partition was not added"),
+    ],
+)
+def test_what_the_coordinator_refuses_is_told_as_the_version_knows_it(
+    plane: DataPlane, version: int, said: str, told: str, message: str | None
+) -> None:
+    plane.create(partitions=2)
+    coordinator = Coordinator(t0=ErrorCode[said])
+    refused, taken = transact(
+        plane, coordinator, of_transaction(0), of_transaction(0), version=version
+    )
+    assert ErrorCode(refused.error_code) is ErrorCode[told]
+    assert (refused.base_offset, refused.log_start_offset) == (-1, -1)
+    assert (refused.error_message or "").startswith(message or "")
+    assert (refused.error_message is None) is (message is None)
+    if message == UNVERIFIED:
+        assert refused.error_message == UNVERIFIED + said
+    assert (taken.error_code, taken.base_offset) == (0, 0)
+    assert plane.partition().end_offset == 0
+
+
+def test_without_verification_a_transaction_begins_unasked(tmp_path: Path) -> None:
+    plane = DataPlane(tmp_path, {"transaction.partition.verification.enable": "false"})
+    plane.create()
+    coordinator = Coordinator()
+    (answer,) = transact(plane, coordinator, of_transaction(0), version=11)
+    assert (answer.error_code, coordinator.asked) == (0, [])
+    plane.partition().append_marker(
+        TransactionMarker(7, 1, 0, is_commit=True), plane.clock.now_ms()
+    )
+    # But a partition that joins by being written to has to be told to the coordinator.
+    transact(plane, coordinator, of_transaction(0, epoch=1), version=12)
+    assert len(coordinator.asked) == 1
+
+
+def test_a_zombie_is_refused_and_the_coordinator_not_asked(plane: DataPlane) -> None:
+    plane.create()
+    coordinator = Coordinator()
+    transact(plane, coordinator, of_transaction(0, epoch=2))
+    (answer,) = transact(plane, coordinator, of_transaction(0, epoch=1))
+    assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (answer.error_message, answer.log_start_offset) == (None, -1)
+    assert len(coordinator.asked) == 1
+
+
+def test_what_is_led_elsewhere_joins_no_transaction(plane: DataPlane) -> None:
+    plane.create(replicas=(0, 1))
+    coordinator = Coordinator()
+    (answer,) = transact(plane, coordinator, of_transaction(0), node_id=1)
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert coordinator.asked == []
+
+
+@pytest.mark.parametrize("other", [of_transaction(0, pid=8), of_transaction(0, epoch=1)])
+def test_one_request_is_of_one_producer(plane: DataPlane, other: bytes) -> None:
+    plane.create(partitions=2)
+    coordinator = Coordinator()
+    with pytest.raises(KafkaError) as caught:
+        transact(plane, coordinator, of_transaction(0), other)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert caught.value.message == "Transactional records contained more than one producer ID"
+    with pytest.raises(ProtocolViolation):
+        transact(plane, coordinator, of_transaction(0), other, acks=0)
+    assert coordinator.asked == []
+    assert plane.partition().end_offset == 0
+
+
+def test_a_transaction_that_nobody_names_is_refused_whatever_else_is_wrong(
+    plane: DataPlane,
+) -> None:
+    plane.create()
+    with pytest.raises(KafkaError) as caught:
+        plane.ask(API, request_of(of_transaction(0) + of_transaction(1)), 12)
+    assert caught.value.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_sequences_begin_again_with_the_epoch_of_the_next_transaction(plane: DataPlane) -> None:
+    plane.create()
+    coordinator = Coordinator()
+
+    def send(sequence: int, epoch: int) -> ErrorCode:
+        (answer,) = transact(plane, coordinator, of_transaction(sequence, epoch=epoch))
+        return ErrorCode(answer.error_code)
+
+    assert send(3, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(0, 0) is ErrorCode.NONE
+    assert send(1, 0) is ErrorCode.NONE
+    marker = TransactionMarker(7, 1, 0, is_commit=True, transaction_version=2)
+    plane.partition().append_marker(marker, plane.clock.now_ms())
+    assert send(2, 0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert send(2, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(0, 1) is ErrorCode.NONE
+    assert send(0, 1) is ErrorCode.NONE
+    assert plane.partition().end_offset == 4
+
+
+def test_refusals_are_kept_with_their_transactional_id(plane: DataPlane) -> None:
+    plane.create()
+    coordinator = Coordinator()
+    transact(plane, coordinator, of_transaction(0))
+    context = plane.context(API, 12)
+    context.services.transactions = cast("Any", coordinator)
+    request = request_of(of_transaction(5))
+    request.transactional_id = "id"
+    API.handler(context, request)
+    (event,) = context.services.journal.latest()
+    assert event.transactional_id == "id"
+    assert event.facts["error"] == "OUT_OF_ORDER_SEQUENCE_NUMBER"

@@ -13,8 +13,10 @@ class Place:
 
     def __init__(self) -> None:
         self.watches: dict[Watcher, None] = {}
-        self.end_offset = 0
-        self.stable_offset = 0
+        self.sizes: list[int] = []
+        self.last_stable_offset = 0
+        self.reaches_far = True
+        self.is_broken = False
 
     def watch(self, watch: Watcher) -> None:
         self.watches[watch] = None
@@ -22,13 +24,15 @@ class Place:
     def unwatch(self, watch: Watcher) -> None:
         self.watches.pop(watch, None)
 
-    def limit_offset(self, *, committed: bool) -> int:
-        return self.stable_offset if committed else self.end_offset
+    def readable_bytes(self, offset: int, limit_offset: int) -> int | None:
+        if self.is_broken:
+            raise OSError
+        return sum(self.sizes[offset:limit_offset]) if self.reaches_far else None
 
     def append(self, size: int, *, stable: bool = True) -> None:
-        self.end_offset += 1
+        self.sizes.append(size)
         if stable:
-            self.stable_offset = self.end_offset
+            self.last_stable_offset = len(self.sizes)
         for watch in tuple(self.watches):
             watch.on_append(size)
 
@@ -41,7 +45,7 @@ class Poller:
         self.ended = 0
         self.poll = LongPoll(missing_bytes=missing, on_end=self.on_end)
         for place in places:
-            self.poll.add(place, readable=0, max_bytes=100, committed=committed)
+            self.poll.add(place, offset=0, readable=0, max_bytes=100, committed=committed)
         self.poll.start(self.clock, 500)
 
     def on_end(self) -> None:
@@ -108,14 +112,47 @@ def test_bytes_of_an_open_transaction_count_when_it_ends(place: Place) -> None:
     assert poller.ended == 1
 
 
+def test_bytes_hidden_before_the_wait_began_count_when_they_can_be_read(place: Place) -> None:
+    place.append(40, stable=False)
+    poller = Poller(place, missing=41, committed=True)
+    place.append(1)
+    assert poller.ended == 1
+
+
+def test_a_marker_of_one_of_several_transactions_counts_what_it_frees(place: Place) -> None:
+    place.append(40, stable=False)
+    poller = Poller(place, missing=41, committed=True)
+    place.append(1, stable=False)
+    place.last_stable_offset = 1
+    for watch in tuple(place.watches):
+        watch.on_append(5)
+    assert poller.ended == 0
+    place.append(1)
+    assert poller.ended == 1
+
+
+def test_committed_records_beyond_one_read_end_the_wait(place: Place) -> None:
+    poller = Poller(place, missing=1000, committed=True)
+    place.reaches_far = False
+    place.append(1)
+    assert poller.ended == 1
+
+
+def test_a_disk_that_fails_ends_the_wait(place: Place) -> None:
+    poller = Poller(place, missing=1000, committed=True)
+    place.is_broken = True
+    place.append(1)
+    assert poller.ended == 1
+
+
 def test_a_partition_counts_up_to_its_own_limit() -> None:
     place = Place()
     poller = Poller(missing=120)
-    poller.poll.add(place, readable=30, max_bytes=100, committed=False)
+    poller.poll.add(place, offset=0, readable=30, max_bytes=100, committed=False)
     place.append(500)
     assert poller.ended == 0
     other = Place()
-    poller.poll.add(other, readable=0, max_bytes=100, committed=False)
+    poller.poll.add(other, offset=0, readable=0, max_bytes=100, committed=False)
     other.append(50)
     assert poller.ended == 1
 

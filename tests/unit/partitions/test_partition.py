@@ -45,7 +45,7 @@ def test_an_open_transaction_holds_committed_readers_back(
     plane: DataPlane, partition: Partition
 ) -> None:
     batch = batch_of(b"t", attributes=TRANSACTIONAL, producer=Producer(1, 0, 0))
-    partition.append(BatchView(batch), plane.clock.now_ms())
+    partition.append(BatchView(batch), plane.clock.now_ms(), is_verified=True)
     assert partition.last_stable_offset == 2
     assert partition.limit_offset(committed=True) == 2
     assert partition.limit_offset(committed=False) == 3
@@ -95,7 +95,7 @@ def test_a_change_that_is_not_of_the_leader_disturbs_nobody(
 ) -> None:
     ended: list[bool] = []
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
-    poll.add(partition, readable=0, max_bytes=1, committed=False)
+    poll.add(partition, offset=0, readable=0, max_bytes=1, committed=False)
     topic = plane.image.topics["t"]
     shrunk = tuple(one._replace(isr=(0,), partition_epoch=1) for one in topic.partitions)
     plane.change(topic._replace(partitions=shrunk))
@@ -109,7 +109,7 @@ def test_the_broker_tells_of_its_own_appends_at_once(plane: DataPlane) -> None:
     partition = plane.partition()
     ended: list[bool] = []
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
-    poll.add(partition, readable=0, max_bytes=100, committed=False)
+    poll.add(partition, offset=0, readable=0, max_bytes=100, committed=False)
     assert partition.append_own(BatchView(batch_of(b"v")), plane.clock.now_ms()) == 1
     assert ended == [True]
 
@@ -126,11 +126,13 @@ def commit(producer: Producer, *, coordinator_epoch: int = 0) -> TransactionMark
 
 def test_a_marker_ends_a_transaction(plane: DataPlane, partition: Partition) -> None:
     producer = Producer(1, 0, 0)
-    partition.append(transactional(producer, b"t"), plane.clock.now_ms())
+    partition.append(transactional(producer, b"t"), plane.clock.now_ms(), is_verified=True)
     assert partition.append_marker(commit(producer), plane.clock.now_ms()) == 4
     assert partition.last_stable_offset == partition.end_offset == 4
     aborting = commit(producer)._replace(is_commit=False)
-    partition.append(transactional(Producer(1, 0, 1), b"u", b"v"), plane.clock.now_ms())
+    partition.append(
+        transactional(Producer(1, 0, 1), b"u", b"v"), plane.clock.now_ms(), is_verified=True
+    )
     assert partition.append_marker(aborting, plane.clock.now_ms()) == 7
     assert partition.last_stable_offset == 7
     assert [
@@ -148,7 +150,7 @@ def test_a_marker_ends_a_transaction(plane: DataPlane, partition: Partition) -> 
 def test_a_marker_that_is_refused_leaves_no_trace(plane: DataPlane, partition: Partition) -> None:
     producer = Producer(1, 5, 0)
     now_ms = plane.clock.now_ms()
-    partition.append(transactional(producer, b"t"), now_ms)
+    partition.append(transactional(producer, b"t"), now_ms, is_verified=True)
     late = commit(Producer(1, 4, 0))
     assert (
         refusal(lambda: partition.append_marker(late, now_ms)) == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -166,7 +168,7 @@ def test_a_marker_waits_for_enough_replicas(plane: DataPlane) -> None:
     plane.create(replicas=(0, 1), config={"min.insync.replicas": "2"})
     partition = plane.partition()
     producer = Producer(1, 0, 0)
-    partition.append(transactional(producer, b"t"), plane.clock.now_ms())
+    partition.append(transactional(producer, b"t"), plane.clock.now_ms(), is_verified=True)
     topic = plane.image.topics["t"]
     plane.change(topic._replace(partitions=(topic.partitions[0]._replace(isr=(0,)),)))
     assert (
@@ -190,10 +192,10 @@ def test_a_marker_is_told_when_the_transaction_has_ended_everywhere(
     plane: DataPlane, partition: Partition
 ) -> None:
     producer = Producer(1, 0, 0)
-    partition.append(transactional(producer, b"t"), plane.clock.now_ms())
+    partition.append(transactional(producer, b"t"), plane.clock.now_ms(), is_verified=True)
     ended: list[bool] = []
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
-    poll.add(partition, readable=0, max_bytes=1000, committed=True)
+    poll.add(partition, offset=0, readable=0, max_bytes=1000, committed=True)
     partition.append_marker(commit(producer), plane.clock.now_ms())
     assert ended == []
     plane.table.announce()
@@ -203,7 +205,9 @@ def test_a_marker_is_told_when_the_transaction_has_ended_everywhere(
 def test_deleting_records_of_an_open_transaction_moves_the_stable_end(
     plane: DataPlane, partition: Partition
 ) -> None:
-    partition.append(transactional(Producer(1, 0, 0), b"t", b"u"), plane.clock.now_ms())
+    partition.append(
+        transactional(Producer(1, 0, 0), b"t", b"u"), plane.clock.now_ms(), is_verified=True
+    )
     assert partition.last_stable_offset == 2
     partition.delete_records(3)
     assert partition.last_stable_offset == 3

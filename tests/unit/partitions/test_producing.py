@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.partitions.producing import check_codec, only_batch
+from kafkalite.partitions.producing import begins_transactional, check_codec, only_batch
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import BatchView
+from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
 from kafkalite.storage.compression import CODEC_NUMBERS
 from tests.unit.data_plane import batch_of
 
@@ -49,3 +49,12 @@ def test_plain_records_that_claim_to_be_compressed_do_not(number: int) -> None:
     with pytest.raises(KafkaError) as caught:
         check_codec(batch)
     assert caught.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_a_transaction_is_seen_in_the_first_of_several_batches() -> None:
+    of_transaction = batch_of(b"v", attributes=TRANSACTIONAL, producer=Producer(1, 0, 0))
+    assert begins_transactional(of_transaction + BATCH)
+    assert not begins_transactional(BATCH + of_transaction)
+    assert not begins_transactional(None)
+    assert not begins_transactional(b"")
+    assert not begins_transactional(bytes(16) + b"\1" + bytes(60))

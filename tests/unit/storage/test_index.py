@@ -102,6 +102,8 @@ def test_searches_agree_with_looking_at_every_entry(seed: int) -> None:
     for position in range(0, 5000, 37):
         below = [p for p in positions if p <= position]
         assert index.boundary_at_or_before(position) == max(below, default=0)
+        beyond = [o for o, p in zip(entries, positions, strict=True) if p >= position]
+        assert index.offset_at_or_after(position) == min(beyond, default=None)
     times = time_index(list(zip(positions, entries, strict=True)))
     for timestamp in range(0, 5000, 37):
         below = [o for t, o in zip(positions, entries, strict=True) if t < timestamp]

@@ -50,7 +50,7 @@ class Producers:
         """Send a batch as a client does; return its base offset, or the error."""
         view = self.view(sequence, count, epoch=epoch, pid=pid, txn=txn)
         try:
-            repeated = self.table.check(view)
+            repeated = self.table.check(view, is_verified=True)
         except KafkaError as error:
             return error.code
         if repeated is not None:
@@ -185,6 +185,67 @@ def test_a_marker_of_a_newer_epoch_starts_the_sequences_again() -> None:
     assert producers.send(1, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producers.send(0, epoch=1) == 2
     assert producers.send(1, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_transaction_begins_once_the_coordinator_knows_of_it() -> None:
+    producers = Producers()
+    first = producers.view(0, txn=True)
+    assert producers.table.start_verification(first, adds_partitions=False, now_ms=0)
+    with pytest.raises(KafkaError) as caught:
+        producers.table.check(first)
+    assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+    producers.send(0, txn=True)
+    second = producers.view(1, txn=True)
+    assert not producers.table.start_verification(second, adds_partitions=False, now_ms=0)
+    assert producers.table.check(second) is None
+    of_next_epoch = producers.view(0, epoch=1, txn=True)
+    assert producers.table.start_verification(of_next_epoch, adds_partitions=False, now_ms=0)
+    producers.end(ControlKind.COMMIT)
+    assert producers.table.start_verification(second, adds_partitions=False, now_ms=0)
+
+
+def test_a_zombie_is_refused_before_the_coordinator_is_asked() -> None:
+    producers = Producers()
+    producers.send(0, epoch=5, txn=True)
+    zombie = producers.view(0, epoch=4, txn=True)
+    with pytest.raises(KafkaError) as caught:
+        producers.table.start_verification(zombie, adds_partitions=False, now_ms=0)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    with pytest.raises(KafkaError) as caught:
+        producers.table.check(zombie)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_repetition_is_recognised_without_the_coordinator() -> None:
+    producers = Producers()
+    producers.send(0, 3, txn=True)
+    producers.end(ControlKind.COMMIT)
+    repeated = producers.table.check(producers.view(0, 3, txn=True))
+    assert repeated is not None
+    assert repeated.first_offset == 0
+
+
+def test_a_later_batch_may_not_begin_the_transaction_for_an_earlier_one() -> None:
+    producers = Producers()
+    producers.table.start_verification(producers.view(3, txn=True), adds_partitions=False, now_ms=0)
+    assert producers.send(5, txn=True) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.send(3, txn=True) == 0
+    assert producers.send(4, txn=True) == 1
+
+
+def test_a_transaction_is_open_in_the_epoch_that_began_it() -> None:
+    producers = Producers()
+    in_transaction = producers.table.is_in_transaction
+    assert not in_transaction(Producer(1, 3))
+    producers.send(0, epoch=3, txn=True)
+    assert in_transaction(Producer(1, 3))
+    assert not in_transaction(Producer(1, 4))
+    assert not in_transaction(Producer(2, 3))
+    with pytest.raises(KafkaError) as caught:
+        in_transaction(Producer(1, 2))
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    producers.end(ControlKind.COMMIT, epoch=3)
+    assert not in_transaction(Producer(1, 3))
 
 
 def marker(
