@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.entropy import Entropy
     from kafkalite.shares.coordinator import ShareCoordinator
     from kafkalite.shares.table import SharePartitions
+    from kafkalite.transactions.coordinator import TransactionCoordinator
 
 
 class Endpoint(NamedTuple):
@@ -53,6 +54,7 @@ class Services:
     groups: CoordinatorRuntime[GroupShard]
     shares: ShareCoordinator
     share_partitions: SharePartitions
+    transactions: TransactionCoordinator
     endpoints: Callable[[str], Sequence[Endpoint]]
     """listener name → every node's address on that listener."""
     unsent: Unsent = field(default_factory=Unsent)

@@ -16,7 +16,7 @@ from kafkalite.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
 from kafkalite.metadata.image import MetadataDelta, PartitionImage
-from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
+from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_coordinator_log
 from kafkalite.partitions.partition import Partition
@@ -25,8 +25,10 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ONE_UUID, uuid_to_text
 from kafkalite.server.outbox import Outbox
 from kafkalite.server.share_intents import ShareIntents
+from kafkalite.server.transaction_intents import TransactionIntents
 from kafkalite.shares.coordinator import ShareCoordinator
 from kafkalite.shares.table import SharePartitions
+from kafkalite.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -89,13 +91,30 @@ class Cluster:
         self.share_partitions = SharePartitions(
             clock=clock, config=config, store=self.shares, journal=self.journal
         )
-        self.shares.on_image(image, MetadataDelta())
-        self.groups.on_image(image, MetadataDelta())
+        self.transactions = self._new_transactions(node_ids[0])
+        self._load(image)
+
+    def _load(self, image: MetadataImage) -> None:
+        """Load the coordinators from their logs, and have all follow the metadata from here on.
+
+        What they left undone is done last, for it goes from one of them to another.
+        """
+        nothing = MetadataDelta()
+        self.shares.on_image(image, nothing)
+        self.groups.on_image(image, nothing)
+        self.transactions.on_image(image, nothing)
         self.metadata.subscribe(self.partitions.apply)
         self.metadata.subscribe(self.shares.on_image)
         self.metadata.subscribe(self.share_partitions.on_image)
         self.metadata.subscribe(self.groups.on_image)
+        self.metadata.subscribe(self.transactions.on_image)
         ShareIntents(self.groups, self.shares).join(self.outbox)
+        TransactionIntents(
+            clock=self._clock,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            transactions=self.transactions,
+        ).join(self.outbox)
         self.outbox.open()
 
     def _new_groups(self, image: MetadataImage) -> GroupCoordinator:
@@ -119,6 +138,20 @@ class Cluster:
             journal=self.journal,
         )
 
+    def _new_transactions(self, node_id: int) -> TransactionCoordinator:
+        producer_ids, allocate = self.partitions.producer_ids, self.metadata.allocate_producer_ids
+        return TransactionCoordinator(
+            clock=self._clock,
+            config=self._config,
+            metadata=self.metadata,
+            draw_producer_id=lambda: producer_ids.draw(node_id, lambda: allocate(node_id)),
+            open_log=lambda index: open_coordinator_log(
+                self.partitions, TRANSACTION_STATE_TOPIC, index
+            ),
+            journal=self.journal,
+            carry_out=self.outbox.carry_out,
+        )
+
     def services(self, cluster_id: str, endpoints: Callable[[str], Sequence[Endpoint]]) -> Services:
         """Return the cluster as handlers see it."""
         return Services(
@@ -131,6 +164,7 @@ class Cluster:
             groups=self.groups,
             shares=self.shares,
             share_partitions=self.share_partitions,
+            transactions=self.transactions,
             endpoints=endpoints,
             journal=self.journal,
         )
@@ -167,6 +201,7 @@ class Cluster:
         """Answer whoever waits, for nothing more will happen here; the logs can still be read."""
         self.partitions.end_waits()
         self.outbox.close()
+        self.transactions.stop()
         self.groups.stop()
         self.share_partitions.stop()
         self.shares.stop()

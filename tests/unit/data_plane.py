@@ -223,6 +223,7 @@ class DataPlane:
             groups=cast("Any", None),
             shares=cast("Any", None),
             share_partitions=cast("Any", None),
+            transactions=cast("Any", None),
             endpoints=lambda _: [Endpoint(node, "h", 9092 + node) for node in range(3)],
             unsent=self.unsent,
         )

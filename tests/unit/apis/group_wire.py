@@ -20,6 +20,7 @@ from kafkalite.shares.table import SharePartitions
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.testing.entropy import SeededEntropy
+from kafkalite.transactions.coordinator import TransactionCoordinator
 from kafkalite.wire.session import Owed
 
 if TYPE_CHECKING:
@@ -68,7 +69,16 @@ class GroupWire:
             open_log=lambda index: self.logs.setdefault(index, MemoryCoordinatorLog()),
             journal=self.journal,
         )
+        self.transactions = TransactionCoordinator(
+            clock=self.clock,
+            config=broker,
+            metadata=self.metadata,
+            draw_producer_id=lambda: 0,
+            open_log=lambda _: MemoryCoordinatorLog(),
+            journal=self.journal,
+        )
         self.metadata.subscribe(self.groups.on_image)
+        self.metadata.subscribe(self.transactions.on_image)
         self.metadata.start(dict.fromkeys(range(1, nodes + 1)))
         services = Services(
             clock=self.clock,
@@ -81,6 +91,7 @@ class GroupWire:
             journal=self.journal,
             shares=ShareCoordinator.__new__(ShareCoordinator),
             share_partitions=SharePartitions.__new__(SharePartitions),
+            transactions=self.transactions,
             endpoints=lambda _: [
                 Endpoint(node, "localhost", 9000 + node) for node in range(1, nodes + 1)
             ],

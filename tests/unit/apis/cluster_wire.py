@@ -1,0 +1,106 @@
+"""ClusterWire: requests as bytes through the dispatcher, to a cluster on a disk."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.apis.context import Endpoint, RequestContext
+from kafkalite.apis.dispatch import Dispatcher
+from kafkalite.apis.table import find_api
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.ports.files import OsFiles
+from kafkalite.protocol import codec
+from kafkalite.server.cluster import Cluster
+from kafkalite.storage.directory import DataDirectory
+from kafkalite.testing.clock import ManualClock
+from kafkalite.testing.entropy import SeededEntropy
+from kafkalite.wire.session import Owed
+from tests.unit.apis.group_wire import Late, parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import NoReturn
+
+    from kafkalite.ports.files import Files
+    from kafkalite.protocol.message import Message
+
+
+class ClusterWire:
+    """A cluster of one node or more, and a client of each."""
+
+    def __init__(
+        self,
+        path: Path,
+        nodes: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        files: Files | None = None,
+    ) -> None:
+        self._path, self._nodes = str(path), nodes
+        self._files = OsFiles() if files is None else files
+        self._settings = dict(config or {})
+        self.clock = ManualClock()
+        self._start()
+
+    def _start(self) -> None:
+        self._directory = DataDirectory(self._files, self._path)
+        nodes = self._nodes
+        self.config = BrokerConfig.from_text(self._settings)
+        self.cluster = Cluster(
+            directory=self._directory,
+            clock=self.clock,
+            entropy=SeededEntropy(),
+            config=self.config,
+            node_ids=range(1, nodes + 1),
+        )
+        services = self.cluster.services(
+            "cluster",
+            lambda _: [Endpoint(node, "localhost", 9000 + node) for node in range(1, nodes + 1)],
+        )
+        self.contexts = {
+            node: RequestContext(
+                services=services, node_id=node, listener="PLAINTEXT", client_host="/127.0.0.1"
+            )
+            for node in range(1, nodes + 1)
+        }
+        self._dispatcher = Dispatcher(find_api, self._fault)
+
+    def restart(self) -> None:
+        """Stop, and start again on the same data, at the same time of day."""
+        self.end()
+        self._start()
+
+    def end(self) -> None:
+        """Close the cluster."""
+        self.cluster.end_waits()
+        self._directory.close(self.cluster.partitions.logs())
+
+    def create(self, name: str, partitions: int = 1) -> bytes:
+        """Make a topic and return its id."""
+        (made,) = self.cluster.metadata.create_topics(
+            [NewTopic(name=name, partitions=partitions, replication_factor=1)]
+        )
+        assert made.error is None
+        return made.topic_id
+
+    def ask(self, request: Message, version: int, node: int = 1) -> Any:  # noqa: ANN401 - any class
+        """Send a request; its response, or Late when it is owed."""
+        key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
+        body: list[bytes | memoryview] = []
+        codec.request_builder(key, version)(request, body)
+        tags = b"\0" if codec.is_flexible(key, version) else b""
+        frame = bytearray(
+            struct.pack(">hhih", key, version, 7, 6) + b"client" + tags + b"".join(body)
+        )
+        out: list[bytes | memoryview] = []
+        answer = self._dispatcher.dispatch(self.contexts[node], frame, 0, len(frame), out)
+        if isinstance(answer, Owed):
+            return Late(answer, key, version)
+        return parsed(b"".join(out), key, version)
+
+    @staticmethod
+    def _fault(_: object, fault: Exception) -> NoReturn:
+        raise fault

@@ -1,0 +1,216 @@
+"""What transaction coordinators want done: partitions get markers, and the news comes back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.metadata.growth import Growth
+from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.batch import ControlKind
+from kafkalite.storage.marker import TransactionMarker
+from kafkalite.transactions.intents import WriteMarkers
+from kafkalite.transactions.state import Producer, Transaction, TransactionState
+from tests.unit.apis.cluster_wire import ClusterWire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kafkalite.partitions.partition import Partition
+    from kafkalite.storage.batch import ControlMarker
+
+ID = "t"
+
+
+class Scene:
+    """A cluster whose coordinator is asked directly."""
+
+    def __init__(self, wire: ClusterWire) -> None:
+        self.wire = wire
+        wire.cluster.transactions.have_topic()
+        wire.create("orders", 3)
+
+    def begin(self, *partitions: tuple[str, int]) -> Producer:
+        """Have a new producer begin a transaction."""
+        shard = self.wire.cluster.transactions.shard_for(ID)
+        begun = shard.write(
+            lambda machine, now_ms: machine.init_producer_id(ID, 60_000, None, now_ms)
+        )
+        producer: Producer = begun.producer  # type: ignore[union-attr]  # transactions park nothing
+        shard.write(
+            lambda machine, now_ms: machine.add_partitions(ID, producer, partitions, 0, now_ms)
+        )
+        return producer
+
+    def end(self, producer: Producer, *, is_commit: bool, version: int = 0) -> None:
+        self.wire.cluster.transactions.shard_for(ID).write(
+            lambda machine, now_ms: machine.end(
+                ID,
+                producer,
+                is_commit=is_commit,
+                client_transaction_version=version,
+                now_ms=now_ms,
+            )
+        )
+
+    @property
+    def transaction(self) -> Transaction:
+        """What the coordinator knows of the id, wherever it keeps it."""
+        for shard in self.wire.cluster.transactions.shards():
+            for transaction in shard.machine.transactions():
+                if transaction.transactional_id == ID:
+                    return transaction
+        raise AssertionError("the id is unknown")
+
+    def partition(self, index: int) -> Partition:
+        topic = self.wire.cluster.partitions.topic("orders")
+        assert topic is not None
+        partition = topic.partition(index)
+        assert partition is not None
+        return partition
+
+    def markers(self, index: int) -> list[tuple[int, int, ControlMarker | None]]:
+        """Return producer id, epoch and marker of each control batch of a partition."""
+        log = self.partition(index).log
+        return [
+            (batch.producer_id, batch.producer_epoch, batch.control_marker())
+            for batch in log.batches(0)
+            if batch.is_control
+        ]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    wire = ClusterWire(tmp_path, config={"transaction.state.log.num.partitions": "4"})
+    yield Scene(wire)
+    wire.end()
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_transaction_is_complete_when_its_end_is_answered(
+    scene: Scene, version: int, *, is_commit: bool
+) -> None:
+    producer = scene.begin(("orders", 0), ("orders", 2))
+    scene.end(producer, is_commit=is_commit, version=version)
+    kind = ControlKind.COMMIT if is_commit else ControlKind.ABORT
+    for index in (0, 2):
+        ((producer_id, epoch, marker),) = scene.markers(index)
+        assert marker is not None
+        assert (producer_id, marker.kind) == (producer.producer_id, kind)
+        assert epoch == producer.producer_epoch + (version == 2)
+        assert marker.coordinator_epoch == 0
+    assert scene.markers(1) == []
+    complete = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
+    assert scene.transaction.state == complete
+    assert len(scene.wire.cluster.outbox) == 0
+
+
+def refuse_marker(_: Partition, marker: TransactionMarker, now_ms: int) -> int:
+    raise OSError(28, "No space left on device", str((marker, now_ms)))
+
+
+def test_what_the_disk_refuses_is_tried_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody goes on with the id before."""
+    producer = scene.begin(("orders", 0), ("orders", 1))
+    monkeypatch.setattr(type(scene.partition(1)), "append_marker", refuse_marker)
+    scene.end(producer, is_commit=True)
+    assert scene.transaction.state == TransactionState.PREPARE_COMMIT
+    with pytest.raises(KafkaError) as refusal:
+        scene.begin(("orders", 0))
+    assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    scene.wire.clock.advance(500)
+    assert len(scene.wire.cluster.outbox) == 1
+    monkeypatch.undo()
+    scene.wire.clock.advance(1_000)
+    assert scene.transaction.state == TransactionState.COMPLETE_COMMIT
+    assert len(scene.markers(0)) == len(scene.markers(1)) == 1
+    assert scene.begin(("orders", 0)).producer_epoch == producer.producer_epoch + 1
+
+
+def test_a_restart_writes_the_markers_that_were_left_undone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = scene.begin(("orders", 0))
+    monkeypatch.setattr(type(scene.partition(0)), "append_marker", refuse_marker)
+    scene.end(producer, is_commit=False)
+    monkeypatch.undo()
+    assert scene.markers(0) == []
+    scene.wire.restart()
+    assert len(scene.markers(0)) == 1
+    assert scene.transaction.state == TransactionState.COMPLETE_ABORT
+
+
+def test_partitions_that_are_no_more_are_passed_over(scene: Scene) -> None:
+    gone = scene.wire.create("gone")
+    producer = scene.begin(("gone", 0), ("never", 3), ("orders", 0), ("orders", 99))
+    assert scene.wire.cluster.metadata.delete_topics([gone]) == {gone: None}
+    scene.end(producer, is_commit=True)
+    assert scene.transaction.state == TransactionState.COMPLETE_COMMIT
+    assert len(scene.markers(0)) == 1
+
+
+def test_a_partition_that_knows_of_a_later_producer_is_passed_over(scene: Scene) -> None:
+    producer = scene.begin(("orders", 0), ("orders", 1))
+    later = producer.producer_epoch + 5
+    marker = TransactionMarker(producer.producer_id, later, 0, is_commit=False)
+    scene.partition(0).append_marker(marker, 1)
+    scene.end(producer, is_commit=True)
+    assert scene.transaction.state == TransactionState.COMPLETE_COMMIT
+    assert [epoch for _, epoch, _ in scene.markers(0)] == [later]
+    assert len(scene.markers(1)) == 1
+
+
+def test_an_intent_that_comes_too_late_ends_no_later_transaction(scene: Scene) -> None:
+    """Before transaction version 2 the next transaction has the epoch of the last."""
+    producer = scene.begin(("orders", 0))
+    scene.end(producer, is_commit=True)
+    shard = scene.wire.cluster.transactions.shard_for(ID)
+    shard.write(
+        lambda machine, now_ms: machine.add_partitions(ID, producer, [("orders", 0)], 0, now_ms)
+    )
+    late = WriteMarkers(
+        ID, *producer, is_commit=True, transaction_version=0, partitions=(("orders", 0),)
+    )
+    scene.wire.cluster.outbox.carry_out(late)
+    assert len(scene.markers(0)) == 1
+    assert scene.transaction.state == TransactionState.ONGOING
+
+
+def test_a_transaction_ends_though_the_topic_it_is_kept_on_grew(scene: Scene) -> None:
+    producer = scene.begin(("orders", 0))
+    before = scene.wire.cluster.transactions.shard_for(ID)
+    for count in range(5, 40):
+        (error,) = scene.wire.cluster.metadata.create_partitions(
+            [Growth(TRANSACTION_STATE_TOPIC, count)]
+        )
+        assert error is None
+        if scene.wire.cluster.transactions.shard_for(ID) is not before:
+            break
+    before.write(
+        lambda machine, now_ms: machine.end(
+            ID, producer, is_commit=True, client_transaction_version=0, now_ms=now_ms
+        )
+    )
+    assert scene.transaction.state == TransactionState.COMPLETE_COMMIT
+    assert len(scene.markers(0)) == 1
+
+
+def test_of_a_topic_that_was_deleted_nothing_is_wanted_any_more(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = scene.begin(("orders", 0))
+    monkeypatch.setattr(type(scene.partition(0)), "append_marker", refuse_marker)
+    scene.end(producer, is_commit=True)
+    monkeypatch.undo()
+    topic_id = scene.wire.cluster.metadata.image.topics[TRANSACTION_STATE_TOPIC].topic_id
+    scene.wire.cluster.metadata.delete_topics([topic_id])
+    scene.wire.clock.advance(500)
+    assert len(scene.wire.cluster.outbox) == 0
+    assert scene.markers(0) == []
