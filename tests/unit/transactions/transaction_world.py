@@ -80,6 +80,8 @@ class TransactionWorld:
         self.writes_markers = writes_markers
         self.producer_ids = itertools.count(next_producer_id)
         self.no_producer_ids: KafkaError | None = None
+        self.is_open = False
+        """As an outbox, which begins when all is loaded."""
         self.markers: list[WriteMarkers] = []
         """Named since the last look, and not written yet."""
         self.written: list[WriteMarkers] = []
@@ -94,6 +96,9 @@ class TransactionWorld:
             carry_out=self.carry_out,
         )
         self.coordinator.on_image(self.image, MetadataDelta())
+        self.is_open = True
+        if self.writes_markers:
+            self.write_markers()
 
     @property
     def image(self) -> MetadataImage:
@@ -112,7 +117,7 @@ class TransactionWorld:
     def carry_out(self, intent: object) -> None:
         assert isinstance(intent, WriteMarkers)
         self.markers.append(intent)
-        if self.writes_markers:
+        if self.writes_markers and self.is_open:
             self.write_markers()
 
     def write_markers(self) -> None:
@@ -169,12 +174,18 @@ class TransactionWorld:
         transactional_id: str = ID,
         timeout_ms: int = TIMEOUT_MS,
         is_two_phase: bool = False,
+        keeps_prepared: bool = False,
     ) -> Producer:
         """Begin with an id; KafkaError also when an open transaction is aborted first."""
         answer = self.coordinator.write(
             0,
             lambda machine, now_ms: machine.init_producer_id(
-                transactional_id, timeout_ms, expected, now_ms, is_two_phase=is_two_phase
+                transactional_id,
+                timeout_ms,
+                expected,
+                now_ms,
+                is_two_phase=is_two_phase,
+                keeps_prepared=keeps_prepared,
             ),
         )
         assert isinstance(answer, Initialized)

@@ -1,0 +1,418 @@
+"""Every request to a transaction coordinator, in every state, from every kind of producer.
+
+The tables say what a producer is answered. Columns are who asks: the present producer; the one of
+the epoch before, which asks again or is a zombie; one older than that; one of an epoch that nobody
+was given; one with another id. In the cells, besides errors: NONE is an answer that changes
+nothing, and whatever is written like a state is the one that the transaction goes to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.transactions.state import NO_PRODUCER, Producer
+from tests.unit.transactions.transaction_world import A, B, TransactionWorld, refusal_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from _pytest.mark import ParameterSet
+
+    from kafkalite.transactions.state import Transaction
+
+EPOCH = 5
+WORDS = {
+    "CT": ErrorCode.CONCURRENT_TRANSACTIONS,
+    "PF": ErrorCode.PRODUCER_FENCED,
+    "ID": ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    "ITS": ErrorCode.INVALID_TXN_STATE,
+    "TA": ErrorCode.TRANSACTION_ABORTABLE,
+}
+
+
+class Cell(NamedTuple):
+    """One cell of a table: in this state, asked by this producer, this comes of it."""
+
+    state: str
+    column: str
+    outcome: str
+
+
+def cells(table: str) -> list[ParameterSet]:
+    """Read a table: a head of columns, then a row for each state."""
+    head, *rows = (line.split() for line in table.strip().splitlines())
+    return [
+        pytest.param(Cell(state, column, outcome), id=f"{state}-{column}")
+        for state, *outcomes in rows
+        for column, outcome in zip(head[1:], outcomes, strict=True)
+    ]
+
+
+class Stage:
+    """A transactional id in some state, and whoever asks something of it."""
+
+    def __init__(self, state: str, version: int) -> None:
+        self.version = version
+        self.world = world = TransactionWorld(level=version)
+        world.seed(producer_epoch=EPOCH)
+        word, _, end = state.partition("-")
+        if word != "Empty":
+            world.add(self.present, A, version=version)
+        world.writes_markers = word == "Complete"
+        if end:
+            world.end(self.present, is_commit=end == "Commit", version=version)
+        assert world.now().state.label == state.replace("-", "")
+        self.before = world.now()
+        self.entries = len(world.log.entries)
+        self.markers = len(world.markers) + len(world.written)
+
+    @property
+    def present(self) -> Producer:
+        return self.world.now().producer
+
+    def asked_by(self, column: str) -> Producer | None:
+        producer_id, epoch = self.present
+        return {
+            "nobody": None,
+            "present": Producer(producer_id, epoch),
+            "before": Producer(producer_id, epoch - 1),
+            "older": Producer(producer_id, epoch - 2),
+            "future": Producer(producer_id, epoch + 1),
+            "other": Producer(producer_id + 1, epoch),
+        }[column]
+
+    def is_refused(self, cell: Cell, ask: Callable[[], object]) -> bool:
+        """Ask; when that is refused as the cell says, nothing may have changed."""
+        refused = refusal_of(ask)
+        expected = WORDS.get(cell.outcome, ErrorCode.NONE)
+        assert refused is expected, cell
+        if refused is not ErrorCode.NONE or cell.outcome == "NONE":
+            assert self.world.now() == self.before
+            assert len(self.world.log.entries) == self.entries
+            assert len(self.world.markers) + len(self.world.written) == self.markers
+        return refused is not ErrorCode.NONE or cell.outcome == "NONE"
+
+
+def ends(stage: Stage, cell: Cell, *, is_commit: bool) -> None:
+    """Ask for an end, and look at what comes of it, with markers held back and then written."""
+    world = stage.world
+    world.writes_markers = False
+    answers: list[Producer] = []
+    producer = stage.asked_by(cell.column)
+    assert producer is not None
+    if stage.is_refused(
+        cell,
+        lambda: answers.append(world.end(producer, is_commit=is_commit, version=stage.version)),
+    ):
+        unchanged = NO_PRODUCER if stage.version < 2 else stage.before.producer
+        assert answers == ([unchanged] if cell.outcome == "NONE" else [])
+        return
+    prepared = world.now()
+    assert prepared.state.label == cell.outcome
+    bumped = stage.before.producer_epoch + (1 if stage.version == 2 else 0)
+    assert prepared.producer_epoch == bumped
+    assert prepared.partitions == stage.before.partitions
+    (markers,) = world.markers
+    assert markers.producer_epoch == bumped
+    assert markers.is_commit is is_commit
+    assert markers.transaction_version == stage.version
+    assert markers.partitions == tuple(sorted(stage.before.partitions))
+    world.write_markers()
+    over = world.now()
+    assert over.state.label == prepared.state.label.replace("Prepare", "Complete")
+    assert over.partitions == frozenset()
+    assert over.producer_epoch == bumped
+    assert over.start_timestamp_ms != -1
+    assert answers == [NO_PRODUCER if stage.version < 2 else over.producer]
+
+
+COMMIT_BEFORE_2 = """
+state            present        before  older  future  other
+Empty            ITS            PF      PF     PF      ID
+Ongoing          PrepareCommit  PF      PF     PF      ID
+Prepare-Commit   CT             PF      PF     PF      ID
+Prepare-Abort    CT             PF      PF     PF      ID
+Complete-Commit  NONE           PF      PF     PF      ID
+Complete-Abort   ITS            PF      PF     PF      ID
+"""
+
+ABORT_BEFORE_2 = """
+state            present        before  older  future  other
+Empty            ITS            PF      PF     PF      ID
+Ongoing          PrepareAbort   PF      PF     PF      ID
+Prepare-Commit   CT             PF      PF     PF      ID
+Prepare-Abort    CT             PF      PF     PF      ID
+Complete-Commit  ITS            PF      PF     PF      ID
+Complete-Abort   NONE           PF      PF     PF      ID
+"""
+
+COMMIT_SINCE_2 = """
+state            present        before  older  future  other
+Empty            ITS            PF      PF     PF      ID
+Ongoing          PrepareCommit  PF      PF     PF      ID
+Prepare-Commit   CT             CT      CT     CT      CT
+Prepare-Abort    CT             CT      CT     CT      CT
+Complete-Commit  ITS            NONE    PF     PF      ID
+Complete-Abort   ITS            ITS     PF     PF      ID
+"""
+
+ABORT_SINCE_2 = """
+state            present        before  older  future  other
+Empty            PrepareAbort   PF      PF     PF      ID
+Ongoing          PrepareAbort   PF      PF     PF      ID
+Prepare-Commit   CT             CT      CT     CT      CT
+Prepare-Abort    CT             CT      CT     CT      CT
+Complete-Commit  PrepareAbort   ITS     PF     PF      ID
+Complete-Abort   PrepareAbort   NONE    PF     PF      ID
+"""
+
+
+@pytest.mark.parametrize("cell", cells(COMMIT_BEFORE_2))
+def test_commit_before_version_2(cell: Cell) -> None:
+    ends(Stage(cell.state, 0), cell, is_commit=True)
+
+
+@pytest.mark.parametrize("cell", cells(ABORT_BEFORE_2))
+def test_abort_before_version_2(cell: Cell) -> None:
+    ends(Stage(cell.state, 0), cell, is_commit=False)
+
+
+@pytest.mark.parametrize("cell", cells(COMMIT_SINCE_2))
+def test_commit_since_version_2(cell: Cell) -> None:
+    ends(Stage(cell.state, 2), cell, is_commit=True)
+
+
+@pytest.mark.parametrize("cell", cells(ABORT_SINCE_2))
+def test_abort_since_version_2(cell: Cell) -> None:
+    ends(Stage(cell.state, 2), cell, is_commit=False)
+
+
+ADD = """
+state            present  before  older  future  other
+Empty            Ongoing  PF      PF     PF      ID
+Ongoing          Ongoing  PF      PF     PF      ID
+Prepare-Commit   CT       CT      CT     CT      CT
+Prepare-Abort    CT       CT      CT     CT      CT
+Complete-Commit  Ongoing  PF      PF     PF      ID
+Complete-Abort   Ongoing  PF      PF     PF      ID
+"""
+
+
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("cell", cells(ADD))
+def test_add_partitions(cell: Cell, version: int) -> None:
+    stage = Stage(cell.state, version)
+    producer = stage.asked_by(cell.column)
+    assert producer is not None
+    stage.world.clock.advance(1_000)
+    if stage.is_refused(cell, lambda: stage.world.add(producer, B, version=version)):
+        return
+    now = stage.world.now()
+    assert now.state.label == "Ongoing"
+    assert now.partitions == stage.before.partitions | {B}
+    assert now.producer == stage.before.producer
+    assert now.client_transaction_version == version
+    assert now.last_update_timestamp_ms == stage.world.clock.now_ms()
+    begun = stage.before if cell.state == "Ongoing" else now
+    assert now.start_timestamp_ms == begun.start_timestamp_ms
+    assert begun.start_timestamp_ms == begun.last_update_timestamp_ms
+
+
+def test_partitions_that_are_in_it_change_nothing() -> None:
+    stage = Stage("Ongoing", 2)
+    stage.is_refused(Cell("Ongoing", "present", "NONE"), lambda: stage.world.add(stage.present, A))
+
+
+VERIFY_ITS_OWN = """
+state            present  before  older  future  other
+Empty            TA       PF      PF     PF      ID
+Ongoing          NONE     PF      PF     PF      ID
+Prepare-Commit   CT       PF      PF     PF      ID
+Prepare-Abort    CT       PF      PF     PF      ID
+Complete-Commit  TA       PF      PF     PF      ID
+Complete-Abort   TA       PF      PF     PF      ID
+"""
+
+
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("cell", cells(VERIFY_ITS_OWN))
+def test_verify_a_partition_that_had_joined(cell: Cell, version: int) -> None:
+    stage = Stage(cell.state, version)
+    producer = stage.asked_by(cell.column)
+    assert producer is not None
+    codes: list[ErrorCode] = []
+    refused = refusal_of(lambda: codes.extend(stage.world.verify(producer, A)))
+    expected = WORDS.get(cell.outcome, ErrorCode.NONE)
+    assert (codes or [refused]) == [expected]
+    assert bool(codes) is (cell.outcome in {"TA", "NONE"})
+    assert stage.world.now() == stage.before
+
+
+def test_verify_a_partition_that_has_not_joined() -> None:
+    stage = Stage("Ongoing", 0)
+    assert stage.world.verify(stage.present, A, B) == [
+        ErrorCode.NONE,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    ]
+
+
+INIT = """
+state            nobody  present  before  older  future  other
+Empty            Empty   Empty    PF      PF     PF      PF
+Ongoing          fenced  fenced   fenced  fenced fenced  PF
+Prepare-Commit   CT      CT       CT      CT     CT      CT
+Prepare-Abort    CT      CT       CT      CT     CT      CT
+Complete-Commit  Empty   Empty    PF      PF     PF      PF
+Complete-Abort   Empty   Empty    PF      PF     PF      PF
+"""
+"""Before version 2; since then the epoch before is known after an end, and may ask again."""
+
+INIT_SINCE_2 = """
+state            nobody  present  before  older  future  other
+Empty            Empty   Empty    PF      PF     PF      PF
+Ongoing          fenced  fenced   fenced  fenced fenced  PF
+Prepare-Commit   CT      CT       CT      CT     CT      CT
+Prepare-Abort    CT      CT       CT      CT     CT      CT
+Complete-Commit  Empty   Empty    again   PF     PF      PF
+Complete-Abort   Empty   Empty    again   PF     PF      PF
+"""
+
+
+def begins(stage: Stage, cell: Cell) -> None:
+    """Ask for a producer id, with another timeout than the one before."""
+    world = stage.world
+    world.writes_markers = False
+    world.clock.advance(1_000)
+    expected = stage.asked_by(cell.column)
+    if cell.outcome == "fenced":
+        assert refusal_of(lambda: world.init(expected)) is ErrorCode.CONCURRENT_TRANSACTIONS
+        fenced = world.now()
+        assert fenced.state.label == "PrepareAbort"
+        assert fenced.producer_epoch == stage.before.producer_epoch + 1
+        (markers,) = world.markers
+        assert (markers.producer_epoch, markers.is_commit) == (fenced.producer_epoch, False)
+        assert markers.transaction_version == stage.version
+        world.write_markers()
+        assert world.init().producer_epoch == stage.before.producer_epoch + 2
+        return
+    answers: list[Producer] = []
+    if stage.is_refused(cell, lambda: answers.append(world.init(expected, timeout_ms=77))):
+        return
+    now = world.now()
+    bump = 0 if cell.outcome == "again" else 1
+    assert answers == [now.producer]
+    assert now.producer_epoch == stage.before.producer_epoch + bump
+    assert now.state.label == "Empty"
+    assert (now.timeout_ms, now.start_timestamp_ms, now.partitions) == (77, -1, frozenset())
+    assert now.last_update_timestamp_ms == world.clock.now_ms()
+    assert not world.markers
+    assert len(world.log.entries) == stage.entries + 1
+
+
+@pytest.mark.parametrize("cell", cells(INIT))
+def test_init_producer_id_before_version_2(cell: Cell) -> None:
+    begins(Stage(cell.state, 0), cell)
+
+
+@pytest.mark.parametrize("cell", cells(INIT_SINCE_2))
+def test_init_producer_id_since_version_2(cell: Cell) -> None:
+    begins(Stage(cell.state, 2), cell)
+
+
+def asked_of_a_stranger(world: TransactionWorld, name: str) -> dict[str, Callable[[], object]]:
+    nobody = Producer(1, 0)
+    return {
+        "add": lambda: world.add(nobody, A, transactional_id=name),
+        "verify": lambda: world.machine.verify_partitions(name, nobody, [A]),
+        "end": lambda: world.end(nobody, transactional_id=name),
+        "end-before-2": lambda: world.end(nobody, version=0, transactional_id=name),
+        "describe": lambda: world.now(name),
+    }
+
+
+@pytest.mark.parametrize("request_", ["add", "verify", "end", "end-before-2", "describe"])
+def test_an_id_that_nobody_knows(request_: str) -> None:
+    world = TransactionWorld()
+    expected = (
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        if request_ == "describe"
+        else ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    )
+    assert refusal_of(asked_of_a_stranger(world, "nobody")[request_]) is expected
+    assert refusal_of(asked_of_a_stranger(world, "")[request_]) is ErrorCode.INVALID_REQUEST
+    assert not world.log.entries
+
+
+@pytest.mark.parametrize(
+    ("wish", "refused"),
+    [
+        ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ({"timeout_ms": -1}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ({"timeout_ms": 1}, ErrorCode.NONE),
+        ({"timeout_ms": 5_000}, ErrorCode.NONE),
+        ({"timeout_ms": 5_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        # An id of nobody's comes first, as does two-phase commit.
+        ({"transactional_id": "", "is_two_phase": True}, ErrorCode.INVALID_REQUEST),
+        (
+            {"timeout_ms": 0, "is_two_phase": True},
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+        (
+            {"is_two_phase": True, "keeps_prepared": True},
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+        ({"timeout_ms": 0, "keeps_prepared": True}, ErrorCode.UNSUPPORTED_VERSION),
+    ],
+)
+def test_what_a_producer_may_wish_for(wish: dict[str, object], refused: ErrorCode) -> None:
+    world = TransactionWorld({"transaction.max.timeout.ms": "5000"})
+    wishes: dict[str, object] = {"timeout_ms": 1_000, **wish}
+    assert refusal_of(lambda: world.init(**wishes)) is refused  # type: ignore[arg-type]
+    assert bool(world.log.entries) is (refused is ErrorCode.NONE)
+    assert next(world.producer_ids) == 4_000 + len(world.log.entries), "an id was drawn in vain"
+
+
+def test_two_phase_commit_where_it_is_allowed() -> None:
+    world = TransactionWorld({"transaction.two.phase.commit.enable": "true"})
+    world.init(timeout_ms=-7, is_two_phase=True)
+    assert world.now().timeout_ms == 2**31 - 1
+    refused = refusal_of(lambda: world.init(is_two_phase=True, keeps_prepared=True))
+    assert refused is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_producer_that_is_unknown_begins_whatever_it_says_of_itself() -> None:
+    world = TransactionWorld()
+    assert world.init(Producer(77, 12)) == (4_000, 0)
+    assert refusal_of(lambda: world.init(Producer(77, 12))) is ErrorCode.PRODUCER_FENCED
+
+
+def described(transaction: Transaction) -> tuple[str, int, int, int, int, list[tuple[str, int]]]:
+    return (
+        transaction.state.label,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.timeout_ms,
+        transaction.start_timestamp_ms,
+        sorted(transaction.partitions),
+    )
+
+
+def test_what_is_described_and_listed() -> None:
+    world = TransactionWorld(writes_markers=False)
+    start_ms = world.clock.now_ms()
+    producer = world.init()
+    assert described(world.now()) == ("Empty", 4_000, 0, 60_000, -1, [])
+    world.add(producer, B)
+    world.add(producer, A)
+    assert described(world.now()) == ("Ongoing", 4_000, 0, 60_000, start_ms, [A, B])
+    world.end(producer)
+    assert described(world.now()) == ("PrepareCommit", 4_000, 1, 60_000, start_ms, [A, B])
+    world.clock.advance(10)
+    world.write_markers()
+    assert described(world.now()) == ("CompleteCommit", 4_000, 1, 60_000, start_ms, [])
+    world.init(transactional_id="y")
+    assert [each.transactional_id for each in world.machine.transactions()] == ["x", "y"]
