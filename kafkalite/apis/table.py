@@ -54,6 +54,7 @@ TABLE: Mapping[int, Row] = {
     44: Row("IncrementalAlterConfigs", 0, 1, "alter_configs"),
     47: Row("OffsetDelete", 0, 0, "offsets"),
     60: Row("DescribeCluster", 0, 2, "cluster"),
+    61: Row("DescribeProducers", 0, 0, "describe_producers"),
     68: Row("ConsumerGroupHeartbeat", 0, 1, "consumer_groups"),
     69: Row("ConsumerGroupDescribe", 0, 1, "consumer_groups"),
     74: Row("ListConfigResources", 0, 1, "configs"),
