@@ -6,10 +6,12 @@ shard needs: no one can see the middle of a decision.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kafkalite.coordinator.contract import CoordinatorResult, Machine, Parked
 from kafkalite.coordinator.timers import TimerQueue
+from kafkalite.coordinator.transactional import TransactionalMachine
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -27,14 +29,12 @@ if TYPE_CHECKING:
     )
     from kafkalite.coordinator.gathering import Gathering
     from kafkalite.coordinator.journal import Journal
+    from kafkalite.coordinator.transactional import Incarnation
     from kafkalite.ports.clock import Clock, Timer
-
-    Replaying: TypeAlias = Callable[
-        [CoordinatorLog, RecordSerde, Callable[[CoordinatorRecord[object, object]], None]], object
-    ]
-    """How a log is replayed from its start, into the function given."""
+    from kafkalite.storage.marker import TransactionMarker
 
 M = TypeVar("M", bound=Machine)
+T = TypeVar("T", bound=TransactionalMachine)
 R = TypeVar("R")
 
 _RETRY_MS = 500
@@ -73,7 +73,7 @@ class ActiveShard(Generic[M]):
         clock: Clock,
         journal: Journal,
         carry_out: Callable[[object], None],
-        replay_all: Replaying,
+        replay_all: Callable[[CoordinatorLog, RecordSerde, M], object],
         gathering: Gathering,
     ) -> None:
         self.partition = partition
@@ -96,7 +96,7 @@ class ActiveShard(Generic[M]):
 
         OSError when the log cannot be read.
         """
-        self._replay_all(self._log, self._serde, self.machine.replay)
+        self._replay_all(self._log, self._serde, self.machine)
         self.write(lambda machine, now_ms: machine.on_loaded(now_ms))
 
     def write(self, decide: Decision[M, R]) -> R | Waiting[R]:
@@ -109,6 +109,39 @@ class ActiveShard(Generic[M]):
         result = decide(self.machine, now_ms)
         if result.records:
             self._append(result, now_ms)
+        return self._conclude(result, now_ms)
+
+    def write_transactional(
+        self: ActiveShard[T], producer: Incarnation, decide: Decision[T, R]
+    ) -> R | Waiting[R]:
+        """Run one decision whose records belong to a producer's transaction; else as `write`.
+
+        KafkaError INVALID_PRODUCER_EPOCH, too, when the log knows of a later epoch.
+        """
+        now_ms = self._clock.now_ms()
+        result = decide(self.machine, now_ms)
+        if result.records:
+            replay = partial(self.machine.replay_transactional, producer.producer_id)
+            self._append(result, now_ms, producer, replay)
+        return self._conclude(result, now_ms)
+
+    def end_transaction(self: ActiveShard[T], marker: TransactionMarker) -> None:
+        """Append the marker that ends a transaction, and let the machine know.
+
+        KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker that is
+        late, OSError when the disk fails.
+        """
+        self._log.append_marker(marker, self._clock.now_ms())
+        self.machine.end_transaction(marker.producer_id, is_commit=marker.is_commit)
+
+    def is_in_transaction(self, producer: Incarnation) -> bool:
+        """Whether a producer has a transaction open here, at this epoch.
+
+        KafkaError INVALID_PRODUCER_EPOCH when the log knows of a later epoch.
+        """
+        return self._log.is_in_transaction(producer)
+
+    def _conclude(self, result: CoordinatorResult[R], now_ms: int) -> R | Waiting[R]:
         if result.events:
             for event in result.events:
                 self._journal.note(event, now_ms)
@@ -155,16 +188,26 @@ class ActiveShard(Generic[M]):
         self._timers = TimerQueue()
         self._refuse(tuple(self._owed), KafkaError(ErrorCode.NOT_COORDINATOR))
 
-    def _append(self, result: CoordinatorResult[R], now_ms: int) -> None:
-        encode = self._serde.encode
+    def _append(
+        self,
+        result: CoordinatorResult[R],
+        now_ms: int,
+        producer: Incarnation | None = None,
+        replay: Callable[[CoordinatorRecord[object, object]], None] | None = None,
+    ) -> None:
+        """Append and replay; `producer` and how to `replay` for what is of a transaction."""
+        entries = list(map(self._serde.encode, result.records))
         try:
-            self._log.append(list(map(encode, result.records)), now_ms)
+            if producer is None:
+                self._log.append(entries, now_ms)
+            else:
+                self._log.append_transactional(entries, producer, now_ms)
         except (KafkaError, OSError) as error:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.KAFKA_STORAGE_ERROR
             refusal = KafkaError(APPEND_ERRORS.get(code, code))
             self._fail(result, refusal, now_ms)
             raise refusal from error
-        replay = self.machine.replay
+        replay = self.machine.replay if replay is None else replay
         for record in result.records:
             replay(record)
 

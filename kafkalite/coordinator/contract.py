@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, NewType, Protocol, TypeVa
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from kafkalite.coordinator.transactional import Incarnation, Run
     from kafkalite.protocol.errors import KafkaError
+    from kafkalite.storage.marker import TransactionMarker
 
 R = TypeVar("R")
 K = TypeVar("K")
@@ -168,6 +170,29 @@ class CoordinatorLog(Protocol):
         KafkaError MESSAGE_TOO_LARGE for one that is larger than the log takes.
         """
 
+    def append_transactional(
+        self,
+        records: Sequence[tuple[bytes | None, bytes | None]],
+        producer: Incarnation,
+        now_ms: int,
+    ) -> int:
+        """Append one batch to a producer's transaction, as `append` does.
+
+        KafkaError INVALID_PRODUCER_EPOCH for an epoch that has passed.
+        """
+
+    def append_marker(self, marker: TransactionMarker, now_ms: int) -> int:
+        """End a producer's transaction, and return the end offset; OSError if it cannot.
+
+        KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for one that is late.
+        """
+
+    def is_in_transaction(self, producer: Incarnation) -> bool:
+        """Whether a producer has a transaction open in this log, at this epoch.
+
+        KafkaError INVALID_PRODUCER_EPOCH for an epoch that has passed.
+        """
+
     def read_all(self) -> Iterable[tuple[bytes | None, bytes | None]]:
         """Yield every live key and value from the start of the log, aborted ones left out.
 
@@ -179,4 +204,11 @@ class CoordinatorLog(Protocol):
 
         What is left is in the order of the log, and tombstones are kept: a machine that keeps the
         replay law comes to the same state by either.
+        """
+
+    def read_runs(self) -> Iterable[Run]:
+        """Yield the log by runs, for machines that keep what open transactions have written.
+
+        As far as every transaction has ended, most of what is overwritten is left out, and so is
+        what was aborted, and every marker; from there on everything comes as it was appended.
         """

@@ -15,7 +15,6 @@ from kafkalite.protocol.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kafkalite.coordinator.active import Replaying
     from kafkalite.coordinator.contract import CoordinatorLog, Decision, RecordSerde
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.waiting import Waiting
@@ -67,12 +66,13 @@ class CoordinatorRuntime(Generic[M]):
         make_machine: Callable[[], M],
         journal: Journal | None = None,
         carry_out: Callable[[object], None] | None = None,
-        replay_all: Replaying = replay_state,
+        replay_all: Callable[[CoordinatorLog, RecordSerde, M], object] = replay_state,
     ) -> None:
         """Make a coordinator without shards; what its machines tell is noted in `journal`.
 
         `carry_out` is handed each intent of a decision once its records are in the log. Where the
-        last record of a key does not say all there is to say of it, `replay_all` is `replay_log`.
+        last record of a key does not say all there is to say of it, `replay_all` is `replay_log`;
+        where records may be of transactions, `replay_transactions`.
         """
         self._clock = clock
         self._journal = Journal() if journal is None else journal

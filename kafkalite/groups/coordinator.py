@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.coordinator.loading import replay_transactions
 from kafkalite.coordinator.runtime import CoordinatorRuntime
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.groups.records import written_version
@@ -49,6 +50,7 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
             make_machine=lambda: _new_shard(config, entropy, self._image),
             journal=journal,
             carry_out=carry_out,
+            replay_all=replay_transactions,
         )
         self._image = image
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from kafkalite.coordinator.contract import CoordinatorResult, Event
 from kafkalite.groups.classic.group import ClassicGroup
 from kafkalite.groups.offset import OffsetAndMetadata
+from kafkalite.groups.pending import PendingOffsets, Place
 from kafkalite.groups.records import offset_commit_record, offset_commit_tombstone
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.records.offset_commit import OffsetCommitKey
+from kafkalite.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -93,6 +95,7 @@ class Offsets:
     def __init__(self, directory: GroupDirectory) -> None:
         self._directory = directory
         self._committed: dict[GroupId, GroupOffsets] = {}
+        self.pending = PendingOffsets()
         self.replayers: Mapping[type, Callable[..., None]] = {
             OffsetCommitKey: self.replay_offset_commit
         }
@@ -114,6 +117,7 @@ class Offsets:
 
         KafkaError when the whole request is refused. `unknown_group` is what this client is told
         of a group that is not there, unless it claims no membership: then a simple group begins.
+        What a transaction commits is stored without the id of its topic, as Kafka does.
         """
         group = self._directory.groups.get(group_id)
         check = None
@@ -140,18 +144,21 @@ class Offsets:
                 wish.leader_epoch,
                 metadata,
                 expire_timestamp_ms,
-                wish.topic_id,
+                ZERO_UUID if claim.is_transactional else wish.topic_id,
             )
             records.append(offset_commit_record(group_id, wish.topic, wish.partition, committed))
             codes.append(_NONE)
         if group is not None:
             group.touch(claim, now_ms)
-        events = [self._told_too_long(group_id, too_long)] if too_long else ()
+        events = [self._told_too_long(group_id, claim, too_long)] if too_long else ()
         return CoordinatorResult(codes, records, events=events)
 
-    def _told_too_long(self, group_id: GroupId, partitions: Sequence[str]) -> Event:
+    def _told_too_long(
+        self, group_id: GroupId, claim: CommitClaim, partitions: Sequence[str]
+    ) -> Event:
+        api = "TxnOffsetCommit" if claim.is_transactional else "OffsetCommit"
         why = f"metadata is longer than offset.metadata.max.bytes={self._longest_metadata()}"
-        return _refused(group_id, "OffsetCommit", _TOO_LONG, partitions, why)
+        return _refused(group_id, api, _TOO_LONG, partitions, why)
 
     def _longest_metadata(self) -> int:
         return self._directory.config.int("offset.metadata.max.bytes")
@@ -159,13 +166,13 @@ class Offsets:
     def delete(
         self, group_id: GroupId, wanted: Sequence[tuple[str, int]]
     ) -> CoordinatorResult[Sequence[ErrorCode]]:
-        """Delete offsets of partitions no member reads; one error code per partition wanted.
+        """Delete offsets of partitions no member reads, pending ones too; one error code for each.
 
         KafkaError GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP when the group refuses as a whole.
         """
         group = self.group(group_id)
         group.validate_offset_delete()
-        stored = self._committed.get(group_id, {})
+        stored, pending = self.of_group(group_id), self.pending.of_group(group_id)
         codes: list[ErrorCode] = []
         records: list[Record] = []
         in_use: list[str] = []
@@ -175,7 +182,7 @@ class Offsets:
                 in_use.append(f"{topic}-{partition}")
                 continue
             codes.append(ErrorCode.NONE)
-            if partition in stored.get(topic, {}):
+            if partition in stored.get(topic, ()) or partition in pending.get(topic, ()):
                 records.append(offset_commit_tombstone(group_id, topic, partition))
         what = f"{len(records)} offset(s) of group {group_id}"
         events = [_deleted(group_id, "OffsetDelete", what, len(records))] if records else []
@@ -185,7 +192,7 @@ class Offsets:
         return CoordinatorResult(response=codes, records=records, events=events)
 
     def delete_group(self, group_id: GroupId) -> CoordinatorResult[None]:
-        """Delete a group that has no members, and all its offsets.
+        """Delete a group that has no members, and all its offsets, those pending included.
 
         KafkaError GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP otherwise.
         """
@@ -203,9 +210,14 @@ class Offsets:
         return CoordinatorResult(response=None)
 
     def _tombstones_of(self, group_id: GroupId) -> Iterator[Record]:
-        for topic, partitions in self._committed.get(group_id, {}).items():
+        stored = self.of_group(group_id)
+        for topic, partitions in stored.items():
             for partition in partitions:
                 yield offset_commit_tombstone(group_id, topic, partition)
+        for topic, pending in self.pending.of_group(group_id).items():
+            for partition in pending:
+                if partition not in stored.get(topic, ()):
+                    yield offset_commit_tombstone(group_id, topic, partition)
 
     # Queries
 
@@ -230,8 +242,8 @@ class Offsets:
         return self._committed.get(group_id, {})
 
     def group_ids(self) -> Iterable[GroupId]:
-        """Return the groups that have offsets."""
-        return self._committed.keys()
+        """Return the groups that have offsets, pending ones included."""
+        return {**dict.fromkeys(self._committed), **dict.fromkeys(self.pending.group_ids())}
 
     def of_group(self, group_id: GroupId) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
         """Return a group's offsets as they are stored, whatever the group says to that."""
@@ -248,21 +260,49 @@ class Offsets:
 
     def replay_offset_commit(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
         """Make one OffsetCommit record true; a null value is a tombstone."""
+        if self.pending:
+            place = Place(key.group, key.topic, key.partition)
+            if value is None:
+                self.pending.drop(place)
+            else:
+                self.pending.outrun(place)
         if value is None:
             self._remove(key)
-            return
+        else:
+            offset = self._offset(key, value)
+            self._keep(key.group, key.topic, key.partition, offset)
+
+    def replay_pending(
+        self, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue | None
+    ) -> None:
+        """Make one OffsetCommit record of a transaction true, as far as it can be for now.
+
+        A tombstone counts at once, in a transaction or not, as in Kafka.
+        """
+        if value is None:
+            self.replay_offset_commit(key, value)
+        else:
+            offset = self._offset(key, value)
+            self.pending.add(producer_id, Place(key.group, key.topic, key.partition), offset)
+
+    def replay_transaction_end(self, producer_id: int, *, is_commit: bool) -> None:
+        """Let what a producer has pending count, or forget it."""
+        for place, offset in self.pending.end(producer_id, is_commit=is_commit):
+            self._keep(*place, offset)
+
+    def _offset(self, key: OffsetCommitKey, value: OffsetCommitValue) -> OffsetAndMetadata:
+        """Return what a record says; the group it names exists from now on."""
         groups = self._directory.groups
         if key.group not in groups:
             # Whoever commits without being a member is a simple group, which no record announces.
             groups[key.group] = ClassicGroup(key.group)
-        expire_timestamp_ms = value.expire_timestamp
-        offsets = self._committed.setdefault(key.group, {})
-        name, topic_id = key.topic, value.topic_id
-        topic = self._directory.image.topics.get(name)
+        topic_id = value.topic_id
+        topic = self._directory.image.topics.get(key.topic)
         if topic is not None and topic.topic_id == topic_id:
             # Many groups read a topic: its name and its id are kept once.
-            name, topic_id = topic.name, topic.topic_id
-        offsets.setdefault(name, {})[key.partition] = OffsetAndMetadata(
+            key.topic, topic_id = topic.name, topic.topic_id
+        expire_timestamp_ms = value.expire_timestamp
+        return OffsetAndMetadata(
             value.offset,
             value.commit_timestamp,
             value.leader_epoch,
@@ -270,6 +310,11 @@ class Offsets:
             None if expire_timestamp_ms == _NO_TIMESTAMP else expire_timestamp_ms,
             topic_id,
         )
+
+    def _keep(
+        self, group_id: GroupId, topic: str, partition: int, offset: OffsetAndMetadata
+    ) -> None:
+        self._committed.setdefault(group_id, {}).setdefault(topic, {})[partition] = offset
 
     def _remove(self, key: OffsetCommitKey) -> None:
         # Compaction may keep a tombstone whose commit it has already dropped.

@@ -23,6 +23,7 @@ from kafkalite.groups.share.heartbeat import ShareGroups
 from kafkalite.groups.streams.heartbeat import StreamsGroups
 from kafkalite.groups.sweeps import ForgetTopics, OffsetSweeps
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +75,21 @@ class GroupShard:
         replayer = self._replayers.get(type(record.key))
         if replayer is not None:
             replayer(record.key, record.value)
+
+    def replay_transactional(
+        self, producer_id: int, record: CoordinatorRecord[object, object]
+    ) -> None:
+        """Keep an offset that a transaction commits; anything else is as true in it as without."""
+        key, value = record
+        if isinstance(key, OffsetCommitKey):
+            assert value is None or isinstance(value, OffsetCommitValue), "as its key says"
+            self.offsets.replay_pending(producer_id, key, value)
+        else:
+            self.replay(record)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """Let the offsets count that a producer's transaction has committed, or forget them."""
+        self.offsets.replay_transaction_end(producer_id, is_commit=is_commit)
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
         """Take up work after the whole log was replayed."""

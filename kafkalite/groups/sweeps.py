@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import Group, GroupId, Record
+    from kafkalite.groups.offset import OffsetAndMetadata
     from kafkalite.groups.offsets import Offsets
     from kafkalite.protocol.errors import KafkaError
 
@@ -158,11 +159,13 @@ class OffsetSweeps:
         if group.group_type in _NEVER_SWEPT:
             return True
         stored = self._offsets.of_group(group.group_id)
+        pending = self._offsets.pending.of_group(group.group_id)
         rule = group.offset_expiry()
         if rule is None and stored:
             return True
         retention_ms = self._directory.config.int("offsets.retention.minutes") * 60_000
-        is_all_expired = True
+        # A transaction that is open may yet commit an offset of this group.
+        is_all_expired = not pending
         expired: dict[str, list[str]] = defaultdict(list)
         for topic, partitions in stored.items():
             if group.is_subscribed_to(topic):
@@ -174,7 +177,8 @@ class OffsetSweeps:
                     return False
                 done.looks += 1
                 assert rule is not None, "a group with offsets and without a rule was left above"
-                if rule.is_expired(committed, now_ms, retention_ms):
+                is_expired = rule.is_expired(committed, now_ms, retention_ms)
+                if is_expired and partition not in pending.get(topic, ()):
                     done.drop(group.group_id, topic, partition)
                     expired[rule.name_for(committed)].append(f"{topic}-{partition}")
                 else:
@@ -188,7 +192,7 @@ class OffsetSweeps:
         return True
 
     def forget_topics(self, event: ForgetTopics, now_ms: int) -> CoordinatorResult[None]:
-        """Drop every group's offsets of topics that are no more.
+        """Drop every group's offsets of topics that are no more, pending ones included.
 
         An offset committed under another id belongs to a topic created since; it stays.
         """
@@ -212,23 +216,30 @@ class OffsetSweeps:
     def _forget_in(
         self, group_id: GroupId, deleted: tuple[tuple[str, bytes], ...], done: _Pass
     ) -> bool:
-        stored = self._offsets.of_group(group_id)
         for topic, topic_id in deleted:
             done.looks += 1
             before = len(done.records)
             is_complete = True
-            for partition, committed in stored.get(topic, {}).items():
+            for partition, stored in self._stored(group_id, topic).items():
                 if len(done.records) > before and done.is_full():
                     is_complete = False
                     break
                 done.looks += 1
-                if committed.topic_id in (ZERO_UUID, topic_id):
+                if any(offset.topic_id in (ZERO_UUID, topic_id) for offset in stored):
                     done.drop(group_id, topic, partition)
             if len(done.records) > before:
                 _tell_deleted(done, group_id, topic, len(done.records) - before)
             if not is_complete:
                 return False
         return True
+
+    def _stored(self, group_id: GroupId, topic: str) -> Mapping[int, list[OffsetAndMetadata]]:
+        """Return what is committed and what is pending for each partition of a topic."""
+        committed = self._offsets.of_group(group_id).get(topic, {})
+        stored = {partition: [offset] for partition, offset in committed.items()}
+        for partition, waiting in self._offsets.pending.of_group(group_id).get(topic, {}).items():
+            stored.setdefault(partition, []).extend(each.offset for each in waiting.values())
+        return stored
 
 
 def _offsets_expired(group: Group, expired: Mapping[str, list[str]], retention_ms: int) -> Event:

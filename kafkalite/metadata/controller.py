@@ -73,7 +73,7 @@ class MetadataController:
         Every partition has a live leader afterwards, whatever nodes earlier starts had. Listeners
         subscribed before hear of everything as one change. OSError when the log cannot be read.
         """
-        end_offset = replay_log(self._log, self._serde, self._shard.replay)
+        end_offset = replay_log(self._log, self._serde, self._shard)
         self._image = MetadataImage(version=end_offset)
         # One after the other: nodes must be known before leaders are chosen among them.
         self._append(self._shard.on_loaded(self._clock.now_ms()))

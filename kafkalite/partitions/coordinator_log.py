@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import errno
+from bisect import bisect_right
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import UnreadableLogError
+from kafkalite.coordinator.transactional import OpenRecords, TransactionEnd
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import BatchView, ControlKind, build_own_batch
-from kafkalite.storage.records import MalformedRecordsError
+from kafkalite.storage.batch import (
+    TRANSACTIONAL,
+    BatchView,
+    ControlKind,
+    Producer,
+    build_batch,
+    build_own_batch,
+)
+from kafkalite.storage.folding import MOST_KEYS
+from kafkalite.storage.records import MalformedRecordsError, NewRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from kafkalite.coordinator.transactional import Incarnation, KeyValue, Run
     from kafkalite.partitions.partition import Partition
     from kafkalite.partitions.table import PartitionTable
     from kafkalite.storage.folding import Folded
+    from kafkalite.storage.log import Log
+    from kafkalite.storage.marker import TransactionMarker
 
-KeyValue = tuple[bytes | None, bytes | None]
+_FIRST_SEQUENCE = 0
+"""Of every batch of a transaction: coordinators do not count what they write for a producer."""
 
 
 class PartitionCoordinatorLog:
@@ -42,9 +57,40 @@ class PartitionCoordinatorLog:
         delete at once what does not fit one batch.
         """
         partition = self._partition
-        log = partition.log
-        batch = build_own_batch(records, now_ms, log.end_offset, partition.leader_epoch)
-        if len(batch) > log.config.max_message_bytes:
+        epoch = partition.leader_epoch
+        return self._append(build_own_batch(records, now_ms, partition.end_offset, epoch), now_ms)
+
+    def append_transactional(
+        self, records: Sequence[KeyValue], producer: Incarnation, now_ms: int
+    ) -> int:
+        """Append one batch to a producer's transaction, as `append` does.
+
+        KafkaError INVALID_PRODUCER_EPOCH for an epoch that has passed.
+        """
+        self.is_in_transaction(producer)
+        batch = build_batch(
+            [NewRecord(key, value, now_ms) for key, value in records],
+            base_offset=self._partition.end_offset,
+            leader_epoch=self._partition.leader_epoch,
+            attributes=TRANSACTIONAL,
+            producer=Producer(producer.producer_id, producer.producer_epoch, _FIRST_SEQUENCE),
+        )
+        return self._append(batch, now_ms)
+
+    def append_marker(self, marker: TransactionMarker, now_ms: int) -> int:
+        """End a producer's transaction, and return the end offset; as Partition.append_marker."""
+        return self._partition.append_marker(marker, now_ms)
+
+    def is_in_transaction(self, producer: Incarnation) -> bool:
+        """Whether a producer has a transaction open here, at this epoch.
+
+        KafkaError INVALID_PRODUCER_EPOCH for an epoch that has passed.
+        """
+        return self._partition.log.producers.is_in_transaction(producer)
+
+    def _append(self, batch: bytes, now_ms: int) -> int:
+        partition = self._partition
+        if len(batch) > partition.log.config.max_message_bytes:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
         return partition.append_own(BatchView(batch), now_ms, is_placed=True)
 
@@ -63,7 +109,24 @@ class PartitionCoordinatorLog:
         Between two batches of transactions only the last value of a key is given, at its place.
         """
         log = self._partition.log
-        return self._read(log.folded(log.start_offset))
+        return self._read(log.folded(log.start_offset, log.end_offset))
+
+    def read_runs(self) -> Iterator[Run]:
+        """Yield the log by runs: folded as far as every transaction has ended, then as it is.
+
+        What was decided is given without its markers, and without what was aborted. OSError and
+        UnreadableLogError as from `read_all`.
+        """
+        log, stable_offset = self._partition.log, self._partition.last_stable_offset
+        try:
+            for folded in _decided(log, stable_offset):
+                yield folded.items()
+            for batch in log.batches(stable_offset):
+                run = _run_of(batch)
+                if run is not None:
+                    yield run
+        except MalformedRecordsError as error:
+            raise self._damaged(error) from error
 
     def _read(self, runs: Iterable[Folded | BatchView]) -> Iterator[KeyValue]:
         undecided: dict[int, list[KeyValue]] = {}
@@ -82,7 +145,71 @@ class PartitionCoordinatorLog:
                 else:
                     yield from run.key_values()
         except MalformedRecordsError as error:
-            raise UnreadableLogError(f"a batch is damaged: {error}", self.name) from error
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: MalformedRecordsError) -> UnreadableLogError:
+        return UnreadableLogError(f"a batch is damaged: {error}", self.name)
+
+
+def _decided(log: Log, stable_offset: int) -> Iterator[Folded]:
+    """Yield what stands below an offset below which every transaction has ended.
+
+    Of two records with one key the later one counts, whichever of their transactions was committed
+    first: so committed records and plain ones are folded together.
+    """
+    aborted = _Aborted(log, stable_offset)
+    last: Folded = {}
+    for run in log.folded(log.start_offset, stable_offset):
+        if isinstance(run, dict):
+            if not last:
+                yield run
+                continue
+            pairs: Iterable[KeyValue] = run.items()
+        elif run.is_control or (run.is_transactional and aborted.holds(run)):
+            continue
+        else:
+            pairs = run.key_values()
+        for key, value in pairs:
+            last.pop(key, None)
+            last[key] = value
+        if len(last) >= MOST_KEYS:
+            yield last
+            last = {}
+    if last:
+        yield last
+
+
+class _Aborted:
+    """Which batches below an offset belong to transactions that were aborted."""
+
+    __slots__ = ("_first_offsets", "_last_offsets")
+
+    def __init__(self, log: Log, end_offset: int) -> None:
+        self._first_offsets: dict[int, list[int]] = defaultdict(list)
+        self._last_offsets: dict[int, list[int]] = defaultdict(list)
+        for aborted in log.aborted_transactions(log.start_offset, end_offset):
+            # One after the other, for a producer has but one at a time.
+            self._first_offsets[aborted.producer_id].append(aborted.first_offset)
+            self._last_offsets[aborted.producer_id].append(aborted.last_offset)
+
+    def holds(self, batch: BatchView) -> bool:
+        """Whether a batch lies within an aborted transaction of its producer."""
+        firsts = self._first_offsets.get(batch.producer_id)
+        if firsts is None:
+            return False
+        place = bisect_right(firsts, batch.base_offset) - 1
+        return place >= 0 and batch.base_offset < self._last_offsets[batch.producer_id][place]
+
+
+def _run_of(batch: BatchView) -> Run | None:
+    """Return what a batch has to say; None for a control batch of a kind not known here."""
+    if batch.is_control:
+        marker = batch.control_marker()
+        if marker is None:
+            return None
+        return TransactionEnd(batch.producer_id, marker.kind is ControlKind.COMMIT)
+    records = list(batch.key_values())
+    return OpenRecords(batch.producer_id, records) if batch.is_transactional else records
 
 
 def open_coordinator_log(

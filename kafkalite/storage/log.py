@@ -264,10 +264,14 @@ class Log:
             for _, batch in segment.batches(segment.locate(from_offset)):
                 yield batch
 
-    def folded(self, from_offset: int = 0) -> Iterator[Folded | BatchView]:
-        """Yield the batches from the one that holds `from_offset` on, runs of plain ones folded."""
+    def folded(self, from_offset: int, to_offset: int) -> Iterator[Folded | BatchView]:
+        """Yield the batches from the one that holds `from_offset` on, runs of plain ones folded.
+
+        The batch that holds `to_offset`, if it is there yet, comes no more.
+        """
         for segment in self._segments_from(from_offset):
-            yield from segment.folded(segment.locate(from_offset))
+            if segment.base_offset < to_offset:
+                yield from segment.folded(segment.locate(from_offset), segment.locate(to_offset))
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with records between two offsets."""

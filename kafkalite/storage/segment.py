@@ -272,9 +272,9 @@ class Segment:
         """Yield the batches from a batch boundary on, each with its position."""
         return placed_batches(self._log.pread, position, self.size if end is None else end)
 
-    def folded(self, position: int) -> Iterator[Folded | BatchView]:
-        """Yield the batches from a batch boundary on, runs of plain ones folded."""
-        return fold(self._log.pread, position, self.size)
+    def folded(self, position: int, end: int) -> Iterator[Folded | BatchView]:
+        """Yield the batches between two batch boundaries, runs of plain ones folded."""
+        return fold(self._log.pread, position, end)
 
     def locate(self, offset: int) -> int:
         """Return where the first batch that reaches `offset` begins, or the segment's size."""

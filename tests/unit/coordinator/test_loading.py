@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 import pytest
 
 from kafkalite.coordinator.contract import CoordinatorRecord, UnreadableLogError
-from kafkalite.coordinator.loading import replay_log, replay_state
+from kafkalite.coordinator.loading import replay_log, replay_state, replay_transactions
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.protocol.records.group_metadata import GroupMetadataKey
+from kafkalite.storage.marker import TransactionMarker
 from kafkalite.testing.coordinator_log import Entry, MemoryCoordinatorLog
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.coordinator.contract import CoordinatorResult
+    from kafkalite.protocol.errors import KafkaError
 
 Record = CoordinatorRecord[object, object]
 
@@ -17,11 +26,53 @@ TOMBSTONE = SERDE.encode(CoordinatorRecord(GroupMetadataKey(group="g"), None))
 FROM_A_LATER_VERSION: Entry = (b"\x7f\xff", b"")
 
 
+class Producer(NamedTuple):
+    """Who has a transaction."""
+
+    producer_id: int
+    producer_epoch: int = 0
+
+
+def tombstone(group_id: str) -> Entry:
+    return SERDE.encode(CoordinatorRecord(GroupMetadataKey(group=group_id), None))
+
+
+def record(group_id: str) -> Record:
+    return CoordinatorRecord(GroupMetadataKey(group=group_id), None)
+
+
+class Witness:
+    """What a machine was told to make true, in its order."""
+
+    def __init__(self) -> None:
+        self.replayed: list[object] = []
+
+    def replay(self, record: Record) -> None:
+        self.replayed.append(record)
+
+    def replay_transactional(self, producer_id: int, record: Record) -> None:
+        self.replayed.append((producer_id, record))
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        self.replayed.append((producer_id, is_commit))
+
+    def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
+        raise AssertionError(now_ms)
+
+    def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
+        raise AssertionError(event, now_ms)
+
+    def on_append_failed(
+        self, records: Sequence[Record], error: KafkaError, now_ms: int
+    ) -> CoordinatorResult[None]:
+        raise AssertionError(records, error, now_ms)
+
+
 def test_every_known_record_is_replayed_and_every_entry_counted() -> None:
-    replayed: list[Record] = []
+    witness = Witness()
     log = MemoryCoordinatorLog([TOMBSTONE, FROM_A_LATER_VERSION, TOMBSTONE])
-    assert replay_log(log, SERDE, replayed.append) == 3
-    assert replayed == [CoordinatorRecord(GroupMetadataKey(group="g"), None)] * 2
+    assert replay_log(log, SERDE, witness) == 3
+    assert witness.replayed == [CoordinatorRecord(GroupMetadataKey(group="g"), None)] * 2
 
 
 @pytest.mark.parametrize(
@@ -36,15 +87,55 @@ def test_every_known_record_is_replayed_and_every_entry_counted() -> None:
     ids=["no type", "key cut short", "empty value", "unknown value version", "value cut short"],
 )
 def test_an_entry_that_is_no_record_is_named(damaged: Entry) -> None:
-    replayed: list[Record] = []
+    witness = Witness()
     with pytest.raises(UnreadableLogError, match="entry 1 is not a record") as failure:
-        replay_log(MemoryCoordinatorLog([TOMBSTONE, damaged]), SERDE, replayed.append)
+        replay_log(MemoryCoordinatorLog([TOMBSTONE, damaged]), SERDE, witness)
     assert failure.value.filename == "memory-0"
-    assert len(replayed) == 1
+    assert len(witness.replayed) == 1
 
 
 def test_a_state_is_what_the_last_record_of_each_key_says() -> None:
-    replayed: list[Record] = []
+    witness = Witness()
     entries = [TOMBSTONE, FROM_A_LATER_VERSION, TOMBSTONE, FROM_A_LATER_VERSION]
-    replay_state(MemoryCoordinatorLog(entries), SERDE, replayed.append)
-    assert replayed == [CoordinatorRecord(GroupMetadataKey(group="g"), None)]
+    replay_state(MemoryCoordinatorLog(entries), SERDE, witness)
+    assert witness.replayed == [CoordinatorRecord(GroupMetadataKey(group="g"), None)]
+
+
+def log_with_transactions() -> MemoryCoordinatorLog:
+    """Return a log where 1 was committed, 2 aborted, 3 is open, and 4 was committed since."""
+    log = MemoryCoordinatorLog()
+    for producer_id, group_id, is_commit in ((1, "a", True), (2, "b", False)):
+        producer = Producer(producer_id)
+        log.append_transactional([tombstone(group_id)], producer, 0)
+        log.append_marker(TransactionMarker(*producer, 0, is_commit=is_commit), 0)
+    log.append([tombstone("c")], 0)
+    log.append_transactional([tombstone("d")], Producer(4), 0)
+    log.append_transactional([tombstone("e"), tombstone("f")], Producer(3), 0)
+    log.append_transactional([tombstone("g")], Producer(4), 0)
+    log.append([FROM_A_LATER_VERSION, tombstone("h")], 0)
+    log.append_marker(TransactionMarker(4, 0, 0, is_commit=True), 0)
+    return log
+
+
+def test_what_is_decided_counts_at_once_and_what_is_open_is_told_as_such() -> None:
+    witness = Witness()
+    replay_transactions(log_with_transactions(), SERDE, witness)
+    assert witness.replayed == [
+        record("a"), record("c"), record("d"),
+        (3, record("e")), (3, record("f")), (4, record("g")), record("h"), (4, True),
+    ]  # fmt: skip
+
+
+def test_an_entry_of_a_transaction_that_is_no_record_is_named() -> None:
+    log = log_with_transactions()
+    log.append_transactional([(b"\x00", b"")], Producer(3), 0)
+    with pytest.raises(UnreadableLogError, match="entry 8 is not a record"):
+        replay_transactions(log, SERDE, Witness())
+
+
+def test_machines_without_transactions_hear_of_what_was_committed_alone() -> None:
+    for replay in (replay_log, replay_state):
+        witness = Witness()
+        replay(log_with_transactions(), SERDE, witness)
+        expected = [record(group_id) for group_id in ("a", "c", "d", "g", "h")]
+        assert witness.replayed == expected

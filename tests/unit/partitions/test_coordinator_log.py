@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from kafkalite.coordinator.contract import UnreadableLogError
+from kafkalite.coordinator.transactional import OpenRecords, TransactionEnd
 from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_coordinator_log
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -19,9 +20,12 @@ from kafkalite.storage.batch import (
     build_batch,
     build_control_batch,
 )
+from kafkalite.storage.marker import TransactionMarker
 from kafkalite.storage.records import NewRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.unit.data_plane import DataPlane
 
 TOPIC = "__consumer_offsets"
@@ -111,6 +115,159 @@ def test_what_is_overwritten_between_transactions_is_left_out(
     ]  # fmt: skip
 
 
+class Writer(NamedTuple):
+    """A producer that commits offsets in its transaction."""
+
+    producer_id: int
+    producer_epoch: int = 0
+
+    def ends(self, *, is_commit: bool = True, version: int = 0) -> TransactionMarker:
+        epoch = self.producer_epoch + (version == 2)
+        return TransactionMarker(
+            self.producer_id, epoch, 3, is_commit=is_commit, transaction_version=version
+        )
+
+
+def test_records_of_a_transaction_are_a_batch_of_their_producer(
+    plane: DataPlane, log: PartitionCoordinatorLog
+) -> None:
+    assert log.append_transactional([(b"a", b"1"), (b"b", None)], Writer(5, 2), 1_000) == 2
+    (batch,) = plane.partition(TOPIC).log.batches(0)
+    assert (batch.is_transactional, batch.is_control) == (True, False)
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (5, 2, 0)
+    assert plane.partition(TOPIC).last_stable_offset == 0
+    # As often as its group likes: coordinators do not count what they write.
+    log.append_transactional([(b"a", b"2")], Writer(5, 2), 1_000)
+    assert log.append_marker(Writer(5, 2).ends(), 1_000) == 4
+    assert plane.partition(TOPIC).last_stable_offset == 4
+    assert list(log.read_all()) == [(b"a", b"1"), (b"b", None), (b"a", b"2")]
+
+
+def test_a_transaction_is_open_for_its_epoch_from_its_first_record_to_its_marker(
+    plane: DataPlane, log: PartitionCoordinatorLog
+) -> None:
+    assert not log.is_in_transaction(Writer(5, 2))
+    log.append_transactional([(b"a", b"1")], Writer(5, 2), 1_000)
+    assert log.is_in_transaction(Writer(5, 2))
+    assert not log.is_in_transaction(Writer(5, 3))
+    plane.restart()
+    log = open_coordinator_log(plane.table, TOPIC, 0)
+    assert log.is_in_transaction(Writer(5, 2))
+    log.append_marker(Writer(5, 2).ends(), 1_000)
+    assert not log.is_in_transaction(Writer(5, 2))
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_an_epoch_that_has_passed_is_refused(
+    plane: DataPlane, log: PartitionCoordinatorLog, version: int
+) -> None:
+    log.append_transactional([(b"a", b"1")], Writer(5, 2), 1_000)
+    zombie = Writer(5, 1)
+    attempts: list[Callable[[], object]] = [
+        lambda: log.append_transactional([(b"a", b"2")], zombie, 1_000),
+        lambda: log.append_marker(Writer(5, 0).ends(version=version), 1_000),
+        lambda: log.is_in_transaction(zombie),
+    ]
+    for attempt in attempts:
+        with pytest.raises(KafkaError) as refused:
+            attempt()
+        assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert plane.partition(TOPIC).end_offset == 1
+
+
+def test_a_marker_of_the_epoch_itself_ends_what_the_old_protocol_wrote_alone(
+    plane: DataPlane, log: PartitionCoordinatorLog
+) -> None:
+    log.append_transactional([(b"a", b"1")], Writer(5, 2), 1_000)
+    with pytest.raises(KafkaError) as refused:
+        log.append_marker(TransactionMarker(5, 2, 3, is_commit=True, transaction_version=2), 1_000)
+    assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert plane.partition(TOPIC).end_offset == 1
+    log.append_marker(Writer(5, 2).ends(version=2), 1_000)
+    log.append_transactional([(b"a", b"1")], Writer(6, 2), 1_000)
+    log.append_marker(Writer(6, 2).ends(), 1_000)
+    with pytest.raises(KafkaError) as refused:
+        log.append_marker(TransactionMarker(6, 2, 2, is_commit=True), 1_000)
+    assert refused.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_no_transaction_writes_more_at_once_than_the_topic_takes(
+    plane: DataPlane, log: PartitionCoordinatorLog
+) -> None:
+    most = plane.partition(TOPIC).log.config.max_message_bytes
+    with pytest.raises(KafkaError) as refused:
+        log.append_transactional([(b"a", bytes(most))], Writer(5), 1_000)
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert not log.is_in_transaction(Writer(5))
+
+
+def runs_of(log: PartitionCoordinatorLog) -> list[object]:
+    """Return what a machine that keeps account of transactions is to hear."""
+    told: list[object] = []
+    for run in log.read_runs():
+        if isinstance(run, OpenRecords):
+            told.append((run.producer_id, list(run.records)))
+        else:
+            told.append(run if isinstance(run, TransactionEnd) else list(run))
+    return told
+
+
+def test_transactions_that_have_ended_are_folded_in(log: PartitionCoordinatorLog) -> None:
+    first, second, third = Writer(1), Writer(2), Writer(3)
+    log.append([(b"a", b"1"), (b"b", b"1")], 0)
+    log.append_transactional([(b"a", b"2"), (b"c", b"2")], first, 0)
+    log.append_transactional([(b"a", b"3")], second, 0)
+    log.append([(b"b", b"4"), (b"d", b"4")], 0)
+    log.append_transactional([(b"d", b"5")], third, 0)
+    # The last one written counts, though it is committed first.
+    log.append_marker(second.ends(), 0)
+    log.append_marker(third.ends(is_commit=False), 0)
+    log.append_marker(first.ends(), 0)
+    (before, after) = runs_of(log)
+    assert before == [(b"a", b"1"), (b"b", b"1")]
+    assert after == [(b"c", b"2"), (b"a", b"3"), (b"b", b"4"), (b"d", b"4")]
+
+
+def test_from_the_first_open_transaction_on_a_log_is_told_as_it_is(
+    plane: DataPlane, log: PartitionCoordinatorLog
+) -> None:
+    opened, committed, aborted = Writer(1), Writer(2), Writer(3)
+    log.append_transactional([(b"z", b"0")], aborted, 0)
+    log.append_marker(aborted.ends(is_commit=False), 0)
+    log.append_transactional([(b"a", b"1")], committed, 0)
+    log.append_transactional([(b"a", b"2"), (b"b", b"2")], aborted, 0)
+    log.append_transactional([(b"a", b"3")], opened, 0)
+    log.append([(b"a", None)], 0)
+    log.append([(b"a", b"4")], 0)
+    log.append_transactional([(b"c", b"5")], committed, 0)
+    log.append_marker(aborted.ends(is_commit=False), 0)
+    log.append_marker(committed.ends(), 0)
+    log.append_transactional([(b"z", b"6")], aborted, 0)
+    expected = [
+        [(b"a", b"1")],
+        (1, [(b"a", b"3")]),
+        [(b"a", None)],
+        [(b"a", b"4")],
+        (2, [(b"c", b"5")]),
+        TransactionEnd(3, is_commit=False),
+        TransactionEnd(2, is_commit=True),
+        (3, [(b"z", b"6")]),
+    ]
+    assert runs_of(log) == expected
+    plane.restart()
+    assert runs_of(open_coordinator_log(plane.table, TOPIC, 0)) == expected
+
+
+def test_what_is_decided_is_given_in_pieces_when_it_is_much(
+    log: PartitionCoordinatorLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkalite.partitions.coordinator_log.MOST_KEYS", 3)
+    for number in range(7):
+        log.append_transactional([(b"%d" % number, b"")], Writer(1), 0)
+    log.append_marker(Writer(1).ends(), 0)
+    assert [len(run) for run in runs_of(log)] == [3, 3, 1]  # type: ignore[arg-type]
+
+
 def test_a_batch_that_holds_no_records_makes_the_log_unreadable(
     plane: DataPlane, log: PartitionCoordinatorLog
 ) -> None:
@@ -121,4 +278,6 @@ def test_a_batch_that_holds_no_records_makes_the_log_unreadable(
         list(log.read_all())
     with pytest.raises(UnreadableLogError, match="damaged"):
         list(log.read_last())
+    with pytest.raises(UnreadableLogError, match="damaged"):
+        list(log.read_runs())
     assert refused.value.filename == f"{TOPIC}-0"

@@ -132,6 +132,17 @@ def test_offsets_outside_of_the_log_are_told_from_its_end() -> None:
             read(log, offset)
 
 
+def test_what_is_folded_lies_between_two_offsets() -> None:
+    log = open_log(MemoryFiles())
+    for number in range(30):
+        values = [batch(bytes(100), keys=[b"%d" % number])]
+        log.append(values, leader_epoch=0, now_ms=0)
+    assert len(log.segments) > 2
+    for start, end in ((0, 30), (0, 0), (0, 17), (11, 12), (11, 30), (12, 11)):
+        keys = [key for run in log.folded(start, end) if isinstance(run, dict) for key in run]
+        assert keys == [b"%d" % number for number in range(start, end)]
+
+
 def test_a_segment_rolls_when_the_next_batch_would_exceed_its_size() -> None:
     log = filled_log(40)
     assert len(log.segments) > 2

@@ -1,0 +1,103 @@
+"""Pending offsets: which of them count when transactions end, in every order."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.groups.offset import OffsetAndMetadata
+from kafkalite.groups.pending import PendingOffsets, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PLACE = Place("g", "t", 0)
+OTHER = Place("g", "t", 1)
+
+
+def offset(number: int) -> OffsetAndMetadata:
+    return OffsetAndMetadata(number, commit_timestamp_ms=0)
+
+
+def producers_of(pending: PendingOffsets, place: Place = PLACE) -> list[int]:
+    return list(pending.of_group(place.group_id).get(place.topic, {}).get(place.partition, ()))
+
+
+def test_what_is_committed_counts_and_what_is_aborted_does_not() -> None:
+    pending = PendingOffsets()
+    assert not pending
+    pending.add(1, PLACE, offset(5))
+    pending.add(1, OTHER, offset(6))
+    pending.add(2, OTHER, offset(7))
+    assert pending
+    assert pending.end(2, is_commit=False) == []
+    assert pending.end(1, is_commit=True) == [(PLACE, offset(5)), (OTHER, offset(6))]
+    assert not pending
+    assert pending.end(1, is_commit=True) == []
+
+
+def test_a_transaction_that_commits_again_replaces_what_it_had() -> None:
+    pending = PendingOffsets()
+    pending.add(1, PLACE, offset(5))
+    pending.add(1, PLACE, offset(6))
+    assert pending.end(1, is_commit=True) == [(PLACE, offset(6))]
+
+
+def test_a_plain_commit_outruns_what_was_pending_and_leaves_it_unstable() -> None:
+    pending = PendingOffsets()
+    pending.add(1, PLACE, offset(5))
+    pending.outrun(PLACE)
+    pending.add(2, PLACE, offset(7))
+    assert producers_of(pending) == [1, 2]
+    assert pending.end(1, is_commit=True) == []
+    assert producers_of(pending) == [2]
+    assert pending.end(2, is_commit=True) == [(PLACE, offset(7))]
+
+
+def test_a_transaction_that_commits_once_more_after_it_was_outrun_counts() -> None:
+    pending = PendingOffsets()
+    pending.add(1, PLACE, offset(5))
+    pending.outrun(PLACE)
+    pending.add(1, PLACE, offset(6))
+    assert pending.end(1, is_commit=True) == [(PLACE, offset(6))]
+
+
+@pytest.mark.parametrize("ends", list(itertools.permutations((1, 2, 3))))
+@pytest.mark.parametrize("aborted", [(), (1,), (2,), (3,), (2, 3)])
+def test_the_last_written_of_what_is_committed_counts_in_whatever_order(
+    ends: Sequence[int], aborted: Sequence[int]
+) -> None:
+    pending = PendingOffsets()
+    for producer_id in (1, 2, 3):
+        pending.add(producer_id, PLACE, offset(producer_id))
+    committed = 0
+    for producer_id in ends:
+        for _, counting in pending.end(producer_id, is_commit=producer_id not in aborted):
+            assert counting.offset > committed
+            committed = counting.offset
+    assert committed == max({1, 2, 3}.difference(aborted))
+    assert not pending
+
+
+def test_a_deleted_offset_is_not_committed_any_more() -> None:
+    pending = PendingOffsets()
+    pending.add(1, PLACE, offset(5))
+    pending.add(2, PLACE, offset(6))
+    pending.add(2, OTHER, offset(7))
+    pending.drop(PLACE)
+    pending.drop(Place("h", "t", 0))
+    assert [place for place, _ in pending.all()] == [OTHER]
+    assert pending.end(1, is_commit=True) == []
+    assert pending.end(2, is_commit=True) == [(OTHER, offset(7))]
+
+
+def test_groups_are_known_as_long_as_anything_is_pending_for_them() -> None:
+    pending = PendingOffsets()
+    pending.add(1, PLACE, offset(5))
+    pending.add(1, Place("h", "t", 0), offset(5))
+    assert list(pending.group_ids()) == ["g", "h"]
+    pending.drop(PLACE)
+    assert list(pending.group_ids()) == ["h"]
+    assert pending.of_group("g") == {}
