@@ -1,0 +1,236 @@
+"""The replay law of transactions: what was decided is what the log, compacted or not, says.
+
+Whatever is asked, in any order and by anybody; and along the log each id goes its way from state to
+state as Kafka knows them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.coordinator.loading import replay_state
+from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.metadata.image import MetadataImage
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
+from kafkalite.transactions.records import transaction_of
+from kafkalite.transactions.shard import TransactionShard
+from kafkalite.transactions.state import LAST_PRODUCER_EPOCH, PREPARED, Producer, TransactionState
+from tests.effort import examples
+from tests.unit.transactions.transaction_world import A, B, C, TransactionWorld
+
+if TYPE_CHECKING:
+    from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
+    from kafkalite.transactions.state import Transaction
+
+IDS = st.sampled_from(["x", "x", "x", "y"])
+PARTITIONS = st.sets(st.sampled_from([A, B, C]), min_size=1)
+TIMES_MS = st.sampled_from([0, 1, 10, 1_000, 5_000, 10_000, 60_000, 600_000, 8 * 24 * 3_600_000])
+VERSIONS = st.sampled_from([0, 2])
+SHIFTS = st.sampled_from([0, 0, 0, 0, 0, 0, -1, -2, 1])
+RARELY = st.sampled_from([False, False, False, False, False, True])
+
+CONFIG = BrokerConfig.from_text()
+SERDE = CoordinatorSerde(lambda _: 0, "transaction")
+S = TransactionState
+MAY_FOLLOW = {
+    S.EMPTY: {S.EMPTY, S.ONGOING, S.PREPARE_ABORT},
+    S.ONGOING: {S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT},
+    S.PREPARE_COMMIT: {S.COMPLETE_COMMIT},
+    S.PREPARE_ABORT: {S.COMPLETE_ABORT},
+    S.COMPLETE_COMMIT: {S.EMPTY, S.ONGOING, S.PREPARE_ABORT},
+    S.COMPLETE_ABORT: {S.EMPTY, S.ONGOING, S.PREPARE_ABORT},
+}
+
+
+def hard_state(machine: TransactionShard, *, has_tags: bool = True) -> dict[str, Transaction]:
+    """Return all that must last: not the epoch before, nor what the older form has no place for."""
+    tags = (
+        {}
+        if has_tags
+        else {"previous_producer_id": -1, "next_producer_id": -1, "client_transaction_version": 0}
+    )
+    return {
+        each.transactional_id: each._replace(last_producer_epoch=-1, **tags)  # type: ignore[arg-type]
+        for each in machine.transactions()
+    }
+
+
+def loaded(log: MemoryCoordinatorLog) -> TransactionShard:
+    """Return a machine that has replayed a log."""
+    machine = TransactionShard(config=CONFIG, image=MetadataImage(), draw_producer_id=lambda: 0)
+    replay_state(log, SERDE, machine)
+    return machine
+
+
+class TransactionHistory(RuleBasedStateMachine):
+    """Anybody asks anything, time passes, the disk fails, markers come late or twice."""
+
+    @initialize(level=st.sampled_from([0, 1, 2]), left=st.sampled_from([None, 0, 1, 2]))
+    def begin(self, level: int, left: int | None) -> None:
+        self.world = TransactionWorld(level=level, writes_markers=False)
+        self.writes_tags = level > 0
+        if left is not None:
+            self.world.seed(producer_epoch=LAST_PRODUCER_EPOCH - left)
+
+    def producer_of(self, name: str, shift: int, *, is_previous: bool = False) -> Producer:
+        """Return the producer that an id has, or one that is mistaken in some way."""
+        try:
+            transaction = self.world.now(name)
+        except KafkaError:
+            return Producer(4_000, 0)
+        if is_previous:
+            return Producer(transaction.previous_producer_id, LAST_PRODUCER_EPOCH)
+        return Producer(transaction.producer_id, transaction.producer_epoch + shift)
+
+    def ask(self, request: object, *, fails: bool) -> None:
+        assert callable(request)
+        entries = len(self.world.log.entries)
+        before = dict(hard_state(self.world.machine))
+        self.world.log.fails_with = OSError(28, "no space left on device") if fails else None
+        try:
+            request()
+        except KafkaError:
+            # A newcomer that fences is told to ask again, and leaves what it did; others nothing.
+            if len(self.world.log.entries) == entries:
+                assert hard_state(self.world.machine) == before
+        finally:
+            self.world.log.fails_with = None
+
+    @rule(name=IDS, shift=SHIFTS, goes_on=st.booleans(), is_previous=RARELY,
+          fails=RARELY)  # fmt: skip
+    def init(self, name: str, shift: int, *, goes_on: bool, is_previous: bool, fails: bool) -> None:
+        expected = self.producer_of(name, shift, is_previous=is_previous) if goes_on else None
+        self.ask(lambda: self.world.init(expected, transactional_id=name), fails=fails)
+
+    @rule(name=IDS, shift=SHIFTS, partitions=PARTITIONS, version=VERSIONS, fails=RARELY)
+    def add(
+        self, name: str, shift: int, partitions: set[tuple[str, int]], version: int, *, fails: bool
+    ) -> None:
+        producer = self.producer_of(name, shift)
+        self.ask(
+            lambda: self.world.add(producer, *partitions, version=version, transactional_id=name),
+            fails=fails,
+        )
+
+    @rule(name=IDS, shift=SHIFTS, version=VERSIONS, is_commit=st.booleans(),
+          is_previous=RARELY, fails=RARELY)  # fmt: skip
+    def end(
+        self, name: str, shift: int, version: int, *, is_commit: bool, is_previous: bool,
+        fails: bool,
+    ) -> None:  # fmt: skip
+        producer = self.producer_of(name, shift, is_previous=is_previous)
+        self.ask(
+            lambda: self.world.end(
+                producer, is_commit=is_commit, version=version, transactional_id=name
+            ),
+            fails=fails,
+        )
+
+    @rule(fails=RARELY)
+    def all_markers_are_written(self, *, fails: bool) -> None:
+        pending, self.world.markers = self.world.markers, []
+        for intent in pending:
+            self.ask(partial(self.world.complete, intent), fails=fails)
+            if fails:
+                self.world.markers.append(intent)
+
+    @rule(data=st.data(), fails=RARELY)
+    def markers_are_written(self, data: st.DataObject, *, fails: bool) -> None:
+        known = self.world.markers + self.world.written
+        if known:
+            intent = data.draw(st.sampled_from(known))
+            self.ask(lambda: self.world.complete(intent), fails=fails)
+
+    @rule(ms=TIMES_MS, fails=RARELY)
+    def time_passes(self, ms: int, *, fails: bool) -> None:
+        self.ask(lambda: self.world.clock.advance(ms), fails=fails)
+
+    @rule(level=st.sampled_from([1, 2]))
+    def another_level_is_agreed_on(self, level: int) -> None:
+        if self.writes_tags:
+            self.world.set_level(level)
+
+    @rule(name=IDS, partitions=PARTITIONS, version=VERSIONS, is_commit=st.booleans())
+    def do_it_all(
+        self, name: str, partitions: set[tuple[str, int]], version: int, *, is_commit: bool
+    ) -> None:
+        self.add(name, 0, partitions, version, fails=False)
+        producer = self.producer_of(name, 0)
+        self.ask(
+            lambda: self.world.end(
+                producer, is_commit=is_commit, version=version, transactional_id=name
+            ),
+            fails=False,
+        )
+        self.all_markers_are_written(fails=False)
+
+    @rule()
+    def restart(self) -> None:
+        self.world = self.world.restarted()
+        pending = {each.transactional_id for each in self.world.markers}
+        assert pending == {
+            each.transactional_id
+            for each in self.world.machine.transactions()
+            if each.state in PREPARED
+        }
+
+    @invariant()
+    def the_log_says_what_was_decided(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        expected = hard_state(self.world.machine, has_tags=self.writes_tags)
+        log = self.world.log
+        for form in (log, log.compacted(), log.compacted(keep_tombstones=True), log.in_runs()):
+            assert hard_state(loaded(form)) == expected
+
+    @invariant()
+    def each_id_goes_its_way(self) -> None:
+        ways: dict[str, list[Transaction | None]] = {}
+        for record in self.world.records() if hasattr(self, "world") else ():
+            assert isinstance(record.key, TransactionLogKey)
+            assert record.value is None or isinstance(record.value, TransactionLogValue)
+            name = record.key.transactional_id
+            ways.setdefault(name, []).append(
+                None if record.value is None else transaction_of(name, record.value)
+            )
+        for way in ways.values():
+            for earlier, later in pairwise(way):
+                if earlier is None:
+                    assert later is None or later.state is S.EMPTY
+                elif later is not None:
+                    self.check_step(earlier, later)
+
+    def check_step(self, earlier: Transaction, later: Transaction) -> None:
+        assert later.state in MAY_FOLLOW[earlier.state]
+        if later.producer_id == earlier.producer_id:
+            assert 0 <= later.producer_epoch - earlier.producer_epoch <= 1 or (
+                earlier.producer_epoch == 0  # the record by which a test makes an id old
+            )
+        else:
+            assert later.producer_epoch == 0
+            assert later.producer_id > earlier.producer_id
+        assert later.last_update_timestamp_ms >= earlier.last_update_timestamp_ms
+        if later.state in PREPARED:
+            assert later.partitions == earlier.partitions
+        if later.state is S.ONGOING and earlier.state is S.ONGOING:
+            assert later.partitions > earlier.partitions
+            assert later.start_timestamp_ms == earlier.start_timestamp_ms
+        if later.state in {S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}:
+            assert not later.partitions
+
+
+TransactionHistory.TestCase.settings = settings(
+    max_examples=examples(60),
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+TestTransactionHistory = TransactionHistory.TestCase
