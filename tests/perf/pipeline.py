@@ -65,7 +65,7 @@ def pump(port: int, pid: int, frames: list[bytes], seconds: float) -> Rate:
         while time.perf_counter() < until:
             received += connection.recv_into(buffer)
 
-    with _apart(pid):
+    with apart(pid):
         sender = threading.Thread(target=send)
         sender.start()
         receive(time.perf_counter() + seconds / 3)
@@ -96,7 +96,7 @@ def _answer_size(connection: socket.socket, request: bytes) -> int:
 
 
 @contextmanager
-def _apart(pid: int) -> Iterator[None]:
+def apart(pid: int) -> Iterator[None]:
     """Keep a broker on the first processor and ourselves on the others, where there are any."""
     ours = os.sched_getaffinity(0)
     if len(ours) > 1:

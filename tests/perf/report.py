@@ -8,6 +8,10 @@ import subprocess
 import sysconfig
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 OURS = "kafkalite"
 PEERS = ("kafka", "kfake")
@@ -82,7 +86,7 @@ class Results:
         return theirs / ours if measure.less_is_better else ours / theirs
 
 
-def table(results: Results) -> str:
+def table(results: Results, measures: Sequence[Measure] = MEASURES) -> str:
     """Write the Markdown table and the line that names the machine."""
     peers = [peer for peer in PEERS if any(peer in found for found in results.values.values())]
     names = [OURS, *peers]
@@ -90,7 +94,7 @@ def table(results: Results) -> str:
         "| | " + " | ".join([*names, *(f"better than {peer}" for peer in peers)]) + " |",
         "| --- |" + " ---: |" * (len(names) + len(peers)),
     ]
-    for measure in MEASURES:
+    for measure in measures:
         cells = [_number(results.best(measure, name), measure.digits) for name in names]
         ratios = [_ratio(results.advantage(measure, peer)) for peer in peers]
         lines.append(f"| {measure.title}, {measure.unit} | " + " | ".join([*cells, *ratios]) + " |")
