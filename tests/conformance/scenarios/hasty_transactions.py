@@ -83,7 +83,7 @@ def open_transactions_time_out(world: World, protocol: Protocol) -> None:
 
 
 def ends_come_after_the_timeout(world: World, protocol: Protocol) -> None:
-    """An abort that comes late looks like one that is repeated; a commit does not."""
+    """Abort late, which looks like an abort that is repeated, and commit late, which does not."""
     create_topic(world, world.name)
     for is_commit in (ABORT, COMMIT):
         for version in (4, 5):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.coordinator.runtime import partition_of
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.delete_records import DeleteRecordsRequest
 from kafkalite.protocol.messages.describe_producers import DescribeProducersRequest
@@ -29,6 +30,7 @@ from tests.conformance.transacting import (
     markers,
     read,
 )
+from tests.oracle.target import COMMON_CONFIG
 
 if TYPE_CHECKING:
     from tests.conformance.world import World
@@ -318,10 +320,11 @@ def offsets_are_committed_by_a_marker_of_a_client(world: World, protocol: Protoc
             producer.add_offsets(world.name)
         producer.commit_offsets(world.name, 7 + is_commit)
         world.ask(stable, 8)
-        (topic,) = world.probe(describe(producer.transactional_id), 0).transaction_states[0].topics
-        (partition,) = topic.partitions
+        partition = partition_of(world.name, int(COMMON_CONFIG["offsets.topic.num.partitions"]))
         for version in _MARKER_VERSIONS:
-            request = markers(producer.producer, {topic.topic: [partition]}, is_commit=is_commit)
+            request = markers(
+                producer.producer, {"__consumer_offsets": [partition]}, is_commit=is_commit
+            )
             answer = world.probe(request, version)
             codes = [row.error_code for row in answer.markers[0].topics[0].partitions]
             world.note(f"the markers in v{version}", [ErrorCode(code).name for code in codes])
