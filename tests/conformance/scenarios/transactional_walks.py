@@ -1,0 +1,201 @@
+"""Transactions over a longer way: walks at random of two producers that race for two ids."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.conformance.scenarios.commits import commit, fetch
+from tests.conformance.scenarios.transactional_records import note_offsets, note_states
+from tests.conformance.setup import create_topic, ready_group
+from tests.conformance.transacting import (
+    ABORT,
+    COMMIT,
+    NEW,
+    OLD,
+    Producer,
+    Protocol,
+    Transactor,
+    add_together,
+    added,
+    completed,
+    describe,
+    describe_producers,
+    latest,
+    read,
+    ready_transactions,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.conformance.world import World
+
+_PARTITIONS = (0, 1, 2)
+_STEPS_OF_A_WALK = 40
+_MIXED = NEW._replace(add_offsets=3, commit_offsets=4, end=4)
+_PROTOCOLS: tuple[tuple[Protocol, Protocol], ...] = (
+    (NEW, NEW), (OLD, OLD), (NEW, OLD), (OLD, NEW), (_MIXED, NEW), (NEW, NEW), (OLD, OLD),
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Walker:
+    """A client, what it believes of itself, and the dice that it shares with the others."""
+
+    transactor: Transactor
+    choices: random.Random
+    sequences: dict[tuple[Producer, int], int] = field(default_factory=dict)
+
+    @property
+    def world(self) -> World:
+        return self.transactor.world
+
+    def init(self) -> None:
+        """Become the one producer; whatever was open is aborted."""
+        self.transactor.init()
+        completed(self.world, self.transactor.transactional_id)
+
+    def resume(self) -> None:
+        """Go on as the producer that it was, or claims to have been."""
+        if self.transactor.producer.producer_id >= 0:
+            step = self.choices.choice((0, 0, 0, -1, 1))
+            self.transactor.init(self.transactor.at(max(step, -self._epoch)))
+            completed(self.world, self.transactor.transactional_id)
+
+    def add(self) -> None:
+        chosen = self.choices.sample(_PARTITIONS, self.choices.choice((1, 2)))
+        self.transactor.add(*chosen, producer=self._claimed())
+
+    def verify(self) -> None:
+        partition = self.choices.choice(_PARTITIONS)
+        one = added(
+            self.transactor.transactional_id,
+            self._claimed(),
+            {self.world.name: [partition]},
+            verify_only=True,
+        )
+        self.world.ask(add_together(one), 5)
+
+    def write(self) -> None:
+        """Append one or two records where the sequence says; now and then where it does not."""
+        partition, claimed = self.choices.choice(_PARTITIONS), self._claimed()
+        count = self.choices.choice((1, 2))
+        sequence = self.sequences.get((claimed, partition), 0)
+        answer = self.transactor.write(
+            *[b"x"] * count,
+            partition=partition,
+            producer=claimed,
+            sequence=max(0, sequence + self.choices.choice((0,) * 8 + (-1, 1))),
+        )
+        code = answer.responses[0].partition_responses[0].error_code
+        if code == ErrorCode.NONE and answer.responses[0].partition_responses[0].base_offset >= 0:
+            self.sequences[claimed, partition] = sequence + count
+
+    def begin(self) -> None:
+        """Add and write, as a client does that is in order."""
+        if not self.transactor.is_new:
+            self.transactor.add(*_PARTITIONS)
+        self.write()
+
+    def commit_offsets(self) -> None:
+        if not self.transactor.is_new and self.choices.random() < 0.8:
+            self.transactor.add_offsets(self.world.name, self._claimed())
+        chosen = self.choices.sample(_PARTITIONS, 2)
+        offset = self.choices.randrange(100)
+        self.transactor.commit_offsets(self.world.name, offset, *chosen, producer=self._claimed())
+
+    def commit_plainly(self) -> None:
+        partition, offset = self.choices.choice(_PARTITIONS), self.choices.randrange(100)
+        self.world.ask(commit(self.world.name, self.world.name, partition, offset=offset), 8)
+
+    def commit(self) -> None:
+        self.transactor.commit(self._claimed())
+
+    def abort(self) -> None:
+        self.transactor.abort(self._claimed())
+
+    def end_again(self) -> None:
+        """Send an end twice, as a client does that heard no answer."""
+        claimed = self.transactor.producer
+        is_commit = self.choices.choice((COMMIT, ABORT))
+        for _ in range(2):
+            self.transactor.end(is_commit=is_commit, producer=claimed)
+
+    def look(self) -> None:
+        """Ask what everybody may know."""
+        name = self.world.name
+        self.world.ask(describe(self.transactor.transactional_id), 0)
+        self.world.ask(latest(name, *_PARTITIONS), 7)
+        self.world.ask(describe_producers(name, *_PARTITIONS), 0)
+        offsets = fetch(name, name, *_PARTITIONS)
+        offsets.require_stable = self.choices.choice((True, False))
+        self.world.ask(offsets, 8)
+        start = self.choices.randrange(6)
+        self.world.ask(read(name, start, partition=self.choices.choice(_PARTITIONS)), 11)
+
+    @property
+    def _epoch(self) -> int:
+        return self.transactor.producer.producer_epoch
+
+    def _claimed(self) -> Producer:
+        """Be honest about itself, mostly."""
+        return self.transactor.at(self.choices.choice((0,) * 18 + (-1, 1)))
+
+
+_Step: TypeAlias = "Callable[[_Walker], None]"
+_STEPS: dict[_Step, int] = {
+    _Walker.init: 2,
+    _Walker.resume: 2,
+    _Walker.add: 2,
+    _Walker.verify: 1,
+    _Walker.write: 8,
+    _Walker.begin: 6,
+    _Walker.commit_offsets: 5,
+    _Walker.commit_plainly: 1,
+    _Walker.commit: 5,
+    _Walker.abort: 4,
+    _Walker.end_again: 1,
+    _Walker.look: 4,
+}
+
+
+def walk(world: World, seed: int, steps: int = _STEPS_OF_A_WALK) -> None:
+    """Let two producers do what the seed chooses; with some seeds they want the same id."""
+    world.name = f"{world.name}-{seed}"
+    choices = random.Random(seed)  # noqa: S311 - the same walk every time
+    create_topic(world, world.name, len(_PARTITIONS))
+    ready_group(world, world.name)
+    names = [world.name, world.name if seed % 3 == 0 else f"{world.name}-other"]
+    ready_transactions(world, *names)
+    protocols = _PROTOCOLS[seed % len(_PROTOCOLS)]
+    walkers = [
+        _Walker(Transactor(world, name, protocol), choices)
+        for name, protocol in zip(names, protocols, strict=True)
+    ]
+    for walker in walkers:
+        walker.init()
+    for _ in range(steps):
+        walker = choices.choice(walkers)
+        (step,) = choices.choices([*_STEPS], [*_STEPS.values()])
+        step(walker)
+    for walker in walkers:
+        walker.init()
+        walker.look()
+    for partition in _PARTITIONS:
+        world.ask(read(world.name, partition=partition), 11)
+    note_states(world, *dict.fromkeys(names))
+    note_offsets(world, world.name, *(walker.transactor.producer for walker in walkers))
+
+
+def producers_do_as_they_like(world: World) -> None:
+    """Walk with either protocol, alone and against each other."""
+    name = world.name
+    for seed in range(6):
+        world.name = name
+        walk(world, seed)
+
+
+SCENARIOS = (producers_do_as_they_like,)
