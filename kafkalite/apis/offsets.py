@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.waiting import Waiting
     from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
     from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
+    from kafkalite.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,23 +102,26 @@ def handle_offset_commit(
             else:
                 strangers.append((topic.name or uuid_to_text(topic.topic_id), answer))
     if strangers:
-        _note_strangers(context, request, strangers)
+        named = [(topic, answer.partition_index) for topic, answer in strangers]
+        code = ErrorCode(strangers[0][1].error_code)
+        note_strangers(context, "OffsetCommit", request, named, code)
     if not wishes:
         return response
     return _commit(context, request, response, wishes, answers)
 
 
-def _note_strangers(
+def note_strangers(
     context: RequestContext,
-    request: OffsetCommitRequest,
-    strangers: Sequence[tuple[str, _Answer]],
+    api: str,
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+    strangers: Sequence[tuple[str, int]],
+    code: ErrorCode,
 ) -> None:
     """Tell which partitions are none, before the group is asked about the others."""
-    named = [f"{topic}-{answer.partition_index}" for topic, answer in strangers[:_NAMED]]
-    message = f"OffsetCommit of {', '.join(named)} refused: there is no such partition"
-    facts = {"partitions": named, "count": len(strangers)}
-    refusal = KafkaError(ErrorCode(strangers[0][1].error_code), message, facts)
-    note_refusal(context, "OffsetCommit", request.group_id, refusal, request)
+    named = [f"{topic}-{partition}" for topic, partition in strangers[:_NAMED]]
+    message = f"{api} of {', '.join(named)} refused: there is no such partition"
+    facts = {"rule": "partition-exists", "partitions": named, "count": len(strangers)}
+    note_refusal(context, api, request.group_id, KafkaError(code, message, facts), request)
 
 
 def _wish(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
+    from kafkalite.storage.marker import TransactionMarker
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -66,6 +67,13 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
             self.lead(() if topic is None else [partition.leader for partition in topic.partitions])
         finally:
             self._tell_shards(image, delta)
+
+    def end_transaction(self, partition: int, marker: TransactionMarker) -> None:
+        """End a producer's transaction on a partition of the groups' topic.
+
+        KafkaError NOT_COORDINATOR while there is no such shard, and as ActiveShard.end_transaction.
+        """
+        self._active(partition).end_transaction(marker)
 
     def _tell_shards(self, image: MetadataImage, delta: MetadataDelta) -> None:
         for shard in self.shards():
