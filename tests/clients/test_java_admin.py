@@ -156,6 +156,51 @@ ANSWERS: dict[str, Answer] = {
 }
 
 
+_FRESH, _BOTH_OPEN = (
+    "admin-fresh Empty true",
+    ["admin-ended Ongoing true", "admin-open Ongoing true"],
+)
+_ENDED: Answer = {
+    "coordinator": 1,
+    "hasProducer": True,
+    "epoch": 3,
+    "state": "EMPTY",
+    "hasStart": False,
+    "partitions": [],
+    "timeoutMs": 30_000,
+}
+
+# The same, of transactions.
+TRANSACTION_ANSWERS: dict[str, Answer] = {
+    "fenceProducers of an unknown id": [True, 0],
+    "fenceProducers again": [True, 1],
+    "listTransactions": [_BOTH_OPEN[0], _FRESH, _BOTH_OPEN[1]],
+    "listTransactions ongoing": [*_BOTH_OPEN],
+    "listTransactions of unknown states": [],
+    "listTransactions of a producer": [_BOTH_OPEN[1]],
+    "listTransactions of no producer": [],
+    # What is not open has been so for ever.
+    "listTransactions open for an hour": [_FRESH],
+    "listTransactions open for a moment": [_BOTH_OPEN[0], _FRESH, _BOTH_OPEN[1]],
+    "listTransactions by pattern": [_BOTH_OPEN[1]],
+    "listTransactions by part of an id": [],
+    "listTransactions by no pattern": {"error": "InvalidRegularExpression"},
+    "listTransactions by broker": [1],
+    "describeTransactions 'admin-missing'": _error("TransactionalIdNotFound"),
+    "describeTransactions ''": _error("InvalidRequest"),
+    "abortTransaction at an older epoch": _error("InvalidProducerEpoch"),
+    "abortTransaction": "done",
+    "abortTransaction again": "done",
+    "fenceProducers of an open transaction": [True, 3],
+    "commit after fenceProducers": _error("ProducerFenced"),
+    "describeTransactions after fenceProducers": _ENDED,
+    "forceTerminateTransaction": "done",
+    "send after forceTerminateTransaction": _error("InvalidProducerEpoch"),
+    "describeTransactions after forceTerminateTransaction": _ENDED,
+    "listTransactions after all": ["admin-ended Empty true", _FRESH, "admin-open Empty true"],
+}
+
+
 @pytest.fixture(scope="package")
 def sweep(broker: Target) -> dict[str, Answer]:
     """Run the sweep once for all tests of this package."""
@@ -163,9 +208,9 @@ def sweep(broker: Target) -> dict[str, Answer]:
         return admin_sweep(broker.bootstrap)
 
 
-@pytest.mark.parametrize("call", ANSWERS)
+@pytest.mark.parametrize("call", ANSWERS | TRANSACTION_ANSWERS)
 def test_a_call_is_answered_as_it_should_be(sweep: dict[str, Answer], call: str) -> None:
-    assert sweep[call] == ANSWERS[call]
+    assert sweep[call] == (ANSWERS | TRANSACTION_ANSWERS)[call]
 
 
 def _part(answer: Answer, *path: str | int) -> Answer:
@@ -258,6 +303,22 @@ def test_groups_are_described_with_members_and_assignments(
     (member,) = _list(_part(described, "members"))
     assert _part(member, "host") == "/127.0.0.1"
     assert _part(member, "partitions") == [f"{_GROUPED}-{index}" for index in range(3)]
+
+
+def test_an_open_transaction_is_described_with_its_producers(sweep: dict[str, Answer]) -> None:
+    assert sweep["describeTransactions 'admin-open'"] == {
+        "coordinator": 1,
+        "hasProducer": True,
+        "epoch": 1,
+        "state": "ONGOING",
+        "hasStart": True,
+        "partitions": ["admin-transacted-0"],
+        "timeoutMs": 60_000,
+    }
+    _, writes = _list(sweep["describeProducers admin-transacted-0"])
+    assert writes == (
+        "epoch 1, last sequence 0, coordinator OptionalInt[0], open since OptionalLong[2], true"
+    )
 
 
 def _list(answer: Answer) -> list[Answer]:

@@ -27,7 +27,16 @@ MAIN_CLASSES = {
     "kafka-streams-groups": f"{_TOOLS}.streams.StreamsGroupCommand",
     "kafka-groups": f"{_TOOLS}.GroupsCommand",
     "kafka-cluster": f"{_TOOLS}.ClusterTool",
+    "kafka-transactions": f"{_TOOLS}.TransactionsCommand",
+    "kafka-producer-perf-test": f"{_TOOLS}.ProducerPerformance",
+    "kafka-verifiable-producer": f"{_TOOLS}.VerifiableProducer",
+    "kafka-verifiable-consumer": f"{_TOOLS}.VerifiableConsumer",
+    "transactional-message-copier": f"{_TOOLS}.TransactionalMessageCopier",
 }
+
+# Where the broker's address is not the last thing to say, by the name of `--bootstrap-server`.
+_ADDRESS_OPTIONS = {"transactional-message-copier": "--broker-list"}
+_ADDRESS_FIRST = {"kafka-transactions"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +60,9 @@ class Output:
 
 def run_tool(name: str, bootstrap: str, *arguments: str, text: str = "") -> Output:
     """Run one tool against a broker, whatever its exit status."""
-    command = java_command(MAIN_CLASSES[name], *arguments, "--bootstrap-server", bootstrap)
+    address = (_ADDRESS_OPTIONS.get(name, "--bootstrap-server"), bootstrap)
+    said = (*address, *arguments) if name in _ADDRESS_FIRST else (*arguments, *address)
+    command = java_command(MAIN_CLASSES[name], *said)
     done = subprocess.run(
         command, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
     )

@@ -63,6 +63,7 @@ public final class AdminSweep {
             new TopicCalls(sweep).run();
             new ConfigCalls(sweep).run();
             new GroupCalls(sweep).run();
+            new TransactionCalls(sweep).run();
         }
         ObjectMapper json = new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT);
         System.out.println(json.writeValueAsString(sweep.answers));
