@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.apis.contract import Api, Eras
 from kafkalite.apis.descriptions import MOST_NOTED
@@ -30,6 +30,9 @@ ResponsePartition = OffsetFetchResponse.OffsetFetchResponsePartitions
 
 NO_OFFSET = -1
 NO_LEADER_EPOCH = -1
+
+_UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
+"""Told instead of an offset that an open transaction may replace, where that matters (KIP-447)."""
 
 
 def lift_single(request: OffsetFetchRequest) -> OffsetFetchRequest:
@@ -115,80 +118,94 @@ def handle_offset_fetch(
     repeats = Repeats()
     return OffsetFetchResponse(
         groups=[
-            _fetch(context, group, repeats, is_noted=index < MOST_NOTED)
+            _fetch(context, group, repeats, request.require_stable, is_noted=index < MOST_NOTED)
             for index, group in enumerate(request.groups)
         ]
     )
 
 
+class _Shelf(NamedTuple):
+    """What there is of one group, and how its client wants to be answered."""
+
+    group_id: str
+    stored: Mapping[str, Mapping[int, OffsetAndMetadata]]
+    pending: Mapping[str, Mapping[int, object]]
+    """Where an open transaction has committed something; nothing, to clients that do not care."""
+    image: MetadataImage
+    era: OffsetFetchEra
+    repeats: Repeats
+
+
 def _fetch(
-    context: RequestContext, group: RequestGroup, repeats: Repeats, *, is_noted: bool
+    context: RequestContext,
+    group: RequestGroup,
+    repeats: Repeats,
+    wants_stable: bool,  # noqa: FBT001 - as the request has it
+    *,
+    is_noted: bool,
 ) -> ResponseGroup:
     era: OffsetFetchEra = context.era
+    group_id = group.group_id
     try:
         if group.topics is None:
-            repeats.check(group.group_id)
-        shard = context.services.groups.locate(group.group_id, context.node_id)
-        stored = shard.machine.offsets.readable(group.group_id, group.member_id, group.member_epoch)
+            repeats.check(group_id)
+        offsets = context.services.groups.locate(group_id, context.node_id).machine.offsets
+        stored = offsets.readable(group_id, group.member_id, group.member_epoch)
     except KafkaError as refusal:
         if is_noted:
-            note_refusal(context, "OffsetFetch", group.group_id, refusal, group)
+            note_refusal(context, "OffsetFetch", group_id, refusal, group)
         return _refused(group, GROUP_ERRORS.get(refusal.code, refusal.code), era)
+    pending = offsets.pending.of_group(group_id) if wants_stable else {}
     image = context.services.metadata.image
+    shelf = _Shelf(group_id, stored, pending, image, era, repeats)
     if group.topics is None:
-        topics = _all_topics(stored, image, era)
+        topics = _all_topics(shelf)
     else:
-        topics = [
-            _one_topic(group.group_id, wanted, stored, image, era, repeats)
-            for wanted in group.topics
-        ]
-    return ResponseGroup(group_id=group.group_id, error_code=ErrorCode.NONE, topics=topics)
+        topics = [_one_topic(shelf, wanted) for wanted in group.topics]
+    return ResponseGroup(group_id=group_id, error_code=ErrorCode.NONE, topics=topics)
 
 
-def _all_topics(
-    stored: Mapping[str, Mapping[int, OffsetAndMetadata]],
-    image: MetadataImage,
-    era: OffsetFetchEra,
-) -> list[ResponseTopics]:
+def _all_topics(shelf: _Shelf) -> list[ResponseTopics]:
     """Return every offset; a topic that has lost its id is left out where ids are the names."""
     topics = []
-    for name, partitions in stored.items():
-        found = image.topics.get(name)
-        if era.names_topic_ids and found is None:
+    for name, partitions in shelf.stored.items():
+        found = shelf.image.topics.get(name)
+        if shelf.era.names_topic_ids and found is None:
             continue
+        pending = shelf.pending.get(name, ())
         topics.append(
             ResponseTopics(
                 name=name,
                 topic_id=ZERO_UUID if found is None else found.topic_id,
-                partitions=[_found(index, committed) for index, committed in partitions.items()],
+                partitions=[
+                    _missing(index, _UNSTABLE) if index in pending else _found(index, committed)
+                    for index, committed in partitions.items()
+                ],
             )
         )
     return topics
 
 
-def _one_topic(  # noqa: PLR0917 - all that an answer is made from
-    group_id: str,
-    wanted: RequestTopics,
-    stored: Mapping[str, Mapping[int, OffsetAndMetadata]],
-    image: MetadataImage,
-    era: OffsetFetchEra,
-    repeats: Repeats,
-) -> ResponseTopics:
-    name, missing, topic_id = wanted.name, era.no_offset, ZERO_UUID
-    if era.names_topic_ids:
-        topic = image.topics_by_id.get(wanted.topic_id)
+def _one_topic(shelf: _Shelf, wanted: RequestTopics) -> ResponseTopics:
+    name, missing, topic_id = wanted.name, shelf.era.no_offset, ZERO_UUID
+    if shelf.era.names_topic_ids:
+        topic = shelf.image.topics_by_id.get(wanted.topic_id)
         missing = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.NONE
         name = "" if topic is None else topic.name
         topic_id = wanted.topic_id
-    elif (known := image.topics.get(name)) is not None:
+    elif (known := shelf.image.topics.get(name)) is not None:
         topic_id = known.topic_id
-    partitions = stored.get(name, {})
+    partitions, pending = shelf.stored.get(name, {}), shelf.pending.get(name, ())
     answers = []
     for index in wanted.partition_indexes:
         committed = partitions.get(index)
-        if committed is None or not _is_of(committed, topic_id):
+        if index in pending:
+            answers.append(_missing(index, _UNSTABLE))
+        elif committed is None or not _is_of(committed, topic_id):
             answers.append(_missing(index, missing))
-        elif committed.metadata and not repeats.are_within_limits((group_id, name, index)):
+        elif committed.metadata and not shelf.repeats.are_within_limits(
+            (shelf.group_id, name, index)
+        ):
             answers.append(_missing(index, ErrorCode.INVALID_REQUEST))
         else:
             answers.append(_found(index, committed))

@@ -8,11 +8,14 @@ import pytest
 
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.groups.coordinator import OFFSETS_TOPIC
+from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.offset import OffsetAndMetadata
+from kafkalite.groups.offsets import OffsetToCommit
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.storage.marker import TransactionMarker
@@ -283,9 +286,8 @@ class TestTheGroup:
         assert wire.refusal(version=version) is ErrorCode.NONE
         (refused,) = (text for text in wire.told() if "epoch 3" in text)
         assert refused in wire.told(SubjectKind.TRANSACTIONAL_ID)
-        assert refused == (
-            "commit of t-0 at epoch 3 refused: the member is at epoch 2 only (rule assignment-epoch)"
-        )
+        why = "the member is at epoch 2 only (rule assignment-epoch)"
+        assert refused == f"commit of t-0 at epoch 3 refused: {why}"
 
     def test_it_has_a_name(self, wire: TransactionalWire) -> None:
         assert wire.refusal(group="") is ErrorCode.INVALID_GROUP_ID
@@ -338,3 +340,88 @@ def test_without_the_groups_topic_there_is_no_coordinator() -> None:
     response = wire.ask(request, 3)
     code = response.topics[0].partitions[0].error_code
     assert code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class TestFetchingWhatIsPending:
+    """OffsetFetch with RequireStable, which versions before 7 cannot ask for."""
+
+    @staticmethod
+    def fetch(
+        wire: TransactionalWire, version: int, *, stable: bool = True, all_topics: bool = False
+    ) -> list[tuple[int, int, int, str | None]]:
+        topics = range(3)
+        topic_id = wire.metadata.image.topics["t"].topic_id
+        request = OffsetFetchRequest(
+            group_id="g",
+            topics=None
+            if all_topics
+            else [
+                OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[*topics])
+            ],
+            groups=[
+                OffsetFetchRequest.OffsetFetchRequestGroup(
+                    group_id="g",
+                    topics=None
+                    if all_topics
+                    else [
+                        OffsetFetchRequest.OffsetFetchRequestTopics(
+                            name="t", topic_id=topic_id, partition_indexes=[*topics]
+                        )
+                    ],
+                )
+            ],
+            require_stable=stable,
+        )
+        response = wire.ask(request, version)
+        (group,) = response.groups or [response]
+        assert group.error_code == ErrorCode.NONE
+        (topic,) = group.topics
+        return [
+            (each.partition_index, each.error_code, each.committed_offset, each.metadata)
+            for each in topic.partitions
+        ]
+
+    @staticmethod
+    def half_pending(wire: TransactionalWire) -> None:
+        """Have offsets 0 and 2 committed, and 1 and 2 pending."""
+        wire.begin()
+        wire.commit(("t", 0), ("t", 2))
+        wire.end()
+        wire.commit(("t", 1), ("t", 2))
+
+    @pytest.mark.parametrize("version", [7, 8, 9, 10])
+    def test_a_partition_that_a_transaction_may_change_has_no_stable_offset(
+        self, wire: TransactionalWire, version: int
+    ) -> None:
+        self.half_pending(wire)
+        unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
+        known, changing = (0, 0, 5, "note"), [(1, unstable, -1, ""), (2, unstable, -1, "")]
+        assert self.fetch(wire, version) == [known, *changing]
+        # Of all that is committed, what is only pending is no part.
+        assert self.fetch(wire, version, all_topics=True) == [known, changing[1]]
+        wire.end(is_commit=False)
+        assert self.fetch(wire, version) == [known, (1, 0, -1, ""), (2, 0, 5, "note")]
+
+    @pytest.mark.parametrize("version", range(2, 11))
+    def test_who_does_not_ask_for_that_is_told_what_is_committed(
+        self, wire: TransactionalWire, version: int
+    ) -> None:
+        self.half_pending(wire)
+        assert self.fetch(wire, version, stable=False) == [
+            (0, 0, 5, "note"), (1, 0, -1, ""), (2, 0, 5, "note"),
+        ]  # fmt: skip
+
+    def test_a_pending_offset_that_something_else_has_outrun_is_unstable_too(
+        self, wire: TransactionalWire
+    ) -> None:
+        self.half_pending(wire)
+        claim = CommitClaim("", None, -1)
+        plain = OffsetToCommit(topic="t", topic_id=ZERO_UUID, partition=1, offset=9)
+        wire.shard().write(
+            lambda machine, now_ms: machine.offsets.commit(
+                "g", claim, [plain], now_ms, unknown_group=ErrorCode.NONE, retention_ms=None
+            )
+        )
+        assert self.fetch(wire, 9)[1] == (1, ErrorCode.UNSTABLE_OFFSET_COMMIT, -1, "")
+        wire.end()
+        assert self.fetch(wire, 9)[1] == (1, 0, 9, "")
