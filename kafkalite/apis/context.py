@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     from kafkalite.apis.dispatch import Repeated
     from kafkalite.config.broker import BrokerConfig
-    from kafkalite.coordinator.runtime import CoordinatorRuntime
-    from kafkalite.groups.shard import GroupShard
+    from kafkalite.groups.coordinator import GroupCoordinator
     from kafkalite.metadata.controller import MetadataController
     from kafkalite.partitions.table import PartitionTable
     from kafkalite.ports.clock import Clock
@@ -51,7 +50,7 @@ class Services:
     config: BrokerConfig
     metadata: MetadataController
     partitions: PartitionTable
-    groups: CoordinatorRuntime[GroupShard]
+    groups: GroupCoordinator
     shares: ShareCoordinator
     share_partitions: SharePartitions
     transactions: TransactionCoordinator

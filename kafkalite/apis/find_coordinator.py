@@ -1,4 +1,4 @@
-"""FindCoordinator: which node speaks for a group, or for the state of a share partition."""
+"""FindCoordinator: which node speaks for a group, a transactional id or a share partition."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kafkalite.apis.contract import Api, Eras
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
     offsets_topic,
 )
 from kafkalite.protocol.error_codes import ErrorCode
@@ -108,7 +109,8 @@ def _coordinator_of(context: RequestContext, kind: int, key: str) -> Coordinator
         partition = services.shares.partition_for_share(group_id, topic_id, index)
         services.shares.have_topic()
     elif kind == CoordinatorKind.TRANSACTION:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker has no transaction coordinator.")
+        topic, partition = TRANSACTION_STATE_TOPIC, services.transactions.partition_for(key)
+        services.transactions.have_topic()
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
     led = services.metadata.image.partition(topic, partition)

@@ -113,6 +113,7 @@ class Cluster:
             clock=self._clock,
             metadata=self.metadata,
             partitions=self.partitions,
+            groups=self.groups,
             transactions=self.transactions,
         ).join(self.outbox)
         self.outbox.open()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.marker import TransactionMarker
@@ -13,6 +13,7 @@ from kafkalite.transactions.state import TransactionState
 
 if TYPE_CHECKING:
     from kafkalite.coordinator.active import ActiveShard
+    from kafkalite.groups.coordinator import GroupCoordinator
     from kafkalite.metadata.controller import MetadataController
     from kafkalite.partitions.table import PartitionTable
     from kafkalite.ports.clock import Clock
@@ -30,7 +31,7 @@ _OVERTAKEN = frozenset((
 class TransactionIntents:
     """Carries out the intents of transaction coordinators."""
 
-    __slots__ = ("_clock", "_metadata", "_partitions", "_transactions")
+    __slots__ = ("_clock", "_groups", "_metadata", "_partitions", "_transactions")
 
     def __init__(
         self,
@@ -38,11 +39,13 @@ class TransactionIntents:
         clock: Clock,
         metadata: MetadataController,
         partitions: PartitionTable,
+        groups: GroupCoordinator,
         transactions: TransactionCoordinator,
     ) -> None:
         self._clock = clock
         self._metadata = metadata
         self._partitions = partitions
+        self._groups = groups
         self._transactions = transactions
 
     def join(self, outbox: Outbox) -> None:
@@ -103,7 +106,10 @@ class TransactionIntents:
         if partition is None:
             return
         try:
-            partition.append_marker(marker, self._clock.now_ms())
+            if topic == OFFSETS_TOPIC:
+                self._groups.end_transaction(index, marker)
+            else:
+                partition.append_marker(marker, self._clock.now_ms())
         except KafkaError as error:
             if error.code not in _OVERTAKEN:
                 raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.transactions.refusing import check_not_pending, fenced, refusal
+from kafkalite.transactions.refusing import check_not_pending, fenced, no_id, refusal
 from kafkalite.transactions.state import (
     LAST_PRODUCER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -21,6 +21,7 @@ from kafkalite.transactions.state import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkalite.config.broker import BrokerConfig
     from kafkalite.transactions.state import Producer
 
 
@@ -30,6 +31,47 @@ class Initialized(NamedTuple):
     producer: Producer
     error: ErrorCode = ErrorCode.NONE
     """CONCURRENT_TRANSACTIONS when an open transaction is aborted first: ask again."""
+
+
+def check_wish(
+    config: BrokerConfig,
+    transactional_id: str,
+    timeout_ms: int,
+    *,
+    is_two_phase: bool = False,
+    keeps_prepared: bool = False,
+) -> None:
+    """Raise KafkaError for what no producer may ask for, whatever became of its id.
+
+    INVALID_REQUEST, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION or
+    INVALID_TRANSACTION_TIMEOUT.
+    """
+    if not transactional_id:
+        raise no_id()
+    if is_two_phase and not config.get("transaction.two.phase.commit.enable"):
+        raise refusal(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            transactional_id,
+            "two-phase",
+            "transaction.two.phase.commit.enable is false",
+        )
+    if keeps_prepared:
+        raise refusal(
+            ErrorCode.UNSUPPORTED_VERSION,
+            transactional_id,
+            "keep-prepared",
+            "Kafka 4.3 does not keep a prepared transaction",
+        )
+    longest_ms = config.int("transaction.max.timeout.ms")
+    if not is_two_phase and not 0 < timeout_ms <= longest_ms:
+        raise refusal(
+            ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+            transactional_id,
+            "timeout",
+            f"its timeout of {timeout_ms} ms is not between 1 and {longest_ms} ms",
+            timeout_ms=timeout_ms,
+            longest_ms=longest_ms,
+        )
 
 
 def check_producer(transaction: Transaction, expected: Producer | None) -> None:

@@ -14,7 +14,12 @@ from kafkalite.coordinator.contract import CoordinatorResult, Event, SubjectKind
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.transactions.adding import verified, with_partitions
 from kafkalite.transactions.ending import completed, ended, markers_of
-from kafkalite.transactions.initializing import Initialized, check_producer, initialized
+from kafkalite.transactions.initializing import (
+    Initialized,
+    check_producer,
+    check_wish,
+    initialized,
+)
 from kafkalite.transactions.refusing import no_id, refusal
 from kafkalite.transactions.registry import TransactionRegistry
 from kafkalite.transactions.state import (
@@ -101,8 +106,12 @@ class TransactionShard:
         KafkaError INVALID_REQUEST, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION,
         INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS or PRODUCER_FENCED.
         """
-        self._check_wish(
-            transactional_id, timeout_ms, is_two_phase=is_two_phase, keeps_prepared=keeps_prepared
+        check_wish(
+            self._registry.config,
+            transactional_id,
+            timeout_ms,
+            is_two_phase=is_two_phase,
+            keeps_prepared=keeps_prepared,
         )
         timeout_ms = NO_TIMEOUT_MS if is_two_phase else timeout_ms
         transaction = self._registry.transactions.get(transactional_id)
@@ -213,38 +222,6 @@ class TransactionShard:
     def transactions(self) -> Iterable[Transaction]:
         """Return what is kept of every id."""
         return self._registry.transactions.values()
-
-    # Parts of decisions
-
-    def _check_wish(
-        self, transactional_id: str, timeout_ms: int, *, is_two_phase: bool, keeps_prepared: bool
-    ) -> None:
-        if not transactional_id:
-            raise no_id()
-        if is_two_phase and not self._registry.config.get("transaction.two.phase.commit.enable"):
-            raise refusal(
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                transactional_id,
-                "two-phase",
-                "transaction.two.phase.commit.enable is false",
-            )
-        if keeps_prepared:
-            raise refusal(
-                ErrorCode.UNSUPPORTED_VERSION,
-                transactional_id,
-                "keep-prepared",
-                "Kafka 4.3 does not keep a prepared transaction",
-            )
-        longest_ms = self._registry.config.int("transaction.max.timeout.ms")
-        if not is_two_phase and not 0 < timeout_ms <= longest_ms:
-            raise refusal(
-                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
-                transactional_id,
-                "timeout",
-                f"its timeout of {timeout_ms} ms is not between 1 and {longest_ms} ms",
-                timeout_ms=timeout_ms,
-                longest_ms=longest_ms,
-            )
 
 
 def _fenced_by_newcomer(transaction: Transaction, prepared: Transaction) -> Event:

@@ -54,8 +54,8 @@ class RegexRefresh:
 
 
 @lru_cache(maxsize=_COMPILED_EXPRESSIONS)
-def _compiled(regex: str) -> Any:  # noqa: ANN401 - the library has no types
-    """Compile an expression; KafkaError(INVALID_REGULAR_EXPRESSION) when RE2 refuses it."""
+def compiled(regex: str) -> Any:  # noqa: ANN401 - the library has no types
+    """Compile an expression, of topics or of other names; KafkaError INVALID_REGULAR_EXPRESSION."""
     import re2  # noqa: PLC0415 - see above
 
     try:
@@ -80,7 +80,7 @@ def _options(memory: int) -> Any:  # noqa: ANN401 - the library has no types
 
 def check_regex(regex: str) -> None:
     """Raise KafkaError(INVALID_REGULAR_EXPRESSION) unless the expression compiles."""
-    _compiled(regex)
+    compiled(regex)
 
 
 def resolve(
@@ -102,7 +102,7 @@ def _bundles(regexes: Iterable[str]) -> Iterator[list[str]]:
     size = 0
     for regex in regexes:
         try:
-            own_size = _compiled(regex).programsize
+            own_size = compiled(regex).programsize
         except KafkaError:
             # Checked when it came in, but perhaps by a coordinator whose RE2 knew more.
             continue
@@ -120,7 +120,7 @@ def _match(bundle: Sequence[str], topics: Iterable[str], matching: dict[str, lis
 
     if len(bundle) == 1:
         (regex,) = bundle
-        matching[regex] += filter(_compiled(regex).fullmatch, topics)
+        matching[regex] += filter(compiled(regex).fullmatch, topics)
         return
     together = re2.Set.FullMatchSet(_options(_MEMORY_OF_A_BUNDLE))
     for regex in bundle:

@@ -8,7 +8,7 @@ import pytest
 
 from kafkalite.coordinator.runtime import partition_of
 from kafkalite.groups.coordinator import OFFSETS_TOPIC
-from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
+from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
@@ -93,7 +93,31 @@ def test_an_offsets_topic_that_cannot_be_placed_is_told_of() -> None:
     assert (found.node_id, found.host, found.port) == (-1, "", -1)
 
 
-@pytest.mark.parametrize("kind", [1, 7])
+@pytest.mark.parametrize("version", range(1, 7))
+def test_the_coordinator_of_a_transactional_id_leads_the_log_that_keeps_it(version: int) -> None:
+    wire = GroupWire(nodes=3)
+    assert TRANSACTION_STATE_TOPIC not in wire.metadata.image.topics
+    found = wire.ask(FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=["t"]), version)
+    image = wire.metadata.image
+    topic = image.topics[TRANSACTION_STATE_TOPIC]
+    leader = topic.partitions[partition_of("t", 50)].leader
+    answers = found.coordinators or [found]
+    assert [(each.error_code, each.node_id, each.port) for each in answers] == [
+        (0, leader, 9000 + leader)
+    ]
+    assert topic.is_internal
+    assert image.topic_config(TRANSACTION_STATE_TOPIC)["cleanup.policy"] == "compact"
+    assert OFFSETS_TOPIC not in image.topics
+
+
+def test_a_topic_of_transactions_that_cannot_be_placed_is_told_of() -> None:
+    wire = GroupWire(config={"transaction.state.log.replication.factor": "3"})
+    found = wire.ask(FindCoordinatorRequest(key="t", key_type=1), 3)
+    assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (found.node_id, found.host, found.port) == (-1, "", -1)
+
+
+@pytest.mark.parametrize("kind", [3, 7])
 def test_what_has_no_coordinator_here_is_refused_for_good(kind: int) -> None:
     wire = GroupWire()
     found = wire.ask(FindCoordinatorRequest(key="k", key_type=kind), 3)

@@ -1,4 +1,4 @@
-"""InitProducerId: one id each, for idempotent producers."""
+"""InitProducerId: ids for idempotent producers, and for those with a transactional id."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.apis.producer_ids import APIS, refuse_init_producer_id
+from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.transactions.state import Producer
+from tests.unit.apis.transaction_wire import TransactionWire
 from tests.unit.data_plane import DataPlane
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 (API,) = APIS
@@ -42,8 +46,10 @@ def test_an_epoch_that_ran_out_is_answered_with_a_fresh_id(plane: DataPlane) -> 
     ("request_", "code"),
     [
         (
-            InitProducerIdRequest(transactional_id="tx"),
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            InitProducerIdRequest(
+                transactional_id="tx", transaction_timeout_ms=1, producer_id=4, producer_epoch=-1
+            ),
+            ErrorCode.INVALID_REQUEST,
         ),
         (InitProducerIdRequest(transactional_id=""), ErrorCode.INVALID_REQUEST),
         (
@@ -64,3 +70,96 @@ def test_what_cannot_be_given_is_refused(
     assert caught.value.code == code
     answer = refuse_init_producer_id(request_, caught.value.code, None)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[TransactionWire]:
+    wire = TransactionWire(tmp_path)
+    yield wire
+    wire.end()
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_transactional_id_keeps_its_producer_id_and_gets_the_next_epoch(
+    wire: TransactionWire, version: int
+) -> None:
+    first = wire.init(version=version)
+    second = wire.init(version=version)
+    assert (first.error_code, first.producer_epoch) == (0, 0)
+    assert (second.error_code, second.producer_epoch) == (0, 1)
+    assert first.producer_id == second.producer_id
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (3, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (4, ErrorCode.PRODUCER_FENCED),
+        (5, ErrorCode.PRODUCER_FENCED),
+    ],
+)
+def test_a_zombie_that_wants_to_go_on_is_fenced(
+    wire: TransactionWire, version: int, code: ErrorCode
+) -> None:
+    zombie = wire.begun()
+    wire.begun()
+    answer = wire.init(zombie, version=version)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
+    (noted,) = wire.noted()
+    assert (noted.kind, noted.facts["api"]) == ("fenced", "InitProducerId")
+
+
+def test_a_producer_goes_on_after_an_error(wire: TransactionWire) -> None:
+    """KIP-360; asked once more, it is told the same."""
+    producer = wire.begun()
+    for _ in range(2):
+        answer = wire.init(producer)
+        assert (answer.error_code, answer.producer_id) == (0, producer.producer_id)
+        assert answer.producer_epoch == producer.producer_epoch + 1
+
+
+def test_what_another_left_open_is_aborted_first(wire: TransactionWire) -> None:
+    zombie = wire.begun()
+    wire.add(zombie, ("orders", 0))
+    answer = wire.init()
+    assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+    assert wire.state() == "CompleteAbort"
+    assert wire.markers() == [
+        (Producer(zombie.producer_id, zombie.producer_epoch + 1), False),
+    ]
+    assert wire.begun().producer_epoch > zombie.producer_epoch + 1
+    assert "fenced" in {entry.kind for entry in wire.noted()}
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "code"),
+    [
+        (0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (-1, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (1, ErrorCode.NONE),
+        (900_000, ErrorCode.NONE),
+    ],
+)
+def test_a_timeout_has_bounds(wire: TransactionWire, timeout_ms: int, code: ErrorCode) -> None:
+    assert wire.init(timeout_ms=timeout_ms).error_code == code
+
+
+def test_what_nobody_may_ask_for_is_refused_by_whoever_is_asked(tmp_path: Path) -> None:
+    """Before there is a coordinator at all, too."""
+    wire = TransactionWire(tmp_path, finds=False)
+    assert TRANSACTION_STATE_TOPIC not in wire.cluster.metadata.image.topics
+    assert wire.init(transactional_id="").error_code == ErrorCode.INVALID_REQUEST
+    assert wire.init(timeout_ms=0).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert wire.init().error_code == ErrorCode.NOT_COORDINATOR
+    wire.end()
+
+
+def test_a_restart_forgets_no_producer(wire: TransactionWire) -> None:
+    before = wire.begun()
+    wire.restart()
+    after = wire.begun()
+    assert after == Producer(before.producer_id, before.producer_epoch + 1)
+    wire.find("other")
+    assert wire.begun(transactional_id="other").producer_id != before.producer_id

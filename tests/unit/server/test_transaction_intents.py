@@ -57,9 +57,8 @@ class Scene:
             )
         )
 
-    @property
-    def transaction(self) -> Transaction:
-        """What the coordinator knows of the id, wherever it keeps it."""
+    def known(self) -> Transaction:
+        """Return what the coordinator knows of the id, wherever it keeps it."""
         for shard in self.wire.cluster.transactions.shards():
             for transaction in shard.machine.transactions():
                 if transaction.transactional_id == ID:
@@ -106,7 +105,7 @@ def test_a_transaction_is_complete_when_its_end_is_answered(
         assert marker.coordinator_epoch == 0
     assert scene.markers(1) == []
     complete = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
-    assert scene.transaction.state == complete
+    assert scene.known().state is complete
     assert len(scene.wire.cluster.outbox) == 0
 
 
@@ -121,7 +120,7 @@ def test_what_the_disk_refuses_is_tried_again(
     producer = scene.begin(("orders", 0), ("orders", 1))
     monkeypatch.setattr(type(scene.partition(1)), "append_marker", refuse_marker)
     scene.end(producer, is_commit=True)
-    assert scene.transaction.state == TransactionState.PREPARE_COMMIT
+    assert scene.known().state is TransactionState.PREPARE_COMMIT
     with pytest.raises(KafkaError) as refusal:
         scene.begin(("orders", 0))
     assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -129,7 +128,7 @@ def test_what_the_disk_refuses_is_tried_again(
     assert len(scene.wire.cluster.outbox) == 1
     monkeypatch.undo()
     scene.wire.clock.advance(1_000)
-    assert scene.transaction.state == TransactionState.COMPLETE_COMMIT
+    assert scene.known().state is TransactionState.COMPLETE_COMMIT
     assert len(scene.markers(0)) == len(scene.markers(1)) == 1
     assert scene.begin(("orders", 0)).producer_epoch == producer.producer_epoch + 1
 
@@ -144,7 +143,7 @@ def test_a_restart_writes_the_markers_that_were_left_undone(
     assert scene.markers(0) == []
     scene.wire.restart()
     assert len(scene.markers(0)) == 1
-    assert scene.transaction.state == TransactionState.COMPLETE_ABORT
+    assert scene.known().state is TransactionState.COMPLETE_ABORT
 
 
 def test_partitions_that_are_no_more_are_passed_over(scene: Scene) -> None:
@@ -152,7 +151,7 @@ def test_partitions_that_are_no_more_are_passed_over(scene: Scene) -> None:
     producer = scene.begin(("gone", 0), ("never", 3), ("orders", 0), ("orders", 99))
     assert scene.wire.cluster.metadata.delete_topics([gone]) == {gone: None}
     scene.end(producer, is_commit=True)
-    assert scene.transaction.state == TransactionState.COMPLETE_COMMIT
+    assert scene.known().state is TransactionState.COMPLETE_COMMIT
     assert len(scene.markers(0)) == 1
 
 
@@ -162,7 +161,7 @@ def test_a_partition_that_knows_of_a_later_producer_is_passed_over(scene: Scene)
     marker = TransactionMarker(producer.producer_id, later, 0, is_commit=False)
     scene.partition(0).append_marker(marker, 1)
     scene.end(producer, is_commit=True)
-    assert scene.transaction.state == TransactionState.COMPLETE_COMMIT
+    assert scene.known().state is TransactionState.COMPLETE_COMMIT
     assert [epoch for _, epoch, _ in scene.markers(0)] == [later]
     assert len(scene.markers(1)) == 1
 
@@ -180,7 +179,7 @@ def test_an_intent_that_comes_too_late_ends_no_later_transaction(scene: Scene) -
     )
     scene.wire.cluster.outbox.carry_out(late)
     assert len(scene.markers(0)) == 1
-    assert scene.transaction.state == TransactionState.ONGOING
+    assert scene.known().state is TransactionState.ONGOING
 
 
 def test_a_transaction_ends_though_the_topic_it_is_kept_on_grew(scene: Scene) -> None:
@@ -198,7 +197,7 @@ def test_a_transaction_ends_though_the_topic_it_is_kept_on_grew(scene: Scene) ->
             ID, producer, is_commit=True, client_transaction_version=0, now_ms=now_ms
         )
     )
-    assert scene.transaction.state == TransactionState.COMPLETE_COMMIT
+    assert scene.known().state is TransactionState.COMPLETE_COMMIT
     assert len(scene.markers(0)) == 1
 
 

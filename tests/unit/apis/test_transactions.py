@@ -1,0 +1,229 @@
+"""AddPartitionsToTxn, AddOffsetsToTxn, EndTxn: every version, and what each is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.apis.table import find_api
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkalite.transactions.state import Producer
+from tests.unit.apis.transaction_wire import ID, TransactionWire, codes, topics, transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FIRST, SECOND = ("orders", 0), ("orders", 2)
+OFFSETS = "__consumer_offsets"
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[TransactionWire]:
+    wire = TransactionWire(tmp_path)
+    yield wire
+    wire.end()
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_a_client_adds_the_partitions_of_one_transaction(
+    wire: TransactionWire, version: int
+) -> None:
+    producer = wire.begun()
+    assert wire.add(producer, FIRST, SECOND, version=version) == {FIRST: 0, SECOND: 0}
+    assert wire.state() == "Ongoing"
+    (topic,) = wire.describe().topics
+    assert (topic.topic, topic.partitions) == ("orders", [0, 2])
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_brokers_add_and_verify_partitions_of_several(wire: TransactionWire, version: int) -> None:
+    producer = wire.begun()
+    wire.find("u")
+    other = wire.begun(transactional_id="u")
+    answer = wire.add_all(
+        transaction(producer, FIRST, SECOND),
+        transaction(other, FIRST, transactional_id="u"),
+        transaction(other, SECOND, transactional_id="u", verify_only=True),
+        transaction(producer, FIRST, transactional_id="nobody"),
+        version=version,
+    )
+    assert answer.error_code == 0
+    assert [each.transactional_id for each in answer.results_by_transaction] == [
+        ID, "u", "u", "nobody",
+    ]  # fmt: skip
+    assert [codes(each.topic_results) for each in answer.results_by_transaction] == [
+        {FIRST: 0, SECOND: 0},
+        {FIRST: 0},
+        {SECOND: ErrorCode.TRANSACTION_ABORTABLE},
+        {FIRST: ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+    ]
+
+
+def test_what_cannot_be_written_to_keeps_all_others_out(wire: TransactionWire) -> None:
+    wire.find("g", kind=0)
+    producer = wire.begun()
+    unknown, internal = ("orders", 3), (OFFSETS, 0)
+    assert wire.add(producer, FIRST, unknown, ("none", 0), internal) == {
+        FIRST: ErrorCode.OPERATION_NOT_ATTEMPTED,
+        unknown: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("none", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        internal: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+    assert wire.state() == "Empty"
+    assert wire.noted() == []
+
+
+def test_brokers_may_add_what_is_their_own(wire: TransactionWire) -> None:
+    wire.find("g", kind=0)
+    producer = wire.begun()
+    (result,) = wire.add_all(transaction(producer, (OFFSETS, 1), FIRST)).results_by_transaction
+    assert codes(result.topic_results) == {(OFFSETS, 1): 0, FIRST: 0}
+    (result,) = wire.add_all(transaction(producer, (OFFSETS, 2))).results_by_transaction
+    assert codes(result.topic_results) == {(OFFSETS, 2): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (0, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (1, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (2, ErrorCode.PRODUCER_FENCED),
+        (3, ErrorCode.PRODUCER_FENCED),
+    ],
+)
+def test_a_zombie_is_told_in_a_word_that_it_knows(
+    wire: TransactionWire, version: int, code: ErrorCode
+) -> None:
+    zombie = wire.begun()
+    wire.begun()
+    assert wire.add(zombie, FIRST, version=version) == {FIRST: code}
+    assert wire.add_offsets(zombie, version=version) == code
+    assert wire.end_transaction(zombie, version=version).error_code == code
+    assert wire.state() == "Empty"
+    noted = wire.noted()
+    assert [entry.kind for entry in noted] == ["fenced"] * 3
+    assert [entry.facts["api"] for entry in noted] == [
+        "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
+    ]  # fmt: skip
+    assert {entry.facts["error"] for entry in noted} == {"PRODUCER_FENCED"}
+    assert {entry.facts["producer_epoch"] for entry in noted} == {zombie.producer_epoch}
+
+
+@pytest.mark.parametrize(
+    ("producer_id_step", "epoch_step", "code"),
+    [
+        (1, 0, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (0, 1, ErrorCode.PRODUCER_FENCED),
+        (0, -1, ErrorCode.PRODUCER_FENCED),
+    ],
+)
+def test_who_is_not_the_producer_changes_nothing(
+    wire: TransactionWire, producer_id_step: int, epoch_step: int, code: ErrorCode
+) -> None:
+    producer_id, epoch = wire.begun()
+    wire.add(Producer(producer_id, epoch), FIRST)
+    stranger = Producer(producer_id + producer_id_step, epoch + epoch_step)
+    assert wire.add(stranger, SECOND) == {SECOND: code}
+    assert wire.add_offsets(stranger) == code
+    assert wire.end_transaction(stranger).error_code == code
+    assert wire.state() == "Ongoing"
+    (topic,) = wire.describe().topics
+    assert topic.partitions == [0]
+
+
+def test_an_empty_id_is_no_id(wire: TransactionWire) -> None:
+    producer = wire.begun()
+    assert wire.add(producer, FIRST, transactional_id="") == {FIRST: ErrorCode.INVALID_REQUEST}
+    (result,) = wire.add_all(
+        transaction(producer, FIRST, transactional_id="", verify_only=True)
+    ).results_by_transaction
+    assert codes(result.topic_results) == {FIRST: ErrorCode.INVALID_REQUEST}
+    ended = wire.end_transaction(producer, transactional_id="")
+    assert (ended.error_code, ended.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
+
+
+def test_other_nodes_send_producers_away(tmp_path: Path) -> None:
+    wire = TransactionWire(tmp_path, nodes=3)
+    (leader,) = wire.find()
+    producer = wire.begun(node=leader)
+    for node in {1, 2, 3} - {leader}:
+        assert wire.add(producer, FIRST, node=node) == {FIRST: ErrorCode.NOT_COORDINATOR}
+        assert wire.add_offsets(producer, node=node) == ErrorCode.NOT_COORDINATOR
+        assert wire.end_transaction(producer, node=node).error_code == ErrorCode.NOT_COORDINATOR
+        assert wire.describe(node=node).error_code == ErrorCode.NOT_COORDINATOR
+        assert wire.init(node=node).error_code == ErrorCode.NOT_COORDINATOR
+    assert wire.add(producer, FIRST, node=leader) == {FIRST: 0}
+    wire.end()
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_the_offsets_of_a_group_are_a_partition_like_others(
+    wire: TransactionWire, version: int
+) -> None:
+    producer = wire.begun()
+    assert wire.add_offsets(producer, version=version) == 0
+    (topic,) = wire.describe().topics
+    assert topic.topic == OFFSETS
+    assert topic.partitions == [wire.cluster.groups.partition_for("g")]
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("version", range(6))
+def test_an_end_is_complete_when_it_is_answered(
+    wire: TransactionWire, version: int, *, is_commit: bool
+) -> None:
+    """From version 5 on the producer goes on with the next epoch."""
+    producer = wire.begun()
+    wire.add(producer, FIRST, SECOND)
+    ended = wire.end_transaction(producer, is_commit=is_commit, version=version)
+    successor = Producer(producer.producer_id, producer.producer_epoch + 1)
+    bumps = version == 5
+    assert ended.error_code == 0
+    assert (ended.producer_id, ended.producer_epoch) == (successor if bumps else (-1, -1))
+    assert wire.state() == ("CompleteCommit" if is_commit else "CompleteAbort")
+    for name, index in (FIRST, SECOND):
+        assert wire.markers(name, index) == [(successor if bumps else producer, is_commit)]
+    assert wire.add(successor if bumps else producer, FIRST) == {FIRST: 0}
+
+
+def test_with_nothing_open_there_is_nothing_to_commit(wire: TransactionWire) -> None:
+    producer = wire.begun()
+    for version in range(6):
+        ended = wire.end_transaction(producer, version=version)
+        assert ended.error_code == ErrorCode.INVALID_TXN_STATE
+    assert wire.state() == "Empty"
+
+
+def test_a_client_that_repeats_its_end_hears_the_same(wire: TransactionWire) -> None:
+    producer = wire.begun()
+    wire.add(producer, FIRST)
+    answers = [wire.end_transaction(producer, version=5) for _ in range(2)]
+    assert [answer.error_code for answer in answers] == [0, 0]
+    assert answers[0].producer_epoch == answers[1].producer_epoch
+    assert len(wire.markers()) == 1
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_fault_is_said_in_the_shape_of_the_version(version: int) -> None:
+    """Whatever befalls a request as a whole, its partitions are told."""
+    api = find_api(24)
+    assert api is not None
+    assert api.lift is not None
+    assert api.lower is not None
+    request = AddPartitionsToTxnRequest(
+        transactions=[transaction(Producer(1, 0), FIRST)],
+        v3_and_below_transactional_id=ID,
+        v3_and_below_topics=topics(FIRST),
+    )
+    request = api.lift(request, version)
+    told = api.lower(api.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, None), version)
+    assert told.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    results = (
+        told.results_by_topic_v3_and_below
+        if version == 3
+        else told.results_by_transaction[0].topic_results
+    )
+    assert codes(results) == {FIRST: ErrorCode.UNKNOWN_SERVER_ERROR}
