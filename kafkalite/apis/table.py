@@ -49,6 +49,7 @@ TABLE: Mapping[int, Row] = {
     25: Row("AddOffsetsToTxn", 0, 4, "transactions"),
     26: Row("EndTxn", 0, 5, "transactions"),
     27: Row("WriteTxnMarkers", 1, 2, "write_txn_markers"),
+    28: Row("TxnOffsetCommit", 0, 5, "txn_offset_commit"),
     32: Row("DescribeConfigs", 1, 4, "configs"),
     33: Row("AlterConfigs", 0, 2, "alter_configs"),
     35: Row("DescribeLogDirs", 1, 5, "log_dirs"),
