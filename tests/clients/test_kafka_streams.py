@@ -5,13 +5,8 @@ Its totals are right, whatever becomes of its instances.
 
 from __future__ import annotations
 
-import json
-import queue
-import subprocess
-import threading
 from collections import Counter
-from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -19,21 +14,21 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.clients.observer import committed_offsets, end_offsets, wait_until
+from tests.clients.roster import java_classes
 from tests.clients.tools import run_tool
+from tests.clients.word_count import APPLICATION, COUNTS, LINES, Instance
 from tests.oracle.fixtures import broker_under_test
-from tests.oracle.jars import compiled, java_command
 from tests.oracle.requirements import required
 from tests.oracle.target import COMMON_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.oracle.target import Target
 
 pytestmark = pytest.mark.client
 
-_JAVA = Path(__file__).parent / "java"
-_APPLICATION, _LINES, _COUNTS = "word-count", "lines", "counts"
 _PARTITIONS = 2
 _TIMEOUT_S = 60.0
 _CONFIG = {
@@ -46,88 +41,15 @@ _CONFIG = {
 }
 
 
-class Member(TypedDict):
-    """A member as the Java Admin tells it; a task is a subtopology and a partition."""
-
-    active: list[str]
-    standby: list[str]
-
-
-class Group(TypedDict):
-    """A group as the Java Admin tells it."""
-
-    state: str
-    members: dict[str, Member]
-
-
-class Instance:
-    """One process of the application."""
-
-    def __init__(self, target: Target, name: str, directory: Path) -> None:
-        arguments = (target.bootstrap, _APPLICATION, _LINES, _COUNTS, str(directory / name))
-        command = java_command("WordCount", *arguments, "4711", classes=compiled(_JAVA))
-        self._log = directory / f"{name}.log"
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-            )
-        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._lines.put(line.strip())
-
-    def _ask(self, command: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{command}\n")
-        self._process.stdin.flush()
-
-    def wait_for(self, start: str) -> str:
-        """Return what follows `start` in the next line that begins so."""
-        try:
-            while not (line := self._lines.get(timeout=_TIMEOUT_S)).startswith(start):
-                pass
-        except queue.Empty:
-            raise AssertionError(f"no {start!r}: {self._log.read_text()[-2_000:]}") from None
-        return line.removeprefix(start)
-
-    def described(self) -> Group:
-        """Return the group as the Java Admin tells it."""
-        self._ask("describe")
-        told: Group = json.loads(self.wait_for("group "))
-        return told
-
-    def close(self) -> None:
-        """Let the instance leave."""
-        self._ask("close")
-        self.wait_for("closed")
-        self._end()
-
-    def kill(self) -> None:
-        """End the instance without a word."""
-        self._process.kill()
-        self._end()
-
-    def _end(self) -> None:
-        self._process.wait(_TIMEOUT_S)
-        self._reader.join(_TIMEOUT_S)
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            pipe.close()
-
-
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[Target]:
     """Start a broker with the application's own topics."""
     with required():
-        compiled(_JAVA)
+        java_classes()
         target = broker_under_test(tmp_path / "broker", _CONFIG)
         target.start()
     admin = AdminClient({"bootstrap.servers": target.bootstrap})
-    wanted = [NewTopic(_LINES, _PARTITIONS, 1), NewTopic(_COUNTS, 1, 1)]
+    wanted = [NewTopic(LINES, _PARTITIONS, 1), NewTopic(COUNTS, 1, 1)]
     for made in admin.create_topics(wanted).values():
         made.result()
     yield target
@@ -145,17 +67,17 @@ class Story:
     def say(self, *lines: str) -> None:
         """Write lines, spread over the partitions."""
         for index, line in enumerate(lines):
-            self._producer.produce(_LINES, line, partition=index % _PARTITIONS)
+            self._producer.produce(LINES, line, partition=index % _PARTITIONS)
             self._said.update(line.split())
         self._producer.flush()
 
     def check(self) -> None:
         """Wait until every line is read for good, and the last count of every word is right."""
         bootstrap = self._target.bootstrap
-        for topic in (_LINES, f"{_APPLICATION}-words-repartition"):
+        for topic in (LINES, f"{APPLICATION}-words-repartition"):
             wait_until(
                 lambda topic=topic: (  # type: ignore[misc]  # mypy: cannot infer a bound lambda
-                    committed_offsets(bootstrap, _APPLICATION, topic)
+                    committed_offsets(bootstrap, APPLICATION, topic)
                     == {
                         index: end
                         for index, end in end_offsets(bootstrap, topic, _PARTITIONS).items()
@@ -171,8 +93,8 @@ class Story:
             {"bootstrap.servers": self._target.bootstrap, "group.id": "reader",
              "enable.partition.eof": False}
         )  # fmt: skip
-        consumer.assign([TopicPartition(_COUNTS, 0, 0)])
-        _, end = consumer.get_watermark_offsets(TopicPartition(_COUNTS, 0), 10)
+        consumer.assign([TopicPartition(COUNTS, 0, 0)])
+        _, end = consumer.get_watermark_offsets(TopicPartition(COUNTS, 0), 10)
         counted: dict[str, int] = {}
         position = 0
         while position < end:
@@ -206,7 +128,7 @@ def test_a_word_count_is_right_whoever_comes_and_goes(target: Target, tmp_path: 
     running: list[Instance] = []
 
     def start(name: str) -> Instance:
-        instance = Instance(target, name, tmp_path)
+        instance = Instance(target.bootstrap, name, tmp_path)
         running.append(instance)
         return instance
 
@@ -245,9 +167,9 @@ def _tell(story: Story, target: Target, start: Callable[[str], Instance]) -> Non
 
 
 def _check_tools(target: Target) -> None:
-    ask = ("--describe", "--group", _APPLICATION)
+    ask = ("--describe", "--group", APPLICATION)
     state = run_tool("kafka-streams-groups", target.bootstrap, *ask, "--state")
     assert state.rows[-1][-2:] == ["Stable", "2"], state
     offsets = run_tool("kafka-streams-groups", target.bootstrap, *ask, "--offsets")
     topics = Counter(row[1] for row in offsets.rows[1:])
-    assert topics[_LINES] == topics[f"{_APPLICATION}-words-repartition"] == _PARTITIONS, offsets
+    assert topics[LINES] == topics[f"{APPLICATION}-words-repartition"] == _PARTITIONS, offsets

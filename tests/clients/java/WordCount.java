@@ -30,10 +30,11 @@ import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.state.KeyValueStore;
 
 /**
- * Counts words with Kafka Streams under the streams group protocol; commands are lines of text.
+ * Counts words with Kafka Streams; commands are lines of text.
  *
- * <p>Arguments: bootstrap address, application id, input topic, output topic, state directory.
- * {@code describe} prints the group as an administrator sees it, {@code close} leaves it.
+ * <p>Arguments: bootstrap address, application id, input topic, output topic, state directory,
+ * port it says it has, group protocol, processing guarantee. {@code describe} prints the group as
+ * an administrator sees it, {@code close} leaves it.
  */
 public final class WordCount {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -47,12 +48,18 @@ public final class WordCount {
         Properties config = new Properties();
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, application);
-        config.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, "streams");
+        config.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, arguments[6]);
+        config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, arguments[7]);
         config.put(StreamsConfig.STATE_DIR_CONFIG, arguments[4]);
         config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, "100");
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, "0");
         config.put(StreamsConfig.APPLICATION_SERVER_CONFIG, "localhost:" + arguments[5]);
         config.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
+        if (arguments[6].equals("classic")) {
+            // So that an instance that was killed is missed soon.
+            config.put(StreamsConfig.consumerPrefix("session.timeout.ms"), "2000");
+            config.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), "200");
+        }
         PrintStream output = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         KafkaStreams streams = new KafkaStreams(topology(arguments[2], arguments[3]).build(), config);
         streams.setStateListener((now, before) -> output.println("state " + now));

@@ -1,0 +1,99 @@
+"""The word count as a process: a Kafka Streams application, told what to do line by line."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import threading
+from typing import TYPE_CHECKING, TypedDict
+
+from tests.clients.roster import java_classes
+from tests.oracle.jars import java_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+APPLICATION, LINES, COUNTS = "word-count", "lines", "counts"
+_TIMEOUT_S = 60.0
+
+
+class Member(TypedDict):
+    """A member as the Java Admin tells it; a task is a subtopology and a partition."""
+
+    active: list[str]
+    standby: list[str]
+
+
+class Group(TypedDict):
+    """A group as the Java Admin tells it."""
+
+    state: str
+    members: dict[str, Member]
+
+
+class Instance:
+    """One process of the application."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        name: str,
+        directory: Path,
+        protocol: str = "streams",
+        guarantee: str = "at_least_once",
+    ) -> None:
+        state = str(directory / name)
+        arguments = (bootstrap, APPLICATION, LINES, COUNTS, state, "4711", protocol, guarantee)
+        command = java_command("WordCount", *arguments, classes=java_classes())
+        self._log = directory / f"{name}.log"
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line.strip())
+
+    def _ask(self, command: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{command}\n")
+        self._process.stdin.flush()
+
+    def wait_for(self, start: str) -> str:
+        """Return what follows `start` in the next line that begins so."""
+        try:
+            while not (line := self._lines.get(timeout=_TIMEOUT_S)).startswith(start):
+                pass
+        except queue.Empty:
+            raise AssertionError(f"no {start!r}: {self._log.read_text()[-2_000:]}") from None
+        return line.removeprefix(start)
+
+    def described(self) -> Group:
+        """Return the group as the Java Admin tells it."""
+        self._ask("describe")
+        told: Group = json.loads(self.wait_for("group "))
+        return told
+
+    def close(self) -> None:
+        """Let the instance leave."""
+        self._ask("close")
+        self.wait_for("closed")
+        self._end()
+
+    def kill(self) -> None:
+        """End the instance without a word."""
+        self._process.kill()
+        self._end()
+
+    def _end(self) -> None:
+        self._process.wait(_TIMEOUT_S)
+        self._reader.join(_TIMEOUT_S)
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
