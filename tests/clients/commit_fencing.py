@@ -1,8 +1,9 @@
-"""How often the Java consumer is told STALE_MEMBER_EPOCH under each fencing rule, counted.
+"""How often a Java consumer's commits are refused under each fencing rule, counted.
 
-The case that moved KAFKA-19779: members commit without pause while a heartbeat is in flight and
-others join and leave. `python -m tests.clients.commit_fencing` takes each rule through 500
-rebalances and prints a table; the broker and the clients are processes of their own.
+The case that moved KAFKA-19779: members commit while a heartbeat is in flight and others join and
+leave. `python -m tests.clients.commit_fencing` takes each rule through 500 rebalances and prints a
+table; the broker and the clients are processes of their own. Members commit without pause, or
+with `--transactional` every 100 ms in a transaction, which a refused commit aborts.
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ CONFIG: Mapping[str, str] = {
 }
 _SECONDS_PER_REBALANCE = 2.0
 _START_S = 60.0
+TRANSACTIONAL_EVERY_MS = 100
+
+
+# To a transactional producer the broker says that the generation is illegal, and the producer that
+# the commit failed.
+_STALE_IN_ANY_WORDS = ("member epoch", "CommitFailedException")
 
 
 class Count(NamedTuple):
@@ -49,10 +56,22 @@ class Count(NamedTuple):
     @property
     def stale(self) -> int:
         """Commits refused because the member had moved on."""
-        return sum(count for why, count in self.refused.items() if "member epoch" in why)
+        return sum(
+            count
+            for why, count in self.refused.items()
+            if any(words in why for words in _STALE_IN_ANY_WORDS)
+        )
 
 
-def count_refusals(bootstrap: str, rule: str, rebalances: int, members: int = 2) -> Count:
+def count_refusals(
+    bootstrap: str,
+    rule: str,
+    rebalances: int,
+    members: int = 2,
+    *,
+    every_ms: int = 0,
+    is_transactional: bool = False,
+) -> Count:
     """Run `java/CommitFencing.java` against a broker that is set to this rule already."""
     command = java_command(
         "CommitFencing",
@@ -61,6 +80,8 @@ def count_refusals(bootstrap: str, rule: str, rebalances: int, members: int = 2)
         GROUP,
         str(rebalances),
         str(members),
+        str(every_ms),
+        *(("transactional",) if is_transactional else ()),
         classes=java_classes(),
         log_level="off",
     )
@@ -73,7 +94,7 @@ def count_refusals(bootstrap: str, rule: str, rebalances: int, members: int = 2)
 
 def table(counts: Iterator[Count]) -> Iterator[str]:
     """Yield the lines of a Markdown table, each as soon as it is known."""
-    yield "| rule | rebalances | commits | STALE_MEMBER_EPOCH | other refusals | seconds |"
+    yield "| rule | rebalances | commits | refused as stale | other refusals | seconds |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     for count in counts:
         others = sum(count.refused.values()) - count.stale
@@ -81,16 +102,24 @@ def table(counts: Iterator[Count]) -> Iterator[str]:
             f"| {count.rule} | {count.rebalances} | {count.commits} | {count.stale} | {others} | "
             f"{count.seconds:.0f} |"
         )
+        yield from (f"  {times} times {why}" for why, times in count.refused.items())
 
 
-def measured(rebalances: int, members: int) -> Iterator[Count]:
+def measured(rebalances: int, members: int, *, is_transactional: bool) -> Iterator[Count]:
     """Start a broker for each rule, and count."""
     for rule in RULES:
         with tempfile.TemporaryDirectory() as directory:
             broker = ServedKafkalite(Path(directory), {**CONFIG, FENCING_KEY: rule})
             broker.start()
             try:
-                yield count_refusals(broker.bootstrap, rule, rebalances, members)
+                yield count_refusals(
+                    broker.bootstrap,
+                    rule,
+                    rebalances,
+                    members,
+                    every_ms=TRANSACTIONAL_EVERY_MS if is_transactional else 0,
+                    is_transactional=is_transactional,
+                )
             finally:
                 broker.kill()
 
@@ -100,8 +129,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rebalances", type=int, default=500, help="of each rule, at least")
     parser.add_argument("--members", type=int, default=2, help="that stay and commit")
+    parser.add_argument("--transactional", action="store_true", help="commit in transactions")
     chosen = parser.parse_args()
-    for line in table(measured(chosen.rebalances, chosen.members)):
+    counts = measured(chosen.rebalances, chosen.members, is_transactional=chosen.transactional)
+    for line in table(counts):
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 

@@ -17,7 +17,12 @@ from kafkalite.protocol.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
-from tests.clients.commit_fencing import CONFIG, count_refusals
+from tests.clients.commit_fencing import (
+    CONFIG,
+    TRANSACTIONAL_EVERY_MS,
+    count_refusals,
+    measured,
+)
 from tests.conformance.raw import RawClient
 from tests.oracle.jars import jar_directory
 from tests.oracle.requirements import required
@@ -30,6 +35,7 @@ pytestmark = pytest.mark.client
 
 _ALL_BROKERS = 4
 _REBALANCES = 10
+_MANY, _MEMBERS = 500, 2
 
 
 @pytest.fixture(scope="module")
@@ -122,13 +128,33 @@ def test_a_commit_behind_a_heartbeat_that_moves_the_member(
     client.close()
 
 
-def test_the_java_consumer_is_never_refused_what_it_kept(served: ServedKafkalite) -> None:
+@pytest.mark.parametrize("is_transactional", [False, True], ids=["plain", "transactional"])
+def test_the_java_consumer_is_never_refused_what_it_kept(
+    served: ServedKafkalite,
+    is_transactional: bool,  # noqa: FBT001 - the tested difference
+) -> None:
     with required():
         jar_directory()
     client = RawClient(served.port)
     set_rule(client, ASSIGNMENT_EPOCH)
     client.close()
-    count = count_refusals(served.bootstrap, ASSIGNMENT_EPOCH, _REBALANCES)
+    count = count_refusals(
+        served.bootstrap,
+        ASSIGNMENT_EPOCH,
+        _REBALANCES,
+        every_ms=TRANSACTIONAL_EVERY_MS if is_transactional else 0,
+        is_transactional=is_transactional,
+    )
     assert count.rebalances >= _REBALANCES
-    assert count.commits > _REBALANCES
+    assert count.commits >= _REBALANCES
     assert count.refused == {}
+
+
+@pytest.mark.endurance
+def test_transactions_are_aborted_only_by_the_rules_that_came_before() -> None:
+    with required():
+        jar_directory()
+    counts = {count.rule: count for count in measured(_MANY, _MEMBERS, is_transactional=True)}
+    assert all(count.rebalances >= _MANY for count in counts.values())
+    assert counts[STRICT].stale > counts[REVOCATION_EPOCH].stale >= 0
+    assert counts[ASSIGNMENT_EPOCH].refused == {}

@@ -14,15 +14,19 @@ import java.util.concurrent.atomic.LongAdder;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
  * Members that commit all the time, while others join and leave and heartbeats are in flight.
  *
- * <p>Arguments: bootstrap, topic, group, rebalances, members that stay.  Prints one JSON object: how
- * many rebalances the group went through, and what became of the commits of the partitions that the
- * members had at the time.
+ * <p>Arguments: bootstrap, topic, group, rebalances, members that stay, milliseconds between two
+ * commits, and optionally "transactional": then each commit is a transaction with a record.  Prints
+ * one JSON object: how many rebalances the group went through, and what became of the commits of the
+ * partitions that the members had at the time.
  */
 public final class CommitFencing {
     private static final int TIMEOUT_S = 60;
@@ -30,18 +34,30 @@ public final class CommitFencing {
     private final String bootstrap;
     private final String topic;
     private final String group;
+    private final long everyMs;
+    private final boolean isTransactional;
     private final LongAdder commits = new LongAdder();
     private final Map<String, LongAdder> refused = new ConcurrentHashMap<>();
     private volatile boolean isOver;
 
-    private CommitFencing(String bootstrap, String topic, String group) {
-        this.bootstrap = bootstrap;
-        this.topic = topic;
-        this.group = group;
+    /** How a member commits what it was given; a failure it throws is one commit refused. */
+    private interface Committing extends AutoCloseable {
+        void commit(Map<TopicPartition, OffsetAndMetadata> owned);
+
+        @Override
+        void close();
+    }
+
+    private CommitFencing(String[] arguments) {
+        this.bootstrap = arguments[0];
+        this.topic = arguments[1];
+        this.group = arguments[2];
+        this.everyMs = Long.parseLong(arguments[5]);
+        this.isTransactional = arguments.length > 6 && arguments[6].equals("transactional");
     }
 
     public static void main(String[] arguments) throws Exception {
-        CommitFencing run = new CommitFencing(arguments[0], arguments[1], arguments[2]);
+        CommitFencing run = new CommitFencing(arguments);
         Map<String, Object> found =
                 run.measure(Integer.parseInt(arguments[3]), Integer.parseInt(arguments[4]));
         System.out.println(new ObjectMapper().writeValueAsString(found));
@@ -51,7 +67,8 @@ public final class CommitFencing {
         CountDownLatch assigned = new CountDownLatch(members);
         List<Thread> threads = new ArrayList<>();
         for (int member = 0; member < members; member++) {
-            Thread thread = new Thread(() -> commitAllTheTime(assigned), "member-" + member);
+            String name = "member-" + member;
+            Thread thread = new Thread(() -> commitAllTheTime(name, assigned), name);
             thread.start();
             threads.add(thread);
         }
@@ -93,13 +110,62 @@ public final class CommitFencing {
         return consumer;
     }
 
-    /** Commit whatever is assigned, as fast as the answers come. */
-    private void commitAllTheTime(CountDownLatch assigned) {
+    private Committing plain(KafkaConsumer<String, String> consumer) {
+        return new Committing() {
+            @Override
+            public void commit(Map<TopicPartition, OffsetAndMetadata> owned) {
+                consumer.commitSync(owned);
+            }
+
+            @Override
+            public void close() {
+                // The consumer is closed by whom it belongs to.
+            }
+        };
+    }
+
+    private Committing transactional(String name, KafkaConsumer<String, String> consumer) {
+        Properties config = new Properties();
+        config.put("bootstrap.servers", bootstrap);
+        config.put("transactional.id", group + "-" + name);
+        config.put("max.block.ms", TIMEOUT_S * 1000);
+        KafkaProducer<String, String> producer =
+                new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
+        producer.initTransactions();
+        return new Committing() {
+            @Override
+            public void commit(Map<TopicPartition, OffsetAndMetadata> owned) {
+                producer.beginTransaction();
+                try {
+                    producer.send(new ProducerRecord<>(topic + "-done", name, "done"));
+                    producer.sendOffsetsToTransaction(owned, consumer.groupMetadata());
+                    producer.commitTransaction();
+                } catch (RuntimeException failure) {
+                    // What no abort can mend ends the run: a lone producer of its id is not fenced.
+                    producer.abortTransaction();
+                    throw failure;
+                }
+            }
+
+            @Override
+            public void close() {
+                producer.close();
+            }
+        };
+    }
+
+    /** Commit whatever is assigned, at once when the last commit was answered and it is time. */
+    private void commitAllTheTime(String name, CountDownLatch assigned) {
         AtomicLong offset = new AtomicLong();
         boolean isWaitedFor = true;
-        try (KafkaConsumer<String, String> consumer = consumer()) {
+        try (KafkaConsumer<String, String> consumer = consumer();
+                Committing way = isTransactional ? transactional(name, consumer) : plain(consumer)) {
+            long next = System.nanoTime();
             while (!isOver) {
-                consumer.poll(Duration.ofMillis(1));
+                do {
+                    consumer.poll(Duration.ofMillis(1));
+                } while (System.nanoTime() < next);
+                next = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(everyMs);
                 Map<TopicPartition, OffsetAndMetadata> owned = new HashMap<>();
                 for (TopicPartition partition : consumer.assignment()) {
                     owned.put(partition, new OffsetAndMetadata(offset.incrementAndGet()));
@@ -112,9 +178,9 @@ public final class CommitFencing {
                     isWaitedFor = false;
                 }
                 try {
-                    consumer.commitSync(owned);
+                    way.commit(owned);
                 } catch (RuntimeException failure) {
-                    refused.computeIfAbsent(named(failure), name -> new LongAdder()).increment();
+                    refused.computeIfAbsent(named(failure), why -> new LongAdder()).increment();
                 }
                 commits.increment();
             }
