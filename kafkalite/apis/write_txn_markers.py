@@ -40,7 +40,8 @@ def handle_write_txn_markers(
 ) -> WriteTxnMarkersResponse:
     """End transactions on the partitions named, each for itself.
 
-    What is said of a producer and a partition that are named twice is what became of the last.
+    What is said of a producer and a partition that are named twice is what became of the last, and
+    of a producer without partitions nothing is said.
     """
     codes: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for one in request.markers:
@@ -51,10 +52,10 @@ def handle_write_txn_markers(
             is_commit=one.transaction_result,
             transaction_version=one.transaction_version,
         )
-        of_producer = codes.setdefault(one.producer_id, {})
         for topic in one.topics:
-            of_topic = of_producer.setdefault(topic.name, {})
             for index in topic.partition_indexes:
+                of_producer = codes.setdefault(one.producer_id, {})
+                of_topic = of_producer.setdefault(topic.name, {})
                 of_topic[index] = _write(context, topic.name, index, marker)
     context.services.partitions.announce()
     return WriteTxnMarkersResponse(
@@ -66,6 +67,7 @@ def _write(context: RequestContext, topic: str, index: int, marker: TransactionM
     services = context.services
     try:
         partition = _hosted(context, topic, index)
+        _check_possible(marker)
         if topic == OFFSETS_TOPIC:
             services.groups.end_transaction(index, marker)
         else:
@@ -75,6 +77,12 @@ def _write(context: RequestContext, topic: str, index: int, marker: TransactionM
     except OSError:
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE
+
+
+def _check_possible(marker: TransactionMarker) -> None:
+    """Raise KafkaError UNKNOWN_SERVER_ERROR for what Kafka cannot make a batch of."""
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _hosted(context: RequestContext, topic: str, index: int) -> Partition:

@@ -25,7 +25,7 @@ _OVERTAKEN = frozenset((
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.TRANSACTION_COORDINATOR_FENCED,
 ))  # fmt: skip
-"""What partitions say that were told of a later transaction: this one is over there."""
+"""What partitions say that have heard of a later transaction."""
 
 
 class TransactionIntents:
@@ -58,7 +58,8 @@ class TransactionIntents:
         KafkaError when one of them cannot be told now; then those before it are told once more,
         which they can bear. Partitions that are no more are passed over, and so is an intent that
         waited until its coordinator knew better: by then its producer may have begun anew, under
-        the epoch that these markers would end.
+        the epoch that these markers would end. Where a partition has heard of a later transaction,
+        somebody else wrote markers; as in Kafka, this one then stays as it is.
         """
         shard = self._keeper(intent)
         if shard is None:
@@ -71,12 +72,14 @@ class TransactionIntents:
             is_commit=intent.is_commit,
             transaction_version=intent.transaction_version,
         )
+        is_overtaken = False
         try:
             for topic, index in intent.partitions:
-                self._write_marker(topic, index, marker)
+                is_overtaken |= not self._write_marker(topic, index, marker)
         finally:
             self._partitions.announce()
-        shard.write(lambda machine, now_ms: machine.markers_written(intent, now_ms))
+        if not is_overtaken:
+            shard.write(lambda machine, now_ms: machine.markers_written(intent, now_ms))
 
     def _keeper(self, intent: WriteMarkers) -> ActiveShard[TransactionShard] | None:
         """Return the shard that still wants this done, None when there is none.
@@ -100,18 +103,21 @@ class TransactionIntents:
                 return shard
         return None
 
-    def _write_marker(self, topic: str, index: int, marker: TransactionMarker) -> None:
+    def _write_marker(self, topic: str, index: int, marker: TransactionMarker) -> bool:
+        """Tell a partition, and return whether it took the marker or is no more."""
         hosted = self._partitions.topic(topic)
         partition = None if hosted is None else hosted.partition(index)
         if partition is None:
-            return
+            return True
         try:
             if topic == OFFSETS_TOPIC:
                 self._groups.end_transaction(index, marker)
             else:
                 partition.append_marker(marker, self._clock.now_ms())
         except KafkaError as error:
-            if error.code not in _OVERTAKEN:
-                raise
+            if error.code in _OVERTAKEN:
+                return False
+            raise
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from error
+        return True

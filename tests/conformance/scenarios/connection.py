@@ -20,7 +20,7 @@ _UNKNOWN_KEY = 999
 
 # The requests that this broker has to answer; others may come and go.
 _SERVED = (*range(4), *range(8, 17), 18, 19, 20, 21, 22, 23, 32, 33, 35, 37, 42, 43, 44, 47)
-_SERVED_TOO = (60, 68, 69, 74, 75, 78, 79, *range(83, 88))
+_SERVED_TOO = (24, 25, 26, 27, 28, 60, 61, 65, 66, 68, 69, 74, 75, 78, 79, *range(83, 88))
 
 
 def api_versions_reach_as_far(world: World) -> None:
@@ -37,7 +37,7 @@ def api_versions_reach_as_far(world: World) -> None:
 
 # A feature whose requests are not served is not claimed.
 SERVED_FEATURES = ("group.version", "metadata.version")
-_KAFKA_MINIMA = {1: 4, 2: 1, 8: 2, 9: 1, 19: 2, 20: 1, 23: 2, 32: 1, 35: 1}
+_KAFKA_MINIMA = {1: 4, 2: 1, 8: 2, 9: 1, 19: 2, 20: 1, 23: 2, 27: 1, 32: 1, 35: 1}
 
 
 def api_versions_tell_the_features(world: World) -> None:

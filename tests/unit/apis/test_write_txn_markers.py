@@ -76,6 +76,23 @@ def test_every_partition_gets_its_marker(
 
 def test_nothing_asked_is_nothing_done(wire: TransactionWire) -> None:
     assert write(wire) == {}
+    nowhere = marker()
+    nowhere.topics = [Topic(name="orders", partition_indexes=[])]
+    assert write(wire, nowhere, marker()) == {}
+
+
+@pytest.mark.parametrize("producer", [Producer(77, -1), Producer(-1, 0)])
+def test_there_is_no_marker_of_a_producer_that_cannot_be(
+    wire: TransactionWire, producer: Producer
+) -> None:
+    told = write(wire, marker(FIRST, ("orders", 9), producer=producer))
+    assert told == {
+        producer.producer_id: {
+            FIRST: ErrorCode.UNKNOWN_SERVER_ERROR,
+            ("orders", 9): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+    }
+    assert wire.markers() == []
 
 
 def test_each_producer_and_partition_is_answered_for_itself(wire: TransactionWire) -> None:

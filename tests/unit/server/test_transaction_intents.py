@@ -155,13 +155,17 @@ def test_partitions_that_are_no_more_are_passed_over(scene: Scene) -> None:
     assert len(scene.markers(0)) == 1
 
 
-def test_a_partition_that_knows_of_a_later_producer_is_passed_over(scene: Scene) -> None:
+def test_where_a_partition_knows_of_a_later_producer_the_transaction_stays_decided(
+    scene: Scene,
+) -> None:
+    """As in Kafka: somebody else has written markers there, and nobody tries again."""
     producer = scene.begin(("orders", 0), ("orders", 1))
     later = producer.producer_epoch + 5
     marker = TransactionMarker(producer.producer_id, later, 0, is_commit=False)
     scene.partition(0).append_marker(marker, 1)
     scene.end(producer, is_commit=True)
-    assert scene.known().state is TransactionState.COMPLETE_COMMIT
+    assert scene.known().state is TransactionState.PREPARE_COMMIT
+    assert len(scene.wire.cluster.outbox) == 0
     assert [epoch for _, epoch, _ in scene.markers(0)] == [later]
     assert len(scene.markers(1)) == 1
 
