@@ -56,6 +56,8 @@ _EMPTY = TransactionState.EMPTY
 _ONGOING = TransactionState.ONGOING
 _COMMITTED = TransactionState.COMPLETE_COMMIT
 _ABORTED = TransactionState.COMPLETE_ABORT
+_COMMITTING = TransactionState.PREPARE_COMMIT
+_ABORTING = TransactionState.PREPARE_ABORT
 
 STEPS: Final = {
     (_EMPTY, True): Step.REFUSE,
@@ -148,7 +150,7 @@ def rolled_back(
         )
     return _prepared(
         transaction,
-        TransactionState.PREPARE_ABORT,
+        _ABORTING,
         producer_epoch=min(transaction.producer_epoch + 1, GREATEST_EPOCH),
         last_producer_epoch=NO_PRODUCER_EPOCH,
         now_ms=now_ms,
@@ -163,7 +165,7 @@ def completed(transaction: Transaction, now_ms: int) -> Transaction:
         producer.producer_id,
         producer.producer_epoch,
         transaction.timeout_ms,
-        _COMMITTED if transaction.state is TransactionState.PREPARE_COMMIT else _ABORTED,
+        _COMMITTED if transaction.state is _COMMITTING else _ABORTED,
         frozenset(),
         transaction.start_timestamp_ms,
         now_ms,
@@ -180,9 +182,22 @@ def markers_of(transaction: Transaction) -> WriteMarkers:
         transaction.transactional_id,
         transaction.producer_id,
         transaction.producer_epoch,
-        transaction.state is TransactionState.PREPARE_COMMIT,
+        transaction.state is _COMMITTING,
         transaction.client_transaction_version,
         tuple(sorted(transaction.partitions)),
+    )
+
+
+def is_told_by(markers: WriteMarkers, transaction: Transaction) -> bool:
+    """Say whether these markers tell all that is to be told of a transaction as it is now.
+
+    Before transaction version 2 the one after it may have the same producer and epoch.
+    """
+    return (
+        transaction.state is (_COMMITTING if markers.is_commit else _ABORTING)
+        and transaction.producer_epoch == markers.producer_epoch
+        and transaction.producer_id == markers.producer_id
+        and transaction.partitions == frozenset(markers.partitions)
     )
 
 
@@ -201,7 +216,7 @@ def _ended_at_its_epoch(
         return None, NO_PRODUCER
     prepared = _prepared(
         transaction,
-        TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT,
+        _COMMITTING if is_commit else _ABORTING,
         producer_epoch=transaction.producer_epoch,
         last_producer_epoch=transaction.last_producer_epoch,
         now_ms=now_ms,
@@ -249,7 +264,7 @@ def _bumped(
         )
     return _prepared(
         transaction,
-        TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT,
+        _COMMITTING if is_commit else _ABORTING,
         producer_epoch=min(epoch + 1, GREATEST_EPOCH),
         last_producer_epoch=epoch,
         next_producer_id=draw_producer_id() if transaction.is_exhausted else NO_PRODUCER_ID,

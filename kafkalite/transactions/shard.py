@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafkalite.coordinator.contract import CoordinatorResult, Event, SubjectKind
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.transactions.adding import verified, with_partitions
-from kafkalite.transactions.ending import completed, ended, markers_of
+from kafkalite.transactions.ending import completed, ended, is_told_by, markers_of
 from kafkalite.transactions.initializing import (
     Initialized,
     check_producer,
@@ -187,12 +187,7 @@ class TransactionShard:
     def markers_written(self, intent: WriteMarkers, now_ms: int) -> CoordinatorResult[None]:
         """Complete a transaction whose partitions know how it ended, unless it is no longer so."""
         transaction = self._registry.transactions.get(intent.transactional_id)
-        if (
-            transaction is None
-            or transaction.state not in PREPARED
-            or transaction.producer_id != intent.producer_id
-            or transaction.producer_epoch != intent.producer_epoch
-        ):
+        if transaction is None or not is_told_by(intent, transaction):
             return CoordinatorResult(None)
         return CoordinatorResult(None, [self._registry.record(completed(transaction, now_ms))])
 
