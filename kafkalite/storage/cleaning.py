@@ -70,6 +70,8 @@ class BatchFilter:
         return kept
 
     def _apply_to_marker(self, batch: BatchView) -> Buffer | None:
+        if not batch.record_count:
+            return None
         if batch.producer_id in self._with_data:
             self._with_data.discard(batch.producer_id)
             return batch.data

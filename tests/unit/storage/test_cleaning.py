@@ -242,6 +242,28 @@ def test_aborted_records_go_and_their_marker_follows() -> None:
     assert [view.base_offset for view in markers] == [3]
 
 
+def test_the_marker_with_the_last_epoch_of_a_producer_is_emptied_and_stays() -> None:
+    files = MemoryFiles()
+    log = open_log(files, COMPACT)
+    for epoch in (1, 2):
+        view = batch(b"v", attributes=TRANSACTIONAL, producer=Producer(9, epoch - 1, 0))
+        log.append([view], leader_epoch=0, now_ms=0)
+        marker = build_control_batch(
+            ControlMarker(ControlKind.ABORT, 0), producer_id=9, producer_epoch=epoch, now_ms=0
+        )
+        log.append([BatchView(marker)], leader_epoch=0, now_ms=0)
+    whole, emptied = [(1, 1), (3, 1)], [(3, 0)]
+    for now_ms, kept in ((5000, whole), (6000, whole), (7000, emptied), (8000, emptied)):
+        put(log, (b"k", b"newest"))
+        log.roll(0)
+        compact(log, now_ms)
+        markers = [view for view in log.batches() if view.is_control]
+        assert [(view.base_offset, view.record_count) for view in markers] == kept
+    entry = open_log(files, COMPACT).producers.get(9)
+    assert entry is not None
+    assert entry.producer_epoch == 2
+
+
 def test_as_many_keys_as_fit_are_taken_at_a_time() -> None:
     log = log_of_updates()
     plan = compaction_of(log, last_stable_offset=60, now_ms=0)
