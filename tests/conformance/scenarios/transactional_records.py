@@ -116,11 +116,13 @@ def _tree(world: World, message: Any) -> Tree:  # noqa: ANN401 - any record clas
 
 
 def _head(world: World, view: BatchView) -> dict[str, Tree]:
+    # Without a producer there is nothing to count; Kafka's groups write 0 there, kafkalite -1.
+    has_producer = view.producer_id >= 0
     return {
         "attributes": view.attributes,
         "producer": world.symbol("producer_id", view.producer_id),
         "producer_epoch": view.producer_epoch,
-        "base_sequence": view.base_sequence,
+        "base_sequence": view.base_sequence if has_producer else "none",
         "leader_epoch": view.leader_epoch,
         "count": view.record_count,
     }

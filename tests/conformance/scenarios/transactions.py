@@ -289,7 +289,9 @@ def who_ends_a_transaction_is_checked(world: World) -> None:
                     world.ask(end(transactional_id, claimed, is_commit=is_commit), version)
             world.ask(describe(name), 0)
             if stage == "ongoing":
-                producer.speaking(end=version).commit()
+                speaker = producer.speaking(end=version)
+                speaker.commit()
+                producer.producer = speaker.producer
 
 
 def protocols_may_be_mixed(world: World) -> None:
