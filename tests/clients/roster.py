@@ -75,6 +75,24 @@ def kafkajs_program(name: str) -> list[str]:
     return [node, str(built_once("kafkajs", sources, install) / name)]
 
 
+def java_worker() -> list[str]:
+    """Give the command that runs the Java client's worker."""
+    return java_command("TransactionWorker", classes=java_classes(), log_level="error")
+
+
+def franz_go_worker() -> list[str]:
+    """Give the command that runs franz-go's worker, built with what the Go proxy has."""
+    go = program("go")
+    sources = [_HERE / "go" / name for name in ("main.go", "go.mod", "go.sum")]
+
+    def build(directory: Path) -> None:
+        run_build(
+            [go, "build", "-C", str(_HERE / "go"), "-o", str(directory / "worker"), "."], directory
+        )
+
+    return [str(built_once("franz-go", sources, build) / "worker")]
+
+
 def _kafkajs() -> list[str]:
     return kafkajs_program("driver.js")
 

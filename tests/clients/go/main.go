@@ -1,0 +1,179 @@
+// A worker of franz-go; what it is told and says is in drivers/worker.py.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	pollTime           = 100 * time.Millisecond
+	sessionTimeout     = 1500 * time.Millisecond
+	heartbeatInterval  = 300 * time.Millisecond
+	transactionTimeout = time.Minute
+)
+
+type task struct {
+	Bootstrap       string
+	TransactionalID string `json:"transactional_id"`
+	Group           string
+	Source          string
+	Sink            string
+	Batch           int
+}
+
+type worker struct {
+	task    task
+	session *kgo.GroupTransactSession
+	isOver  atomic.Bool
+	isHold  atomic.Bool
+	isAbort atomic.Bool
+	proceed chan struct{}
+}
+
+func say(format string, values ...any) {
+	fmt.Printf(format+"\n", values...)
+}
+
+func newWorker(given task) (*worker, error) {
+	session, err := kgo.NewGroupTransactSession(
+		kgo.SeedBrokers(given.Bootstrap),
+		kgo.TransactionalID(given.TransactionalID),
+		kgo.TransactionTimeout(transactionTimeout),
+		kgo.DefaultProduceTopic(given.Sink),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ConsumerGroup(given.Group),
+		kgo.ConsumeTopics(given.Source),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.SessionTimeout(sessionTimeout),
+		kgo.HeartbeatInterval(heartbeatInterval),
+		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelWarn, nil)),
+	)
+	if err != nil {
+		return nil, err
+	}
+	// Otherwise it asks for its producer id when it has something to write.
+	if _, _, err := session.Client().ProducerID(context.Background()); err != nil {
+		return nil, err
+	}
+	return &worker{task: given, session: session, proceed: make(chan struct{}, 1)}, nil
+}
+
+func (w *worker) work() error {
+	go w.listen()
+	say("ready")
+	for !w.isOver.Load() {
+		if records := w.poll(); len(records) > 0 {
+			if err := w.transact(records); err != nil {
+				return err
+			}
+		}
+	}
+	w.session.Close()
+	return nil
+}
+
+// Give the next records; that a broker is away is no reason to end.
+func (w *worker) poll() []*kgo.Record {
+	ctx, cancel := context.WithTimeout(context.Background(), pollTime)
+	defer cancel()
+	fetches := w.session.PollRecords(ctx, w.task.Batch)
+	for _, failed := range fetches.Errors() {
+		if !errors.Is(failed.Err, context.DeadlineExceeded) {
+			fmt.Fprintln(os.Stderr, failed.Err)
+		}
+	}
+	return fetches.Records()
+}
+
+func (w *worker) transact(records []*kgo.Record) error {
+	if err := w.session.Begin(); err != nil {
+		return err
+	}
+	promise := kgo.AbortingFirstErrPromise(w.session.Client())
+	for _, record := range records {
+		made := &kgo.Record{
+			Partition: record.Partition,
+			Key:       record.Key,
+			Value:     append(append([]byte{}, record.Value...), '!'),
+		}
+		w.session.Produce(context.Background(), made, promise.Promise())
+	}
+	err := promise.Err()
+	if isFenced(err) {
+		return err
+	}
+	isAbort := w.obeyInside() || err != nil
+	isCommitted, err := w.session.End(context.Background(), kgo.TransactionEndTry(!isAbort))
+	if err != nil {
+		return err
+	}
+	if isCommitted {
+		say("committed %d", len(records))
+	} else {
+		say("aborted")
+	}
+	return nil
+}
+
+func (w *worker) obeyInside() bool {
+	if w.isHold.Swap(false) {
+		say("held")
+		<-w.proceed
+	}
+	return w.isAbort.Swap(false)
+}
+
+func (w *worker) listen() {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		switch lines.Text() {
+		case "hold":
+			w.isHold.Store(true)
+		case "abort":
+			w.isAbort.Store(true)
+		case "go":
+			w.proceed <- struct{}{}
+		case "close":
+			w.isOver.Store(true)
+		}
+	}
+	w.isOver.Store(true)
+	close(w.proceed)
+}
+
+func isFenced(err error) bool {
+	return errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch)
+}
+
+func run() error {
+	var given task
+	if err := json.Unmarshal([]byte(os.Args[1]), &given); err != nil {
+		return err
+	}
+	worker, err := newWorker(given)
+	if err != nil {
+		return err
+	}
+	return worker.work()
+}
+
+func main() {
+	if err := run(); err != nil {
+		word := "failed"
+		if isFenced(err) {
+			word = "fenced"
+		}
+		say("%s %v", word, err)
+		os.Exit(1)
+	}
+}
