@@ -6,6 +6,7 @@ watermark is the log's end, and a change of leader moves no data.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.protocol.error_codes import ErrorCode
@@ -52,6 +53,17 @@ class EpochEnd(NamedTuple):
 
     leader_epoch: int
     end_offset: int
+
+
+@lru_cache(maxsize=8)  # what one transaction leaves in each partition differs by its offset alone
+def _control_batch(marker: TransactionMarker, now_ms: int) -> bytes:
+    kind = ControlKind.COMMIT if marker.is_commit else ControlKind.ABORT
+    return build_control_batch(
+        ControlMarker(kind, marker.coordinator_epoch),
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        now_ms=now_ms,
+    )
 
 
 NOT_FOUND = FoundOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
@@ -202,15 +214,7 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         log = self.log
         log.producers.check_marker(marker)
-        kind = ControlKind.COMMIT if marker.is_commit else ControlKind.ABORT
-        batch = BatchView(
-            build_control_batch(
-                ControlMarker(kind, marker.coordinator_epoch),
-                producer_id=marker.producer_id,
-                producer_epoch=marker.producer_epoch,
-                now_ms=now_ms,
-            )
-        )
+        batch = BatchView(_control_batch(marker, now_ms))
         if log.config.message_timestamp_type == "LogAppendTime":
             batch = batch.with_log_append_time(now_ms)
         log.append((batch,), leader_epoch=self.leader_epoch, now_ms=now_ms)

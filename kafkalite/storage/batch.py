@@ -15,6 +15,8 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage import compression
 from kafkalite.storage.crc import crc32c
 from kafkalite.storage.records import (
+    CONTROL_KEY,
+    END_MARKER,
     NewRecord,
     Record,
     decode_headers,
@@ -22,6 +24,7 @@ from kafkalite.storage.records import (
     encode_record,
     encode_records,
     key_values,
+    read_marker,
     scan_records,
 )
 
@@ -63,9 +66,6 @@ MOST_OPENED_RECORDS = 1_000_000
 
 NO_PRODUCER_ID = -1
 NO_TIMESTAMP = -1
-
-_CONTROL_KEY = struct.Struct(">hh")  # version, kind
-_END_MARKER = struct.Struct(">hi")  # version, coordinator epoch
 
 
 class ControlKind(IntEnum):
@@ -220,13 +220,10 @@ class BatchView:
 
     def control_marker(self) -> ControlMarker | None:
         """Return what a control batch says, or None for a kind that this version does not know."""
-        for key, value in self.key_values():
-            if key is not None and value is not None and len(value) >= _END_MARKER.size:
-                _, kind = _CONTROL_KEY.unpack_from(key)
-                _, coordinator_epoch = _END_MARKER.unpack_from(value)
-                if kind in (ControlKind.ABORT, ControlKind.COMMIT):
-                    return ControlMarker(ControlKind(kind), coordinator_epoch)
-        return None
+        kind, coordinator_epoch = read_marker(self.body(), self.record_count)
+        if kind not in (ControlKind.ABORT, ControlKind.COMMIT):
+            return None
+        return ControlMarker(ControlKind(kind), coordinator_epoch)
 
     def first(self, base_offset: int, leader_epoch: int) -> bytes:
         """Return the sixteen bytes that put the batch at `base_offset` in `leader_epoch`."""
@@ -353,8 +350,8 @@ def build_control_batch(
     marker: ControlMarker, *, producer_id: int, producer_epoch: int, now_ms: int
 ) -> bytes:
     """Return the batch that ends a transaction of that producer."""
-    key = _CONTROL_KEY.pack(0, marker.kind)
-    value = _END_MARKER.pack(0, marker.coordinator_epoch)
+    key = CONTROL_KEY.pack(0, marker.kind)
+    value = END_MARKER.pack(0, marker.coordinator_epoch)
     return assemble(
         encode_record(0, 0, key, value),
         base_offset=0,

@@ -6,6 +6,8 @@ passes through the broker as opaque bytes.
 
 from __future__ import annotations
 
+import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -15,6 +17,13 @@ if TYPE_CHECKING:
 class MalformedRecordsError(ValueError):
     """The bytes of a batch do not hold the records that its head promises."""
 
+
+CONTROL_KEY = struct.Struct(">hh")
+"""Of the one record of a control batch: its version and kind."""
+END_MARKER = struct.Struct(">hi")
+"""The value of a transaction's end: its version and the coordinator's epoch."""
+
+NO_MARKER = (-1, -1)
 
 _CONTINUES = 0x80  # set in every byte of a varint but the last
 _LAST_SHIFT = 63  # ten bytes hold 64 bits
@@ -239,3 +248,15 @@ def key_values(data: bytes, count: int) -> Iterator[tuple[bytes | None, bytes | 
         raise MalformedRecordsError("the records end too early") from None
     if position != len(data):
         raise MalformedRecordsError("bytes follow the last record")
+
+
+@lru_cache(maxsize=64)  # the markers of an epoch all say the same, and each is read once more
+def read_marker(data: bytes, count: int) -> tuple[int, int]:
+    """Return the kind and the coordinator's epoch that a control batch's body tells.
+
+    NO_MARKER where it is too short to tell both; MalformedRecordsError as `key_values`.
+    """
+    for key, value in key_values(data, count):
+        if key is not None and value is not None and len(value) >= END_MARKER.size:
+            return CONTROL_KEY.unpack_from(key)[1], END_MARKER.unpack_from(value)[1]
+    return NO_MARKER
