@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 import time
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
@@ -19,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.clients.committed import CommittedReader
+from tests.clients.meanwhile import meanwhile
 from tests.clients.observer import wait_until
 from tests.clients.roster import java_classes
 from tests.clients.word_count import COUNTS, LINES, Instance
@@ -29,7 +29,6 @@ from tests.oracle.target import COMMON_CONFIG
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import TracebackType
 
     from tests.oracle.target import Target
 
@@ -60,22 +59,7 @@ class Speech:
             }
         )
         self._dice = random.Random(7)  # noqa: S311 - words, not secrets
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._go_on)
         self.said: Counter[str] = Counter()
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._is_over.set()
-        self._thread.join()
 
     def say(self, lines: int) -> None:
         """Say so many lines, spread over the partitions."""
@@ -84,10 +68,6 @@ class Speech:
             self._producer.produce(LINES, " ".join(words), partition=number % _PARTITIONS)
             self.said.update(words)
         assert self._producer.flush(_PATIENCE_S) == 0
-
-    def _go_on(self) -> None:
-        while not self._is_over.wait(0.02):
-            self.say(2)
 
 
 class Story:
@@ -162,7 +142,7 @@ def test_an_instance_that_was_killed_leaves_no_trace(story: Story, target: Targe
     story.start("one")
     speech = Speech(target.bootstrap)
     with _reader(target) as reader:
-        with speech:
+        with meanwhile(lambda: speech.say(2)):
             story.wait_for_more(reader, 10)
             story.kill("one")
             story.start("one")
@@ -178,7 +158,7 @@ def test_every_word_is_counted_once_through_kills(story: Story, target: Target) 
     story.start("one", "two")
     speech = Speech(target.bootstrap)
     with _reader(target) as reader:
-        with speech:
+        with meanwhile(lambda: speech.say(2)):
             story.wait_for_more(reader, 100)
             for killed in (["one"], ["two"], ["one"], ["one", "two"], ["two"], ["one"]):
                 story.kill(*killed)

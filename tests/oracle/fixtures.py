@@ -25,13 +25,18 @@ def broker_under_test(
     directory: Path,
     config: Mapping[str, str] = COMMON_CONFIG,
     features: Mapping[str, str] = NO_FEATURES,
+    *,
+    control: bool = False,
 ) -> Target:
-    """Give the broker that the tests judge: kafkalite, or Kafka to judge the tests themselves."""
+    """Give the broker that the tests judge: kafkalite, or Kafka to judge the tests themselves.
+
+    With `control`, kafkalite can be asked why; Kafka has no such place.
+    """
     chosen = os.environ.get(TARGET, "kafkalite")
     if chosen == "kafka":
         return RealKafka(directory, config, features=features)
     assert chosen == "kafkalite", f"{TARGET}={chosen}"
-    return ServedKafkalite(directory, {**config, **features})
+    return ServedKafkalite(directory, {**config, **features}, control=control)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ _JAVA_NEEDED = 17
 _POM = Path(__file__).parent / "pom.xml"
 
 # Short-lived programs: the quick compiler and the small collector start fastest.
-_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
 def jar_directory(release: str | None = None) -> Path:
@@ -77,7 +77,7 @@ def java_command(
     classes: Path | None = None,
     heap: str = "256m",
     log_level: str = "warn",
-    flags: tuple[str, ...] = _SHORT_LIVED,
+    flags: tuple[str, ...] = SHORT_LIVED,
     release: str | None = None,
 ) -> list[str]:
     """Build the command that runs one main class on the jars (and on our own classes)."""

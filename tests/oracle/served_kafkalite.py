@@ -29,9 +29,15 @@ class ServedKafkalite:
     name = "kafkalite"
 
     def __init__(
-        self, directory: Path, config: Mapping[str, str] = COMMON_CONFIG, *, brokers: int = 1
+        self,
+        directory: Path,
+        config: Mapping[str, str] = COMMON_CONFIG,
+        *,
+        brokers: int = 1,
+        control: bool = False,
     ) -> None:
         self.port = free_port(brokers)
+        self._control_port = free_port() if control else None
         self._brokers = brokers
         self._directory = directory
         self._config = config
@@ -47,6 +53,12 @@ class ServedKafkalite:
     def data(self) -> Path:
         """Return the directory that holds a directory for every partition."""
         return self._directory / "data"
+
+    @property
+    def control_url(self) -> str:
+        """Return where the broker can be asked why, if it was given such a place."""
+        assert self._control_port is not None
+        return f"http://127.0.0.1:{self._control_port}"
 
     @property
     def pid(self) -> int:
@@ -68,6 +80,8 @@ class ServedKafkalite:
         command = [sys.executable, "-m", "kafkalite", "serve"]
         command += ["--listen", f"127.0.0.1:{self.port}", "--data-dir", data]
         command += ["--brokers", str(self._brokers)]
+        if self._control_port is not None:
+            command += ["--control", f"127.0.0.1:{self._control_port}"]
         for key, value in self._config.items():
             command += ["--config", f"{key}={value}"]
         paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
