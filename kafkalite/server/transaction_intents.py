@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
@@ -12,6 +13,8 @@ from kafkalite.transactions.intents import WriteMarkers
 from kafkalite.transactions.state import TransactionState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kafkalite.coordinator.active import ActiveShard
     from kafkalite.groups.coordinator import GroupCoordinator
     from kafkalite.metadata.controller import MetadataController
@@ -91,10 +94,7 @@ class TransactionIntents:
         )
         expected = (decided, intent.producer_id, intent.producer_epoch)
         transactional_id = intent.transactional_id
-        first = self._transactions.partition_for(transactional_id)
-        for shard in sorted(
-            self._transactions.shards(), key=lambda shard: shard.partition != first
-        ):
+        for shard in self._shards(transactional_id):
             try:
                 known = shard.machine.describe(transactional_id)
             except KafkaError:
@@ -102,6 +102,12 @@ class TransactionIntents:
             if (known.state, known.producer_id, known.producer_epoch) == expected:
                 return shard
         return None
+
+    def _shards(self, transactional_id: str) -> Iterator[ActiveShard[TransactionShard]]:
+        """Yield every shard, the one that the id falls on before all others."""
+        with suppress(KafkaError):
+            yield self._transactions.shard_for(transactional_id)
+        yield from self._transactions.shards()
 
     def _write_marker(self, topic: str, index: int, marker: TransactionMarker) -> bool:
         """Tell a partition, and return whether it took the marker or is no more."""
