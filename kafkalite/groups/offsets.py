@@ -243,7 +243,7 @@ class Offsets:
 
     def group_ids(self) -> Iterable[GroupId]:
         """Return the groups that have offsets, pending ones included."""
-        return {**dict.fromkeys(self._committed), **dict.fromkeys(self.pending.group_ids())}
+        return dict.fromkeys((*self._committed, *self.pending.by_group))
 
     def of_group(self, group_id: GroupId) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
         """Return a group's offsets as they are stored, whatever the group says to that."""
@@ -260,17 +260,13 @@ class Offsets:
 
     def replay_offset_commit(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
         """Make one OffsetCommit record true; a null value is a tombstone."""
-        if self.pending:
-            place = Place(key.group, key.topic, key.partition)
-            if value is None:
-                self.pending.drop(place)
-            else:
-                self.pending.outrun(place)
+        if self.pending.by_group:
+            self._outrun(key, is_deleted=value is None)
         if value is None:
             self._remove(key)
-        else:
-            offset = self._offset(key, value)
-            self._keep(key.group, key.topic, key.partition, offset)
+            return
+        offset = self._offset(key, value)
+        self._committed.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = offset
 
     def replay_pending(
         self, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue | None
@@ -288,7 +284,15 @@ class Offsets:
     def replay_transaction_end(self, producer_id: int, *, is_commit: bool) -> None:
         """Let what a producer has pending count, or forget it."""
         for place, offset in self.pending.end(producer_id, is_commit=is_commit):
-            self._keep(*place, offset)
+            offsets = self._committed.setdefault(place.group_id, {})
+            offsets.setdefault(place.topic, {})[place.partition] = offset
+
+    def _outrun(self, key: OffsetCommitKey, *, is_deleted: bool) -> None:
+        place = Place(key.group, key.topic, key.partition)
+        if is_deleted:
+            self.pending.drop(place)
+        else:
+            self.pending.outrun(place)
 
     def _offset(self, key: OffsetCommitKey, value: OffsetCommitValue) -> OffsetAndMetadata:
         """Return what a record says; the group it names exists from now on."""
@@ -310,11 +314,6 @@ class Offsets:
             None if expire_timestamp_ms == _NO_TIMESTAMP else expire_timestamp_ms,
             topic_id,
         )
-
-    def _keep(
-        self, group_id: GroupId, topic: str, partition: int, offset: OffsetAndMetadata
-    ) -> None:
-        self._committed.setdefault(group_id, {}).setdefault(topic, {})[partition] = offset
 
     def _remove(self, key: OffsetCommitKey) -> None:
         # Compaction may keep a tombstone whose commit it has already dropped.

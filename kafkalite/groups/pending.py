@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from kafkalite.groups.group import GroupId
     from kafkalite.groups.offset import OffsetAndMetadata
@@ -37,28 +37,20 @@ class Pending(NamedTuple):
 class PendingOffsets:
     """The pending offsets of every group in a shard."""
 
-    __slots__ = ("_by_group", "_by_producer")
+    __slots__ = ("_by_producer", "by_group")
 
     def __init__(self) -> None:
-        # The producers of one partition in the order in which they wrote.
-        self._by_group: dict[GroupId, dict[str, dict[int, dict[int, Pending]]]] = {}
+        self.by_group: dict[GroupId, dict[str, dict[int, dict[int, Pending]]]] = {}
+        """Group → topic → partition → producer id, in the order in which they wrote."""
         self._by_producer: dict[int, dict[Place, None]] = {}
-
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._by_group)
 
     def of_group(self, group_id: GroupId) -> Mapping[str, Mapping[int, Mapping[int, Pending]]]:
         """Return what is pending for a group: topic → partition → producer id → offset."""
-        return self._by_group.get(group_id, {})
-
-    def group_ids(self) -> Iterable[GroupId]:
-        """Return the groups that have pending offsets."""
-        return self._by_group.keys()
+        return self.by_group.get(group_id, {})
 
     def all(self) -> Iterator[tuple[Place, Mapping[int, Pending]]]:
         """Yield every partition with something pending, and what that is."""
-        for group_id, topics in self._by_group.items():
+        for group_id, topics in self.by_group.items():
             for topic, partitions in topics.items():
                 for partition, waiting in partitions.items():
                     yield Place(group_id, topic, partition), waiting
@@ -67,7 +59,7 @@ class PendingOffsets:
 
     def add(self, producer_id: int, place: Place, offset: OffsetAndMetadata) -> None:
         """Keep what a transaction has committed, instead of what it did before."""
-        topics = self._by_group.setdefault(place.group_id, {})
+        topics = self.by_group.setdefault(place.group_id, {})
         waiting = topics.setdefault(place.topic, {}).setdefault(place.partition, {})
         waiting.pop(producer_id, None)
         waiting[producer_id] = Pending(offset)
@@ -105,13 +97,13 @@ class PendingOffsets:
         return counting
 
     def _waiting(self, place: Place) -> dict[int, Pending]:
-        return self._by_group.get(place.group_id, {}).get(place.topic, {}).get(place.partition, {})
+        return self.by_group.get(place.group_id, {}).get(place.topic, {}).get(place.partition, {})
 
     def _forget(self, place: Place) -> None:
-        topics = self._by_group.get(place.group_id, {})
+        topics = self.by_group.get(place.group_id, {})
         partitions = topics.get(place.topic, {})
         partitions.pop(place.partition, None)
         if not partitions:
             topics.pop(place.topic, None)
             if not topics:
-                self._by_group.pop(place.group_id, None)
+                self.by_group.pop(place.group_id, None)

@@ -24,7 +24,13 @@ from kafkalite.protocol.messages.join_group import JoinGroupResponse
 from kafkalite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from tests.effort import examples
-from tests.scenarios.group_world import GroupWorld, answered, subscription, topic_image
+from tests.scenarios.group_world import (
+    GroupWorld,
+    Producer,
+    answered,
+    subscription,
+    topic_image,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
 
 GROUPS = st.sampled_from(["g", "h"])
 INSTANCES = st.sampled_from([None, None, "one", "two"])
+PRODUCERS = st.builds(Producer, st.integers(1, 3), st.integers(0, 1))
 PARTITIONS = st.tuples(st.sampled_from(["t", "u"]), st.integers(0, 1))
 TIMES_MS = st.sampled_from([0, 1, 5_000, 10_000, 60_000, 600_000, 8 * 24 * 3_600_000])
 
@@ -40,7 +47,13 @@ TIMES_MS = st.sampled_from([0, 1, 5_000, 10_000, 60_000, 600_000, 8 * 24 * 3_600
 def hard_state(machine: GroupShard) -> dict[str, object]:
     """Return all that must last; a simple group is no more than its offsets."""
     state: dict[str, object] = {
-        "offsets": sorted(machine.offsets.committed(), key=lambda each: (each[0], each[1], each[2]))
+        "offsets": sorted(
+            machine.offsets.committed(), key=lambda each: (each[0], each[1], each[2])
+        ),
+        # The order in which transactions wrote says which of them will count.
+        "pending": sorted(
+            (place, list(waiting.items())) for place, waiting in machine.offsets.pending.all()
+        ),
     }
     for group_id, group in machine.directory.groups.items():
         if isinstance(group, ClassicGroup) and group.recorded is not None:
@@ -225,6 +238,52 @@ class GroupHistory(RuleBasedStateMachine):
             )
         except KafkaError as refusal:
             assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR  # noqa: PT017
+
+    @rule(
+        producer=PRODUCERS,
+        group=GROUPS,
+        offsets=st.dictionaries(PARTITIONS, st.integers(0, 9), min_size=1, max_size=3),
+        data=st.data(),
+    )
+    def commit_in_transaction(
+        self,
+        producer: Producer,
+        group: str,
+        offsets: dict[tuple[str, int], int],
+        data: st.DataObject,
+    ) -> None:
+        joined = data.draw(st.sampled_from([None, *self.known()]))
+        member_id, generation = "", -1
+        if joined is not None:
+            member_id, generation = joined.member_id, joined.generation_id
+        before = hard_state(self.world.machine)
+        try:
+            self.world.commit(
+                offsets, group=group, member_id=member_id, generation=generation, producer=producer
+            )
+        except KafkaError as refusal:
+            assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR  # noqa: PT017
+            assert hard_state(self.world.machine) == before
+        else:
+            # Whatever it commits, nothing counts yet.
+            assert hard_state(self.world.machine)["offsets"] == before["offsets"]
+
+    @rule(producer=PRODUCERS, is_commit=st.booleans(), at_next_epoch=st.booleans())
+    def end_transaction(self, producer: Producer, *, is_commit: bool, at_next_epoch: bool) -> None:
+        before = hard_state(self.world.machine)
+        if at_next_epoch:
+            producer = Producer(producer.producer_id, producer.producer_epoch + 1)
+        try:
+            self.world.end(producer, is_commit=is_commit)
+        except KafkaError as refusal:
+            assert refusal.code is ErrorCode.INVALID_PRODUCER_EPOCH  # noqa: PT017
+            assert hard_state(self.world.machine) == before
+        else:
+            assert is_commit or hard_state(self.world.machine)["offsets"] == before["offsets"]
+            assert not any(
+                producer.producer_id in waiting
+                for _, waiting in self.world.machine.offsets.pending.all()
+            )
 
     @rule(group=GROUPS, wanted=st.lists(PARTITIONS, min_size=1, max_size=2))
     def delete_offsets(self, group: str, wanted: list[tuple[str, int]]) -> None:

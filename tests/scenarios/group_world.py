@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.journal import Journal
@@ -25,6 +25,7 @@ from kafkalite.protocol.messages.join_group import JoinGroupRequest, JoinGroupRe
 from kafkalite.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafkalite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkalite.protocol.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkalite.storage.marker import TransactionMarker
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.testing.entropy import SeededEntropy
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkalite.coordinator.active import ActiveShard
-    from kafkalite.coordinator.contract import CoordinatorRecord
+    from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
     from kafkalite.coordinator.journal import Entry
     from kafkalite.groups.shard import GroupShard
 
@@ -75,6 +76,13 @@ def subscription(*topics: str) -> bytes:
     """Return an embedded consumer subscription, version 0."""
     names = b"".join(len(name).to_bytes(2, "big") + name.encode() for name in topics)
     return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\0\0\0\0"
+
+
+class Producer(NamedTuple):
+    """Whose transaction it is."""
+
+    producer_id: int
+    producer_epoch: int = 0
 
 
 class GroupWorld:
@@ -244,11 +252,15 @@ class GroupWorld:
         instance: str | None = None,
         retention_ms: int | None = None,
         metadata: str | None = None,
+        producer: Producer | None = None,
     ) -> Sequence[ErrorCode]:
+        """Commit offsets; with a producer, in its transaction."""
         claim = CommitClaim(
             member_id=member_id,
             group_instance_id=instance,
             generation_id_or_member_epoch=generation,
+            is_transactional=producer is not None,
+            stale_member_epoch=ErrorCode.ILLEGAL_GENERATION,
         )
         wishes = [
             OffsetToCommit(
@@ -260,18 +272,24 @@ class GroupWorld:
             )
             for (topic, partition), offset in offsets.items()
         ]
-        return answered(
-            self.shard.write(
-                lambda machine, now_ms: machine.offsets.commit(
-                    group,
-                    claim,
-                    wishes,
-                    now_ms,
-                    unknown_group=ErrorCode.ILLEGAL_GENERATION,
-                    retention_ms=retention_ms,
-                )
+
+        def decide(machine: GroupShard, now_ms: int) -> CoordinatorResult[Sequence[ErrorCode]]:
+            return machine.offsets.commit(
+                group,
+                claim,
+                wishes,
+                now_ms,
+                unknown_group=ErrorCode.ILLEGAL_GENERATION,
+                retention_ms=retention_ms,
             )
-        )
+
+        if producer is None:
+            return answered(self.shard.write(decide))
+        return answered(self.shard.write_transactional(producer, decide))
+
+    def end(self, producer: Producer, *, is_commit: bool = True) -> None:
+        """Let a producer's transaction end."""
+        self.shard.end_transaction(TransactionMarker(*producer, 0, is_commit=is_commit))
 
     def beat(
         self,
@@ -309,6 +327,16 @@ class GroupWorld:
             (topic, partition): committed.offset
             for topic, partitions in stored.items()
             for partition, committed in partitions.items()
+        }
+
+    def pending(self, group: str = "g") -> dict[tuple[str, int], dict[int, int]]:
+        """Return which offsets of a group wait for the transactions of which producer ids."""
+        return {
+            (place.topic, place.partition): {
+                producer_id: pending.offset.offset for producer_id, pending in waiting.items()
+            }
+            for place, waiting in self.machine.offsets.pending.all()
+            if place.group_id == group
         }
 
     def state(self, group: str = "g") -> str | None:

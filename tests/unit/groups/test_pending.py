@@ -27,14 +27,14 @@ def producers_of(pending: PendingOffsets, place: Place = PLACE) -> list[int]:
 
 def test_what_is_committed_counts_and_what_is_aborted_does_not() -> None:
     pending = PendingOffsets()
-    assert not pending
+    assert not pending.by_group
     pending.add(1, PLACE, offset(5))
     pending.add(1, OTHER, offset(6))
     pending.add(2, OTHER, offset(7))
-    assert pending
+    assert pending.by_group
     assert pending.end(2, is_commit=False) == []
     assert pending.end(1, is_commit=True) == [(PLACE, offset(5)), (OTHER, offset(6))]
-    assert not pending
+    assert not pending.by_group
     assert pending.end(1, is_commit=True) == []
 
 
@@ -78,7 +78,7 @@ def test_the_last_written_of_what_is_committed_counts_in_whatever_order(
             assert counting.offset > committed
             committed = counting.offset
     assert committed == max({1, 2, 3}.difference(aborted))
-    assert not pending
+    assert not pending.by_group
 
 
 def test_a_deleted_offset_is_not_committed_any_more() -> None:
@@ -97,7 +97,7 @@ def test_groups_are_known_as_long_as_anything_is_pending_for_them() -> None:
     pending = PendingOffsets()
     pending.add(1, PLACE, offset(5))
     pending.add(1, Place("h", "t", 0), offset(5))
-    assert list(pending.group_ids()) == ["g", "h"]
+    assert list(pending.by_group) == ["g", "h"]
     pending.drop(PLACE)
-    assert list(pending.group_ids()) == ["h"]
+    assert list(pending.by_group) == ["h"]
     assert pending.of_group("g") == {}

@@ -1,0 +1,250 @@
+"""Scenarios: offsets are committed in transactions, and wait until those end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.metadata.image import MetadataDelta
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkalite.protocol.uuids import ZERO_UUID
+from tests.scenarios.group_world import (
+    SESSION_MS,
+    GroupWorld,
+    Producer,
+    answered,
+    topic_image,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+P, Q = Producer(1), Producer(2)
+T0, T1 = ("t", 0), ("t", 1)
+NONE = ErrorCode.NONE
+WEEK_MS = 7 * 24 * 3_600_000
+SWEEP_MS = 600_000
+
+
+def everywhere(world: GroupWorld) -> Iterator[GroupWorld]:
+    """Yield a world, and what it is after a restart, its log compacted or not."""
+    yield world
+    yield world.restarted()
+    yield world.restarted(world.log.compacted())
+
+
+def refusal_of(world: GroupWorld, **claim: object) -> ErrorCode:
+    """Return with which error a transactional commit is refused as a whole."""
+    with pytest.raises(KafkaError) as refusal:
+        world.commit({T0: 1}, producer=P, **claim)  # type: ignore[arg-type]
+    return refusal.value.code
+
+
+def test_all_that_a_transaction_committed_counts_at_once() -> None:
+    world = GroupWorld()
+    world.commit({T0: 1})
+    world.commit({T0: 5, T1: 6}, producer=P)
+    world.commit({T1: 7}, group="h", producer=P)
+    for each in everywhere(world):
+        assert (each.committed(), each.committed("h")) == ({T0: 1}, {})
+        assert (each.pending(), each.pending("h")) == ({T0: {1: 5}, T1: {1: 6}}, {T1: {1: 7}})
+    world.end(P)
+    for each in everywhere(world):
+        assert (each.committed(), each.committed("h")) == ({T0: 5, T1: 6}, {T1: 7})
+        assert each.pending() == each.pending("h") == {}
+
+
+def test_what_is_aborted_leaves_the_offset_that_was_there() -> None:
+    world = GroupWorld()
+    world.commit({T0: 1})
+    world.commit({T0: 5, T1: 6}, producer=P)
+    world.end(P, is_commit=False)
+    for each in everywhere(world):
+        assert (each.committed(), each.pending()) == ({T0: 1}, {})
+
+
+def test_the_record_of_a_transaction_names_no_topic_id() -> None:
+    world = GroupWorld()
+    world.commit({T0: 5}, producer=P, metadata="note")
+    (record,) = world.records()
+    assert record.key == OffsetCommitKey(group="g", topic="t", partition=0)
+    assert isinstance(record.value, OffsetCommitValue)
+    assert (record.value.offset, record.value.metadata) == (5, "note")
+    assert record.value.topic_id == ZERO_UUID
+
+
+@pytest.mark.parametrize("first", [P, Q])
+def test_of_two_transactions_the_offset_written_last_counts(first: Producer) -> None:
+    world = GroupWorld()
+    world.commit({T0: 5}, producer=P)
+    world.commit({T0: 4, T1: 4}, producer=Q)
+    assert world.pending() == {T0: {1: 5, 2: 4}, T1: {2: 4}}
+    for producer in (first, Q if first is P else P):
+        world.end(producer)
+    for each in everywhere(world):
+        assert each.committed() == {T0: 4, T1: 4}
+
+
+def test_a_transaction_that_outran_another_and_is_aborted_leaves_it_be() -> None:
+    world = GroupWorld()
+    world.commit({T0: 5}, producer=P)
+    world.commit({T0: 4}, producer=Q)
+    world.end(Q, is_commit=False)
+    world.end(P)
+    for each in everywhere(world):
+        assert each.committed() == {T0: 5}
+
+
+def test_a_plain_commit_after_it_counts_more_than_what_was_pending() -> None:
+    """As in Kafka, where compaction would leave the same."""
+    world = GroupWorld()
+    world.commit({T0: 5, T1: 5}, producer=P)
+    world.commit({T0: 9})
+    for each in everywhere(world):
+        assert each.committed() == {T0: 9}
+        assert T0 in each.pending(), "unstable until the transaction ends"
+    world.end(P)
+    for each in everywhere(world):
+        assert each.committed() == {T0: 9, T1: 5}
+
+
+def test_a_group_may_begin_with_what_is_pending() -> None:
+    world = GroupWorld()
+    assert world.commit({T0: 5}, producer=P) == [NONE]
+    assert world.state() == world.restarted().state() == "Empty"
+    world.end(P, is_commit=False)
+    assert world.state() == "Empty"
+    world.clock.advance(SWEEP_MS)
+    assert world.state() is None
+
+
+def test_a_commit_that_the_log_refuses_leaves_nothing_pending() -> None:
+    world = GroupWorld()
+    world.log.fails_with = OSError(28, "disk full")
+    assert refusal_of(world) is ErrorCode.NOT_COORDINATOR
+    assert (world.state(), world.pending()) == (None, {})
+
+
+class TestMembership:
+    def test_a_generation_that_is_none_is_refused(self) -> None:
+        world = GroupWorld()
+        code = ErrorCode.ILLEGAL_GENERATION
+        assert refusal_of(world, member_id="m", generation=1) is code
+        (leader,) = world.stable(None)
+        for generation in (0, 2):
+            assert refusal_of(world, member_id=leader, generation=generation) is code
+        assert refusal_of(world, member_id="x", generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert refusal_of(world, instance="none") is ErrorCode.UNKNOWN_MEMBER_ID
+        assert world.commit({T0: 1}, member_id=leader, generation=1, producer=P) == [NONE]
+        # A producer from before KIP-447 does not say for whom it commits.
+        assert world.commit({T0: 1}, producer=P) == [NONE]
+
+    def test_it_is_not_stopped_by_a_rebalance(self) -> None:
+        world = GroupWorld()
+        joining = world.join()
+        world.clock.advance(0)
+        joined = answered(joining)
+        assert world.state() == "CompletingRebalance"
+        claim = {"member_id": joined.member_id, "generation": joined.generation_id}
+        assert world.commit({T0: 1}, producer=P, **claim) == [NONE]  # type: ignore[arg-type]
+        assert world.commit({T0: 1}, producer=P) == [NONE]
+
+    def test_it_is_no_sign_of_life(self) -> None:
+        world = GroupWorld()
+        (leader,) = world.stable(None)
+        world.clock.advance(SESSION_MS - 1)
+        world.commit({T0: 1}, member_id=leader, generation=1, producer=P)
+        world.clock.advance(1)
+        assert world.state() == "Empty"
+
+    def test_a_group_keeps_what_is_pending_when_its_protocol_changes(self) -> None:
+        world = GroupWorld()
+        (leader,) = world.stable(None)
+        world.commit({T0: 5}, member_id=leader, generation=1, producer=P)
+        world.leave((leader, None))
+        assert world.beat("c1").member_epoch > 0
+        assert refusal_of(world, member_id=leader, generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
+        world.end(P)
+        for each in everywhere(world):
+            assert each.committed() == {T0: 5}
+
+    def test_members_of_consumer_groups_commit_at_their_epoch(self) -> None:
+        world = GroupWorld()
+        epoch = world.beat("c1").member_epoch
+        assert world.commit({T0: 1}, member_id="c1", generation=epoch, producer=P) == [NONE]
+        code = ErrorCode.ILLEGAL_GENERATION
+        assert refusal_of(world, member_id="c1", generation=epoch + 1) is code
+        assert refusal_of(world, member_id="c1") is code
+        assert world.commit({T0: 1}, producer=P) == [NONE]
+
+
+class TestDeletion:
+    def test_a_pending_offset_can_be_deleted(self) -> None:
+        world = GroupWorld()
+        world.commit({T1: 1})
+        world.commit({T0: 5, T1: 5}, producer=P)
+        world.commit({T0: 6}, producer=Q)
+        wanted = [T0, T1, ("t", 2)]
+        before = len(world.log.entries)
+        codes = world.shard.write(lambda machine, _: machine.offsets.delete("g", wanted))
+        assert codes == [NONE] * 3
+        assert len(world.log.entries) == before + 2
+        world.end(P)
+        world.commit({T0: 7}, producer=Q)
+        world.end(Q)
+        for each in everywhere(world):
+            assert (each.committed(), each.pending()) == ({T0: 7}, {})
+
+    def test_a_group_that_is_deleted_takes_what_is_pending_with_it(self) -> None:
+        world = GroupWorld()
+        world.commit({T1: 1})
+        world.commit({T0: 5, T1: 5}, producer=P)
+        world.shard.write(lambda machine, _: machine.offsets.delete_group("g"))
+        for each in everywhere(world):
+            assert (each.state(), each.committed(), each.pending()) == (None, {}, {})
+        deleted = world.events("deleted")
+        assert deleted[0].text == "group g and 2 offset(s) of it deleted by DeleteGroups"
+        world.end(P)
+        assert (world.state(), world.committed()) == (None, {})
+
+    def test_a_topic_that_is_deleted_takes_what_is_pending_with_it(self) -> None:
+        world = GroupWorld(topics=[topic_image("t", 2), topic_image("u", 1)])
+        world.commit({T0: 1})
+        world.commit({T0: 5, ("u", 0): 5}, producer=P)
+        world.commit({T1: 5}, group="h", producer=Q)
+        deleted = world.topics.pop("t")
+        world.show(MetadataDelta(deleted=(deleted,)))
+        for each in everywhere(world):
+            assert each.committed() == {}
+            assert (each.pending(), each.pending("h")) == ({("u", 0): {1: 5}}, {})
+        for producer in (P, Q):
+            world.end(producer)
+        for each in everywhere(world):
+            assert (each.committed(), each.committed("h")) == ({("u", 0): 5}, {})
+
+
+class TestExpiry:
+    def test_an_offset_does_not_expire_while_another_is_pending_for_its_partition(self) -> None:
+        world = GroupWorld()
+        world.commit({T0: 1, T1: 1})
+        world.clock.advance(WEEK_MS - 1)
+        world.commit({T0: 5}, producer=P)
+        world.clock.advance(SWEEP_MS + 1)
+        assert world.committed() == {T0: 1}
+        world.end(P, is_commit=False)
+        world.clock.advance(SWEEP_MS)
+        assert (world.state(), world.committed()) == (None, {})
+
+    def test_a_group_is_not_removed_while_anything_is_pending_for_it(self) -> None:
+        world = GroupWorld()
+        world.commit({T0: 1})
+        world.commit({T1: 5}, producer=P)
+        world.clock.advance(WEEK_MS + SWEEP_MS)
+        assert (world.state(), world.committed()) == ("Empty", {})
+        world.end(P)
+        assert world.committed() == {T1: 5}
+        world.clock.advance(SWEEP_MS)
+        assert (world.state(), world.committed()) == (None, {})
