@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import ControlKind
+from kafkalite.storage.batch import TRANSACTIONAL, ControlKind
 from kafkalite.storage.verification import Verifications
 
 if TYPE_CHECKING:
@@ -155,13 +155,13 @@ class ProducerStateTable:
             if repeated is not None:
                 return repeated
         _check_epoch(batch, NO_EPOCH if entry is None else entry.producer_epoch)
-        is_transactional = batch.is_transactional
+        is_transactional = batch.attributes & TRANSACTIONAL
         if is_transactional and not is_verified and not _is_in_transaction(entry, batch):
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"the transaction of producer {batch.producer_id} is not known to have begun",
             )
-        if self._verifications:
+        if self._verifications.pending:
             has_batches = entry is not None and bool(entry.batches)
             self._verifications.check(batch, has_batches=has_batches)
         if entry is None:
@@ -223,7 +223,8 @@ class ProducerStateTable:
         """Take in a batch that is in the log now; return the transaction that it ended."""
         if not batch.has_producer_id:
             return None
-        if self._verifications and batch.is_transactional:
+        is_transactional = batch.attributes & TRANSACTIONAL
+        if is_transactional:
             self._verifications.settle(batch)
         entry = self._entries.get(batch.producer_id)
         if entry is None:
@@ -232,7 +233,7 @@ class ProducerStateTable:
             entry.producer_epoch = batch.producer_epoch
             entry.batches.clear()
         entry.last_timestamp = batch.max_timestamp
-        if batch.is_control:
+        if is_transactional and batch.is_control:
             return self._end_transaction(entry, batch)
         entry.batches.append(
             AppendedBatch(
@@ -244,7 +245,7 @@ class ProducerStateTable:
             )
         )
         del entry.batches[:-_REMEMBERED_BATCHES]
-        if batch.is_transactional and entry.transaction_first_offset is None:
+        if is_transactional and entry.transaction_first_offset is None:
             entry.transaction_first_offset = batch.base_offset
             self._open[batch.base_offset] = entry.producer_id
         return None

@@ -32,27 +32,25 @@ class Verification(NamedTuple):
 class Verifications:
     """The producers of one log that have asked to begin a transaction, and have not begun."""
 
-    __slots__ = ("_by_producer",)
+    __slots__ = ("pending",)
 
     def __init__(self) -> None:
-        self._by_producer: dict[int, Verification] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_producer)
+        self.pending: dict[int, Verification] = {}
+        """By producer id, the one that asked first foremost."""
 
     def begin(self, batch: BatchView, *, adds_partitions: bool, now_ms: int) -> None:
         """Take note of a batch that would begin a transaction."""
         epoch, sequence = batch.producer_epoch, batch.base_sequence
-        known = self._by_producer.get(batch.producer_id)
+        known = self.pending.get(batch.producer_id)
         if known is None:
-            if len(self._by_producer) >= MOST_VERIFICATIONS:
-                del self._by_producer[next(iter(self._by_producer))]
+            if len(self.pending) >= MOST_VERIFICATIONS:
+                del self.pending[next(iter(self.pending))]
             known = Verification(epoch, sequence, adds_partitions, now_ms)
         elif epoch > known.producer_epoch:
             known = known._replace(producer_epoch=epoch, lowest_sequence=sequence)
         elif epoch == known.producer_epoch and sequence < known.lowest_sequence:
             known = known._replace(lowest_sequence=sequence)
-        self._by_producer[batch.producer_id] = known
+        self.pending[batch.producer_id] = known
 
     def check(self, batch: BatchView, *, has_batches: bool) -> None:
         """Raise KafkaError OUT_OF_ORDER_SEQUENCE_NUMBER when an earlier batch is still to come.
@@ -60,7 +58,7 @@ class Verifications:
         `has_batches` of its producer, in its epoch or the one before, the log has already. Without
         any, a producer whose partitions join implicitly must begin at 0.
         """
-        known = self._by_producer.get(batch.producer_id)
+        known = self.pending.get(batch.producer_id)
         if known is None:
             return
         lowest = known.lowest_sequence
@@ -79,17 +77,17 @@ class Verifications:
         Unless it is the marker of the transaction before: with the epoch growing at every end, a
         marker has the epoch that the next transaction begins in.
         """
-        known = self._by_producer.get(batch.producer_id)
+        known = self.pending.get(batch.producer_id)
         if known is None:
             return
         is_of_next = known.adds_partitions and batch.producer_epoch == known.producer_epoch
         if not (batch.is_control and is_of_next):
-            del self._by_producer[batch.producer_id]
+            del self.pending[batch.producer_id]
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget those that began to ask `expiration_ms` ago."""
-        self._by_producer = {
+        self.pending = {
             producer_id: known
-            for producer_id, known in self._by_producer.items()
+            for producer_id, known in self.pending.items()
             if now_ms - known.since_ms < expiration_ms
         }

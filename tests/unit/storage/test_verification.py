@@ -77,9 +77,9 @@ def test_a_producer_that_adds_partitions_begins_at_zero(
 def test_a_batch_in_the_log_settles_it() -> None:
     verifications = asked(view(3))
     verifications.settle(view(0, pid=2))
-    assert len(verifications) == 1
+    assert len(verifications.pending) == 1
     verifications.settle(view(3))
-    assert len(verifications) == 0
+    assert len(verifications.pending) == 0
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_the_marker_of_the_transaction_before_does_not_settle_the_next(
 ) -> None:
     verifications = asked(view(0), adds=adds)
     verifications.settle(marker(epoch=epoch))
-    assert len(verifications) == left
+    assert len(verifications.pending) == left
 
 
 def test_those_that_never_begin_are_forgotten() -> None:
     verifications = asked(view(0), view(0, pid=2))
     verifications.expire(100, 100)
-    assert len(verifications) == 1
+    assert len(verifications.pending) == 1
     assert admits(verifications, view(5))
     assert not admits(verifications, view(5, pid=2))
 
@@ -106,5 +106,5 @@ def test_those_that_never_begin_are_forgotten() -> None:
 def test_there_is_room_for_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "MOST_VERIFICATIONS", 2)
     verifications = asked(view(0), view(0, pid=2), view(0, pid=3))
-    assert len(verifications) == 2
+    assert len(verifications.pending) == 2
     assert admits(verifications, view(5))
