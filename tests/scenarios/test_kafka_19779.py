@@ -10,18 +10,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.groups.coordinator import OFFSETS_TOPIC
 from kafkalite.groups.fencing import ASSIGNMENT_EPOCH, FENCING_KEY, REVOCATION_EPOCH, RULES, STRICT
 from kafkalite.groups.group import CommitClaim
-from kafkalite.groups.offsets import OffsetToCommit
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kafkalite.storage.marker import TransactionMarker
 from kafkalite.testing.clock import ManualClock
+from kafkalite.transactions.state import Producer
 from tests.scenarios.consumer_world import REBALANCE_MS, ConsumerWorld, G
+from tests.scenarios.group_world import answered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NONE, STALE = ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH
+ILLEGAL = ErrorCode.ILLEGAL_GENERATION
+"""What a transactional commit is told instead of STALE, in every version there is."""
+X = "x"
 every_rule = pytest.mark.parametrize("rule", RULES)
 
 
@@ -55,12 +63,65 @@ def moved_without_revocation(world: ConsumerWorld) -> None:
     assert world.group().current_of("c1").member_epoch == 3
 
 
+def begin(world: ConsumerWorld) -> Producer:
+    """Let x be the id of a producer, and let the group's partition join its transaction."""
+    world.transactions.have_topic()
+    shard = world.transactions.shard_for(X)
+    try:
+        known = shard.machine.describe(X)
+    except KafkaError:
+        answered(shard.write(lambda machine, now: machine.init_producer_id(X, 60_000, None, now)))
+        known = shard.machine.describe(X)
+    producer = Producer(known.producer_id, known.producer_epoch)
+    world.transactions.admit(X, producer, [(OFFSETS_TOPIC, 0)], adds=True)
+    return producer
+
+
+def transactional(
+    world: ConsumerWorld, epoch: int, *partitions: int, version: int = 5, member_id: str = "c1"
+) -> list[ErrorCode]:
+    """Commit an offset of some partitions of t in a transaction; the error of each."""
+    producer = begin(world)
+    request = TxnOffsetCommitRequest(
+        transactional_id=X,
+        group_id=G,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        generation_id=epoch,
+        member_id=member_id,
+        topics=[
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
+                name="t",
+                partitions=[
+                    TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+                        partition_index=index, committed_offset=1
+                    )
+                    for index in partitions
+                ],
+            )
+        ],
+    )
+    (topic,) = world.ask(request, version).topics
+    return [ErrorCode(answer.error_code) for answer in topic.partitions]
+
+
+def end(world: ConsumerWorld, *, is_commit: bool = True) -> None:
+    """Let the transaction end, as far as the group is concerned."""
+    marker = TransactionMarker(*begin(world), 0, is_commit=is_commit)
+    world.groups.end_transaction(0, marker)
+
+
 def takers(worlds: Iterable[tuple[str, ConsumerWorld]], epoch: int, *partitions: int) -> set[str]:
-    """Return the rules under which c1 may commit these partitions of t at an epoch."""
+    """Return the rules under which c1 may commit these partitions of t at an epoch.
+
+    Whether it does so in a transaction makes no difference, but in how it is told.
+    """
     found = set()
     for rule, world in worlds:
         codes = world.commit("c1", epoch, *(("t", partition) for partition in partitions))
         assert set(codes) in ({NONE}, {STALE})
+        told = transactional(world, epoch, *partitions)
+        assert told == [ILLEGAL if code is STALE else code for code in codes]
         if codes[0] is NONE:
             found.add(rule)
     return found
@@ -122,53 +183,77 @@ class TestDownsidesOfTheCurrentApproach:
             assert world.commit("c1", in_flight.member_epoch, ("t", 1)) == [NONE]
 
 
-def transactional(world: ConsumerWorld, epoch: int, stale: ErrorCode) -> ErrorCode:
-    """Ask as TxnOffsetCommit does; `stale` is what its version says for a stale epoch."""
-    claim = CommitClaim(
-        member_id="c1",
-        group_instance_id=None,
-        generation_id_or_member_epoch=epoch,
-        is_transactional=True,
-        stale_member_epoch=stale,
-    )
-    wish = OffsetToCommit(topic="t", topic_id=world.ids["t"], partition=2, offset=1)
-    shard = world.groups.shards()[0]
-    try:
-        shard.write(
-            lambda machine, now_ms: machine.offsets.commit(
-                G,
-                claim,
-                [wish],
-                now_ms,
-                unknown_group=ErrorCode.ILLEGAL_GENERATION,
-                retention_ms=None,
-            )
-        )
-    except KafkaError as refusal:
-        return refusal.code
-    return NONE
-
-
 class TestWhyABrokerSideFixIsWarranted:
+    """Its motivating case: a refused commit aborts the transaction, and all its work is undone."""
+
     @every_rule
-    @pytest.mark.parametrize("stale", [ErrorCode.ILLEGAL_GENERATION, STALE])
+    @pytest.mark.parametrize("version", [3, 4, 5])
     def test_transactional_commits_go_by_the_same_rule_in_the_words_of_their_version(
-        self, rule: str, stale: ErrorCode
+        self, rule: str, version: int
     ) -> None:
         world = world_under(rule)
         handed_over(world)
-        assert transactional(world, 2, stale) is stale
-        assert transactional(world, 4, stale) is stale
-        assert transactional(world, 3, stale) is NONE
+        begin(world)
+        answers = {epoch: transactional(world, epoch, 2, version=version) for epoch in range(2, 5)}
+        assert answers == {2: [ILLEGAL], 3: [NONE], 4: [ILLEGAL]}
 
-    def test_a_transaction_that_began_before_a_bump_is_not_aborted_for_it(self) -> None:
-        expected = dict.fromkeys(RULES, NONE) | {STRICT: ErrorCode.ILLEGAL_GENERATION}
-        for rule in RULES:
-            world = world_under(rule, {"t": 4, "u": 1})
-            world.epoch("c1", topics=["t"])
-            world.pass_interval()
-            world.epoch("c1", 2, topics=["t", "u"])
-            assert transactional(world, 2, ErrorCode.ILLEGAL_GENERATION) is expected[rule]
+    @every_rule
+    def test_a_transaction_that_began_before_a_bump_is_not_aborted_for_it(self, rule: str) -> None:
+        world = world_under(rule, {"t": 4, "u": 1})
+        world.epoch("c1", topics=["t"])
+        world.pass_interval()
+        world.epoch("c1", 2, topics=["t", "u"])
+        world.new_records()
+        is_taken = transactional(world, 2, 0, 3) == [NONE, NONE]
+        assert is_taken == (rule != STRICT)
+        assert len(world.new_records()) == (2 if is_taken else 0)
+        # What the producer does with either answer.
+        end(world, is_commit=is_taken)
+        assert world.committed("t", 3) == (1 if is_taken else -1)
+
+    @every_rule
+    def test_a_zombies_transaction_does_not_overwrite_the_offsets_of_the_new_owner(
+        self, rule: str
+    ) -> None:
+        world = world_under(rule)
+        handed_over(world)
+        assert world.commit("c2", 3, ("t", 2), offset=50) == [NONE]
+        world.new_records()
+        assert transactional(world, 2, 2) == [ILLEGAL]
+        assert world.new_records() == []
+        end(world)
+        assert world.committed("t", 2) == 50
+
+    @every_rule
+    def test_a_producer_that_names_no_member_goes_by_no_rule(self, rule: str) -> None:
+        """Its fence is its transactional id, as before KIP-447."""
+        world = world_under(rule)
+        handed_over(world)
+        assert transactional(world, -1, 2, member_id="") == [NONE]
+        assert transactional(world, 2, 2, member_id="") == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+    @every_rule
+    def test_one_partition_too_many_refuses_the_whole_request(self, rule: str) -> None:
+        world = world_under(rule)
+        handed_over(world)
+        world.new_records()
+        assert transactional(world, 2, 0, 2) == [ILLEGAL, ILLEGAL]
+        assert world.new_records() == []
+
+    @every_rule
+    def test_the_refusal_is_explained_to_those_of_the_group_and_of_the_producer(
+        self, rule: str
+    ) -> None:
+        world = world_under(rule)
+        handed_over(world)
+        transactional(world, 2, 2)
+        (of_group,) = world.events("refused")
+        (of_id,) = world.services.journal.about(X, of=SubjectKind.TRANSACTIONAL_ID)
+        assert of_group.text == of_id.text
+        assert f"(rule {rule}); owner now c2 since " in of_group.text
+        assert of_group.facts["api"] == "TxnOffsetCommit"
+        assert of_group.facts["error"] == "ILLEGAL_GENERATION"
+        assert of_group.facts["transactional_id"] == X
 
 
 class TestIdentifyingZombiesUsingTheLargestEpochAPartitionWasRevoked:
