@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.streams import open_closed_streams, say
+from kafkalite.cli.streams import open_closed_streams, printable, say
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -150,19 +150,12 @@ def _clock_line(shape: ClockShape) -> str:
 
 def _subject(group: str | None, transactional_id: str | None) -> str:
     if transactional_id is None:
-        return f"a group {_printable(group or '')!r}"
-    return f"a transactional id {_printable(transactional_id)!r}"
+        return f"a group {printable(group or '')!r}"
+    return f"a transactional id {printable(transactional_id)!r}"
 
 
 def _entry_line(entry: EntryShape, *, is_of_all: bool) -> str:
     whom = f" {entry['group'] or entry['transactional_id']}" if is_of_all else ""
     often = f" ({entry['times']} times since {entry['first_iso']})" if entry["times"] > 1 else ""
     line = f"{entry['at_iso']}{whom} {entry['kind']}: {entry['text']}{often}"
-    return f"{_printable(line)}\n"
-
-
-def _printable(text: str) -> str:
-    """Return `text` as a terminal may have it: clients choose names, with anything in them."""
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
+    return f"{printable(line)}\n"

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite import __version__
-from kafkalite.cli import drive, serve
+from kafkalite.cli import drive, fence, serve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +39,12 @@ _COMMANDS = (
         "Tell what befell groups and transactional ids, and why.",
         drive.add_explain,
         drive.explain,
+    ),
+    (
+        "fence-producers",
+        "Fence the producers of transactional ids, and end what they left open.",
+        fence.add_fence,
+        fence.fence,
     ),
 )
 """Name, what it does, its options, and what runs."""

@@ -33,6 +33,13 @@ def say(text: str) -> None:
         _lead_nowhere(sys.stdout.fileno())  # what is not written yet is written at the end
 
 
+def printable(text: str) -> str:
+    """Return `text` as a terminal may have it: clients choose names, with anything in them."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
 def _lead_nowhere(number: int) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     if nowhere != number:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.coordinator.contract import SubjectKind
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from kafkalite.coordinator.journal import Entry
     from kafkalite.server.broker import Broker
+    from kafkalite.transactions.state import Transaction
 
 MAX_EXPLAINED = 10_000
 DEFAULT_EXPLAINED = 2 * MAX_ENTRIES
@@ -165,6 +167,14 @@ def perform_explain(broker: Broker, command: Explain) -> Explanation:
         journal.names(SubjectKind.TRANSACTIONAL_ID),
         entries,
     )
+
+
+def perform_transactions(broker: Broker) -> list[Transaction]:
+    """Return what is kept of every transactional id, sorted by id."""
+    cluster = broker.cluster
+    shards = () if cluster is None else cluster.transactions.shards()
+    found = [each for shard in shards for each in shard.machine.transactions()]
+    return sorted(found, key=attrgetter("transactional_id"))
 
 
 def driven(broker: Broker) -> DrivenClock:

@@ -21,8 +21,10 @@ from kafkalite.control.commands import (
     new_clock,
     perform_explain,
     perform_on_clock,
+    perform_transactions,
 )
 from kafkalite.ports.clock import DrivenClock
+from kafkalite.server.addresses import Address
 from kafkalite.server.broker import Broker as ServerBroker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
@@ -36,9 +38,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafkalite.control.commands import ClockCommand, ClockState
+    from kafkalite.control.fencing import Fenced
     from kafkalite.control.listening import ControlServer
     from kafkalite.coordinator.journal import Entry
-    from kafkalite.server.addresses import Address
+    from kafkalite.transactions.state import Transaction
 
 T = TypeVar("T")
 
@@ -134,6 +137,34 @@ class Broker:
 
         broker = self._running()
         return self._on_loop(ask())
+
+    def transactions(self) -> list[Transaction]:
+        """Return where every transactional id stands, sorted by id.
+
+        Of each: its `state`, such as TransactionState.ONGOING, the `partitions` in its transaction,
+        its `producer_id` and `producer_epoch`, and more.
+        """
+
+        async def ask() -> list[Transaction]:
+            return perform_transactions(broker)
+
+        broker = self._running()
+        return self._on_loop(ask())
+
+    def fence_producers(self, *transactional_ids: str) -> list[Fenced]:
+        """Fence the producers of these ids, and end what they left open, as Java's Admin does.
+
+        Each id has a new producer id or epoch when this returns. RuntimeError when one of them
+        could not be fenced.
+        """
+        from kafkalite.control.fencing import fence_producers  # noqa: PLC0415 - rarely used
+
+        addresses = [Address.parse(each) for each in self.bootstrap_servers.split(",")]
+        results = self._on_loop(fence_producers(addresses, transactional_ids))
+        failed = [f"{each.transactional_id!r}: {each.error}" for each in results if each.error]
+        if failed:
+            raise RuntimeError(f"cannot fence {', '.join(failed)}")
+        return results
 
     def start(self) -> None:
         """Start the cluster; it serves when this returns.

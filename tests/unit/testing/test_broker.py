@@ -10,11 +10,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.testing import Broker
+from kafkalite.transactions.state import TransactionState
 
 ROOT = Path(__file__).parents[3]
 
@@ -140,3 +141,26 @@ def test_a_broker_that_cannot_start_says_why_and_leaves_no_thread() -> None:
     ):
         pass
     assert threading.active_count() == threads
+
+
+def test_a_test_sees_transactions_and_fences_their_producers() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "shop"}
+        zombie = Producer(settings)
+        zombie.init_transactions(10)
+        zombie.begin_transaction()
+        zombie.produce("orders", b"two apples")
+        zombie.flush(10)
+        (before,) = broker.transactions()
+        assert before.state is TransactionState.ONGOING
+        assert before.partitions == {("orders", 0)}
+        (fenced,) = broker.fence_producers("shop")
+        assert (fenced.transactional_id, fenced.producer_id) == ("shop", before.producer_id)
+        assert fenced.producer_epoch > before.producer_epoch
+        (after,) = broker.transactions()
+        assert (after.state, after.partitions) == (TransactionState.EMPTY, frozenset())
+        with pytest.raises(KafkaException) as refusal:
+            zombie.commit_transaction(10)
+        assert refusal.value.args[0].code() in {KafkaError._FENCED, KafkaError.PRODUCER_FENCED}
+        with pytest.raises(RuntimeError, match=r"cannot fence ''.*INVALID_REQUEST"):
+            broker.fence_producers("")

@@ -1,0 +1,121 @@
+"""`kafkalite fence-producers`: what it does, what it prints, and its exit status."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.cli.main import main
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.testing import Broker
+from kafkalite.transactions.state import Producer, TransactionState
+from tests.conformance.raw import RawClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"orders": 1}) as running:
+        yield running
+
+
+def begin(broker: Broker, transactional_id: str) -> Producer:
+    """Leave a transaction open."""
+    with closing(RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))) as client:
+        client.call(FindCoordinatorRequest(key=transactional_id, key_type=1), 3)
+        begun = client.call(
+            InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000),
+            5,
+        )
+        topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name="orders", partitions=[0])
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=begun.producer_id,
+            v3_and_below_producer_epoch=begun.producer_epoch,
+            v3_and_below_topics=[topic],
+        )
+        (told,) = client.call(request, 3).results_by_topic_v3_and_below
+    assert told.results_by_partition[0].partition_error_code == ErrorCode.NONE
+    return Producer(begun.producer_id, begun.producer_epoch)
+
+
+def test_zombies_are_fenced_and_what_they_left_open_is_ended(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zombie = begin(broker, "shop")
+    main(["fence-producers", "--bootstrap-server", broker.bootstrap_servers, "shop", "new id"])
+    epoch = zombie.producer_epoch + 2  # one to end its transaction, one for the newcomer
+    assert capsys.readouterr().out.splitlines() == [
+        f"shop: producer id {zombie.producer_id}, epoch {epoch}",
+        f"new id: producer id {zombie.producer_id + 1}, epoch 0",
+    ]
+    fresh, shop = broker.transactions()
+    assert (shop.transactional_id, shop.state, shop.producer_epoch) == (
+        "shop", TransactionState.EMPTY, epoch,
+    )  # fmt: skip
+    assert (fresh.transactional_id, fresh.timeout_ms) == ("new id", 30_000)
+    (noted, *_) = broker.explain(transactional_id="shop")
+    assert noted.kind == "fenced"
+
+
+def test_who_cannot_be_fenced_is_told_of_and_the_others_are(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["fence-producers", "--bootstrap-server", broker.bootstrap_servers, "a", "", "b\n"])
+    assert left.value.code == 1
+    out, err = capsys.readouterr()
+    assert [line.partition(":")[0] for line in out.splitlines()] == ["a", "b\\n"]
+    (line,) = err.splitlines()
+    assert line.startswith("kafkalite: transactional id '': ")
+    assert line.endswith("(INVALID_REQUEST)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        ([], 2, "required: ID"),
+        (["t", "--timeout", "soon"], 2, "is not a duration"),
+        (["t", "--timeout", "0s"], 2, "is not between 1ms and"),
+        (["t", "--timeout", "99w"], 2, "is not between 1ms and"),
+        (["t", "--bootstrap-server", "here"], 2, "'here' is not an address"),
+        (["t", "--bootstrap-server", "here:0"], 2, "write HOST:PORT"),
+        (["t", "--bootstrap-server", "A://here:1"], 2, "write HOST:PORT"),
+        (["t", "--bootstrap-server", "127.0.0.1:1"], 1, "no broker answers at 127.0.0.1:1: "),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, said: str
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["fence-producers", *arguments])
+    assert left.value.code == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    assert line.startswith("kafkalite: ")
+    assert said in line
+
+
+def test_several_addresses_may_be_given(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+    main([
+        "fence-producers", "t", "--timeout", "10s",
+        "--bootstrap-server", f"127.0.0.1:1,{broker.bootstrap_servers}",
+    ])  # fmt: skip
+    assert capsys.readouterr().out == "t: producer id 0, epoch 0\n"
+
+
+def test_each_id_is_fenced_where_its_coordinator_is(capsys: pytest.CaptureFixture[str]) -> None:
+    ids = [f"id-{number}" for number in range(8)]
+    with Broker(brokers=3) as broker:
+        first = broker.bootstrap_servers.partition(",")[0]
+        main(["fence-producers", "--bootstrap-server", first, *ids])
+        assert len(capsys.readouterr().out.splitlines()) == len(ids)
+        assert {each.transactional_id for each in broker.transactions()} == set(ids)

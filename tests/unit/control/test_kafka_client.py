@@ -1,0 +1,138 @@
+"""KafkaClient: it speaks what both sides know, and says in one line why it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.control.kafka_client import KafkaClient, UnreachableError, error_named
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol.versions import Versions
+from kafkalite.server.addresses import Address
+from tests.unit.control.scripted_broker import FIND, INIT, ScriptedBroker, listening
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+NOBODY = Address("127.0.0.1", 1)
+REQUEST = FindCoordinatorRequest(key="t", key_type=1)
+KNOWN = Versions(1, 3)
+
+
+@pytest.mark.parametrize(
+    ("served", "known", "spoken"),
+    [((0, 6), (1, 3), 3), ((0, 2), (1, 3), 2), ((3, 9), (0, 4), 4)],
+)
+async def test_the_highest_version_that_both_know_is_spoken(
+    served: tuple[int, int], known: tuple[int, int], spoken: int
+) -> None:
+    broker = ScriptedBroker(versions={INIT: served})
+    async with listening(broker.serve) as address, KafkaClient([address]) as client:
+        request = InitProducerIdRequest(transactional_id="t")
+        answer = await client.ask(address, request, Versions(*known))
+        assert (answer.producer_id, answer.producer_epoch) == (7, 3)
+        assert broker.asked[-1] == (INIT, spoken)
+
+
+async def test_what_the_broker_does_not_serve_is_not_asked() -> None:
+    broker = ScriptedBroker(versions={FIND: (4, 6)})
+    async with listening(broker.serve) as address, KafkaClient([address]) as client:
+        for request, known in ((REQUEST, KNOWN), (InitProducerIdRequest(), Versions(0, 5))):
+            with pytest.raises(UnreachableError, match="has no "):
+                await client.ask(address, request, known)
+    assert {key for key, _ in broker.asked} == {18}
+
+
+async def test_one_connection_serves_many_who_ask_at_once() -> None:
+    broker = ScriptedBroker()
+    async with listening(broker.serve) as address, KafkaClient([address]) as client:
+        await asyncio.gather(*(client.ask_any(REQUEST, KNOWN) for _ in range(20)))
+    assert [key for key, _ in broker.asked] == [18, *[FIND] * 20]
+
+
+async def test_any_bootstrap_address_will_do() -> None:
+    broker = ScriptedBroker()
+    async with listening(broker.serve) as address, KafkaClient([NOBODY, address]) as client:
+        assert (await client.ask_any(REQUEST, KNOWN)).error_code == 0
+
+
+async def test_where_nobody_is_the_reason_is_told_of_each() -> None:
+    unknown = Address("no-such-host.invalid", 9092)
+    async with KafkaClient([NOBODY, unknown]) as client:
+        with pytest.raises(UnreachableError) as refusal:
+            await client.reach()
+    text = str(refusal.value)
+    assert "no broker answers at 127.0.0.1:1: connection refused; " in text
+    assert "no broker answers at no-such-host.invalid:9092: " in text
+    assert "\n" not in text
+
+
+async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readexactly(4)
+    writer.close()
+
+
+async def speak_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readexactly(4)
+    writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    await writer.drain()
+
+
+async def answer_another(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readexactly(4)
+    writer.write(b"\0\0\0\x0a\0\0\0\x63\0\0\0\0\0\0")
+    await writer.drain()
+
+
+async def answer_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readexactly(4)
+    writer.write(b"\0\0\0\x07\0\0\0\x01\0\0\0")
+    await writer.drain()
+
+
+@pytest.mark.parametrize(
+    ("serve", "said"),
+    [
+        (hang_up, "closed the connection"),
+        (speak_http, "is no Kafka broker"),
+        (answer_another, "is no Kafka broker"),
+        (answer_nonsense, "is no Kafka broker"),
+    ],
+)
+async def test_what_is_no_broker_is_found_out(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], said: str
+) -> None:
+    async with listening(serve) as address, KafkaClient([address]) as client:
+        with pytest.raises(UnreachableError, match=said):
+            await client.reach()
+
+
+async def test_an_answer_that_nobody_waits_for_is_not_taken_for_the_next() -> None:
+    """Whoever gives up leaves the connection behind."""
+    broker = ScriptedBroker()
+    hung = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if hung.is_set():
+            await broker.serve(reader, writer)
+        else:
+            await broker.serve_one(reader, writer)
+            await reader.readexactly(4)
+            hung.set()
+            await reader.read()
+
+    async with listening(serve) as address, KafkaClient([address]) as client:
+        asking = asyncio.create_task(client.ask(address, REQUEST, KNOWN))
+        await hung.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert (await client.ask(address, REQUEST, KNOWN)).error_code == 0
+
+
+def test_an_error_is_named() -> None:
+    assert error_named(ErrorCode.PRODUCER_FENCED).endswith("(PRODUCER_FENCED)")
