@@ -87,7 +87,9 @@ class AiokafkaWorker:
         await producer.send_offsets_to_transaction(offsets, self._task.group)
         if await asyncio.to_thread(orders.obey_inside):
             await producer.abort_transaction()
-            await self._consumer.seek_to_committed(*self._owned)
+            for owned in self._owned:
+                # Its own `seek_to_committed` does not seek to the beginning.
+                self._consumer.seek(owned, await self._consumer.committed(owned) or 0)
             say("aborted")
         else:
             await producer.commit_transaction()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +45,9 @@ func say(format string, values ...any) {
 	fmt.Printf(format+"\n", values...)
 }
 
-func newWorker(given task) (*worker, error) {
+// Begin anew with the next session; what the last one left open is aborted by that.
+func (w *worker) open() error {
+	given := w.task
 	session, err := kgo.NewGroupTransactSession(
 		kgo.SeedBrokers(given.Bootstrap),
 		kgo.TransactionalID(given.TransactionalID),
@@ -59,18 +62,15 @@ func newWorker(given task) (*worker, error) {
 		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelWarn, nil)),
 	)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	w.session = session
 	// Otherwise it asks for its producer id when it has something to write.
-	if _, _, err := session.Client().ProducerID(context.Background()); err != nil {
-		return nil, err
-	}
-	return &worker{task: given, session: session, proceed: make(chan struct{}, 1)}, nil
+	_, _, err = session.Client().ProducerID(context.Background())
+	return err
 }
 
 func (w *worker) work() error {
-	go w.listen()
-	say("ready")
 	for !w.isOver.Load() {
 		if records := w.poll(); len(records) > 0 {
 			if err := w.transact(records); err != nil {
@@ -78,7 +78,6 @@ func (w *worker) work() error {
 			}
 		}
 	}
-	w.session.Close()
 	return nil
 }
 
@@ -156,15 +155,27 @@ func isFenced(err error) bool {
 }
 
 func run() error {
-	var given task
-	if err := json.Unmarshal([]byte(os.Args[1]), &given); err != nil {
+	w := &worker{proceed: make(chan struct{}, 1)}
+	if err := json.Unmarshal([]byte(os.Args[1]), &w.task); err != nil {
 		return err
 	}
-	worker, err := newWorker(given)
-	if err != nil {
-		return err
+	var begin sync.Once
+	for {
+		err := w.open()
+		if err == nil {
+			begin.Do(func() {
+				go w.listen()
+				say("ready")
+			})
+			err = w.work()
+		}
+		w.session.Close()
+		// How a transaction ended is not known when the broker went away at its end.
+		if err == nil || isFenced(err) {
+			return err
+		}
+		fmt.Fprintln(os.Stderr, err)
 	}
-	return worker.work()
 }
 
 func main() {
