@@ -153,14 +153,17 @@ class Broker(ClusterWire):
         (answer,) = self.ask(request, self.versions.commit_offset).topics
         assert [each.error_code for each in answer.partitions] == [0]
 
-    def finish(self, producer: Producer, *, is_commit: bool) -> Producer:
+    def ask_end(self, producer: Producer, *, is_commit: bool) -> Any:  # noqa: ANN401 - a response
         request = EndTxnRequest(
             transactional_id=ID,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             committed=is_commit,
         )
-        answer = self.ask(request, self.versions.end)
+        return self.ask(request, self.versions.end)
+
+    def finish(self, producer: Producer, *, is_commit: bool) -> Producer:
+        answer = self.ask_end(producer, is_commit=is_commit)
         assert answer.error_code == 0
         if self.versions.end < 5:
             return producer
@@ -332,3 +335,30 @@ def test_a_crash_while_markers_are_written_after_a_crash(versions: Versions) -> 
             with pytest.raises(CrashedError):
                 Broker(twice, versions)
             judge(Broker(twice.disk, versions), told, times_out=False)
+
+
+@each_protocol
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("refusals", [1, 4])
+def test_a_disk_that_is_full_for_a_while_holds_an_end_up(
+    versions: Versions, refusals: int, *, is_commit: bool
+) -> None:
+    disk = prepared(versions)
+    whole = FaultyFiles(copied(disk))
+    broker = Broker(whole, versions)
+    broker.write(broker.init(), 0)
+    decided = whole.steps
+    for fail_at in range(decided, decided + 5):
+        files = FaultyFiles(copied(disk), fail_at=fail_at, crash=False, refusals=refusals)
+        broker, told = Broker(files, versions), Told()
+        producer = broker.init()
+        broker.write(producer, 0)
+        if broker.ask_end(producer, is_commit=is_commit).error_code:
+            # Nothing was decided then.
+            broker.clock.advance(1_000)
+            while broker.ask_end(producer, is_commit=is_commit).error_code:
+                assert files.steps <= fail_at + refusals
+        told.asked[0] = told.answered[0] = is_commit
+        broker.clock.advance(40_000)
+        judge(broker, told, times_out=False)
+        assert len(broker.cluster.outbox) == 0
