@@ -39,12 +39,45 @@ def test_every_client_has_its_script() -> None:
     assert SCRIPTS.keys() == {"confluent_kafka", "aiokafka", "kafka"}
 
 
-def test_the_example_of_the_clock_is_a_test_that_passes() -> None:
-    (block,) = [block for block in _BLOCKS if "broker.clock.advance(" in block]
-    (name,) = re.findall(r"^def (\w+)", block, re.MULTILINE)
-    command = [sys.executable, "-W", "ignore", "-c", f"{block}\n{name}()"]
+TESTS = {
+    name: block
+    for block in _BLOCKS
+    if "broker.clock.advance(" in block
+    for name in re.findall(r"^def (\w+)", block, re.MULTILINE)
+}
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_an_example_of_the_clock_is_a_test_that_passes(name: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", f"{TESTS[name]}\n{name}()"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_there_are_examples_of_the_clock() -> None:
+    assert len(TESTS) == 2
+
+
+def test_the_shell_fences_producers_as_shown() -> None:
+    section = _TEXT[_TEXT.index("## Transactions") : _TEXT.index("## Use it in a test")]
+    (block,) = re.findall(r"^```sh\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    with Broker() as broker:
+        for line in block.splitlines():
+            shown = line.partition("#")[0].replace("localhost:9092", broker.bootstrap_servers)
+            words = shown.split()[1:]
+            if "--bootstrap-server" not in words:
+                words += ["--bootstrap-server", broker.bootstrap_servers]
+            done = subprocess.run(
+                [sys.executable, "-m", "kafkalite", *words],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                timeout=60,
+                check=False,
+            )
+            assert done.returncode == 0, (line, done.stderr)
+            assert re.search(r"^shop: producer id \d+, epoch \d+$", done.stdout, re.MULTILINE)
+        assert [each.transactional_id for each in broker.transactions()] == ["shop", "stock"]
 
 
 def test_the_shell_drives_the_clock_as_shown() -> None:
