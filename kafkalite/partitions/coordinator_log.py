@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-from bisect import bisect_right
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import UnreadableLogError
@@ -19,6 +17,7 @@ from kafkalite.storage.batch import (
     build_batch,
     build_own_batch,
 )
+from kafkalite.storage.compaction import AbortedRanges
 from kafkalite.storage.folding import MOST_KEYS
 from kafkalite.storage.records import MalformedRecordsError, NewRecord
 
@@ -157,7 +156,7 @@ def _decided(log: Log, stable_offset: int) -> Iterator[Folded]:
     Of two records with one key the later one counts, whichever of their transactions was committed
     first: so committed records and plain ones are folded together.
     """
-    aborted = _Aborted(log, stable_offset)
+    aborted = AbortedRanges(log.aborted_transactions(log.start_offset, stable_offset))
     last: Folded = {}
     for run in log.folded(log.start_offset, stable_offset):
         if isinstance(run, dict):
@@ -165,7 +164,7 @@ def _decided(log: Log, stable_offset: int) -> Iterator[Folded]:
                 yield run
                 continue
             pairs: Iterable[KeyValue] = run.items()
-        elif run.is_control or (run.is_transactional and aborted.holds(run)):
+        elif run.is_control or aborted.contain(run):
             continue
         else:
             pairs = run.key_values()
@@ -177,28 +176,6 @@ def _decided(log: Log, stable_offset: int) -> Iterator[Folded]:
             last = {}
     if last:
         yield last
-
-
-class _Aborted:
-    """Which batches below an offset belong to transactions that were aborted."""
-
-    __slots__ = ("_first_offsets", "_last_offsets")
-
-    def __init__(self, log: Log, end_offset: int) -> None:
-        self._first_offsets: dict[int, list[int]] = defaultdict(list)
-        self._last_offsets: dict[int, list[int]] = defaultdict(list)
-        for aborted in log.aborted_transactions(log.start_offset, end_offset):
-            # One after the other, for a producer has but one at a time.
-            self._first_offsets[aborted.producer_id].append(aborted.first_offset)
-            self._last_offsets[aborted.producer_id].append(aborted.last_offset)
-
-    def holds(self, batch: BatchView) -> bool:
-        """Whether a batch lies within an aborted transaction of its producer."""
-        firsts = self._first_offsets.get(batch.producer_id)
-        if firsts is None:
-            return False
-        place = bisect_right(firsts, batch.base_offset) - 1
-        return place >= 0 and batch.base_offset < self._last_offsets[batch.producer_id][place]
 
 
 def _run_of(batch: BatchView) -> Run | None:

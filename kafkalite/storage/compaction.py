@@ -6,6 +6,7 @@ first dirty offset has been through it; what was appended since, up to the activ
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.storage.records import MalformedRecordsError, scan_records
@@ -125,22 +126,26 @@ class LatestOffsets:
 class AbortedRanges:
     """Which batches belong to transactions that were aborted."""
 
-    __slots__ = ("_ranges",)
+    __slots__ = ("_first_offsets", "_last_offsets")
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
-        self._ranges: dict[int, list[tuple[int, int]]] = {}
+        # One behind the other, for a producer has but one at a time.
+        self._first_offsets: dict[int, list[int]] = {}
+        self._last_offsets: dict[int, list[int]] = {}
         for transaction in aborted:
-            span = (transaction.first_offset, transaction.last_offset)
-            self._ranges.setdefault(transaction.producer_id, []).append(span)
+            producer_id = transaction.producer_id
+            self._first_offsets.setdefault(producer_id, []).append(transaction.first_offset)
+            self._last_offsets.setdefault(producer_id, []).append(transaction.last_offset)
 
     def contain(self, batch: BatchView) -> bool:
         """Whether the batch is data of an aborted transaction."""
         if not batch.is_transactional or batch.is_control:
             return False
-        return any(
-            first <= batch.base_offset <= last
-            for first, last in self._ranges.get(batch.producer_id, ())
-        )
+        firsts = self._first_offsets.get(batch.producer_id)
+        if firsts is None:
+            return False
+        place = bisect_right(firsts, batch.base_offset) - 1
+        return place >= 0 and batch.base_offset <= self._last_offsets[batch.producer_id][place]
 
 
 def gather_latest_offsets(

@@ -1,0 +1,109 @@
+"""What transactions leave on a real log is what a shard decided: reloaded, recovered, compacted."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkalite.config.log_config import LogConfig
+from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog
+from kafkalite.partitions.partition import Partition
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.cleaning import clean
+from kafkalite.storage.compaction import compaction_of
+from kafkalite.testing.files import MemoryFiles
+from tests.effort import examples
+from tests.properties.test_group_replay import hard_state
+from tests.scenarios.group_world import GroupWorld, Producer, topic_image
+from tests.unit.storage.logs import open_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.storage.log import Log
+
+CONFIG = LogConfig(
+    cleanup_policy=frozenset({"compact"}),
+    segment_bytes=700,
+    index_interval_bytes=150,
+    min_cleanable_dirty_ratio=0.0,
+    delete_retention_ms=0,
+)
+TOPIC = topic_image("__consumer_offsets")
+
+PRODUCERS = st.integers(1, 3).map(Producer)
+PLACES = st.tuples(st.just("t"), st.integers(0, 1))
+OFFSETS = st.dictionaries(PLACES, st.integers(0, 9), min_size=1)
+GROUPS = st.sampled_from(["g", "h"])
+
+
+def committing(group: str, offsets: dict[tuple[str, int], int]) -> Callable[[GroupWorld], object]:
+    return lambda world: world.commit(offsets, group=group)
+
+
+def pending(
+    group: str, offsets: dict[tuple[str, int], int], producer: Producer
+) -> Callable[[GroupWorld], object]:
+    return lambda world: world.commit(offsets, group=group, producer=producer)
+
+
+def ending(producer: Producer, *, is_commit: bool) -> Callable[[GroupWorld], object]:
+    return lambda world: world.end(producer, is_commit=is_commit)
+
+
+def deleting(group: str, place: tuple[str, int]) -> Callable[[GroupWorld], object]:
+    return lambda world: world.shard.write(
+        lambda machine, _: machine.offsets.delete(group, [place])
+    )
+
+
+STEPS = st.one_of(
+    st.builds(committing, GROUPS, OFFSETS),
+    st.builds(pending, GROUPS, OFFSETS, PRODUCERS),
+    st.builds(pending, GROUPS, OFFSETS, PRODUCERS),
+    st.builds(ending, PRODUCERS, is_commit=st.booleans()),
+    st.builds(deleting, GROUPS, PLACES),
+)
+
+
+def world_on(log: Log) -> GroupWorld:
+    """Return a coordinator that loads this log."""
+    partition = Partition(TOPIC.name, TOPIC.topic_id, TOPIC.partitions[0], log, is_internal=True)
+    kept: Any = PartitionCoordinatorLog(partition)  # what a world looks into is not looked into
+    return GroupWorld(log=kept, topics=[topic_image("t", 2)])
+
+
+def compact(log: Log, world: GroupWorld) -> None:
+    stable = log.producers.first_unstable_offset
+    plan = compaction_of(
+        log,
+        last_stable_offset=log.end_offset if stable is None else stable,
+        now_ms=world.clock.now_ms() + 10_000,
+    )
+    if plan is not None:
+        for _ in clean(log, plan, now_ms=world.clock.now_ms() + 10_000):
+            pass
+
+
+@given(steps=st.lists(STEPS, min_size=1, max_size=40), compact_at=st.integers(0, 40))
+@settings(max_examples=examples(60), deadline=None)
+def test_a_shard_finds_again_what_it_decided(
+    steps: list[Callable[[GroupWorld], object]], compact_at: int
+) -> None:
+    files = MemoryFiles()
+    log = open_log(files, CONFIG)
+    world = world_on(log)
+    for number, step in enumerate(steps):
+        with suppress(KafkaError):
+            step(world)
+        if number == compact_at:
+            compact(log, world)
+    decided = hard_state(world.machine)
+    assert hard_state(world_on(log).machine) == decided
+    # Opened again after a crash: producers and aborted transactions are found from the batches.
+    assert hard_state(world_on(open_log(files, CONFIG)).machine) == decided
+    compact(log, world)
+    assert hard_state(world_on(log).machine) == decided
