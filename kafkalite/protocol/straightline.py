@@ -83,11 +83,17 @@ def join_tags(sections: Sequence[tuple[int, bytes]], unknown: dict[int, bytes] |
                 section,
             )
         )
-    tags = {**(unknown or {}), **dict(sections)}
-    out = [encode_varint(len(tags))]
-    for tag in sorted(tags):
-        section = tags[tag]
-        out += (encode_varint(tag), encode_varint(len(section)), section)
+    # A tag known is written as such; no two that are compared here have the same number.
+    tags = sorted({**unknown, **dict(sections)}.items() if unknown else sections)
+    count = len(tags)
+    out = [VARINTS[count] if count < SHORT else encode_varint(count)]
+    for tag, section in tags:
+        size = len(section)
+        out += (
+            VARINTS[tag] if tag < SHORT else encode_varint(tag),
+            VARINTS[size] if size < SHORT else encode_varint(size),
+            section,
+        )
     return b"".join(out)
 
 
