@@ -97,17 +97,10 @@ def test_kafka_transactions_tells_of_an_open_transaction_and_ends_it(tools: Tool
     assert described["TransactionState"] == "Ongoing"
     assert described["TopicPartitions"] == "told-0"
     assert int(described["TransactionDurationMs"]) >= 0
-    (state,) = tools.ask("describe-producers", "--topic", "told", "--partition", "0")
-    assert state["ProducerId"] == listed["ProducerId"]
-    assert state["ProducerEpoch"] == described["ProducerEpoch"]
-    assert (state["LastSequence"], state["CurrentTransactionStartOffset"]) == ("0", "0")
-
     tools("kafka-transactions", "forceTerminateTransaction", "--transactionalId", "teller")
     with pytest.raises(KafkaException) as refused:
         producer.commit_transaction()
     assert refused.value.args[0].code() == KafkaError._FENCED
-    missing = tools("kafka-transactions", "describe", "--transactional-id", "nobody", status=1)
-    assert "could not be found" in missing.stderr
 
 
 @pytest.fixture
@@ -138,7 +131,9 @@ def test_a_hanging_transaction_is_found_and_aborted(unverified: Tools) -> None:
     where = ("--topic", "hung", "--partition", "0")
     tools("kafka-transactions", "abort", *where, "--start-offset", found["StartOffset"])
     assert client.call(latest, 7).topics[0].partitions[0].offset == 2
-    assert tools.ask("find-hanging", "--topic", "hung") == []
+    (state,) = tools.ask("describe-producers", *where)
+    assert state["ProducerId"] == found["ProducerId"]
+    assert state["CurrentTransactionStartOffset"] == "None"
     client.close()
 
 
