@@ -149,7 +149,7 @@ class SharePartition:
 
     def give_up(self, first: int, last: int) -> None:
         """Give up records that were acquired and are nobody's to see: of an aborted transaction."""
-        self.window.archive(first, last, DeliveryState.ACQUIRED)
+        self.window.complete_count += self.window.archive(first, last, DeliveryState.ACQUIRED)
 
     def follow_log_start(self, log_start_offset: int) -> None:
         """Take note that the log begins later than it did."""

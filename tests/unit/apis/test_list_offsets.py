@@ -127,7 +127,7 @@ def test_a_question_from_the_future_is_not_understood(
 def test_committed_readers_end_where_a_transaction_is_open(plane: DataPlane) -> None:
     append(plane, 1)
     batch = batch_of(b"v", timestamp=7, attributes=TRANSACTIONAL, producer=Producer(1, 0, 0))
-    plane.partition().append(BatchView(batch), plane.clock.now_ms())
+    plane.partition().append(BatchView(batch), plane.clock.now_ms(), is_verified=True)
     assert found(plane, LATEST, isolation_level=1) == (-1, 1, 0)
     assert found(plane, LATEST) == (-1, 2, 0)
     assert found(plane, LATEST, isolation_level=1, replica_id=-2) == (-1, 2, 0)

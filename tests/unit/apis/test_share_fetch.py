@@ -14,14 +14,8 @@ from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.share_fetch import ShareFetchRequest
 from kafkalite.shares.state import ShareKey
-from kafkalite.storage.batch import (
-    TRANSACTIONAL,
-    BatchView,
-    ControlKind,
-    ControlMarker,
-    Producer,
-    build_control_batch,
-)
+from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.marker import TransactionMarker
 from tests.unit.apis.share_wire import (
     ACCEPT,
     FIRST,
@@ -308,16 +302,13 @@ def test_a_reader_of_committed_records_sees_no_others(tmp_path: Path) -> None:
     wire.cluster.metadata.alter_configs({ConfigResource(ResourceType.GROUP, "g"): [committed]})
     log, now_ms = wire.log(), wire.clock.now_ms()
     nothing: list[Acquired] = []
-    histories = ((7, ControlKind.ABORT, nothing), (8, ControlKind.COMMIT, [(2, 2, 1)]))
-    for producer_id, kind, seen in histories:
+    histories = ((7, False, nothing), (8, True, [(2, 2, 1)]))
+    for producer_id, is_commit, seen in histories:
         producer = Producer(producer_id, 0, 0)
         batch = batch_of(b"a", b"b", attributes=TRANSACTIONAL, producer=producer)
-        log.append(BatchView(batch), now_ms)
+        log.append(BatchView(batch), now_ms, is_verified=True)
         assert acquired(wire.fetch(FIRST, "early")) == {0: seen}
-        marker = build_control_batch(
-            ControlMarker(kind, 0), producer_id=producer_id, producer_epoch=0, now_ms=now_ms
-        )
-        log.append_own(BatchView(marker), now_ms)
+        log.append_marker(TransactionMarker(producer_id, 0, 0, is_commit), now_ms)
     assert acquired(wire.fetch(FIRST)) == {0: [(3, 5, 1)]}
     assert wire.ack(1, (3, 5, ACCEPT)) == (0, 0)
     wire.fetch(LAST, "early", acks={0: [(2, 2, GAP)]})

@@ -139,6 +139,7 @@ def test_records_of_aborted_transactions_are_given_up() -> None:
     stage = Stage()
     stage.take(0, 9)
     stage.share.give_up(0, 4)
+    assert stage.share.window.complete_count == 5
     stage.share.acknowledge("a", [AckBatch(5, 9, [ACCEPT])])
     assert stage.share.window.start_offset == 10
 
