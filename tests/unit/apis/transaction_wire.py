@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from kafkalite.coordinator.journal import Entry
     from kafkalite.partitions.partition import Partition
+    from kafkalite.ports.files import Files
     from kafkalite.transactions.state import TopicPartition
 
 SMALL = {"transaction.state.log.num.partitions": "4", "offsets.topic.num.partitions": "2"}
@@ -40,9 +41,11 @@ class TransactionWire(ClusterWire):
         config: Mapping[str, str] | None = None,
         *,
         finds: bool = True,
+        files: Files | None = None,
     ) -> None:
-        super().__init__(path, nodes, {**SMALL, **(config or {})})
-        self.create("orders", 3)
+        super().__init__(path, nodes, {**SMALL, **(config or {})}, files=files)
+        if "orders" not in self.cluster.metadata.image.topics:
+            self.create("orders", 3)
         if finds:
             self.find()
 
