@@ -79,7 +79,7 @@ def open_transactions_time_out(world: World, protocol: Protocol) -> None:
     producer.init()
     producer.begin()
     producer.commit()
-    note_states(world, world.name)
+    note_states(world, world.name, is_alone=False)
 
 
 def ends_come_after_the_timeout(world: World, protocol: Protocol) -> None:
@@ -168,7 +168,7 @@ def ids_that_nobody_uses_expire(world: World, protocol: Protocol) -> None:
             producer.speaking(end=version).end(is_commit=COMMIT)
             producer.speaking(end=version).end(is_commit=ABORT)
         producer.write(sequence=5)
-    note_states(world, *names)
+    note_states(world, *names, is_alone=False)
     for producer in producers[:3]:
         producer.init(producer.producer)
         producer.begin()

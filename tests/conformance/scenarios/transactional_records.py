@@ -46,8 +46,11 @@ _FETCH = 11
 _TIMES = frozenset(("commit_timestamp", "expire_timestamp"))
 
 
-def note_states(world: World, *transactional_ids: str) -> None:
-    """Note every record that transactional ids have left, batch by batch."""
+def note_states(world: World, *transactional_ids: str, is_alone: bool = True) -> None:
+    """Note every record that transactional ids have left, batch by batch.
+
+    Unless they are alone, batches may hold what was done for other ids at the same moment.
+    """
     serde = CoordinatorSerde(lambda _value: 1, "transaction")
     for name in transactional_ids:
         partition = partition_of(name, _STATE_PARTITIONS)
@@ -60,6 +63,9 @@ def note_states(world: World, *transactional_ids: str) -> None:
             for view in _views(world, _STATE_TOPIC, partition)
             for row in _shown(world, view, serde, is_wanted)
         ]
+        if not is_alone:
+            for row in rows:
+                row.pop("count")
         world.note(f"the states of {name}", [*rows])
 
 
@@ -90,7 +96,7 @@ def note_offsets(world: World, group: str, *producers: Producer) -> None:
 
 def _shown(
     world: World, view: BatchView, serde: CoordinatorSerde, is_wanted: Callable[[Any], bool]
-) -> Iterator[Tree]:
+) -> Iterator[dict[str, Tree]]:
     """Yield a batch by what it says, if any of it is wanted."""
     records: list[Tree] = []
     for key, value in view.key_values():

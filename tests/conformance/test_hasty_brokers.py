@@ -1,4 +1,4 @@
-"""Expiry, sizes and the first delay of groups, on a real Kafka and a kafkalite in haste."""
+"""Brokers in haste: groups that expire or are full, transactions that take too long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.conformance.compare import differences
 from tests.conformance.playing import play_together, transcript_of
-from tests.conformance.scenarios.hasty_groups import HASTE, WAITING
+from tests.conformance.scenarios import hasty_groups, hasty_transactions
 from tests.oracle.fixtures import broker_under_test
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
+WAITING = (*hasty_groups.WAITING, *hasty_transactions.WAITING)
+
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], Transcript]:
     """Start both brokers, play everything at once, and end them."""
-    config = {**COMMON_CONFIG, **HASTE}
+    config = {**COMMON_CONFIG, **hasty_groups.HASTE, **hasty_transactions.HASTE}
     with required():
         real = RealKafka(tmp_path_factory.mktemp("hasty-kafka"), config)
         real.start()
@@ -33,7 +35,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str],
         ours = broker_under_test(tmp_path_factory.mktemp("hasty-accused"), config)
         ours.start()
         try:
-            return play_together(WAITING, {"real": real, "ours": ours})
+            # One after the other: with all at once two processors would not keep the times.
+            targets = {"real": real, "ours": ours}
+            return {
+                **play_together(hasty_groups.WAITING, targets),
+                **play_together(hasty_transactions.WAITING, targets),
+            }
         finally:
             ours.kill()
     finally:
