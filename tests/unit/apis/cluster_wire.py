@@ -68,9 +68,10 @@ class ClusterWire:
         }
         self._dispatcher = Dispatcher(find_api, self._fault)
 
-    def restart(self) -> None:
+    def restart(self, nodes: int | None = None) -> None:
         """Stop, and start again on the same data, at the same time of day."""
         self.end()
+        self._nodes = self._nodes if nodes is None else nodes
         self._start()
 
     def end(self) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.apis.table import find_api
+from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkalite.transactions.state import Producer
@@ -227,3 +228,53 @@ def test_a_fault_is_said_in_the_shape_of_the_version(version: int) -> None:
         else told.results_by_transaction[0].topic_results
     )
     assert codes(results) == {FIRST: ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+def test_where_the_log_was_deleted_nobody_is_known(wire: TransactionWire) -> None:
+    """Whoever looks for the coordinator again finds one that begins anew."""
+    producer = wire.begun()
+    wire.add(producer, FIRST)
+    metadata = wire.cluster.metadata
+    metadata.delete_topics([metadata.image.topics[TRANSACTION_STATE_TOPIC].topic_id])
+    assert wire.add(producer, SECOND) == {SECOND: ErrorCode.NOT_COORDINATOR}
+    assert wire.end_transaction(producer).error_code == ErrorCode.NOT_COORDINATOR
+    wire.find()
+    assert wire.add(producer, SECOND) == {SECOND: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    successor = wire.begun()
+    assert successor.producer_id != producer.producer_id
+    assert wire.add(successor, FIRST) == {FIRST: 0}
+
+
+def test_a_topic_that_was_deleted_holds_no_transaction_up(wire: TransactionWire) -> None:
+    topic_id = wire.create("gone", 2)
+    producer = wire.begun()
+    wire.add(producer, FIRST, ("gone", 1))
+    assert wire.cluster.metadata.delete_topics([topic_id]) == {topic_id: None}
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert wire.add(producer, ("gone", 0)) == {("gone", 0): unknown}
+    assert wire.end_transaction(producer, version=4).error_code == 0
+    assert wire.state() == "CompleteCommit"
+    assert wire.markers() == [(producer, True)]
+
+
+def test_a_coordinator_that_came_after_another_says_so_in_its_markers(tmp_path: Path) -> None:
+    """So that partitions refuse what the one before may still be sending."""
+    wire = TransactionWire(tmp_path, nodes=2)
+    names = [f"id-{number}" for number in range(20)]
+    leaders = dict(zip(names, wire.find(*names), strict=True))
+    name = next(name for name, node in leaders.items() if node == 2)
+    producer = wire.begun(transactional_id=name, node=2)
+    wire.add(producer, FIRST, transactional_id=name, node=2)
+    wire.restart(nodes=1)
+    assert wire.find(name) == [1]
+    ended = wire.end_transaction(producer, transactional_id=name, version=4)
+    assert ended.error_code == 0
+    image = wire.cluster.metadata.image
+    index = wire.cluster.transactions.partition_for(name)
+    led = image.partition(TRANSACTION_STATE_TOPIC, index)
+    assert led is not None
+    (batch,) = (each for each in wire.partition().log.batches(0) if each.is_control)
+    marker = batch.control_marker()
+    assert marker is not None
+    assert marker.coordinator_epoch == led.leader_epoch == 1
+    wire.end()
