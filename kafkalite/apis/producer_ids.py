@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from kafkalite.apis.contract import Api
 from kafkalite.apis.transactional import fencing_eras, lower_fenced, shard_of
+from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.init_producer_id import (
@@ -37,6 +38,8 @@ def handle_init_producer_id(
     if request.transactional_id is None:
         return _idempotent(context)
     initialized = _transactional(context, request.transactional_id, request)
+    if initialized.error is ErrorCode.NONE:
+        _note(context, request.transactional_id, initialized.producer)
     return InitProducerIdResponse(
         error_code=initialized.error,
         producer_id=initialized.producer.producer_id,
@@ -71,6 +74,24 @@ def _transactional(
             )
         ),
     )
+
+
+def _note(context: RequestContext, transactional_id: str, producer: Producer) -> None:
+    """Keep who took over an id: whoever was fenced by that will want to know."""
+    producer_id, epoch = producer
+    text = (
+        f"producer {producer_id} begins at epoch {epoch}, for client {context.client_id} "
+        f"at {context.client_host}; whoever had the id before is fenced"
+    )
+    facts = {
+        "producer_id": producer_id,
+        "epoch": epoch,
+        "client_id": context.client_id,
+        "client_host": context.client_host,
+    }
+    services = context.services
+    event = Event(transactional_id, "initialized", text, facts, SubjectKind.TRANSACTIONAL_ID)
+    services.journal.note(event, services.clock.now_ms())
 
 
 def refuse_init_producer_id(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.apis.producer_ids import APIS, refuse_init_producer_id
+from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -107,6 +108,20 @@ def test_a_zombie_that_wants_to_go_on_is_fenced(
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
     (noted,) = wire.noted()
     assert (noted.kind, noted.facts["api"]) == ("fenced", "InitProducerId")
+
+
+def test_who_took_over_an_id_is_told_to_whoever_asks(wire: TransactionWire) -> None:
+    first, second = wire.begun(), wire.begun()
+    kind = SubjectKind.TRANSACTIONAL_ID
+    told = wire.cluster.journal.about("t", of=kind)
+    assert [entry.kind for entry in told] == ["initialized"] * 2
+    assert [entry.facts["epoch"] for entry in told] == [
+        first.producer_epoch, second.producer_epoch,
+    ]  # fmt: skip
+    assert told[-1].text == (
+        f"producer {second.producer_id} begins at epoch {second.producer_epoch}, "
+        "for client client at /127.0.0.1; whoever had the id before is fenced"
+    )
 
 
 def test_a_producer_goes_on_after_an_error(wire: TransactionWire) -> None:

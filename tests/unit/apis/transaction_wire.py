@@ -145,11 +145,11 @@ class TransactionWire(ClusterWire):
         return name
 
     def noted(self, transactional_id: str = ID) -> list[Entry]:
-        """Return what the journal says of an id."""
+        """Return what the journal says of an id, but for who began with it."""
         return [
             entry
             for entry in self.cluster.journal.latest()
-            if entry.transactional_id == transactional_id
+            if entry.transactional_id == transactional_id and entry.kind != "initialized"
         ]
 
     def partition(self, name: str = "orders", index: int = 0) -> Partition:

@@ -61,8 +61,9 @@ def test_zombies_are_fenced_and_what_they_left_open_is_ended(
         "shop", TransactionState.EMPTY, epoch,
     )  # fmt: skip
     assert (fresh.transactional_id, fresh.timeout_ms) == ("new id", 30_000)
-    (noted, *_) = broker.explain(transactional_id="shop")
-    assert noted.kind == "fenced"
+    told = broker.explain(transactional_id="shop")
+    assert [each.kind for each in told] == ["initialized", "fenced", "initialized"]
+    assert told[-1].facts["client_id"] == "kafkalite"
 
 
 def test_who_cannot_be_fenced_is_told_of_and_the_others_are(
