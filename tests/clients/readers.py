@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition as AioTopicPartition
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-Rows: TypeAlias = dict[int, list[tuple[str, str]]]
+Rows: TypeAlias = dict[int, list[tuple[str | None, str | None]]]
 """partition → keys and values, in the order of their offsets."""
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
@@ -28,9 +28,10 @@ def read_by_librdkafka(
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": isolation_level,
+            "fetch.wait.max.ms": 10,
         }
     )
-    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     rows: Rows = defaultdict(list)
     reading = set(range(partitions))
     while reading:
@@ -74,6 +75,5 @@ async def _read(bootstrap: str, owned: list[AioTopicPartition]) -> Rows:
     return dict(rows)
 
 
-def _text(data: str | bytes | None) -> str:
-    assert data is not None
+def _text(data: str | bytes | None) -> str | None:
     return data.decode() if isinstance(data, bytes) else data

@@ -214,7 +214,7 @@ class Story:
 
     def _check(self) -> None:
         """Compare what two readers read with what was given: each record once and in its order."""
-        wanted = {
+        wanted: Rows = {
             partition: [(key, transformed(value)) for key, value in rows]
             for partition, rows in self.given.items()
         }

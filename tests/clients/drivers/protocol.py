@@ -76,7 +76,14 @@ class EventLog:
             return events
 
 
-def serve(driver: Driver) -> None:
+class Closable(Protocol):
+    """Whatever has operations for names, and ends."""
+
+    def close(self) -> None:
+        """End."""
+
+
+def serve(driver: Closable) -> None:
     """Answer requests from standard input until it ends."""
     for line in sys.stdin:
         request = json.loads(line)

@@ -93,13 +93,23 @@ public final class TransactionWorker {
         listener.start();
         say("ready");
         while (!isOver) {
-            ConsumerRecords<String, String> records = consumer.poll(POLL);
+            ConsumerRecords<String, String> records = poll();
             if (!records.isEmpty()) {
                 transact(records);
             }
         }
         consumer.close();
         producer.close();
+    }
+
+    /** Give the next records; a member that is none any more joins again by the next poll. */
+    private ConsumerRecords<String, String> poll() {
+        try {
+            return consumer.poll(POLL);
+        } catch (KafkaException reason) {
+            System.err.println(reason);
+            return ConsumerRecords.empty();
+        }
     }
 
     private void transact(ConsumerRecords<String, String> records) throws InterruptedException {
@@ -138,7 +148,7 @@ public final class TransactionWorker {
                 return;
             } catch (KafkaException reason) {
                 System.err.println(reason);
-                consumer.poll(POLL);
+                poll();
             }
         }
     }
