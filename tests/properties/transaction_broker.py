@@ -1,0 +1,255 @@
+"""A whole broker but its sockets, on a disk in memory, and a transactional producer by hand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafkalite.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkalite.protocol.messages.end_txn import EndTxnRequest
+from kafkalite.protocol.messages.fetch import FetchRequest
+from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol.messages.produce import ProduceRequest
+from kafkalite.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kafkalite.storage import batch as batches
+from kafkalite.storage.batch import BatchView, ControlKind, build_batch
+from kafkalite.storage.records import NewRecord
+from kafkalite.testing.files import MemoryFiles
+from kafkalite.transactions.state import NO_PRODUCER, Producer
+from tests.unit.apis.cluster_wire import ClusterWire
+
+if TYPE_CHECKING:
+    from kafkalite.ports.files import Files
+
+TOPIC, GROUP, ID = "t", "g", "x"
+PARTITIONS = (0, 1)
+SETTINGS = {
+    "transaction.state.log.num.partitions": "1",
+    "offsets.topic.num.partitions": "1",
+    "broker.id": "1",
+}
+
+
+class Versions(NamedTuple):
+    """How a client speaks."""
+
+    level: str
+    produce: int
+    commit_offset: int
+    end: int
+    adds: bool
+
+
+NEW = Versions("2", produce=12, commit_offset=5, end=5, adds=False)
+OLD = Versions("1", produce=11, commit_offset=4, end=4, adds=True)
+
+
+class Broker(ClusterWire):
+    """A broker on a disk, and the requests of one client."""
+
+    def __init__(self, files: Files, versions: Versions) -> None:
+        self.versions = versions
+        self.sequences: dict[tuple[Producer, int], int] = defaultdict(int)
+        settings = {**SETTINGS, "transaction.version": versions.level}
+        super().__init__("/data", 1, settings, files=files)  # type: ignore[arg-type]
+
+    def prepare(self) -> None:
+        """Make all the topics there are."""
+        self.create(TOPIC, len(PARTITIONS))
+        for key, kind in ((ID, 1), (GROUP, 0)):
+            self.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 4)
+
+    # What a producer asks; the codes it is answered
+
+    def ask_init(self, before: Producer | None = None) -> Any:  # noqa: ANN401 - a response
+        """Begin with the id, or go on with it as the one that one was."""
+        producer = before or NO_PRODUCER
+        request = InitProducerIdRequest(
+            transactional_id=ID,
+            transaction_timeout_ms=60_000,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+        )
+        return self.ask(request, 5)
+
+    def ask_add(self, producer: Producer, *partitions: int) -> int:
+        """Add partitions of the topic."""
+        topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(
+            name=TOPIC, partitions=list(partitions)
+        )
+        answer = self.ask(
+            AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=ID,
+                v3_and_below_producer_id=producer.producer_id,
+                v3_and_below_producer_epoch=producer.producer_epoch,
+                v3_and_below_topics=[topic],
+            ),
+            3,
+        )
+        (result,) = answer.results_by_topic_v3_and_below
+        (code,) = {row.partition_error_code for row in result.results_by_partition}
+        assert isinstance(code, int)
+        return code
+
+    def ask_add_offsets(self, producer: Producer) -> int:
+        """Add the group's offsets."""
+        request = AddOffsetsToTxnRequest(
+            transactional_id=ID,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            group_id=GROUP,
+        )
+        code: int = self.ask(request, 4).error_code
+        return code
+
+    def ask_produce(self, producer: Producer, index: int, value: bytes) -> int:
+        """Write a record; the next one has the next sequence number if this one got there."""
+        sequence = self.sequences[producer, index]
+        records = build_batch(
+            [NewRecord(None, value, self.clock.now_ms())],
+            attributes=batches.TRANSACTIONAL,
+            producer=batches.Producer(*producer, sequence),
+        )
+        data = ProduceRequest.PartitionProduceData(index=index, records=records)
+        topic = ProduceRequest.TopicProduceData(name=TOPIC, partition_data=[data])
+        request = ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=1_000, topic_data=[topic])
+        (answer,) = self.ask(request, self.versions.produce).responses
+        (row,) = answer.partition_responses
+        self.sequences[producer, index] += row.error_code == 0
+        code: int = row.error_code
+        return code
+
+    def ask_commit_offset(self, producer: Producer, offset: int) -> int:
+        """Commit the group's offset with the transaction."""
+        row = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=ID,
+            group_id=GROUP,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            topics=[
+                TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[row])
+            ],
+        )
+        (answer,) = self.ask(request, self.versions.commit_offset).topics
+        (told,) = answer.partitions
+        code: int = told.error_code
+        return code
+
+    def ask_end(self, producer: Producer, *, is_commit: bool) -> Any:  # noqa: ANN401 - a response
+        """Commit or abort."""
+        request = EndTxnRequest(
+            transactional_id=ID,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            committed=is_commit,
+        )
+        return self.ask(request, self.versions.end)
+
+    # The same where nothing can go wrong
+
+    def init(self) -> Producer:
+        """Begin; what was left open by the one before is aborted first."""
+        answer = self.ask_init()
+        if answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            answer = self.ask_init()
+        assert answer.error_code == 0
+        return Producer(answer.producer_id, answer.producer_epoch)
+
+    def write(self, producer: Producer, number: int) -> None:
+        """Do all of a transaction but its end."""
+        if self.versions.adds:
+            assert self.ask_add(producer, *PARTITIONS) == 0
+            assert self.ask_add_offsets(producer) == 0
+        for index in PARTITIONS:
+            assert self.ask_produce(producer, index, b"%d" % number) == 0
+        assert self.ask_commit_offset(producer, number) == 0
+
+    def finish(self, producer: Producer, *, is_commit: bool) -> Producer:
+        """Commit or abort; the producer to go on with."""
+        answer = self.ask_end(producer, is_commit=is_commit)
+        assert answer.error_code == 0
+        return self.successor(producer, answer)
+
+    def successor(self, producer: Producer, answer: Any) -> Producer:  # noqa: ANN401 - a response
+        """Return whom an end makes of its producer."""
+        if self.versions.end < 5:
+            return producer
+        return Producer(answer.producer_id, answer.producer_epoch)
+
+    # What readers see
+
+    def fetch(self, index: int) -> Any:  # noqa: ANN401 - a generated class
+        wanted = FetchRequest.FetchPartition(
+            partition=index, fetch_offset=0, partition_max_bytes=1 << 20
+        )
+        request = FetchRequest(
+            isolation_level=1,
+            max_bytes=1 << 20,
+            topics=[FetchRequest.FetchTopic(topic=TOPIC, partitions=[wanted])],
+        )
+        (topic,) = self.ask(request, 12).responses
+        (answer,) = topic.partitions
+        assert answer.error_code == 0
+        return answer
+
+    def committed(self, index: int) -> list[int]:
+        """Return the transactions whose records a reader of committed records sees."""
+        answer = self.fetch(index)
+        aborted = sorted(
+            (each.first_offset, each.producer_id) for each in answer.aborted_transactions or ()
+        )
+        skipped: set[int] = set()
+        seen: list[int] = []
+        for one in views(answer.records):
+            while aborted and aborted[0][0] <= one.last_offset:
+                skipped.add(aborted.pop(0)[1])
+            marker = one.control_marker() if one.is_control else None
+            if marker is not None and marker.kind is ControlKind.ABORT:
+                skipped.discard(one.producer_id)
+            elif marker is None and one.producer_id not in skipped:
+                seen += (int(record.value or b"") for record in one.records())
+        return seen
+
+    def is_stable(self, index: int) -> bool:
+        answer = self.fetch(index)
+        stable: bool = answer.last_stable_offset == answer.high_watermark
+        return stable
+
+    def offset(self) -> int:
+        """Return the group's offset, -1 when it has none."""
+        topic = OffsetFetchRequest.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
+        request = OffsetFetchRequest(group_id=GROUP, topics=[topic], require_stable=True)
+        (answer,) = self.ask(request, 7).topics
+        (row,) = answer.partitions
+        assert row.error_code == 0
+        committed: int = row.committed_offset
+        return committed
+
+
+def views(records: Any) -> list[BatchView]:  # noqa: ANN401 - bytes of some kind
+    data, position, found = memoryview(records or b""), 0, []
+    while position < len(data):
+        size = BatchView(data[position:]).size
+        found.append(BatchView(data[position : position + size]))
+        position += size
+    return found
+
+
+def prepared(versions: Versions) -> MemoryFiles:
+    """Return a disk with all the topics there are, left by a broker that stopped."""
+    files = MemoryFiles()
+    broker = Broker(files, versions)
+    broker.prepare()
+    broker.end()
+    return files
+
+
+def copied(files: MemoryFiles) -> MemoryFiles:
+    return files.without_power(lambda size: size)
