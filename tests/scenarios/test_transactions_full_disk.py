@@ -1,13 +1,13 @@
-"""A transaction on a disk that fails: the process ends at any step, or there is no room for long.
+"""A transaction on a disk that has no room for a while, from any step of it on.
 
-Whatever happens, after a restart the transaction is committed everywhere or aborted everywhere, its
-records and the offsets of its group alike; and what a client was told stays so.
+Its producer asks again, and in the end all is as if there had always been room: its records and the
+offsets of its group are committed, once.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +17,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol.messages.produce import ProduceRequest
 from kafkalite.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
+from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from kafkalite.transactions.state import NO_PRODUCER, Producer
 from tests.conformance.batches import TRANSACTIONAL, Batch
 from tests.unit.apis.transaction_wire import ID, TransactionWire
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 DIRECTORY = Path("/data")
 PLACES = (("orders", 0), ("orders", 1))
-AT_REST = {"CompleteCommit", "CompleteAbort", "Empty"}
 AGAIN = {
     ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR, ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -58,7 +57,6 @@ class Client:
         self.wire = wire
         self.protocol = protocol
         self.producer = NO_PRODUCER
-        self.ended = False
 
     def heard(self, say: Callable[[], int]) -> None:
         """Say something, and again while the disk is full; time goes on meanwhile."""
@@ -70,17 +68,16 @@ class Client:
             self.wire.clock.advance(1_000)
         raise AssertionError(ErrorCode(code))
 
-    def transact(self, *, is_commit: bool) -> None:
+    def transact(self) -> None:
         """Write to two partitions and commit a group's offset, in one transaction."""
         self.heard(self.begin)
         if self.protocol.adds:
             self.heard(lambda: max(self.wire.add(self.producer, *PLACES).values()))
             self.heard(lambda: self.wire.add_offsets(self.producer))
         for index in range(len(PLACES)):
-            self.heard(lambda index=index: self.write(index))  # type: ignore[misc]  # no lambda has types
+            self.heard(partial(self.write, index))
         self.heard(self.commit_offset)
-        self.heard(lambda: self.end(is_commit=is_commit))
-        self.ended = True
+        self.heard(self.end)
 
     def begin(self) -> int:
         answer = self.wire.init(version=4)
@@ -121,10 +118,8 @@ class Client:
         code: int = told.partitions[0].error_code
         return code
 
-    def end(self, *, is_commit: bool) -> int:
-        answer = self.wire.end_transaction(
-            self.producer, is_commit=is_commit, version=self.protocol.end
-        )
+    def end(self) -> int:
+        answer = self.wire.end_transaction(self.producer, version=self.protocol.end)
         code: int = answer.error_code
         return code
 
@@ -144,28 +139,6 @@ def committed_offset(wire: TransactionWire) -> int:
     return offset
 
 
-def outcome(wire: TransactionWire) -> bool | None:
-    """Return whether the transaction is committed, None if it came to nothing; alike everywhere."""
-    seen = set()
-    for name, index in PLACES:
-        partition = wire.partition(name, index)
-        assert partition.last_stable_offset == partition.high_watermark
-        has_records = any(batch.is_transactional for batch in partition.log.batches(0))
-        kinds = {is_commit for _, is_commit in wire.markers(name, index)}
-        assert not (has_records and not kinds)
-        seen |= kinds
-    offset = committed_offset(wire)
-    assert offset in {-1, 5}
-    assert len(seen) <= 1
-    if True in seen:
-        assert offset == 5
-        assert all(wire.markers(*place) for place in PLACES)
-    else:
-        assert offset == -1
-    assert wire.describe().transaction_state in {*AT_REST, ""}
-    return next(iter(seen), None)
-
-
 def prepared() -> tuple[MemoryFiles, int]:
     """Return the disk of a cluster that has every topic, and the steps of its next start."""
     disk = MemoryFiles()
@@ -177,52 +150,27 @@ def prepared() -> tuple[MemoryFiles, int]:
     return disk, files.steps
 
 
-@pytest.mark.parametrize("is_commit", [True, False])
-@pytest.mark.parametrize("protocol", [OLD, NEW])
-def test_a_process_that_ends_at_any_step_leaves_no_half_of_a_transaction(
-    protocol: Protocol, *, is_commit: bool
-) -> None:
-    before, steps = prepared()
-    outcomes: list[bool | None] = []
-    has_ended = False
-    while not has_ended:
-        disk = deepcopy(before)
-        client = Client(started(FaultyFiles(disk, fail_at=steps + len(outcomes))), protocol)
-        with suppress(CrashedError):
-            client.transact(is_commit=is_commit)
-        after = started(disk)
-        after.clock.advance(120_000)  # whoever never comes back is out of time
-        outcomes.append(outcome(after))
-        has_ended = client.ended
-        if has_ended:
-            assert outcomes[-1] is is_commit
-    # It comes to nothing at first, then it is aborted, then as its producer wanted.
-    assert set(outcomes) == {None, False, is_commit}
-    assert len(outcomes) > 10
-    assert outcomes == sorted(outcomes, key=[None, False, True].index)
-
-
 @pytest.mark.parametrize("refusals", [1, 4])
 @pytest.mark.parametrize("protocol", [OLD, NEW])
 def test_a_disk_that_is_full_for_a_while_delays_a_transaction(
     protocol: Protocol, refusals: int
 ) -> None:
-    """Its producer asks again, and all is as if there had always been room."""
     before, steps = prepared()
     for step in range(100):
         files = FaultyFiles(deepcopy(before), fail_at=steps + step, crash=False, refusals=refusals)
         wire = started(files)
         client = Client(wire, protocol)
-        client.transact(is_commit=True)
+        client.transact()
         wire.clock.advance(60_000)  # the outbox may have to try again, later and later
         assert len(wire.cluster.outbox) == 0
-        assert outcome(wire) is True
         assert wire.state() == "CompleteCommit"
+        assert committed_offset(wire) == 5
         for place in PLACES:
-            values = [
-                batch for batch in wire.partition(*place).log.batches(0) if not batch.is_control
-            ]
-            assert len(values) == 1
+            partition = wire.partition(*place)
+            assert partition.last_stable_offset == partition.high_watermark
+            batches = list(partition.log.batches(0))
+            assert [batch.is_control for batch in batches][:2] == [False, True]
+            assert {is_commit for _, is_commit in wire.markers(*place)} == {True}
         if files.steps <= steps + step:
             return
     raise AssertionError("the transaction never ends")
