@@ -265,26 +265,33 @@ async def test_what_is_not_taken_over_of_a_directory_is_told(tmp_path: Path) -> 
     assert b"value" in (tmp_path / "t-0.1-stray" / f"{0:020d}.log").read_bytes()
 
 
-async def test_a_log_of_groups_that_makes_no_sense_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+async def test_a_log_of_a_coordinator_that_makes_no_sense_is_told(
+    tmp_path: Path, topic: str
+) -> None:
     """Anybody may write there who calls himself Kafka's administration."""
-    settings = Settings(
-        listen=ANYWHERE, data_directory=str(tmp_path), topics={"__consumer_offsets": 3}
-    )
+    settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={topic: 3})
     broker = Broker(settings)
     await broker.start()
     assert broker.cluster is not None
-    log = broker.cluster.partitions.logs()["__consumer_offsets", 1]
-    log.append([batch(b"value", keys=[b"\0\1cut short"])], leader_epoch=0, now_ms=0)
+    log = broker.cluster.partitions.logs()[topic, 1]
+    keys = [b"\0\1cut short", b"\0\0cut short"]
+    log.append([batch(b"value", b"value", keys=keys)], leader_epoch=0, now_ms=0)
     await broker.stop()
     words = io.StringIO()
     broker = Broker(settings, Log(Level.INFO, "json", words))
     await broker.start()
     assert broker.cluster is not None
-    assert [shard.partition for shard in broker.cluster.groups.shards()] == [0, 2]
+    cluster = broker.cluster
+    shards = {
+        "__consumer_offsets": [shard.partition for shard in cluster.groups.shards()],
+        "__transaction_state": [shard.partition for shard in cluster.transactions.shards()],
+    }
+    assert shards[topic] == [0, 2]
     await broker.stop()
     (line,) = [json.loads(line) for line in words.getvalue().splitlines()]
-    assert line["partition"] == "__consumer_offsets-1"
-    assert "entry 0 is not a record" in json.dumps(line)
+    assert line["partition"] == f"{topic}-1"
+    assert "is not a record" in json.dumps(line)
 
 
 async def test_a_start_that_fails_leaves_the_next_one_what_it_needs(tmp_path: Path) -> None:
