@@ -10,9 +10,9 @@ from kafkalite.apis.offsets import note_strangers
 from kafkalite.apis.refusals import note_refusal, note_refusals
 from kafkalite.coordinator.active import APPEND_ERRORS
 from kafkalite.coordinator.contract import SubjectKind
-from kafkalite.groups.coordinator import OFFSETS_TOPIC
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.offsets import OffsetToCommit
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.ports.waiting import when
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
