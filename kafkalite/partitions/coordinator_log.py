@@ -14,12 +14,12 @@ from kafkalite.storage.batch import (
     BatchView,
     ControlKind,
     Producer,
-    build_batch,
+    assemble,
     build_own_batch,
 )
 from kafkalite.storage.compaction import AbortedRanges
 from kafkalite.storage.folding import MOST_KEYS
-from kafkalite.storage.records import MalformedRecordsError, NewRecord
+from kafkalite.storage.records import MalformedRecordsError, encode_key_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -67,12 +67,16 @@ class PartitionCoordinatorLog:
         KafkaError INVALID_PRODUCER_EPOCH for an epoch that has passed.
         """
         self.is_in_transaction(producer)
-        batch = build_batch(
-            [NewRecord(key, value, now_ms) for key, value in records],
+        batch = assemble(
+            encode_key_values(records),
             base_offset=self._partition.end_offset,
             leader_epoch=self._partition.leader_epoch,
             attributes=TRANSACTIONAL,
+            last_offset_delta=len(records) - 1,
+            base_timestamp=now_ms,
+            max_timestamp=now_ms,
             producer=Producer(producer.producer_id, producer.producer_epoch, _FIRST_SEQUENCE),
+            record_count=len(records),
         )
         return self._append(batch, now_ms)
 
