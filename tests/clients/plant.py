@@ -163,9 +163,13 @@ class Plant:
 
         wait_until(is_all_there, f"copies of {len(wanted)} lines", PATIENCE_S)
 
-    def has_fenced(self, tasks: int) -> bool:
-        """Tell whether so many tasks of the mirror were fenced before others took their places."""
-        return any(worker.has_said(_FENCED % tasks) for worker in self.workers)
+    def wait_until_fenced(self, tasks: int) -> None:
+        """Wait until so many tasks of the mirror were fenced for others to take their places."""
+        wait_until(
+            lambda: any(worker.has_said(_FENCED % tasks) for worker in self.workers),
+            f"{tasks} tasks to be fenced",
+            PATIENCE_S,
+        )
 
     def remove(self, *connectors: str) -> None:
         """Delete connectors, which ends their tasks in good order."""

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from confluent_kafka import Message
+
     from tests.oracle.target import Target
 
 pytestmark = pytest.mark.client
@@ -90,10 +92,10 @@ def test_a_worker_writes_every_line_once_through_reconfigurations(plant: Plant) 
             plant.wait_for_copies(reader)
             plant.wait_for_tasks(MIRROR, 1)
         plant.wait_for_copies(reader)
+        plant.wait_until_fenced(2)
+        _check_task_counts(plant)
         _check_that_offsets_are_read_to_the_end(plant)
         _check_that_every_line_is_there_once(plant, reader)
-    assert plant.has_fenced(2)
-    _check_task_counts(plant)
     _check_internal_topics(plant)
 
 
@@ -195,11 +197,11 @@ def test_two_workers_write_every_line_once_whatever_becomes_of_them(plant: Plant
                 happens()
                 plant.wait_for_copies(reader)
         plant.wait_for_copies(reader)
+        plant.wait_until_fenced(3)
+        plant.wait_until_fenced(2)
+        _check_task_counts(plant)
         _check_that_offsets_are_read_to_the_end(plant)
         _check_that_every_line_is_there_once(plant, reader)
-    assert plant.has_fenced(3)
-    assert plant.has_fenced(2)
-    _check_task_counts(plant)
     _check_internal_topics(plant)
     _LOG.info(
         "%d lines, %d disturbances, %d failed tasks started again, %.0f s",
@@ -238,22 +240,32 @@ def _check_that_offsets_are_read_to_the_end(plant: Plant) -> None:
 
 def _check_task_counts(plant: Plant) -> None:
     """Every generation of tasks is counted before they start, and after it was made known."""
-    generations: dict[str, int] = {}
     with CommittedReader(plant.target.bootstrap, {CONFIGS: 1}, PATIENCE_S) as reader:
-        reader.wait_for_the_end()
-        is_counted: dict[str, bool] = {}
-        for message in reader.messages:
-            kind, _, connector = (message.key() or b"").decode().partition("-")
-            value: dict[str, Any] = json.loads(message.value() or b"{}")
-            if kind == "commit":
-                generations[connector] = value["tasks"]
-                is_counted[connector] = False
-            elif kind == "tasks":
-                connector = connector.removeprefix("fencing-")
-                assert value == {"task-count": generations[connector]}
-                assert not is_counted[connector]
-                is_counted[connector] = True
-    assert is_counted == dict.fromkeys(CONNECTORS, True)
+
+        def is_counted() -> bool:
+            reader.read()
+            counts = _task_counts(reader.messages)
+            return set(counts) == set(CONNECTORS) and None not in counts.values()
+
+        wait_until(is_counted, "tasks to be counted", PATIENCE_S)
+
+
+def _task_counts(records: list[Message]) -> dict[str, int | None]:
+    """Give the count that follows the latest tasks of each connector, None if none does yet."""
+    generations: dict[str, int] = {}
+    counts: dict[str, int | None] = {}
+    for record in records:
+        kind, _, connector = (record.key() or b"").decode().partition("-")
+        value: dict[str, Any] = json.loads(record.value() or b"{}")
+        if kind == "commit":
+            generations[connector] = value["tasks"]
+            counts[connector] = None
+        elif kind == "tasks":
+            connector = connector.removeprefix("fencing-")
+            assert counts[connector] is None
+            assert value == {"task-count": generations[connector]}
+            counts[connector] = generations[connector]
+    return counts
 
 
 def _check_internal_topics(plant: Plant) -> None:

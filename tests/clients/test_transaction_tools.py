@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -115,26 +116,25 @@ def test_a_hanging_transaction_is_found_and_aborted(unverified: Tools) -> None:
     tools = unverified
     tools.create("hung")
     tools.transactional("careless")
-    client = RawClient(tools.target.port)
-    started = client.call(transacting.initialise("careless"), transacting.OLD.init)
-    producer = transacting.Producer(started.producer_id, started.producer_epoch)
-    late = transacting.write("careless", producer, "hung", b"never committed")
-    (topic,) = client.call(late, _BEFORE_VERIFICATION).responses
-    assert topic.partition_responses[0].error_code == ErrorCode.NONE
+    with closing(RawClient(tools.target.port)) as client:
+        started = client.call(transacting.initialise("careless"), transacting.OLD.init)
+        producer = transacting.Producer(started.producer_id, started.producer_epoch)
+        late = transacting.write("careless", producer, "hung", b"never committed")
+        (topic,) = client.call(late, _BEFORE_VERIFICATION).responses
+        assert topic.partition_responses[0].error_code == ErrorCode.NONE
 
-    (found,) = tools.ask("find-hanging", "--topic", "hung")
-    assert (found["Topic"], found["Partition"]) == ("hung", "0")
-    assert found["ProducerId"] == str(producer.producer_id)
-    assert found["StartOffset"] == "0"
-    latest = transacting.latest("hung", 0)
-    assert client.call(latest, 7).topics[0].partitions[0].offset == 0
-    where = ("--topic", "hung", "--partition", "0")
-    tools("kafka-transactions", "abort", *where, "--start-offset", found["StartOffset"])
-    assert client.call(latest, 7).topics[0].partitions[0].offset == 2
-    (state,) = tools.ask("describe-producers", *where)
-    assert state["ProducerId"] == found["ProducerId"]
-    assert state["CurrentTransactionStartOffset"] == "None"
-    client.close()
+        (found,) = tools.ask("find-hanging", "--topic", "hung")
+        assert (found["Topic"], found["Partition"]) == ("hung", "0")
+        assert found["ProducerId"] == str(producer.producer_id)
+        assert found["StartOffset"] == "0"
+        latest = transacting.latest("hung", 0)
+        assert client.call(latest, 7).topics[0].partitions[0].offset == 0
+        where = ("--topic", "hung", "--partition", "0")
+        tools("kafka-transactions", "abort", *where, "--start-offset", found["StartOffset"])
+        assert client.call(latest, 7).topics[0].partitions[0].offset == 2
+        (state,) = tools.ask("describe-producers", *where)
+        assert state["ProducerId"] == found["ProducerId"]
+        assert state["CurrentTransactionStartOffset"] == "None"
 
 
 def test_tools_that_write_and_read_in_transactions(tools: Tools) -> None:
