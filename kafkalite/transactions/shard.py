@@ -68,7 +68,7 @@ class TransactionShard:
         """Name the markers of transactions that were decided and are not complete."""
         return CoordinatorResult(
             response=None,
-            timers=self._sweeps.first_rounds(now_ms),
+            timers=self._sweeps.on_loaded(now_ms),
             intents=[markers_of(each) for each in self.transactions() if each.state in PREPARED],
         )
 
@@ -131,7 +131,11 @@ class TransactionShard:
         begun = initialized(
             transaction, timeout_ms, expected, self._registry.draw_producer_id, now_ms
         )
-        return CoordinatorResult(Initialized(begun.producer), [self._registry.record(begun)])
+        return CoordinatorResult(
+            Initialized(begun.producer),
+            [self._registry.record(begun)],
+            timers=self._sweeps.watch_ids(now_ms),
+        )
 
     def add_partitions(
         self,
@@ -153,7 +157,11 @@ class TransactionShard:
             client_transaction_version,
             now_ms,
         )
-        return CoordinatorResult(None, () if changed is None else [self._registry.record(changed)])
+        if changed is None:
+            return CoordinatorResult(None)
+        return CoordinatorResult(
+            None, [self._registry.record(changed)], timers=self._sweeps.watch_open(now_ms)
+        )
 
     def end(
         self,

@@ -1,7 +1,9 @@
 """Sweeps: transactions that are open for too long are aborted, ids not used for long forgotten.
 
-Both come round on the clock. A shard may hold very many ids, so each round is a row of decisions,
-with the event loop's turn in between, and what one decision writes fits into one batch.
+Both come round on the clock, counted from when the shard was loaded; a round is left out where it
+would find nothing, for most shards of a broker have nothing to look at, and time may be made to go
+very fast. A shard may hold very many ids, so each round is a row of decisions, with the event
+loop's turn in between, and what one decision writes fits into one batch.
 """
 
 from __future__ import annotations
@@ -79,9 +81,13 @@ class _Pass:
         if len(self.events) < _EVENTS_AT_ONCE:
             self.events.append(event)
 
-    def result(self, timer: SetTimer) -> CoordinatorResult[None]:
+    def result(self, timer: SetTimer | None) -> CoordinatorResult[None]:
         return CoordinatorResult(
-            None, self.records, timers=[timer], events=self.events, intents=self.intents
+            None,
+            self.records,
+            timers=[] if timer is None else [timer],
+            events=self.events,
+            intents=self.intents,
         )
 
 
@@ -94,14 +100,33 @@ class TransactionSweeps:
         """Soft: records of one decision, fewer once the log found those too large."""
         self._latest: Sequence[Record] = ()
         """Soft: those of the last decision."""
+        self._loaded_ms = 0
+        self._next_open_ms = 0
+        self._next_ids_ms = 0
+        """Soft, as the one before: when the next look is, if there is to be one."""
         self.timers: Mapping[type, Callable[..., CoordinatorResult[None]]] = {
             AbortTimedOut: self.abort_timed_out,
             RemoveExpired: self.remove_expired,
         }
 
-    def first_rounds(self, now_ms: int) -> list[SetTimer]:
-        """Return the timers of both sweeps, each after one interval."""
-        return [self._next_abort(now_ms), self._next_removal(now_ms)]
+    def on_loaded(self, now_ms: int) -> list[SetTimer]:
+        """Begin to count rounds; return the timers of those that may find something."""
+        self._loaded_ms = now_ms
+        registry = self._registry
+        timers = self.watch_open(now_ms) if registry.open else []
+        return timers + (self.watch_ids(now_ms) if registry.transactions else [])
+
+    def watch_open(self, now_ms: int) -> list[SetTimer]:
+        """Return the timer of the next look at open transactions, unless it is set already."""
+        if self._next_open_ms > now_ms:
+            return []
+        return [self._next_abort(now_ms)]
+
+    def watch_ids(self, now_ms: int) -> list[SetTimer]:
+        """Return the timer of the next look at ids not used for long, unless it is set already."""
+        if self._next_ids_ms > now_ms:
+            return []
+        return [self._next_removal(now_ms)]
 
     def abort_timed_out(self, event: AbortTimedOut, now_ms: int) -> CoordinatorResult[None]:
         """Fence the producers of transactions that are open for too long, and roll back."""
@@ -109,7 +134,8 @@ class TransactionSweeps:
         done = self._begin(_ABORTS_AT_ONCE)
         for transactional_id in registry.open:
             if done.is_full():
-                return done.result(SetTimer(AbortTimedOut, now_ms + _PAUSE_MS, event))
+                self._next_open_ms = now_ms + _PAUSE_MS
+                return done.result(SetTimer(AbortTimedOut, self._next_open_ms, event))
             transaction = registry.transactions[transactional_id]
             if not _is_timed_out(transaction, now_ms):
                 continue
@@ -122,7 +148,8 @@ class TransactionSweeps:
             done.names += _size_of(prepared)
             done.intents.append(markers_of(prepared))
             done.tell(_timed_out(transaction, prepared, now_ms))
-        return done.result(self._next_abort(now_ms))
+        is_over = len(done.records) == len(registry.open)
+        return done.result(None if is_over else self._next_abort(now_ms))
 
     def remove_expired(self, event: RemoveExpired, now_ms: int) -> CoordinatorResult[None]:
         """Forget ids without a transaction that were last used too long ago."""
@@ -140,15 +167,19 @@ class TransactionSweeps:
                 done.names += len(transaction.transactional_id)
                 done.tell(_expired(transaction, expiration_ms, now_ms))
         if position < len(ids):
+            self._next_ids_ms = now_ms + _PAUSE_MS
             later = RemoveExpired(ids, position)
-            return done.result(SetTimer(RemoveExpired, now_ms + _PAUSE_MS, later))
-        return done.result(self._next_removal(now_ms))
+            return done.result(SetTimer(RemoveExpired, self._next_ids_ms, later))
+        is_over = len(done.records) == len(transactions)
+        return done.result(None if is_over else self._next_removal(now_ms))
 
     def on_append_failed(self, records: Sequence[Record], error: KafkaError) -> None:
         """Take smaller steps from now on if the log found the last one too large.
 
-        Its topic may have been given a `max.message.bytes` that is smaller than most.
+        Its topic may have been given a `max.message.bytes` that is smaller than most. Timers that
+        went with the records are not set.
         """
+        self._next_open_ms = self._next_ids_ms = 0
         if records is self._latest and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
             self._at_once = max(self._at_once // 2, 1)
 
@@ -158,17 +189,21 @@ class TransactionSweeps:
         return done
 
     def _next_abort(self, now_ms: int) -> SetTimer:
-        interval_ms = self._registry.config.int(ABORT_INTERVAL)
+        self._next_open_ms = self._round_after(now_ms, ABORT_INTERVAL)
         # Where nothing can time out nothing is missed when time jumps over some rounds.
         is_idle = all(
             self._registry.transactions[each].timeout_ms == NO_TIMEOUT_MS
             for each in self._registry.open
         )
-        return SetTimer(AbortTimedOut, now_ms + interval_ms, AbortTimedOut(), is_tick=is_idle)
+        return SetTimer(AbortTimedOut, self._next_open_ms, AbortTimedOut(), is_tick=is_idle)
 
     def _next_removal(self, now_ms: int) -> SetTimer:
-        interval_ms = self._registry.config.int(EXPIRY_INTERVAL)
-        return SetTimer(RemoveExpired, now_ms + interval_ms, RemoveExpired(), is_tick=True)
+        self._next_ids_ms = self._round_after(now_ms, EXPIRY_INTERVAL)
+        return SetTimer(RemoveExpired, self._next_ids_ms, RemoveExpired(), is_tick=True)
+
+    def _round_after(self, now_ms: int, interval_key: str) -> int:
+        interval_ms = self._registry.config.int(interval_key)
+        return now_ms + interval_ms - (now_ms - self._loaded_ms) % interval_ms
 
 
 def _is_timed_out(transaction: Transaction, now_ms: int) -> bool:

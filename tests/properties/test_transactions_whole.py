@@ -136,7 +136,9 @@ class Story:
 
     def end(self, client: Client, *, is_commit: bool) -> None:
         deed = self.deed_of(client)
-        if client.producer is None:
+        if deed.wish is None and not (deed.has_offset or any(deed.written.values())):
+            self.write(client, *PARTITIONS)
+        if client.producer is None or client.deed is not deed:
             return
         # Once asked for, an end is asked for until it is answered.
         deed.wish = is_commit if deed.wish is None else deed.wish

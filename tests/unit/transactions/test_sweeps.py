@@ -190,3 +190,36 @@ def test_steps_are_smaller_where_the_log_takes_only_little() -> None:
     assert len(list(world.machine.transactions())) == 350
     world.clock.advance(100)
     assert len(list(world.machine.transactions())) == 0
+
+
+def test_where_nothing_can_be_found_nothing_is_looked_for() -> None:
+    world = TransactionWorld()
+    began_ms = world.clock.now_ms()
+    assert world.clock.next_deadline_ms is None
+    world.clock.advance(12_345)
+    producer = world.init()
+    assert world.clock.next_deadline_ms == began_ms + HOUR_MS
+    world.add(producer, A)
+    assert world.clock.next_deadline_ms == began_ms + 2 * ROUND_MS
+    world.end(producer)
+    world.clock.advance(ROUND_MS)
+    assert world.clock.next_deadline_ms == began_ms + HOUR_MS
+    world.clock.advance(2 * WEEK_MS)
+    assert world.clock.next_deadline_ms is None
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_rounds_are_not_forgotten_with_what_the_log_refused(*, is_restarted: bool) -> None:
+    world = TransactionWorld()
+    world.log.fails_with = OSError(28, "no space left on device")
+    assert refusal_of(world.init) is ErrorCode.NOT_COORDINATOR
+    producer = world.init()
+    world.log.fails_with = OSError(28, "no space left on device")
+    assert refusal_of(lambda: world.add(producer, A)) is ErrorCode.NOT_COORDINATOR
+    world.add(producer, A)
+    if is_restarted:
+        world = world.restarted(writes_markers=True)
+    world.clock.advance(80_000)
+    assert world.now().state is TransactionState.COMPLETE_ABORT
+    world.clock.advance(8 * DAY_MS)
+    assert not list(world.machine.transactions())
