@@ -181,7 +181,7 @@ class _Appender:
         except RecordsRefusedError as error:
             return _refused_records(partition, error)
         except KafkaError as error:
-            return self._refuse(partition, error.code)
+            return self._refuse(partition, error)
         except OSError:
             return _refused(partition.index, ErrorCode.KAFKA_STORAGE_ERROR)
         return ProduceResponse.PartitionProduceResponse(
@@ -202,8 +202,9 @@ class _Appender:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def _refuse(
-        self, partition: Partition, code: ErrorCode
+        self, partition: Partition, error: KafkaError
     ) -> ProduceResponse.PartitionProduceResponse:
+        code = error.code
         answer = _refused(partition.index, code)
         if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self.met_stranger = True
@@ -218,13 +219,14 @@ class _Appender:
 class _TransactionalAppender(_Appender):
     """A Produce request with records of a transaction: the coordinator is asked first."""
 
-    __slots__ = ("_context", "_transactional_id", "_verified")
+    __slots__ = ("_context", "_noted", "_transactional_id", "_verified")
 
     def __init__(
         self, context: RequestContext, request: ProduceRequest, batches: OpenedBatches
     ) -> None:
         super().__init__(context, request)
         self._context = context
+        self._noted: set[ErrorCode] = set()
         self._transactional_id = request.transactional_id or ""
         self._verified = verify(
             context,
@@ -245,16 +247,19 @@ class _TransactionalAppender(_Appender):
         return super()._append(partition, batch, is_verified=is_verified)
 
     def _refuse(
-        self, partition: Partition, code: ErrorCode
+        self, partition: Partition, error: KafkaError
     ) -> ProduceResponse.PartitionProduceResponse:
-        note_refusal(
-            self._context,
-            "Produce",
-            self._transactional_id,
-            KafkaError(code),
-            of=SubjectKind.TRANSACTIONAL_ID,
-        )
-        return super()._refuse(partition, code)
+        if error.code not in self._noted:
+            # Once for each reason: a request may be for thousands of partitions.
+            self._noted.add(error.code)
+            note_refusal(
+                self._context,
+                "Produce",
+                self._transactional_id,
+                KafkaError(error.code, error.message, {"partition": partition.name}),
+                of=SubjectKind.TRANSACTIONAL_ID,
+            )
+        return super()._refuse(partition, error)
 
 
 def _transactional(

@@ -119,9 +119,11 @@ def _begin(
                 batch, adds_partitions=era.adds_partitions, now_ms=now_ms
             )
         except KafkaError as error:
-            note_refusal(
-                context, "Produce", transactional_id, error, of=SubjectKind.TRANSACTIONAL_ID
-            )
+            if not refusals:
+                why = KafkaError(error.code, error.message, {"partition": partition.name})
+                note_refusal(
+                    context, "Produce", transactional_id, why, of=SubjectKind.TRANSACTIONAL_ID
+                )
             refusals[partition] = KafkaError(error.code)
         else:
             if must_ask:

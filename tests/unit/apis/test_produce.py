@@ -588,15 +588,18 @@ def test_sequences_begin_again_with_the_epoch_of_the_next_transaction(plane: Dat
     assert plane.partition().end_offset == 4
 
 
-def test_refusals_are_kept_with_their_transactional_id(plane: DataPlane) -> None:
-    plane.create()
+def test_refusals_are_kept_with_their_transactional_id_once_a_request(plane: DataPlane) -> None:
+    plane.create(partitions=3)
     coordinator = Coordinator()
-    transact(plane, coordinator, of_transaction(0))
+    transact(plane, coordinator, *[of_transaction(0, epoch=1)] * 3)
     context = plane.context(API, 12)
     context.services.transactions = cast("Any", coordinator)
-    request = request_of(of_transaction(5))
-    request.transactional_id = "id"
-    API.handler(context, request)
-    (event,) = context.services.journal.latest()
-    assert event.transactional_id == "id"
-    assert event.facts["error"] == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    for batch in (of_transaction(5, epoch=1), of_transaction(1, epoch=0)):
+        request = request_of(batch, batch, batch)
+        request.transactional_id = "id"
+        API.handler(context, request)
+    gap, late = context.services.journal.latest()
+    assert {late.transactional_id, gap.transactional_id} == {"id"}
+    assert (late.times, late.facts["error"]) == (1, "INVALID_PRODUCER_EPOCH")
+    assert (gap.times, gap.facts["error"]) == (1, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    assert gap.facts["partition"] == "t-0"
