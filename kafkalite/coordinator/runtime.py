@@ -97,7 +97,9 @@ class CoordinatorRuntime(Generic[M]):
         that, takes none of the others with it, as in Kafka.
         """
         self._located.clear()
-        self._led_count = len(leaders)
+        if not leaders or not self._led_count:
+            # A topic that grew keeps what it has where it is, until the next start; as in Kafka.
+            self._led_count = len(leaders)
         for partition in [each for each in self._shards if each >= len(leaders)]:
             self._shards.pop(partition).unload()
         for partition in [each for each in self.unreadable if each >= len(leaders)]:
@@ -116,7 +118,10 @@ class CoordinatorRuntime(Generic[M]):
             raise refusal
 
     def partition_for(self, key: str) -> int:
-        """Return the partition that keeps `key`, whether or not the log topic exists yet."""
+        """Return the partition that keeps `key`, whether or not the log topic exists yet.
+
+        What it was when the topic was first led holds, however many partitions it has by now.
+        """
         return partition_of(key, self._led_count or self._configured_count())
 
     def locate(self, key: str, node_id: int) -> ActiveShard[M]:

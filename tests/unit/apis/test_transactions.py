@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.apis.table import find_api
+from kafkalite.coordinator.runtime import partition_of
+from kafkalite.metadata.growth import Growth
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -278,3 +280,19 @@ def test_a_coordinator_that_came_after_another_says_so_in_its_markers(tmp_path: 
     assert marker is not None
     assert marker.coordinator_epoch == led.leader_epoch == 1
     wire.end()
+
+
+def test_a_log_that_grew_keeps_its_ids_until_the_next_start(wire: TransactionWire) -> None:
+    """A real Kafka does the same: it counts partitions when it starts."""
+    names = [f"id-{number}" for number in range(12)]
+    wire.find(*names)
+    producers = {name: wire.begun(transactional_id=name) for name in names}
+    (error,) = wire.cluster.metadata.create_partitions([Growth(TRANSACTION_STATE_TOPIC, 7)])
+    assert error is None
+    for name, producer in producers.items():
+        assert wire.add(producer, FIRST, transactional_id=name) == {FIRST: 0}
+    wire.restart()
+    for name, producer in producers.items():
+        stays = partition_of(name, 4) == partition_of(name, 7)
+        code = 0 if stays else ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        assert wire.add(producer, FIRST, transactional_id=name) == {FIRST: code}

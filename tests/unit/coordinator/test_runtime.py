@@ -403,16 +403,22 @@ def test_without_the_log_topic_nobody_is_coordinator() -> None:
     assert stage.runtime.partition_for("g") == partition_of("g", 50)
 
 
-def test_new_partitions_are_loaded_and_keys_move_to_them() -> None:
+def test_new_partitions_are_loaded_and_keys_stay_where_they_are() -> None:
+    """Until the topic is led anew, after it was gone or after a restart."""
     stage = Stage()
-    stage.runtime.locate("b", 7)
+    assert partition_of("a", 2) == 1
+    stage.runtime.locate("a", 7)
     stage.runtime.lead([7, 7])
-    assert stage.runtime.locate("b", 7).partition == partition_of("b", 2)
+    assert stage.runtime.locate("a", 7).partition == 0
     assert len(stage.runtime.shards()) == 2
+    stage.runtime.lead(())
+    stage.runtime.lead([7, 7])
+    assert stage.runtime.locate("a", 7).partition == 1
 
 
 def test_a_log_that_cannot_be_read_moves_no_key_to_another_partition() -> None:
     stage = Stage()
+    stage.runtime.lead(())
     stage.unreadable = {3}
     with pytest.raises(OSError, match="input/output"):
         stage.runtime.lead([7] * 5)

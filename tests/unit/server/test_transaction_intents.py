@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.coordinator.runtime import partition_of
 from kafkalite.metadata.growth import Growth
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
@@ -186,21 +187,23 @@ def test_an_intent_that_comes_too_late_ends_no_later_transaction(scene: Scene) -
     assert scene.known().state is TransactionState.ONGOING
 
 
-def test_a_transaction_ends_though_the_topic_it_is_kept_on_grew(scene: Scene) -> None:
+def test_a_transaction_ends_though_the_topic_it_is_kept_on_grew(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the next start on its id falls on another partition, as in Kafka; its record stays."""
     producer = scene.begin(("orders", 0))
-    before = scene.wire.cluster.transactions.shard_for(ID)
-    for count in range(5, 40):
-        (error,) = scene.wire.cluster.metadata.create_partitions(
-            [Growth(TRANSACTION_STATE_TOPIC, count)]
-        )
-        assert error is None
-        if scene.wire.cluster.transactions.shard_for(ID) is not before:
-            break
-    before.write(
-        lambda machine, now_ms: machine.end(
-            ID, producer, is_commit=True, client_transaction_version=0, now_ms=now_ms
-        )
+    monkeypatch.setattr(type(scene.partition(0)), "append_marker", refuse_marker)
+    scene.end(producer, is_commit=True)
+    monkeypatch.undo()
+    before = scene.wire.cluster.transactions.partition_for(ID)
+    count = next(count for count in range(5, 40) if partition_of(ID, count) != before)
+    (error,) = scene.wire.cluster.metadata.create_partitions(
+        [Growth(TRANSACTION_STATE_TOPIC, count)]
     )
+    assert error is None
+    assert scene.wire.cluster.transactions.partition_for(ID) == before
+    scene.wire.restart()
+    assert scene.wire.cluster.transactions.partition_for(ID) != before
     assert scene.known().state is TransactionState.COMPLETE_COMMIT
     assert len(scene.markers(0)) == 1
 
