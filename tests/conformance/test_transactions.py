@@ -13,6 +13,7 @@ from tests.conformance.scenarios import (
     transactional_offsets,
     transactional_reads,
     transactional_records,
+    transactional_shares,
     transactional_walks,
     transactional_writes,
     transactions,
@@ -32,6 +33,7 @@ SCENARIOS = (
     *transactional_reads.SCENARIOS,
     *transactional_offsets.SCENARIOS,
     *transactional_records.SCENARIOS,
+    *transactional_shares.SCENARIOS,
     *transactional_walks.SCENARIOS,
 )
 _LONG_WALKS = range(100, 250)
