@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.features import TRANSACTION_VERSION
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
 from kafkalite.transactions.ending import rolled_back
-from kafkalite.transactions.records import transaction_of, transaction_record
-from kafkalite.transactions.refusing import no_id, unknown_id
+from kafkalite.transactions.records import transaction_of, transaction_record, written_version
+from kafkalite.transactions.refusing import no_id, refusal, unknown_id
 from kafkalite.transactions.state import NO_PRODUCER_EPOCH, TransactionState
 
 if TYPE_CHECKING:
@@ -57,6 +58,23 @@ class TransactionRegistry:
         if transaction is None:
             raise unknown_id(transactional_id) if transactional_id else no_id()
         return transaction
+
+    def check_writable(self, transactional_id: str, client_transaction_version: int) -> None:
+        """Raise KafkaError UNSUPPORTED_VERSION for a client that the log has no place for.
+
+        Its older form does not hold by which version a transaction was begun. Kafka finds that out
+        last, and then waits for ever for what it could not write; here nothing has happened.
+        """
+        if client_transaction_version and not written_version(self.level):
+            raise refusal(
+                ErrorCode.UNSUPPORTED_VERSION,
+                transactional_id,
+                "transaction-version",
+                f"transaction.version is {self.level}, "
+                f"too low for clients of version {client_transaction_version}",
+                level=self.level,
+                client_version=client_transaction_version,
+            )
 
     def record(self, transaction: Transaction) -> Record:
         """Return the record of a decision that is appended before the next one is made."""

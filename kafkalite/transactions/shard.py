@@ -147,8 +147,8 @@ class TransactionShard:
     ) -> CoordinatorResult[None]:
         """Let partitions join a producer's transaction, which begins with the first of them.
 
-        KafkaError INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS or
-        PRODUCER_FENCED.
+        KafkaError INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS,
+        PRODUCER_FENCED or UNSUPPORTED_VERSION.
         """
         changed = with_partitions(
             self._registry.known(transactional_id),
@@ -159,6 +159,7 @@ class TransactionShard:
         )
         if changed is None:
             return CoordinatorResult(None)
+        self._registry.check_writable(transactional_id, client_transaction_version)
         return CoordinatorResult(
             None, [self._registry.record(changed)], timers=self._sweeps.watch_open(now_ms)
         )
@@ -175,8 +176,8 @@ class TransactionShard:
         """Decide a transaction as its producer wants; the response is the producer to go on with.
 
         Before transaction version 2 nobody is named: it is the same as before. KafkaError
-        INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED or
-        INVALID_TXN_STATE.
+        INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED,
+        INVALID_TXN_STATE or UNSUPPORTED_VERSION.
         """
         prepared, successor = ended(
             self._registry.known(transactional_id),
@@ -188,6 +189,7 @@ class TransactionShard:
         )
         if prepared is None:
             return CoordinatorResult(successor)
+        self._registry.check_writable(transactional_id, client_transaction_version)
         return CoordinatorResult(
             successor, [self._registry.record(prepared)], intents=[markers_of(prepared)]
         )

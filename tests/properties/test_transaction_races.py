@@ -387,7 +387,7 @@ class Races:
     left=st.sampled_from([None, 0, 1, 2, 3]),
     steps=STEPS,
 )
-@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_comes_between_a_transaction_is_committed_or_aborted_whole(
     level: int, versions: tuple[int, int], left: int | None, steps: list[Step]
 ) -> None:

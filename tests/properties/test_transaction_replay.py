@@ -228,7 +228,7 @@ class TransactionHistory(RuleBasedStateMachine):
 
 
 TransactionHistory.TestCase.settings = settings(
-    max_examples=examples(60),
+    max_examples=examples(45),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -83,16 +83,6 @@ def test_a_fresh_id_is_kept_by_the_log_while_markers_are_pending() -> None:
     assert later.end(LAST) == SUCCESSOR
 
 
-def test_a_log_of_the_older_form_does_not_keep_it() -> None:
-    world = worn(level=0)
-    world.writes_markers = False
-    world.add(LAST, A)
-    assert world.end(LAST) == SUCCESSOR
-    later = world.restarted(writes_markers=True)
-    assert later.now().producer == (OLD, GREATEST_EPOCH)
-    assert later.init().producer_epoch == 0
-
-
 def test_a_newcomer_fences_at_the_last_epoch() -> None:
     world = worn()
     world.add(LAST, A)

@@ -226,6 +226,23 @@ def test_partitions_that_are_in_it_change_nothing() -> None:
     stage.is_refused(Cell("Ongoing", "present", "NONE"), lambda: stage.world.add(stage.present, A))
 
 
+def test_a_log_of_the_older_form_has_no_place_for_version_2() -> None:
+    world = TransactionWorld(level=0)
+    producer = world.init()
+    assert refusal_of(lambda: world.add(producer, A, version=2)) is ErrorCode.UNSUPPORTED_VERSION
+    assert world.now().state.label == "Empty"
+    aborted = refusal_of(lambda: world.end(producer, is_commit=False))
+    assert aborted is ErrorCode.UNSUPPORTED_VERSION
+    world.add(producer, A, version=0)
+    assert refusal_of(lambda: world.end(producer)) is ErrorCode.UNSUPPORTED_VERSION
+    assert world.now().state.label == "Ongoing"
+    assert not world.written
+    # Once the cluster has agreed on another level there is.
+    world.set_level(1)
+    world.end(producer)
+    assert world.now().producer == producer._replace(producer_epoch=1)
+
+
 VERIFY_ITS_OWN = """
 state            present  before  older  future  other
 Empty            TA       PF      PF     PF      ID
