@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).parents[2]
 _ADDRESS = re.compile(rb"127\.0\.0\.1:(\d+)")
-_START_TIMEOUT_S = 15.0
+_START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 5.0
 
 
