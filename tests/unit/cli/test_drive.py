@@ -12,6 +12,7 @@ import pytest
 from kafkalite.cli.main import main
 from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.testing import Broker
 from tests.conformance.raw import RawClient
 
@@ -87,6 +88,24 @@ def test_groups_are_explained_in_lines_that_a_terminal_may_have(
     assert line.isprintable()
     main(["explain", "--group", "g"])
     assert told(capsys).startswith("2026-03-01T00:00:00.000Z refused: ")
+
+
+def test_a_transactional_id_is_explained_apart_from_a_group_of_its_name(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))) as client:
+        client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 6)
+        client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["g"]), 6)
+        client.call(HeartbeatRequest(group_id="g", member_id="m", generation_id=1), 4)
+        client.call(InitProducerIdRequest(transactional_id="g", transaction_timeout_ms=0), 5)
+    main(["explain", "--transactional-id", "g"])
+    (line,) = told(capsys).splitlines()
+    assert line.startswith("2026-03-01T00:00:00.000Z refused: transactional id g refused: ")
+    main(["explain", "--group", "g"])
+    (line,) = told(capsys).splitlines()
+    assert "heartbeat of m refused" in line
+    main(["explain"])
+    assert len(told(capsys).splitlines()) == 2
 
 
 @pytest.mark.parametrize(
