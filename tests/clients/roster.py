@@ -64,7 +64,7 @@ def _java() -> list[str]:
 def kafkajs_program(name: str) -> list[str]:
     """Give the command that runs one of the programs that use kafkajs."""
     node, npm = program("node"), program("npm")
-    names = ("driver.js", "clock.js", "package.json", "package-lock.json")
+    names = ("driver.js", "clock.js", "worker.js", "package.json", "package-lock.json")
     sources = [_HERE / "js" / each for each in names]
 
     def install(directory: Path) -> None:
@@ -91,6 +91,11 @@ def franz_go_worker() -> list[str]:
         )
 
     return [str(built_once("franz-go", sources, build) / "worker")]
+
+
+def kafkajs_worker() -> list[str]:
+    """Give the command that runs the worker of kafkajs."""
+    return kafkajs_program("worker.js")
 
 
 def _kafkajs() -> list[str]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.clients.crew import Worker
-from tests.clients.roster import franz_go_worker, java_worker
-from tests.clients.transacting import Plan, Story
+from tests.clients.roster import franz_go_worker, java_worker, kafkajs_worker
+from tests.clients.transacting import ASSIGNED, Plan, Story
 from tests.oracle.fixtures import broker_under_test
 from tests.oracle.requirements import required
 from tests.oracle.target import COMMON_CONFIG
@@ -65,7 +65,8 @@ CASTS = (
     Cast(client="java", command=java_worker, protocol="consumer"),
     Cast(client="librdkafka", command=_python("confluent")),
     Cast(client="franz-go", command=franz_go_worker),
-    Cast(client="aiokafka", command=_python("aiokafka"), protocol="assigned"),
+    Cast(client="aiokafka", command=_python("aiokafka"), protocol=ASSIGNED),
+    Cast(client="kafkajs", command=kafkajs_worker, protocol=ASSIGNED),
     Cast(client="kafka-python", command=_python("kafka_python")),
 )
 FURTHER_CASTS = (

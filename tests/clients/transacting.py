@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from tests.oracle.target import Target
 
 PARTITIONS = 6
+ASSIGNED = "assigned"
+"""The protocol of those whose transactions do not say which member of the group they are: each has
+partitions and a group of its own."""
 _GROUP, _SOURCE, _SINK = "workers", "given", "made"
 _TIMEOUT_S = 60.0
 _PATIENCE_S = 2.0
@@ -90,7 +93,7 @@ class Story:
         plan = self.plan
         begun = time.monotonic()
         self._prepare()
-        crew = Crew.of(plan.workers, self._hired(plan.workers))
+        crew = Crew.of(plan.workers, self._hire)
         try:
             self._go_through(plan, crew)
             wait_until(lambda: self._is_done(crew), "everything to be committed", _TIMEOUT_S)
@@ -111,19 +114,27 @@ class Story:
         wanted = [NewTopic(name, PARTITIONS, 1) for name in (_SOURCE, _SINK)]
         for made in admin.create_topics(wanted).values():
             made.result(_TIMEOUT_S)
-        commit_the_beginning(self.target.bootstrap, _GROUP, _SOURCE, PARTITIONS)
+        for seat in range(self.plan.workers):
+            commit_the_beginning(self.target.bootstrap, self._group(seat), _SOURCE, PARTITIONS)
 
-    def _hired(self, workers: int) -> Callable[[int], Worker]:
-        def hire(seat: int) -> Worker:
-            partitions = list(range(seat, PARTITIONS, workers))
-            name = f"{_GROUP}-{seat}"
-            bootstrap, protocol = self.target.bootstrap, self.protocol
-            task = Task(
-                bootstrap, name, _GROUP, protocol, _SOURCE, _SINK, partitions, self.plan.batch
-            )
-            return self.hire(task, seat)
+    def _group(self, seat: int) -> str:
+        return f"{_GROUP}-{seat}" if self.protocol == ASSIGNED else _GROUP
 
-        return hire
+    def _partitions(self, seat: int) -> list[int]:
+        return list(range(seat, PARTITIONS, self.plan.workers))
+
+    def _hire(self, seat: int) -> Worker:
+        task = Task(
+            bootstrap=self.target.bootstrap,
+            transactional_id=f"{_GROUP}-{seat}",
+            group=self._group(seat),
+            protocol=self.protocol,
+            source=_SOURCE,
+            sink=_SINK,
+            partitions=self._partitions(seat),
+            batch=self.plan.batch,
+        )
+        return self.hire(task, seat)
 
     def _go_through(self, plan: Plan, crew: Crew) -> None:
         acts = [
@@ -210,7 +221,11 @@ class Story:
         crew.check()
         bootstrap = self.target.bootstrap
         ends = end_offsets(bootstrap, _SOURCE, PARTITIONS)
-        return committed_offsets(bootstrap, _GROUP, _SOURCE) == ends
+        found: dict[int, int] = {}
+        for seat in range(self.plan.workers):
+            committed = committed_offsets(bootstrap, self._group(seat), _SOURCE)
+            found |= {each: committed[each] for each in self._partitions(seat)}
+        return found == ends
 
     def _check(self) -> None:
         """Compare what two readers read with what was given: each record once and in its order."""
@@ -219,6 +234,8 @@ class Story:
             for partition, rows in self.given.items()
         }
         for reader in (read_by_librdkafka, read_by_aiokafka):
+            self.target.kill()
+            self.target.start()
             read = reader(self.target.bootstrap, _SINK, PARTITIONS)
             assert read == wanted, f"{reader.__name__}: {_differences(wanted, read)}"
 

@@ -1,7 +1,7 @@
 """A worker of aiokafka; see `tests.clients.drivers.worker`.
 
 Its transactions do not tell the coordinator which member of the group sends the offsets, so it
-takes part in no group: it reads partitions of its own, and its transactional id alone fences it.
+has a group and partitions of its own, and its transactional id alone fences it.
 """
 
 from __future__ import annotations

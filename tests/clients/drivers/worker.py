@@ -32,7 +32,7 @@ class Task(NamedTuple):
     transactional_id: str
     group: str
     protocol: str
-    """"classic" or "consumer"; "assigned" where the worker reads `partitions` alone."""
+    """"classic" or "consumer"; "assigned" if the group is its own, with `partitions` alone."""
     source: str
     sink: str
     partitions: list[int]
