@@ -1,0 +1,138 @@
+"""What is still true of transactions after the broker was stopped and started again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.storage.batch import split_batches
+from tests.conformance.scenarios.commits import fetch
+from tests.conformance.setup import create_topic, ready_group, wait_for_leader
+from tests.conformance.transacting import (
+    NEW,
+    OLD,
+    Protocol,
+    Transactor,
+    begun,
+    describe,
+    describe_producers,
+    end,
+    initialise,
+    latest,
+    markers,
+    reached,
+    read,
+    ready_transactions,
+)
+
+if TYPE_CHECKING:
+    from tests.conformance.world import World
+
+_PROTOCOLS = {"old": OLD, "new": NEW}
+_FENCED_BY = 1000
+
+
+def prepare(world: World) -> dict[str, Transactor]:
+    """Leave a transactional id in every state that lasts, in either protocol."""
+    create_topic(world, world.name, partitions=3)
+    create_topic(world, f"{world.name}-stuck", partitions=2)
+    producers = {}
+    for label, protocol in _PROTOCOLS.items():
+        ready_group(world, f"{world.name}-{label}")
+        for state in ("empty", "committed", "aborted", "open", "decided"):
+            name = f"{world.name}-{label}-{state}"
+            producers[f"{label} {state}"] = begun(world, protocol, name)
+        _leave(world, producers, label, protocol)
+    return producers
+
+
+def _leave(world: World, producers: dict[str, Transactor], label: str, protocol: Protocol) -> None:
+    group = f"{world.name}-{label}"
+    for state in ("committed", "aborted"):
+        producer = producers[f"{label} {state}"]
+        producer.begin(0, 1)
+        if protocol is OLD:
+            producer.add_offsets(group)
+        producer.commit_offsets(group, 7, 1)
+        producer.end(is_commit=state == "committed")
+    producer = producers[f"{label} open"]
+    producer.begin(1, 2)
+    if protocol is OLD:
+        producer.add_offsets(group)
+    producer.commit_offsets(group, 9, 0)
+    # Its partition has heard of a later coordinator, so that it stays decided.
+    producer, topic = producers[f"{label} decided"], f"{world.name}-stuck"
+    partition = int(protocol is NEW)
+    producer.begin(partition, topic=topic)
+    request = markers(producer.newer, {topic: [partition]}, coordinator_epoch=_FENCED_BY)
+    world.ask(request, 1)
+    world.ask(end(producer.transactional_id, producer.producer, is_commit=True), protocol.end)
+    reached(world, producer.transactional_id, "PrepareCommit")
+
+
+def inspect(world: World, producers: dict[str, Transactor]) -> None:
+    """Look at everything, go on with what was open, and begin anew with the rest."""
+    for topic, partitions in ((world.name, 3), (f"{world.name}-stuck", 2)):
+        wait_for_leader(world, topic, partitions)
+    names = [each.transactional_id for each in producers.values()]
+    ready_transactions(world, *names)
+    for label in _PROTOCOLS:
+        ready_group(world, f"{world.name}-{label}")
+    world.ask(describe(*names), 0)
+    _look(world)
+    for label in _PROTOCOLS:
+        _go_on(producers[f"{label} open"])
+        _come_back(world, producers[f"{label} decided"])
+        for state in ("empty", "committed", "aborted"):
+            producer = producers[f"{label} {state}"]
+            world.ask(initialise(producer.transactional_id, producer.older), 5)
+            producer.init(producer.producer)
+            producer.begin()
+            producer.commit()
+    _look(world)
+
+
+def _go_on(producer: Transactor) -> None:
+    """Write to a partition that is in the transaction already, and to one that is not."""
+    producer.write(partition=1, sequence=1)
+    producer.write(partition=1, sequence=1)
+    producer.write(partition=2, sequence=5)
+    for step in (-1, 1):
+        producer.write(partition=1, sequence=2, producer=producer.at(step))
+    producer.begin(0)
+    producer.commit()
+
+
+def _come_back(world: World, producer: Transactor) -> None:
+    for step in (0, 1):
+        world.ask(end(producer.transactional_id, producer.at(step), is_commit=True), 4)
+        world.ask(initialise(producer.transactional_id, producer.at(step)), 5)
+
+
+def _look(world: World) -> None:
+    for topic, partitions in ((world.name, (0, 1, 2)), (f"{world.name}-stuck", (0, 1))):
+        world.ask(latest(topic, *partitions), 7)
+        world.ask(latest(topic, *partitions, isolation=0), 7)
+        world.ask(describe_producers(topic, *partitions), 0)
+        for partition in partitions:
+            _read(world, topic, partition)
+    for label in _PROTOCOLS:
+        request = fetch(f"{world.name}-{label}", world.name, 0, 1)
+        world.ask(request, 8)
+        request.require_stable = True
+        world.ask(request, 8)
+
+
+def _read(world: World, topic: str, partition: int) -> None:
+    """Note what a reader of committed records gets, without the epochs of leaders."""
+    (row,) = world.probe(read(topic, partition=partition), 11).responses[0].partitions
+    world.note(f"{topic}-{partition}", ErrorCode(row.error_code).name)
+    for view in split_batches(bytes(row.records or b"")):
+        who = world.symbol("producer_id", view.producer_id)
+        world.note(
+            f"the batch at {view.base_offset}",
+            [who, view.producer_epoch, view.base_sequence, view.attributes, view.record_count],
+        )
+    for one in row.aborted_transactions:
+        who = world.symbol("producer_id", one.producer_id)
+        world.note("aborted", [who, one.first_offset])
