@@ -56,8 +56,11 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
             open_log=open_log,
             make_machine=lambda: _new_shard(config, self._image, draw_producer_id),
             journal=journal,
-            carry_out=carry_out,
+            carry_out=self._hand_on,
         )
+        self._carry_out_loaded = carry_out
+        self._named: list[object] | None = None
+        """What shards that are being loaded want done; None while none is."""
         self._config = config
         self._metadata = metadata
         self._image = metadata.image
@@ -74,6 +77,26 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
             shard.machine.on_image(image)
         topic = image.topics.get(TRANSACTION_STATE_TOPIC)
         self.lead(() if topic is None else [partition.leader for partition in topic.partitions])
+
+    def lead(self, leaders: Sequence[int]) -> None:
+        """Take note of who leads each partition; see CoordinatorRuntime.lead.
+
+        What was left undone is handed on when all are loaded: whoever does it asks them for more.
+        """
+        named: list[object] = []
+        self._named = named
+        try:
+            super().lead(leaders)
+        finally:
+            self._named = None
+            for intent in named:
+                self._hand_on(intent)
+
+    def _hand_on(self, intent: object) -> None:
+        if self._named is not None:
+            self._named.append(intent)
+        elif self._carry_out_loaded is not None:
+            self._carry_out_loaded(intent)
 
     def have_topic(self) -> None:
         """Make the topic that transactions are kept on, unless it is there.

@@ -14,7 +14,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.transactions.coordinator import TransactionCoordinator
-from kafkalite.transactions.state import Producer
+from kafkalite.transactions.state import Producer, TransactionState
 from tests.unit.metadata_world import MetadataWorld
 from tests.unit.transactions.transaction_world import ID, A, B, TransactionWorld
 
@@ -108,3 +108,14 @@ def test_the_level_of_the_cluster_is_that_of_the_log() -> None:
     world.init()
     versions = [value[:2] for _, value in world.log.entries if value is not None]
     assert versions == [b"\0\0", b"\0\1"]
+
+
+def test_what_was_left_undone_is_done_when_its_shard_can_be_asked() -> None:
+    world = TransactionWorld(writes_markers=False)
+    producer = world.init()
+    world.add(producer, A)
+    world.end(producer)
+    # Here it is carried out the moment that it is handed on, as by an outbox that is open.
+    later = world.restarted(writes_markers=True)
+    assert [each.transactional_id for each in later.written] == [ID]
+    assert later.now().state is TransactionState.COMPLETE_COMMIT

@@ -80,8 +80,6 @@ class TransactionWorld:
         self.writes_markers = writes_markers
         self.producer_ids = itertools.count(next_producer_id)
         self.no_producer_ids: KafkaError | None = None
-        self.is_open = False
-        """As an outbox, which begins when all is loaded."""
         self.markers: list[WriteMarkers] = []
         """Named since the last look, and not written yet."""
         self.written: list[WriteMarkers] = []
@@ -96,9 +94,6 @@ class TransactionWorld:
             carry_out=self.carry_out,
         )
         self.coordinator.on_image(self.image, MetadataDelta())
-        self.is_open = True
-        if self.writes_markers:
-            self.write_markers()
 
     @property
     def image(self) -> MetadataImage:
@@ -117,7 +112,7 @@ class TransactionWorld:
     def carry_out(self, intent: object) -> None:
         assert isinstance(intent, WriteMarkers)
         self.markers.append(intent)
-        if self.writes_markers and self.is_open:
+        if self.writes_markers:
             self.write_markers()
 
     def write_markers(self) -> None:
