@@ -36,7 +36,7 @@ SCENARIOS = (
     *transactional_shares.SCENARIOS,
     *transactional_walks.SCENARIOS,
 )
-_LONG_WALKS = range(100, 250)
+_LONG_WALKS = range(100, 200)
 _STEPS_OF_A_LONG_WALK = 120
 
 
