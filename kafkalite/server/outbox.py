@@ -3,6 +3,7 @@
 An intent is handed over when its decision is in the log, and is carried out at once. What cannot
 be done now is tried again, later and later. Nothing is written down here: a machine names again in
 `on_loaded` what was left undone, so a restart loses no intent, and one may be carried out twice.
+There are never more of them than what the machines themselves keep; the timers are limited.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 FIRST_RETRY_MS = 500
 LAST_RETRY_MS = 30_000
 MOST_WAITING = 10_000
-"""Intents that wait for their next try; one more is left to the machine that had it."""
+"""Intents with a timer of their own; those beyond it have their turns after these."""
 
 I = TypeVar("I")  # noqa: E741 - an intent
 
@@ -28,13 +29,15 @@ I = TypeVar("I")  # noqa: E741 - an intent
 class Outbox:
     """Hands intents to those who carry them out, by the intents' types."""
 
-    __slots__ = ("_carriers", "_clock", "_is_busy", "_is_open", "_queue", "_waiting")
+    __slots__ = ("_behind", "_carriers", "_clock", "_is_busy", "_is_open", "_queue", "_waiting")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._carriers: dict[type, Callable[[Any], None]] = {}
         self._queue: deque[tuple[Hashable, int]] = deque()
         self._waiting: dict[Hashable, Timer] = {}
+        self._behind: dict[Hashable, int] = {}
+        """Those without a timer, and how long each is to wait once it has one."""
         self._is_open = False
         self._is_busy = False
 
@@ -51,6 +54,7 @@ class Outbox:
         """Give up what was not done; it is named again after the next start."""
         self._is_open = False
         self._queue.clear()
+        self._behind.clear()
         waiting, self._waiting = self._waiting, {}
         for timer in waiting.values():
             timer.cancel()
@@ -63,7 +67,7 @@ class Outbox:
 
     def __len__(self) -> int:
         """Count the intents that are not done."""
-        return len(self._queue) + len(self._waiting)
+        return len(self._queue) + len(self._waiting) + len(self._behind)
 
     def _drain(self) -> None:
         self._is_busy = True
@@ -78,14 +82,24 @@ class Outbox:
             self._is_busy = False
 
     def _put_off(self, intent: Hashable, retry_ms: int) -> None:
-        if intent in self._waiting or len(self._waiting) >= MOST_WAITING:
+        if intent in self._waiting or intent in self._behind:
             return
+        if len(self._waiting) < MOST_WAITING:
+            self._wait(intent, retry_ms)
+        else:
+            self._behind[intent] = retry_ms
+
+    def _wait(self, intent: Hashable, retry_ms: int) -> None:
         self._waiting[intent] = self._clock.call_at(
             self._clock.now_ms() + retry_ms, lambda: self._try_again(intent, retry_ms)
         )
 
     def _try_again(self, intent: Hashable, retry_ms: int) -> None:
         del self._waiting[intent]
+        if self._behind:
+            # What fails again goes behind all others, so that each has its turn.
+            following = next(iter(self._behind))
+            self._wait(following, self._behind.pop(following))
         self._queue.append((intent, min(2 * retry_ms, LAST_RETRY_MS)))
         if not self._is_busy:
             self._drain()

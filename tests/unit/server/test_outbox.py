@@ -83,15 +83,42 @@ def test_an_intent_that_leads_to_another_is_finished_first() -> None:
 
 
 def test_the_same_intent_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "MOST_WAITING", 2)
+    monkeypatch.setattr(outbox, "MOST_WAITING", 1)
     stage = Stage()
     stage.outbox.open()
-    stage.failures = 6
-    for what in ("a", "a", "b", "c"):
+    stage.failures = 4
+    for what in ("a", "a", "b", "b"):
         stage.outbox.carry_out(Deliver(what))
     assert len(stage.outbox) == 2
     stage.clock.advance(10_000)
-    assert sorted(stage.done) == ["a", "b"]
+    assert stage.done == ["a", "b"]
+
+
+def test_more_than_have_a_timer_of_their_own_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "MOST_WAITING", 2)
+    stage = Stage()
+    stage.outbox.open()
+    tried: list[str] = []
+    is_open = False
+
+    def deliver(intent: Deliver) -> None:
+        tried.append(intent.what)
+        if not is_open or intent.what == "never":
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        stage.done.append(intent.what)
+
+    stage.outbox.assign(Deliver, deliver)
+    wanted = [f"intent {number}" for number in range(5)]
+    for what in ("never", *wanted):
+        stage.outbox.carry_out(Deliver(what))
+    assert len(stage.outbox) == 6
+    tried.clear()
+    stage.clock.advance(2_000)
+    assert set(tried) == {"never", *wanted}
+    is_open = True
+    stage.clock.advance(5 * LAST_RETRY_MS)
+    assert sorted(stage.done) == wanted
+    assert len(stage.outbox) == 1
 
 
 def test_a_fault_in_one_intent_leaves_the_outbox_working() -> None:
@@ -103,11 +130,13 @@ def test_a_fault_in_one_intent_leaves_the_outbox_working() -> None:
     assert stage.done == ["a"]
 
 
-def test_closing_gives_up_what_waits() -> None:
+def test_closing_gives_up_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     stage.outbox.open()
-    stage.failures = 1
+    monkeypatch.setattr(outbox, "MOST_WAITING", 1)
+    stage.failures = 2
     stage.outbox.carry_out(Deliver("a"))
+    stage.outbox.carry_out(Deliver("b"))
     stage.outbox.close()
     stage.clock.advance(60_000)
     assert stage.done == []
