@@ -8,7 +8,8 @@ not looked at. There is no high watermark here: who asks says up to where it may
 from __future__ import annotations
 
 import errno
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kafkalite.ports.files import join
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from kafkalite.storage.loading import LoadedLog
 
 PARTITION_METADATA_FILE = "partition.metadata"
+
+_LAST_OFFSET = attrgetter("last_offset")
 
 
 class OffsetOutOfRangeError(LookupError):
@@ -277,8 +280,12 @@ class Log:
         """Return the aborted transactions with records between two offsets."""
         found = []
         for segment in self._segments_from(offset):
-            for aborted in segment.aborted.entries:
-                if aborted.last_offset >= offset and aborted.first_offset < end_offset:
+            entries = segment.aborted.entries
+            # In the order of their ends: a reader near the end of the log passes over nearly all.
+            first = bisect_left(entries, offset, key=_LAST_OFFSET)
+            for slot in range(first, len(entries)):
+                aborted = entries[slot]
+                if aborted.first_offset < end_offset:
                     found.append(aborted)
                 if aborted.last_stable_offset >= end_offset:
                     return found
