@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.contract import Api
+from kafkalite.apis.repeats import Repeats
 from kafkalite.metadata.topic_names import name_complaint
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -26,13 +27,14 @@ def handle_describe_producers(
     context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     """Describe the producers of each partition that this node leads, or say why not."""
+    repeats = Repeats()
     return DescribeProducersResponse(
-        topics=[_describe_topic(context, topic) for topic in request.topics]
+        topics=[_describe_topic(context, topic, repeats) for topic in request.topics]
     )
 
 
 def _describe_topic(
-    context: RequestContext, asked: DescribeProducersRequest.TopicRequest
+    context: RequestContext, asked: DescribeProducersRequest.TopicRequest, repeats: Repeats
 ) -> DescribeProducersResponse.TopicResponse:
     complaint = name_complaint(asked.name)
     topic = context.services.partitions.topic(asked.name)
@@ -47,20 +49,23 @@ def _describe_topic(
             _refused(index, unknown, unknown.message) for index in asked.partition_indexes
         ]
     else:
-        partitions = [_describe(context.node_id, topic, index) for index in asked.partition_indexes]
+        partitions = [
+            _describe(context.node_id, topic, index, repeats) for index in asked.partition_indexes
+        ]
     return DescribeProducersResponse.TopicResponse(name=asked.name, partitions=partitions)
 
 
 def _describe(
-    node_id: int, topic: HostedTopic, index: int
+    node_id: int, topic: HostedTopic, index: int, repeats: Repeats
 ) -> DescribeProducersResponse.PartitionResponse:
     try:
         partition = topic.partition(index)
         if partition is None:
             return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition.admit(node_id)
+        repeats.check(partition)
     except KafkaError as error:
-        return _refused(index, error.code)
+        return _refused(index, error.code, error.message)
     return DescribeProducersResponse.PartitionResponse(
         partition_index=index,
         active_producers=[_state(entry) for entry in partition.log.producers.entries],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.contract import Api
 from kafkalite.apis.descriptions import MOST_NOTED
 from kafkalite.apis.refusals import note_refusal
+from kafkalite.apis.repeats import Repeats
 from kafkalite.apis.transactional import shard_of
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.groups.consumer.regex import compiled
@@ -41,8 +42,10 @@ def handle_describe_transactions(
 ) -> DescribeTransactionsResponse:
     """Describe transactional ids, each for itself."""
     states = []
+    repeats = Repeats()
     for index, transactional_id in enumerate(request.transactional_ids):
         try:
+            repeats.check(transactional_id)
             shard = shard_of(context, transactional_id)
             states.append(_described(shard.machine.describe(transactional_id)))
         except KafkaError as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.apis.describe_producers import APIS, refuse_describe_producers
+from kafkalite.apis.repeats import MOST_REPEATS
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -115,3 +116,13 @@ def test_a_refused_request_is_refused_for_every_partition() -> None:
         (one.partition_index, one.error_code, one.error_message)
         for one in response.topics[0].partitions
     ] == [(0, -1, "why"), (1, -1, "why")]
+
+
+def test_producers_are_told_ten_times_over_and_no_more(plane: DataPlane) -> None:
+    plane.create(partitions=2)
+    answers = describe(plane, "t", *[1] * (MOST_REPEATS + 3), 0)
+    assert [each.error_code for each in answers] == [
+        *[ErrorCode.NONE] * (MOST_REPEATS + 1),
+        *[ErrorCode.INVALID_REQUEST] * 2,
+        ErrorCode.NONE,
+    ]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.apis.repeats import MOST_REPEATS
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from kafkalite.protocol.messages.list_transactions import ListTransactionsRequest
@@ -47,6 +48,13 @@ def test_a_transaction_is_described(wire: TransactionWire) -> None:
     assert (shown.producer_id, shown.producer_epoch) == producer
     assert (shown.transaction_timeout_ms, shown.transaction_start_time_ms) == (60_000, began_ms)
     assert [(topic.topic, topic.partitions) for topic in shown.topics] == [("orders", [0, 2])]
+
+
+def test_an_id_is_described_ten_times_over_and_no_more(wire: TransactionWire) -> None:
+    wire.begun()
+    request = DescribeTransactionsRequest(transactional_ids=[ID] * (MOST_REPEATS + 3))
+    codes = [each.error_code for each in wire.ask(request, 0).transaction_states]
+    assert codes == [ErrorCode.NONE] * (MOST_REPEATS + 1) + [ErrorCode.INVALID_REQUEST] * 2
 
 
 def test_each_id_is_described_for_itself(wire: TransactionWire) -> None:
