@@ -33,37 +33,15 @@ class Initialized(NamedTuple):
     """CONCURRENT_TRANSACTIONS when an open transaction is aborted first: ask again."""
 
 
-def check_wish(
-    config: BrokerConfig,
-    transactional_id: str,
-    timeout_ms: int,
-    *,
-    is_two_phase: bool = False,
-    keeps_prepared: bool = False,
-) -> None:
+def check_wish(config: BrokerConfig, transactional_id: str, timeout_ms: int) -> None:
     """Raise KafkaError for what no producer may ask for, whatever became of its id.
 
-    INVALID_REQUEST, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION or
-    INVALID_TRANSACTION_TIMEOUT.
+    INVALID_REQUEST or INVALID_TRANSACTION_TIMEOUT.
     """
     if not transactional_id:
         raise no_id()
-    if is_two_phase and not config.get("transaction.two.phase.commit.enable"):
-        raise refusal(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            transactional_id,
-            "two-phase",
-            "transaction.two.phase.commit.enable is false",
-        )
-    if keeps_prepared:
-        raise refusal(
-            ErrorCode.UNSUPPORTED_VERSION,
-            transactional_id,
-            "keep-prepared",
-            "Kafka 4.3 does not keep a prepared transaction",
-        )
     longest_ms = config.int("transaction.max.timeout.ms")
-    if not is_two_phase and not 0 < timeout_ms <= longest_ms:
+    if not 0 < timeout_ms <= longest_ms:
         raise refusal(
             ErrorCode.INVALID_TRANSACTION_TIMEOUT,
             transactional_id,

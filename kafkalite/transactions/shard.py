@@ -25,7 +25,6 @@ from kafkalite.transactions.registry import TransactionRegistry
 from kafkalite.transactions.state import (
     NO_PRODUCER,
     NO_PRODUCER_EPOCH,
-    NO_TIMEOUT_MS,
     PREPARED,
     Transaction,
     TransactionState,
@@ -97,23 +96,13 @@ class TransactionShard:
         timeout_ms: int,
         expected: Producer | None,
         now_ms: int,
-        *,
-        is_two_phase: bool = False,
-        keeps_prepared: bool = False,
     ) -> CoordinatorResult[Initialized]:
         """Give a transactional id to its next producer; an open transaction is aborted first.
 
-        KafkaError INVALID_REQUEST, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION,
-        INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS or PRODUCER_FENCED.
+        KafkaError INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS or
+        PRODUCER_FENCED.
         """
-        check_wish(
-            self._registry.config,
-            transactional_id,
-            timeout_ms,
-            is_two_phase=is_two_phase,
-            keeps_prepared=keeps_prepared,
-        )
-        timeout_ms = NO_TIMEOUT_MS if is_two_phase else timeout_ms
+        check_wish(self._registry.config, transactional_id, timeout_ms)
         transaction = self._registry.transactions.get(transactional_id)
         if transaction is None:
             transaction = Transaction(

@@ -26,7 +26,7 @@ LAST_PRODUCER_EPOCH: Final = 32_766
 """With this epoch a producer's id is used up; one more is kept for the marker of its last end."""
 GREATEST_EPOCH: Final = 32_767
 NO_TIMEOUT_MS: Final = 2**31 - 1
-"""The timeout of transactions that another coordinator decides (KIP-939): they have none."""
+"""A transaction with the longest timeout has none; Kafka keeps those of KIP-939 so."""
 
 
 class TransactionState(IntEnum):

@@ -372,17 +372,7 @@ def test_an_id_that_nobody_knows(request_: str) -> None:
         ({"timeout_ms": 1}, ErrorCode.NONE),
         ({"timeout_ms": 5_000}, ErrorCode.NONE),
         ({"timeout_ms": 5_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        # An id of nobody's comes first, as does two-phase commit.
-        ({"transactional_id": "", "is_two_phase": True}, ErrorCode.INVALID_REQUEST),
-        (
-            {"timeout_ms": 0, "is_two_phase": True},
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ),
-        (
-            {"is_two_phase": True, "keeps_prepared": True},
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ),
-        ({"timeout_ms": 0, "keeps_prepared": True}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"transactional_id": "", "timeout_ms": 0}, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_what_a_producer_may_wish_for(wish: dict[str, object], refused: ErrorCode) -> None:
@@ -391,14 +381,6 @@ def test_what_a_producer_may_wish_for(wish: dict[str, object], refused: ErrorCod
     assert refusal_of(lambda: world.init(**wishes)) is refused  # type: ignore[arg-type]
     assert bool(world.log.entries) is (refused is ErrorCode.NONE)
     assert next(world.producer_ids) == 4_000 + len(world.log.entries), "an id was drawn in vain"
-
-
-def test_two_phase_commit_where_it_is_allowed() -> None:
-    world = TransactionWorld({"transaction.two.phase.commit.enable": "true"})
-    world.init(timeout_ms=-7, is_two_phase=True)
-    assert world.now().timeout_ms == 2**31 - 1
-    refused = refusal_of(lambda: world.init(is_two_phase=True, keeps_prepared=True))
-    assert refused is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_a_producer_that_is_unknown_begins_whatever_it_says_of_itself() -> None:

@@ -43,7 +43,6 @@ def test_each_refusal_names_its_rule() -> None:
         "other": lambda: world.add(producer._replace(producer_id=1), A),
         "state": lambda: world.end(producer),
         "timeout": lambda: world.init(timeout_ms=0),
-        "two-phase": lambda: world.init(is_two_phase=True),
     }
     rules = {}
     for name, ask in asked.items():
@@ -59,5 +58,4 @@ def test_each_refusal_names_its_rule() -> None:
         "other": "producer-id",
         "state": "state",
         "timeout": "timeout",
-        "two-phase": "two-phase",
     }

@@ -7,7 +7,12 @@ import pytest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions import sweeps
-from kafkalite.transactions.state import GREATEST_EPOCH, LAST_PRODUCER_EPOCH, TransactionState
+from kafkalite.transactions.state import (
+    GREATEST_EPOCH,
+    LAST_PRODUCER_EPOCH,
+    NO_TIMEOUT_MS,
+    TransactionState,
+)
 from tests.unit.transactions.transaction_world import (
     FIRST_PRODUCER_ID,
     ID,
@@ -69,9 +74,9 @@ def test_the_coordinator_ends_by_the_level_of_the_cluster(level: int, version: i
     assert world.now().producer == producer._replace(producer_epoch=1)
 
 
-def test_a_transaction_that_another_coordinator_decides_has_all_the_time() -> None:
-    world = TransactionWorld({"transaction.two.phase.commit.enable": "true"})
-    producer = world.init(is_two_phase=True)
+def test_the_longest_timeout_is_none_at_all() -> None:
+    world = TransactionWorld({"transaction.max.timeout.ms": str(NO_TIMEOUT_MS)})
+    producer = world.init(timeout_ms=NO_TIMEOUT_MS)
     world.add(producer, A)
     world.clock.advance(40 * DAY_MS)
     assert world.now().state is TransactionState.ONGOING

@@ -168,19 +168,12 @@ class TransactionWorld:
         *,
         transactional_id: str = ID,
         timeout_ms: int = TIMEOUT_MS,
-        is_two_phase: bool = False,
-        keeps_prepared: bool = False,
     ) -> Producer:
         """Begin with an id; KafkaError also when an open transaction is aborted first."""
         answer = self.coordinator.write(
             0,
             lambda machine, now_ms: machine.init_producer_id(
-                transactional_id,
-                timeout_ms,
-                expected,
-                now_ms,
-                is_two_phase=is_two_phase,
-                keeps_prepared=keeps_prepared,
+                transactional_id, timeout_ms, expected, now_ms
             ),
         )
         assert isinstance(answer, Initialized)
