@@ -58,7 +58,7 @@ class Services:
     """listener name → every node's address on that listener."""
     unsent: Unsent = field(default_factory=Unsent)
     journal: Journal = field(default_factory=Journal)
-    """Why things befell groups; see `apis.refusals` for how handlers add to it."""
+    """Why things befell groups and transactional ids; handlers add to it by `apis.refusals`."""
 
 
 class Run:

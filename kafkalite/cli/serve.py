@@ -93,7 +93,7 @@ def _add_driving(parser: ArgumentParser) -> None:
         metavar="[HOST:]PORT",
         nargs="?",
         const=DEFAULT_CONTROL,
-        help="let the clock be driven and groups be explained here, by HTTP and by `kafkalite "
+        help="let the clock be driven and refusals be explained here, by HTTP and by `kafkalite "
         f"clock` and `kafkalite explain`; port 0 picks a free one [off; {DEFAULT_CONTROL}]",
     )
     parser.add_argument(

@@ -244,7 +244,7 @@ class Broker:
 
     @property
     def journal(self) -> Journal:
-        """Why things befell groups, lately."""
+        """Why things befell groups and transactional ids, lately."""
         return self._running()[0].journal
 
     @property
