@@ -11,7 +11,6 @@ from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
-    offsets_topic,
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -22,7 +21,7 @@ from kafkalite.protocol.versions import Versions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalite.apis.context import Endpoint, RequestContext, Services
+    from kafkalite.apis.context import Endpoint, RequestContext
     from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 Coordinator = FindCoordinatorResponse.Coordinator
@@ -101,8 +100,7 @@ def _coordinator_of(context: RequestContext, kind: int, key: str) -> Coordinator
     services = context.services
     if kind == CoordinatorKind.GROUP:
         topic, partition = OFFSETS_TOPIC, services.groups.partition_for(key)
-        if topic not in services.metadata.image.topics:
-            _make_offsets_topic(services)
+        services.metadata.have_internal_topic(OFFSETS_TOPIC)
     elif kind == CoordinatorKind.SHARE and context.era.knows_share_partitions:
         group_id, topic_id, index = _share_partition(key)
         topic = SHARE_STATE_TOPIC
@@ -136,15 +134,6 @@ def _share_partition(key: str) -> tuple[str, bytes, int]:
     except ValueError:
         pass
     raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
-
-
-def _make_offsets_topic(services: Services) -> None:
-    try:
-        (creation,) = services.metadata.create_topics([offsets_topic(services.config)])
-    except KafkaError as error:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
-    if creation.error is not None:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, creation.error.message)
 
 
 def _endpoint(context: RequestContext, node_id: int) -> Endpoint | None:

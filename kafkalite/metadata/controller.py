@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kafkalite.coordinator.contract import Parked
 from kafkalite.coordinator.loading import replay_log
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, ResourceType
+from kafkalite.metadata.internal_topics import topic_as_wanted
 from kafkalite.metadata.serde import MetadataSerde
 from kafkalite.metadata.shard import MetadataShard
 from kafkalite.protocol.error_codes import ErrorCode
@@ -86,6 +87,20 @@ class MetadataController:
     ) -> list[TopicCreation]:
         """Make topics; each succeeds or fails alone.  KafkaError when the request is too large."""
         return self._write(self._shard.create_topics(wanted, validate_only=validate_only))
+
+    def have_internal_topic(self, name: str) -> None:
+        """Make a topic that coordinators live on, unless it is there.
+
+        KafkaError COORDINATOR_NOT_AVAILABLE when it cannot be made.
+        """
+        if name in self.image.topics:
+            return
+        try:
+            (creation,) = self.create_topics([topic_as_wanted(name, self._config)])
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
+        if creation.error is not None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, creation.error.message)
 
     def delete_topics(self, topic_ids: Sequence[bytes]) -> dict[bytes, KafkaError | None]:
         """Remove topics; each succeeds or fails alone."""

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from kafkalite.coordinator.loading import replay_log
 from kafkalite.coordinator.runtime import CoordinatorRuntime
 from kafkalite.coordinator.serde import CoordinatorSerde
-from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC, share_state_topic
-from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares.portions import portions
 from kafkalite.shares.records import written_version
@@ -109,14 +108,7 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
 
         KafkaError COORDINATOR_NOT_AVAILABLE when it cannot be made.
         """
-        if SHARE_STATE_TOPIC in self._metadata.image.topics:
-            return
-        try:
-            (creation,) = self._metadata.create_topics([share_state_topic(self._config)])
-        except KafkaError as error:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
-        if creation.error is not None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, creation.error.message)
+        self._metadata.have_internal_topic(SHARE_STATE_TOPIC)
 
     def partition_for_share(self, group_id: str, topic_id: bytes, partition: int) -> int:
         """Return the partition of the log that keeps a share partition's state."""

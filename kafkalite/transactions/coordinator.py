@@ -12,7 +12,7 @@ from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.coordinator.runtime import CoordinatorRuntime
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.metadata.features import TRANSACTION_VERSION
-from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC, transaction_state_topic
+from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions.records import written_version
@@ -61,7 +61,6 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
         self._carry_out_loaded = carry_out
         self._named: list[object] | None = None
         """What shards that are being loaded want done; None while none is."""
-        self._config = config
         self._metadata = metadata
         self._image = metadata.image
 
@@ -103,14 +102,7 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
 
         KafkaError COORDINATOR_NOT_AVAILABLE when it cannot be made.
         """
-        if TRANSACTION_STATE_TOPIC in self._metadata.image.topics:
-            return
-        try:
-            (creation,) = self._metadata.create_topics([transaction_state_topic(self._config)])
-        except KafkaError as error:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
-        if creation.error is not None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, creation.error.message)
+        self._metadata.have_internal_topic(TRANSACTION_STATE_TOPIC)
 
     def shard_for(self, transactional_id: str) -> ActiveShard[TransactionShard]:
         """Return the shard that keeps an id, whoever speaks for it.

@@ -6,6 +6,7 @@ import pytest
 
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import MetadataDelta
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.unit.metadata_world import MetadataWorld
@@ -28,6 +29,25 @@ def test_listeners_hear_of_each_change_once_it_is_true() -> None:
     world.controller.create_topics([NewTopic(name="t")])
     assert seen == [True]
     assert world.last_delta.created == (world.topic("t"),)
+
+
+def test_a_coordinators_topic_is_made_once() -> None:
+    world = MetadataWorld(offsets_topic_num_partitions="3")
+    world.controller.have_internal_topic(OFFSETS_TOPIC)
+    assert len(world.topic(OFFSETS_TOPIC).partitions) == 3
+    version = world.image.version
+    world.controller.have_internal_topic(OFFSETS_TOPIC)
+    assert world.image.version == version
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_coordinators_topic_that_cannot_be_made_is_told(is_full: bool) -> None:  # noqa: FBT001
+    world = MetadataWorld(offsets_topic_replication_factor="1" if is_full else "9")
+    world.log.fails_with = OSError(28, "no room") if is_full else None
+    with pytest.raises(KafkaError) as refused:
+        world.controller.have_internal_topic(OFFSETS_TOPIC)
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert OFFSETS_TOPIC not in world.image.topics
 
 
 def test_an_old_image_stays_as_it_was() -> None:

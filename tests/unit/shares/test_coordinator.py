@@ -82,14 +82,6 @@ def test_a_state_is_kept_on_the_partition_that_its_key_falls_on() -> None:
     assert len(stage.logs[home].entries) == 2
 
 
-def test_a_topic_that_cannot_be_made_is_told() -> None:
-    stage = Stage()
-    stage.metadata_log.fails_with = OSError(28, "no space left on device")
-    with pytest.raises(KafkaError) as refusal:
-        stage.coordinator.have_topic()
-    assert refusal.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
 def test_what_was_superseded_goes_in_time() -> None:
     world = ShareWorld(topics=[topic_image("t", 4)])
     for index in range(4):

@@ -54,14 +54,6 @@ def test_the_topic_is_made_once() -> None:
     assert len(stage.coordinator.shards()) == 50
 
 
-def test_a_topic_that_cannot_be_made_is_told() -> None:
-    stage = Stage()
-    stage.metadata_log.fails_with = OSError(28, "no space left on device")
-    with pytest.raises(KafkaError) as refusal:
-        stage.coordinator.have_topic()
-    assert refusal.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
 def test_an_id_is_kept_on_the_partition_that_it_falls_on() -> None:
     stage = Stage()
     stage.coordinator.have_topic()
