@@ -39,7 +39,7 @@ def handle_init_producer_id(
         return _idempotent(context)
     initialized = _transactional(context, request.transactional_id, request)
     if initialized.error is ErrorCode.NONE:
-        _note(context, request.transactional_id, initialized.producer)
+        _note(context, request, request.transactional_id, initialized.producer)
     return InitProducerIdResponse(
         error_code=initialized.error,
         producer_id=initialized.producer.producer_id,
@@ -76,13 +76,21 @@ def _transactional(
     )
 
 
-def _note(context: RequestContext, transactional_id: str, producer: Producer) -> None:
+def _note(
+    context: RequestContext,
+    request: InitProducerIdRequest,
+    transactional_id: str,
+    producer: Producer,
+) -> None:
     """Keep who took over an id: whoever was fenced by that will want to know."""
     producer_id, epoch = producer
+    goes_on = request.producer_id == producer_id
     text = (
-        f"producer {producer_id} begins at epoch {epoch}, for client {context.client_id} "
-        f"at {context.client_host}; whoever had the id before is fenced"
+        f"producer {producer_id} {'goes on' if goes_on else 'begins'} at epoch {epoch}, "
+        f"for client {context.client_id} at {context.client_host.removeprefix('/')}"
     )
+    if epoch and not goes_on:
+        text += "; whoever had the id before is fenced"
     facts = {
         "producer_id": producer_id,
         "epoch": epoch,

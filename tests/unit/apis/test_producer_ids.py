@@ -118,9 +118,22 @@ def test_who_took_over_an_id_is_told_to_whoever_asks(wire: TransactionWire) -> N
     assert [entry.facts["epoch"] for entry in told] == [
         first.producer_epoch, second.producer_epoch,
     ]  # fmt: skip
-    assert told[-1].text == (
-        f"producer {second.producer_id} begins at epoch {second.producer_epoch}, "
-        "for client client at /127.0.0.1; whoever had the id before is fenced"
+    begins = "begins at epoch {0.producer_epoch}, for client client at 127.0.0.1"
+    fenced = "; whoever had the id before is fenced"
+    assert [entry.text for entry in told] == [
+        f"producer {first.producer_id} {begins.format(first)}",
+        f"producer {second.producer_id} {begins.format(second)}{fenced}",
+    ]
+
+
+def test_a_producer_that_goes_on_is_not_told_as_if_it_fenced_another(
+    wire: TransactionWire,
+) -> None:
+    again = wire.init(wire.begun())
+    (*_, last) = wire.cluster.journal.about("t", of=SubjectKind.TRANSACTIONAL_ID)
+    assert last.text == (
+        f"producer {again.producer_id} goes on at epoch {again.producer_epoch}, "
+        "for client client at 127.0.0.1"
     )
 
 
