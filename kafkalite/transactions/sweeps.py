@@ -37,6 +37,7 @@ _PARTITIONS_TOLD = 10
 _PAUSE_MS = 10
 """What lies between two decisions of a round, so that others come first."""
 _PARTITION_BYTES = 4
+_DAY_MS = 86_400_000
 
 ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 EXPIRY_INTERVAL = "transaction.remove.expired.transaction.cleanup.interval.ms"
@@ -232,8 +233,8 @@ def _timed_out(transaction: Transaction, prepared: Transaction, now_ms: int) -> 
     return Event(
         name,
         "aborted",
-        f"transaction of id {name} aborted: open for {_seconds(open_ms)} s, "
-        f"its timeout is {_seconds(transaction.timeout_ms)} s; "
+        f"transaction of id {name} aborted: open for {_duration(open_ms)}, "
+        f"its timeout is {_duration(transaction.timeout_ms)}; "
         f"producer {transaction.producer_id} is fenced at epoch {transaction.producer_epoch}",
         {
             "rule": "timeout",
@@ -257,8 +258,8 @@ def _expired(transaction: Transaction, expiration_ms: int, now_ms: int) -> Event
     return Event(
         name,
         "expired",
-        f"transactional id {name} expired: not used for {_seconds(idle_ms)} s, "
-        f"and ids are kept for {_seconds(expiration_ms)} s",
+        f"transactional id {name} expired: not used for {_duration(idle_ms)}, "
+        f"and ids are kept for {_duration(expiration_ms)} ({EXPIRATION})",
         {
             "rule": "expiry",
             "idle_ms": idle_ms,
@@ -271,5 +272,8 @@ def _expired(transaction: Transaction, expiration_ms: int, now_ms: int) -> Event
     )
 
 
-def _seconds(duration_ms: int) -> str:
-    return f"{duration_ms / 1_000:.3f}".rstrip("0").rstrip(".")
+def _duration(duration_ms: int) -> str:
+    """Word a duration: in seconds, but where days tell a reader more."""
+    if duration_ms >= 2 * _DAY_MS:
+        return f"{duration_ms / _DAY_MS:.1f}".removesuffix(".0") + " days"
+    return f"{duration_ms / 1_000:.3f}".rstrip("0").rstrip(".") + " s"

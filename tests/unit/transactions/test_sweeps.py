@@ -146,7 +146,8 @@ def test_an_id_that_is_not_used_for_a_week_is_forgotten() -> None:
     (entry,) = world.told()
     assert entry.kind == "expired"
     assert entry.text == (
-        "transactional id x expired: not used for 604800 s, and ids are kept for 604800 s"
+        "transactional id x expired: not used for 7 days, and ids are kept for 7 days "
+        "(transactional.id.expiration.ms)"
     )
     # Whoever comes later begins afresh, though it thinks itself the same.
     assert world.init(producer) == (FIRST_PRODUCER_ID + 1, 0)
