@@ -163,8 +163,8 @@ def presented(name: str | None) -> Release:
     if name is None:
         return Release(NEWEST, _features(NEWEST))
     if name not in _APIS:
-        known = ", ".join(_APIS)
-        raise ConfigError(OPTION, f"there is no Kafka {name} to present itself as, but {known}")
+        known = ", ".join(map(repr, _APIS))
+        raise ConfigError(OPTION, f"{OPTION} {name!r} is none of {known}")
     apis: dict[str, Versions] = {}
     for release, table in _APIS.items():
         apis |= {api: Versions.parse(versions) for api, versions in _entries(table)}
