@@ -151,13 +151,15 @@ def serve(asked: Namespace) -> None:
 
 
 def announce(broker: Broker, control_url: str | None) -> None:
-    """Say that the broker is ready, and where; and where it can be driven, if anywhere."""
+    """Say that the broker is ready, where, and as what; and where it can be driven, if anywhere."""
     where = "a temporary directory" if broker.is_temporary else broker.data_directory
     lines = [f"kafkalite is ready at {broker.bootstrap_servers}"]
     lines += [
         f"  listener {name} at {servers}"
         for name, servers in broker.bootstrap_by_listener().items()
     ][1:]
+    if broker.as_version is not None:
+        lines.append(f"  it speaks as Kafka {broker.as_version}")
     if control_url is not None:
         lines.append(f"  control at {control_url}")
     lines += _pace(broker, is_driven=control_url is not None)

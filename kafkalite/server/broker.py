@@ -248,6 +248,11 @@ class Broker:
         return self._running()[0].journal
 
     @property
+    def as_version(self) -> str | None:
+        """The release of Kafka that it speaks as, where one was asked for."""
+        return self._settings.as_version
+
+    @property
     def cluster_id(self) -> str:
         """The cluster's id."""
         return self._running()[1].cluster_id

@@ -119,10 +119,11 @@ def test_topics_and_nodes_are_there_when_it_is_ready(serving: Serving) -> None:
     [
         (("--clock", "accelerated:60"), "  its clock runs 60 times as fast\n"),
         (("--clock", "manual"), "  its clock stands; without --control nobody can advance it\n"),
+        (("--as-version", "3.9"), "  it speaks as Kafka 3.9\n"),
     ],
     indirect=["serving"],
 )
-def test_it_says_so_when_time_goes_otherwise_than_elsewhere(serving: Serving, said: str) -> None:
+def test_it_says_so_when_it_is_not_as_elsewhere(serving: Serving, said: str) -> None:
     assert serving.process.stdout is not None
     assert serving.process.stdout.readline() == said
 
@@ -204,7 +205,7 @@ def test_settings_come_from_a_file_and_options_outweigh_it(tmp_path: Path) -> No
         (("--clock", "fast"), "real, manual and accelerated"),
         (("--clock", "accelerated"), "needs a rate"),
         (("--clock", "manual@soon"), "is not a time"),
-        (("--as-version", "9.9"), "3.9, 4.0"),
+        (("--as-version", "9.9"), "'3.9', '4.0'"),
         (("--control", "here"), "[HOST:]PORT"),
         (("--control", "no-such-host.invalid:0"), "no-such-host.invalid"),
     ],
