@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections import defaultdict
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,6 +32,8 @@ _HEADER = Struct(">hhih")
 _FIRST_VERSION = 0
 """Of ApiVersions: every broker answers it, whatever else it speaks."""
 _MAX_ANSWER = 16 * 1024 * 1024
+_SETUP_S = 10.0
+"""How long a broker may take to let us in; as in Java."""
 
 
 class UnreachableError(Exception):
@@ -131,7 +134,8 @@ class KafkaClient:
         """Make a client that finds the cluster by any of these addresses."""
         self._bootstrap = bootstrap
         self._connections: dict[Address, _Connection] = {}
-        self._opening = asyncio.Lock()
+        # One address that nobody answers at must not keep us from all others.
+        self._opening: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def __aenter__(self) -> Self:
         return self
@@ -169,11 +173,16 @@ class KafkaClient:
             raise UnreachableError(f"the broker at {address} is gone: {_why(error)}") from error
 
     async def _connection(self, address: Address) -> _Connection:
-        async with self._opening:
+        async with self._opening[address]:
             connection = self._connections.get(address)
             if connection is None or connection.is_closed:
                 try:
-                    connection = await _Connection.open(address)
+                    async with asyncio.timeout(_SETUP_S):
+                        connection = await _Connection.open(address)
+                except TimeoutError as error:
+                    raise UnreachableError(
+                        f"no broker answers at {address} within {_SETUP_S:g} s"
+                    ) from error
                 except OSError as error:
                     raise UnreachableError(
                         f"no broker answers at {address}: {_why(error)}"

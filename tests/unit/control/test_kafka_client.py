@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.control import kafka_client
 from kafkalite.control.kafka_client import KafkaClient, UnreachableError, error_named
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -58,6 +59,40 @@ async def test_any_bootstrap_address_will_do() -> None:
     broker = ScriptedBroker()
     async with listening(broker.serve) as address, KafkaClient([NOBODY, address]) as client:
         assert (await client.ask_any(REQUEST, KNOWN)).error_code == 0
+
+
+async def stay_mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    del writer
+    await reader.read()
+
+
+async def test_an_address_where_nobody_speaks_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_client, "_SETUP_S", 0.05)
+    async with listening(stay_mute) as address, KafkaClient([address]) as client:
+        with pytest.raises(UnreachableError, match=r"within 0\.05 s"):
+            await client.reach()
+
+
+async def test_an_address_where_nobody_speaks_holds_up_no_other() -> None:
+    broker = ScriptedBroker()
+    came = asyncio.Event()
+
+    async def serve_nobody(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.set()
+        await stay_mute(reader, writer)
+
+    async with (
+        listening(serve_nobody) as mute,
+        listening(broker.serve) as address,
+        KafkaClient([address]) as client,
+    ):
+        waiting = asyncio.create_task(client.ask(mute, REQUEST, KNOWN))
+        await came.wait()
+        assert (await client.ask(address, REQUEST, KNOWN)).error_code == 0
+        assert not waiting.done()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
 
 
 async def test_where_nobody_is_the_reason_is_told_of_each() -> None:
