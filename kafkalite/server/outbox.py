@@ -65,6 +65,10 @@ class Outbox:
         if self._is_open and not self._is_busy:
             self._drain()
 
+    def carry_out_later(self, intent: Hashable, delay_ms: int) -> None:
+        """Have an intent carried out after a while, at the earliest when others had their turn."""
+        self._put_off(intent, delay_ms)
+
     def __len__(self) -> int:
         """Count the intents that are not done."""
         return len(self._queue) + len(self._waiting) + len(self._behind)
@@ -100,6 +104,6 @@ class Outbox:
             # What fails again goes behind all others, so that each has its turn.
             following = next(iter(self._behind))
             self._wait(following, self._behind.pop(following))
-        self._queue.append((intent, min(2 * retry_ms, LAST_RETRY_MS)))
+        self._queue.append((intent, min(max(FIRST_RETRY_MS, 2 * retry_ms), LAST_RETRY_MS)))
         if not self._is_busy:
             self._drain()

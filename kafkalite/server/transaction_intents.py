@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.server.outbox import FIRST_RETRY_MS, LAST_RETRY_MS
 from kafkalite.storage.marker import TransactionMarker
 from kafkalite.transactions.intents import WriteMarkers
 from kafkalite.transactions.state import TransactionState
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from kafkalite.server.outbox import Outbox
     from kafkalite.transactions.coordinator import TransactionCoordinator
     from kafkalite.transactions.shard import TransactionShard
+    from kafkalite.transactions.state import TopicPartition
+
+_AT_ONCE = 200
+"""Partitions that are told of one transaction before others have their turn."""
 
 _OVERTAKEN = frozenset((
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -31,10 +36,28 @@ _OVERTAKEN = frozenset((
 """What partitions say that have heard of a later transaction."""
 
 
+class _Unwritten(NamedTuple):
+    """What is left of an intent that was begun."""
+
+    intent: WriteMarkers
+    partitions: tuple[TopicPartition, ...]
+    refused: tuple[TopicPartition, ...] = ()
+    """Those that could not be told in this round, and are asked again in the next."""
+    is_overtaken: bool = False
+    """Whether a partition has heard of a later transaction."""
+    pause_ms: int = FIRST_RETRY_MS
+    """How long it is to the next round."""
+
+    def next_round(self) -> _Unwritten:
+        """Return what is left after this round, the one after that a longer while away."""
+        pause_ms = min(2 * self.pause_ms, LAST_RETRY_MS)
+        return self._replace(partitions=self.refused, refused=(), pause_ms=pause_ms)
+
+
 class TransactionIntents:
     """Carries out the intents of transaction coordinators."""
 
-    __slots__ = ("_clock", "_groups", "_metadata", "_partitions", "_transactions")
+    __slots__ = ("_clock", "_groups", "_metadata", "_outbox", "_partitions", "_transactions")
 
     def __init__(
         self,
@@ -53,36 +76,65 @@ class TransactionIntents:
 
     def join(self, outbox: Outbox) -> None:
         """Be the one who carries out these intents."""
+        self._outbox = outbox
         outbox.assign(WriteMarkers, self.write_markers)
+        outbox.assign(_Unwritten, self._go_on)
 
     def write_markers(self, intent: WriteMarkers) -> None:
         """Tell partitions how a transaction ended, then tell its coordinator that they know.
 
-        KafkaError when one of them cannot be told now; then those before it are told once more,
-        which they can bear. Partitions that are no more are passed over, and so is an intent that
-        waited until its coordinator knew better: by then its producer may have begun anew, under
-        the epoch that these markers would end. Where a partition has heard of a later transaction,
-        somebody else wrote markers; as in Kafka, this one then stays as it is.
+        One that cannot be told now keeps none of the others waiting, and is told later; where there
+        are many, requests are served in between. Partitions that are no more are passed over, and
+        so is an intent that waited until its coordinator knew better: by then its producer may have
+        begun anew, under the epoch that these markers would end. Where a partition has heard of a
+        later transaction, somebody else wrote markers; as in Kafka, this one then stays as it is.
         """
+        self._go_on(_Unwritten(intent, intent.partitions))
+
+    def _go_on(self, unwritten: _Unwritten) -> None:
+        intent = unwritten.intent
         shard = self._keeper(intent)
         if shard is None:
             return
-        led = self._metadata.image.partition(TRANSACTION_STATE_TOPIC, shard.partition)
-        marker = TransactionMarker(
+        left = self._tell_some(unwritten, shard.partition)
+        if left.partitions:
+            self._outbox.carry_out_later(left, 0)
+        elif left.refused:
+            self._outbox.carry_out_later(left.next_round(), left.pause_ms)
+        elif not left.is_overtaken:
+            try:
+                shard.write(lambda machine, now_ms: machine.markers_written(intent, now_ms))
+            except KafkaError:
+                self._outbox.carry_out_later(left.next_round(), left.pause_ms)
+
+    def _tell_some(self, unwritten: _Unwritten, kept_on: int) -> _Unwritten:
+        """Tell as many partitions as may be told at once, and return what is left then."""
+        marker = self._marker(unwritten.intent, kept_on)
+        refused = list(unwritten.refused)
+        is_overtaken = unwritten.is_overtaken
+        try:
+            for topic, index in unwritten.partitions[:_AT_ONCE]:
+                try:
+                    is_overtaken |= not self._write_marker(topic, index, marker)
+                except KafkaError:
+                    refused.append((topic, index))
+        finally:
+            self._partitions.announce()
+        return unwritten._replace(
+            partitions=unwritten.partitions[_AT_ONCE:],
+            refused=tuple(refused),
+            is_overtaken=is_overtaken,
+        )
+
+    def _marker(self, intent: WriteMarkers, kept_on: int) -> TransactionMarker:
+        led = self._metadata.image.partition(TRANSACTION_STATE_TOPIC, kept_on)
+        return TransactionMarker(
             producer_id=intent.producer_id,
             producer_epoch=intent.producer_epoch,
             coordinator_epoch=0 if led is None else led.leader_epoch,
             is_commit=intent.is_commit,
             transaction_version=intent.transaction_version,
         )
-        is_overtaken = False
-        try:
-            for topic, index in intent.partitions:
-                is_overtaken |= not self._write_marker(topic, index, marker)
-        finally:
-            self._partitions.announce()
-        if not is_overtaken:
-            shard.write(lambda machine, now_ms: machine.markers_written(intent, now_ms))
 
     def _keeper(self, intent: WriteMarkers) -> ActiveShard[TransactionShard] | None:
         """Return the shard that still wants this done, None when there is none.

@@ -67,6 +67,18 @@ def test_what_fails_is_tried_again_later_and_later() -> None:
     assert len(stage.outbox) == 0
 
 
+def test_an_intent_for_later_is_no_sooner_tried_again_than_any() -> None:
+    stage = Stage()
+    stage.outbox.open()
+    stage.failures = 2
+    stage.outbox.carry_out_later(Deliver("a"), 0)
+    assert stage.tried_ms == []
+    assert len(stage.outbox) == 1
+    stage.clock.advance(10_000)
+    assert stage.tried_ms == [1_000, 1_000 + FIRST_RETRY_MS, 2_000 + FIRST_RETRY_MS]
+    assert stage.done == ["a"]
+
+
 def test_an_intent_that_leads_to_another_is_finished_first() -> None:
     stage = Stage()
     order: list[str] = []

@@ -11,9 +11,11 @@ from kafkalite.metadata.growth import Growth
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.server import transaction_intents
 from kafkalite.storage.batch import ControlKind
 from kafkalite.storage.marker import TransactionMarker
 from kafkalite.transactions.intents import WriteMarkers
+from kafkalite.transactions.shard import TransactionShard
 from kafkalite.transactions.state import Producer, Transaction, TransactionState
 from tests.unit.apis.cluster_wire import ClusterWire
 
@@ -132,6 +134,63 @@ def test_what_the_disk_refuses_is_tried_again(
     assert scene.known().state is TransactionState.COMPLETE_COMMIT
     assert len(scene.markers(0)) == len(scene.markers(1)) == 1
     assert scene.begin(("orders", 0)).producer_epoch == producer.producer_epoch + 1
+
+
+def test_a_partition_that_cannot_be_told_keeps_no_other_waiting(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are the others told again and again while it cannot."""
+    producer = scene.begin(("orders", 0), ("orders", 1), ("orders", 2))
+    failing = scene.partition(0)
+    append_marker = type(failing).append_marker
+
+    def append_elsewhere(partition: Partition, marker: TransactionMarker, now_ms: int) -> int:
+        if partition is failing:
+            return refuse_marker(partition, marker, now_ms)
+        return append_marker(partition, marker, now_ms)
+
+    monkeypatch.setattr(type(failing), "append_marker", append_elsewhere)
+    scene.end(producer, is_commit=False)
+    scene.wire.clock.advance(100_000)
+    assert scene.known().state is TransactionState.PREPARE_ABORT
+    assert [len(scene.markers(index)) for index in range(3)] == [0, 1, 1]
+    monkeypatch.undo()
+    scene.wire.clock.advance(30_000)
+    assert scene.known().state is TransactionState.COMPLETE_ABORT
+    assert [len(scene.markers(index)) for index in range(3)] == [1, 1, 1]
+    assert len(scene.wire.cluster.outbox) == 0
+
+
+def test_of_many_partitions_some_are_told_at_a_time(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between them others have their turn, and the producer is told to wait for the rest."""
+    monkeypatch.setattr(transaction_intents, "_AT_ONCE", 2)
+    producer = scene.begin(("orders", 0), ("orders", 1), ("orders", 2))
+    scene.end(producer, is_commit=True)
+    assert scene.known().state is TransactionState.PREPARE_COMMIT
+    assert [len(scene.markers(index)) for index in range(3)] == [1, 1, 0]
+    scene.wire.clock.advance(0)
+    assert scene.known().state is TransactionState.COMPLETE_COMMIT
+    assert [len(scene.markers(index)) for index in range(3)] == [1, 1, 1]
+
+
+def test_partitions_are_not_told_again_when_their_coordinator_cannot_note_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = scene.begin(("orders", 0))
+
+    def refuse(*_: object) -> None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    monkeypatch.setattr(TransactionShard, "markers_written", refuse)
+    scene.end(producer, is_commit=True)
+    scene.wire.clock.advance(100_000)
+    assert scene.known().state is TransactionState.PREPARE_COMMIT
+    monkeypatch.undo()
+    scene.wire.clock.advance(30_000)
+    assert scene.known().state is TransactionState.COMPLETE_COMMIT
+    assert len(scene.markers(0)) == 1
 
 
 def test_a_restart_writes_the_markers_that_were_left_undone(
