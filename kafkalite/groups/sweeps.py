@@ -1,20 +1,19 @@
 """Sweeps: offsets go when they are too old (KIP-211) or their topic is gone, and groups after them.
 
-A shard may hold a hundred thousand groups, and looking at all of them at once would keep every
-client waiting. So a sweep does a little in each decision and lets the event loop have its turn in
-between. Kafka does all in one, and cuts the records into batches afterwards.
+Both go on in small steps, see `coordinator.sweeping`. Kafka does all in one, and cuts the records
+into batches afterwards.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorResult, Event, SetTimer
+from kafkalite.coordinator.sweeping import PAUSE_MS, Pass, Stride
 from kafkalite.groups.group import GroupType
 from kafkalite.groups.records import offset_commit_tombstone
-from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -28,19 +27,6 @@ if TYPE_CHECKING:
 
 _LOOKS_AT_ONCE = 2_000
 """Groups and offsets that one decision looks at; the shards of a broker begin at the same time."""
-
-_TOMBSTONES_AT_ONCE = 500
-_NAMES_AT_ONCE = 200_000
-"""Records that one decision writes, and the characters in their keys.
-
-It is one batch, all or nothing, and the log takes no more than `max.message.bytes`: a million.
-"""
-
-_PAUSE_MS = 10
-"""What lies between two decisions of a sweep; more than either takes, so that others come first."""
-
-_EVENTS_AT_ONCE = 100
-"""What one decision tells of; more would be forgotten at once, and cost more than the records."""
 
 _PARTITIONS_TOLD = 10
 """How many partitions an event names."""
@@ -69,27 +55,8 @@ class ForgetTopics:
     position: int = 0
 
 
-@dataclass(slots=True)
-class _Pass:
-    """What one decision of a sweep has come to, and whether it may go on."""
-
-    records: list[Record] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    looks: int = 0
-    names: int = 0
-    limit: int = _TOMBSTONES_AT_ONCE
-
-    def is_full(self) -> bool:
-        return (
-            self.looks >= _LOOKS_AT_ONCE
-            or self.names >= _NAMES_AT_ONCE
-            or len(self.records) >= self.limit
-        )
-
-    def tell(self, event: Callable[[], Event]) -> None:
-        """Tell of something, if there is room for it."""
-        if len(self.events) < _EVENTS_AT_ONCE:
-            self.events.append(event())
+class _Pass(Pass):
+    """What one decision of a sweep has come to."""
 
     def drop(self, group_id: GroupId, topic: str, partition: int) -> None:
         """Write off one offset."""
@@ -103,10 +70,7 @@ class OffsetSweeps:
     def __init__(self, directory: GroupDirectory, offsets: Offsets) -> None:
         self._directory = directory
         self._offsets = offsets
-        self._at_once = _TOMBSTONES_AT_ONCE
-        """Soft: records of one decision, fewer once the log found those too large."""
-        self._latest: Sequence[Record] = ()
-        """Soft: those of the last decision."""
+        self._stride = Stride()
         self.replayers: Mapping[type, Callable[..., None]] = {}
         self.timers: Mapping[type, Callable[..., CoordinatorResult[None]]] = {
             ExpireOffsets: self.expire,
@@ -129,7 +93,7 @@ class OffsetSweeps:
             position += 1
         if position < len(groups):
             later = ExpireOffsets(groups, position)
-            timer = SetTimer("expire-offsets", now_ms + _PAUSE_MS, later)
+            timer = SetTimer("expire-offsets", now_ms + PAUSE_MS, later)
         else:
             timer = self._next_round(now_ms)
         return CoordinatorResult(None, done.records, timers=[timer], events=done.events)
@@ -139,13 +103,10 @@ class OffsetSweeps:
 
         Its topic may have been given a `max.message.bytes` that is smaller than most.
         """
-        if records is self._latest and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            self._at_once = max(self._at_once // 2, 1)
+        self._stride.on_append_failed(records, error)
 
     def _begin(self) -> _Pass:
-        done = _Pass(limit=self._at_once)
-        self._latest = done.records
-        return done
+        return self._stride.begin(_Pass(most_looks=_LOOKS_AT_ONCE))
 
     def _next_round(self, now_ms: int) -> SetTimer:
         interval_ms = self._directory.config.int("offsets.retention.check.interval.ms")
@@ -206,7 +167,7 @@ class OffsetSweeps:
         if position == len(groups):
             return CoordinatorResult(None, done.records, events=done.events)
         later = replace(event, groups=groups, position=position)
-        timer = self.forget_later(later, now_ms + _PAUSE_MS)
+        timer = self.forget_later(later, now_ms + PAUSE_MS)
         return CoordinatorResult(None, done.records, timers=[timer], events=done.events)
 
     def forget_later(self, event: ForgetTopics, at_ms: int) -> SetTimer:

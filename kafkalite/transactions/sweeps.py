@@ -2,17 +2,17 @@
 
 Both come round on the clock, counted from when the shard was loaded; a round is left out where it
 would find nothing, for most shards of a broker have nothing to look at, and time may be made to go
-very fast. A shard may hold very many ids, so each round is a row of decisions, with the event
-loop's turn in between, and what one decision writes fits into one batch.
+very fast. Each round goes on in small steps, see `coordinator.sweeping`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorResult, Event, SetTimer, SubjectKind
-from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.coordinator.sweeping import PAUSE_MS, TOMBSTONES_AT_ONCE, Pass, Stride
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions.ending import markers_of
 from kafkalite.transactions.records import transaction_tombstone
@@ -27,15 +27,9 @@ if TYPE_CHECKING:
 
 _ABORTS_AT_ONCE = 50
 """Transactions that one decision aborts; their markers are written before the next one."""
-_TOMBSTONES_AT_ONCE = 500
 _LOOKS_AT_ONCE = 5_000
 """Ids that one decision looks at."""
-_NAMES_AT_ONCE = 200_000
-"""Characters in one decision's records, more or less; a batch holds no more than a million."""
-_EVENTS_AT_ONCE = 100
 _PARTITIONS_TOLD = 10
-_PAUSE_MS = 10
-"""What lies between two decisions of a round, so that others come first."""
 _PARTITION_BYTES = 4
 _DAY_MS = 86_400_000
 
@@ -60,27 +54,11 @@ class RemoveExpired:
     position: int = 0
 
 
-@dataclass(slots=True)
-class _Pass:
-    """What one decision of a sweep has come to, and whether it may go on."""
+@dataclass(slots=True, kw_only=True)
+class _Pass(Pass):
+    """What one decision of a sweep has come to, and what is to be done elsewhere."""
 
-    limit: int
-    records: list[Record] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
     intents: list[object] = field(default_factory=list)
-    looks: int = 0
-    names: int = 0
-
-    def is_full(self) -> bool:
-        return (
-            self.looks >= _LOOKS_AT_ONCE
-            or self.names >= _NAMES_AT_ONCE
-            or len(self.records) >= self.limit
-        )
-
-    def tell(self, event: Event) -> None:
-        if len(self.events) < _EVENTS_AT_ONCE:
-            self.events.append(event)
 
     def result(self, timer: SetTimer | None) -> CoordinatorResult[None]:
         return CoordinatorResult(
@@ -97,10 +75,7 @@ class TransactionSweeps:
 
     def __init__(self, registry: TransactionRegistry) -> None:
         self._registry = registry
-        self._at_once = _TOMBSTONES_AT_ONCE
-        """Soft: records of one decision, fewer once the log found those too large."""
-        self._latest: Sequence[Record] = ()
-        """Soft: those of the last decision."""
+        self._stride = Stride()
         self._loaded_ms = 0
         self._next_open_ms = 0
         self._next_ids_ms = 0
@@ -135,7 +110,7 @@ class TransactionSweeps:
         done = self._begin(_ABORTS_AT_ONCE)
         for transactional_id in registry.open:
             if done.is_full():
-                self._next_open_ms = now_ms + _PAUSE_MS
+                self._next_open_ms = now_ms + PAUSE_MS
                 return done.result(SetTimer(AbortTimedOut, self._next_open_ms, event))
             transaction = registry.transactions[transactional_id]
             if not _is_timed_out(transaction, now_ms):
@@ -148,7 +123,7 @@ class TransactionSweeps:
             done.records.append(registry.record(prepared))
             done.names += _size_of(prepared)
             done.intents.append(markers_of(prepared))
-            done.tell(_timed_out(transaction, prepared, now_ms))
+            done.tell(partial(_timed_out, transaction, prepared, now_ms))
         is_over = len(done.records) == len(registry.open)
         return done.result(None if is_over else self._next_abort(now_ms))
 
@@ -157,7 +132,7 @@ class TransactionSweeps:
         transactions = self._registry.transactions
         expiration_ms = self._registry.config.int(EXPIRATION)
         ids = event.ids or tuple(transactions)
-        done = self._begin(_TOMBSTONES_AT_ONCE)
+        done = self._begin(TOMBSTONES_AT_ONCE)
         position = event.position
         while position < len(ids) and not done.is_full():
             transaction = transactions.get(ids[position])
@@ -166,9 +141,9 @@ class TransactionSweeps:
             if transaction is not None and _is_expired(transaction, expiration_ms, now_ms):
                 done.records.append(transaction_tombstone(transaction.transactional_id))
                 done.names += len(transaction.transactional_id)
-                done.tell(_expired(transaction, expiration_ms, now_ms))
+                done.tell(partial(_expired, transaction, expiration_ms, now_ms))
         if position < len(ids):
-            self._next_ids_ms = now_ms + _PAUSE_MS
+            self._next_ids_ms = now_ms + PAUSE_MS
             later = RemoveExpired(ids, position)
             return done.result(SetTimer(RemoveExpired, self._next_ids_ms, later))
         is_over = len(done.records) == len(transactions)
@@ -181,13 +156,10 @@ class TransactionSweeps:
         went with the records are not set.
         """
         self._next_open_ms = self._next_ids_ms = 0
-        if records is self._latest and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            self._at_once = max(self._at_once // 2, 1)
+        self._stride.on_append_failed(records, error)
 
     def _begin(self, limit: int) -> _Pass:
-        done = _Pass(min(limit, self._at_once))
-        self._latest = done.records
-        return done
+        return self._stride.begin(_Pass(most_looks=_LOOKS_AT_ONCE, limit=limit))
 
     def _next_abort(self, now_ms: int) -> SetTimer:
         self._next_open_ms = self._round_after(now_ms, ABORT_INTERVAL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.coordinator import sweeping
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions import sweeps
@@ -170,7 +171,7 @@ def test_what_is_open_or_being_told_does_not_expire() -> None:
 
 def test_many_are_forgotten_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeps, "_LOOKS_AT_ONCE", 7)
-    monkeypatch.setattr(sweeps, "_EVENTS_AT_ONCE", 2)
+    monkeypatch.setattr(sweeping, "_EVENTS_AT_ONCE", 2)
     world = TransactionWorld({"transactional.id.expiration.ms": "3600000"})
     for number in range(20):
         world.init(transactional_id=f"id-{number}")
