@@ -124,6 +124,7 @@ def test_time_chance_and_disk_come_in_by_the_door() -> None:
 OWN_TIME = {
     "ports/clock.py": "the one clock",
     "control/fencing.py": "a client of any Kafka: its patience is its own, not the broker's",
+    "control/kafka_client.py": "what carries that client's requests, and is as patient",
     "server/connection.py": "how long a socket that closes lingers for its last bytes",
     "server/broker.py": "how long the end of the process waits for connections to close",
 }
