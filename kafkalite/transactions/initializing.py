@@ -46,7 +46,8 @@ def check_wish(config: BrokerConfig, transactional_id: str, timeout_ms: int) -> 
             ErrorCode.INVALID_TRANSACTION_TIMEOUT,
             transactional_id,
             "timeout",
-            f"its timeout of {timeout_ms} ms is not between 1 and {longest_ms} ms",
+            f"its timeout of {timeout_ms} ms is not between 1 and {longest_ms} ms "
+            "(transaction.max.timeout.ms)",
             timeout_ms=timeout_ms,
             longest_ms=longest_ms,
         )
