@@ -41,8 +41,8 @@ HARD_STATE: dict[str, dict[str, frozenset[str]]] = {
 
 MUTATORS = frozenset(
     (
-        "add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove",
-        "setdefault", "subtract", "update",
+        "add", "append", "clear", "discard", "drop", "end", "extend", "insert", "outrun", "pop",
+        "popitem", "remove", "setdefault", "subtract", "update",
     )
 )  # fmt: skip
 
