@@ -163,8 +163,8 @@ class Partition:
     @property
     def has_enough_replicas(self) -> bool:
         """Whether as many replicas are in sync as acks=all wants; never more than there are."""
-        wanted = min(self.log.config.min_insync_replicas, len(self.replicas))
-        return len(self.isr) >= wanted
+        count = len(self.isr)
+        return count >= self.log.config.min_insync_replicas or count >= len(self.replicas)
 
     # --- writing -------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class Partition:
         few are in sync, on which coordinators do not insist for their own logs; OSError when the
         disk fails.
         """
-        if not (self.has_enough_replicas or self.is_internal):
+        if not (self.is_internal or self.has_enough_replicas):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         log = self.log
         log.producers.check_marker(marker)

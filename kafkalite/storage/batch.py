@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.protocol.error_codes import ErrorCode
@@ -103,6 +104,7 @@ class BatchView:
         "producer_epoch",
         "producer_id",
         "record_count",
+        "size",
     )
 
     attributes: int
@@ -119,6 +121,7 @@ class BatchView:
     producer_epoch: int
     producer_id: int
     record_count: int
+    size: int  # of the whole batch, in bytes
 
     def __init__(self, data: Buffer) -> None:
         (
@@ -137,11 +140,7 @@ class BatchView:
             self.record_count,
         ) = HEAD.unpack_from(data)
         self.data = data
-
-    @property
-    def size(self) -> int:
-        """Length of the whole batch in bytes."""
-        return self.length + LENGTH_END
+        self.size = self.length + LENGTH_END
 
     @property
     def last_offset(self) -> int:
@@ -220,10 +219,7 @@ class BatchView:
 
     def control_marker(self) -> ControlMarker | None:
         """Return what a control batch says, or None for a kind that this version does not know."""
-        kind, coordinator_epoch = read_marker(self.body(), self.record_count)
-        if kind not in (ControlKind.ABORT, ControlKind.COMMIT):
-            return None
-        return ControlMarker(ControlKind(kind), coordinator_epoch)
+        return _marker_in(self.body(), self.record_count)
 
     def first(self, base_offset: int, leader_epoch: int) -> bytes:
         """Return the sixteen bytes that put the batch at `base_offset` in `leader_epoch`."""
@@ -263,6 +259,14 @@ class BatchView:
                 record_count=self.record_count,
             )
         )
+
+
+@lru_cache(maxsize=64)  # the markers of an epoch all say the same, and each is read once more
+def _marker_in(body: bytes, count: int) -> ControlMarker | None:
+    kind, coordinator_epoch = read_marker(body, count)
+    if kind not in (ControlKind.ABORT, ControlKind.COMMIT):
+        return None
+    return ControlMarker(ControlKind(kind), coordinator_epoch)
 
 
 class Producer(NamedTuple):

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kafkalite.ports.files import join
-from kafkalite.storage.batch import FIRST_SIZE
+from kafkalite.storage.batch import FIRST_SIZE, LOG_APPEND_TIME
 from kafkalite.storage.checkpoint import write_partition_metadata
 from kafkalite.storage.loading import EPOCHS_FILE, load_log
 from kafkalite.storage.naming import deleted_directory, remove_tree
@@ -187,7 +187,7 @@ class Log:
                 self._update_producers(batch, segment)
         if offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
-        append_time_ms = max_timestamp if batches[-1].is_log_append_time else -1
+        append_time_ms = max_timestamp if batches[-1].attributes & LOG_APPEND_TIME else -1
         return AppendInfo(base_offset, offset - 1, max_timestamp, append_time_ms)
 
     def _refuse(self) -> NoReturn:

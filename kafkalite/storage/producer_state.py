@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.batch import TRANSACTIONAL, ControlKind
+from kafkalite.storage.batch import CONTROL, TRANSACTIONAL, ControlKind
 from kafkalite.storage.verification import Verifications
 
 if TYPE_CHECKING:
@@ -221,10 +221,11 @@ class ProducerStateTable:
 
     def update(self, batch: BatchView) -> CompletedTransaction | None:
         """Take in a batch that is in the log now; return the transaction that it ended."""
-        if not batch.has_producer_id:
+        if batch.producer_id < 0:
             return None
-        is_transactional = batch.attributes & TRANSACTIONAL
-        if is_transactional:
+        attributes = batch.attributes
+        is_transactional = attributes & TRANSACTIONAL
+        if is_transactional and self._verifications.pending:
             self._verifications.settle(batch)
         entry = self._entries.get(batch.producer_id)
         if entry is None:
@@ -233,7 +234,7 @@ class ProducerStateTable:
             entry.producer_epoch = batch.producer_epoch
             entry.batches.clear()
         entry.last_timestamp = batch.max_timestamp
-        if is_transactional and batch.is_control:
+        if is_transactional and attributes & CONTROL:
             return self._end_transaction(entry, batch)
         entry.batches.append(
             AppendedBatch(

@@ -7,11 +7,10 @@ passes through the broker as opaque bytes.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 class MalformedRecordsError(ValueError):
@@ -72,13 +71,18 @@ def _encode_varint(value: int) -> bytes:
     return bytes(out)
 
 
-_SMALL_VARINTS = tuple(_encode_varint(value) for value in range(256))
+class _Varints(dict[int, bytes]):
+    """Small varints, made beforehand; others are made as they are asked for."""
+
+    def __missing__(self, value: int) -> bytes:
+        return _encode_varint(value)
+
+
 _NULL = b"\x01"  # the varint -1
 
-
-def varint(value: int) -> bytes:
-    """Return the zigzag varint of a signed 64-bit integer."""
-    return _SMALL_VARINTS[value] if 0 <= value < len(_SMALL_VARINTS) else _encode_varint(value)
+# The method of a dict itself, for each record takes five: no Python runs for a small one.
+varint: Callable[[int], bytes] = _Varints((n, _encode_varint(n)) for n in range(256)).__getitem__
+"""Return the zigzag varint of a signed 64-bit integer."""
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
@@ -250,7 +254,6 @@ def key_values(data: bytes, count: int) -> Iterator[tuple[bytes | None, bytes | 
         raise MalformedRecordsError("bytes follow the last record")
 
 
-@lru_cache(maxsize=64)  # the markers of an epoch all say the same, and each is read once more
 def read_marker(data: bytes, count: int) -> tuple[int, int]:
     """Return the kind and the coordinator's epoch that a control batch's body tells.
 

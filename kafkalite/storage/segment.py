@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafkalite.ports.files import join
@@ -27,7 +28,7 @@ TXN_INDEX_SUFFIX = ".txnindex"
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 _WALK_CHUNK = 8192
-_REMEMBERED = 256
+_REMEMBERED, _FORGOTTEN = 256, 32
 
 
 class DamagedLogError(OSError):
@@ -54,6 +55,7 @@ class Segment:
         "_directory",
         "_files",
         "_first_timestamp",
+        "_index_bytes",
         "_index_interval_bytes",
         "_indexes",
         "_log",
@@ -84,6 +86,7 @@ class Segment:
         self.size = self._log.size
         self.aborted = AbortedIndex(files, self.path(TXN_INDEX_SUFFIX))
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
+        self._index_bytes = 0
         self._bytes_since_index = 0
         self._max_timestamp = -1
         self._max_timestamp_offset = base_offset
@@ -111,7 +114,9 @@ class Segment:
     @property
     def index_bytes(self) -> int:
         """What the longer of the index files may hold by now, in bytes."""
-        return len((self._indexes or self._loaded_indexes())[0]) * TIME_ENTRY_SIZE
+        if self._indexes is None:
+            self._load_indexes()
+        return self._index_bytes
 
     def first_timestamp(self) -> int | None:
         """Return the first batch's largest timestamp, which segment.ms counts from, or None."""
@@ -160,6 +165,7 @@ class Segment:
             offsets, times = self._indexes
             offsets.append(batch.last_offset - self.base_offset, position)
             times.append(self._max_timestamp, self._max_timestamp_offset - self.base_offset)
+            self._index_bytes += TIME_ENTRY_SIZE
             self._bytes_since_index = 0
         self._bytes_since_index += batch.size
         self._remember(batch.base_offset, position)
@@ -167,7 +173,9 @@ class Segment:
     def _remember(self, base_offset: int, position: int) -> None:
         recent = self._recent
         if len(recent) >= _REMEMBERED:
-            del recent[next(iter(recent))]
+            # Some at once: this is done for every batch.
+            for oldest in tuple(islice(recent, _FORGOTTEN)):
+                del recent[oldest]
         recent[base_offset] = position
 
     def cut(self, position: int) -> None:
@@ -223,6 +231,7 @@ class Segment:
             self.rebuild()
             return
         self._indexes = offsets, times
+        self._index_bytes = len(offsets) * TIME_ENTRY_SIZE
         last = times.last
         if last is not None:
             self._max_timestamp, relative_offset = last
@@ -242,6 +251,7 @@ class Segment:
         `on_batch` sees every batch that is believed.
         """
         self._indexes = OffsetIndex(), TimeIndex()
+        self._index_bytes = 0
         self._recent.clear()
         self._bytes_since_index = 0
         self._max_timestamp = -1
