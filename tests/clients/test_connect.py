@@ -78,6 +78,7 @@ def plant(request: pytest.FixtureRequest, target: Target, tmp_path: Path) -> Ite
         plant.end()
 
 
+@pytest.mark.endurance
 @pytest.mark.parametrize("plant", [1], indirect=True)
 def test_a_worker_writes_every_line_once_through_reconfigurations(plant: Plant) -> None:
     plant.files.add(200)

@@ -61,16 +61,17 @@ def _python(client: str) -> Command:
 
 
 CASTS = (
-    Cast(client="java", command=java_worker, transaction_version=1),
     Cast(client="java", command=java_worker),
     Cast(client="librdkafka", command=_python("confluent"), protocol="consumer"),
     Cast(client="franz-go", command=franz_go_worker),
     Cast(client="aiokafka", command=_python("aiokafka"), protocol=ASSIGNED),
+)
+# Among the long forms alone: each takes as long as one of the above, and Java under the consumer
+# protocol half a minute for a few kills.
+FURTHER_CASTS = (
+    Cast(client="java", command=java_worker, transaction_version=1),
     Cast(client="kafkajs", command=kafkajs_worker, protocol=ASSIGNED),
     Cast(client="kafka-python", command=_python("kafka_python")),
-)
-# Among the long forms alone: under the consumer protocol Java takes half a minute for a few kills.
-FURTHER_CASTS = (
     Cast(client="java", command=java_worker, protocol="consumer", transaction_version=1),
     Cast(client="java", command=java_worker, protocol="consumer"),
     Cast(client="librdkafka", command=_python("confluent")),

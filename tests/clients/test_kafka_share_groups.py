@@ -40,6 +40,7 @@ def run(broker: Target, name: str, *arguments: str) -> Output:
     return output
 
 
+@pytest.mark.endurance
 def test_kafka_share_groups_lists_describes_resets_and_deletes(
     broker: Target, world: World
 ) -> None:

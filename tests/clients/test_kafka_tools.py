@@ -68,7 +68,9 @@ def test_kafka_topics_creates_describes_alters_and_deletes(tool: Tool) -> None:
     assert "made" not in tool("kafka-topics", "--list").lines
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize(
+    "protocol", [pytest.param("classic", marks=pytest.mark.endurance), "consumer"]
+)
 def test_console_producer_and_consumer_and_their_group(tool: Tool, protocol: str) -> None:
     topic, group = f"console-{protocol}", f"readers-{protocol}"
     _create(tool, topic, "--partitions", "1")

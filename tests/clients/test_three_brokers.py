@@ -37,7 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedKafkalit
     target.kill()
 
 
-@pytest.fixture(params=["confluent-kafka", "java"])
+@pytest.fixture(params=["confluent-kafka", pytest.param("java", marks=pytest.mark.endurance)])
 def visitor(
     request: pytest.FixtureRequest,
     cluster: ServedKafkalite,

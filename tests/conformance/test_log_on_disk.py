@@ -223,6 +223,7 @@ def data_records(log: Log) -> list[Row]:
     ]
 
 
+@pytest.mark.endurance
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_each_broker_goes_on_with_the_others_log(
     kafka: RealKafka,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.oracle.target import Target
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
 POLICIES = ("disabled", "upgrade", "downgrade")
 """Those besides `bidirectional`, which every scenario of migration meets in the common brokers."""

@@ -14,7 +14,7 @@ from tests.oracle.target import restart
 if TYPE_CHECKING:
     from tests.oracle.target import Target
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
 
 def _play(target: Target) -> list[Entry]:

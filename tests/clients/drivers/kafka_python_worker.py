@@ -9,6 +9,7 @@ from kafka.errors import (
     CommitFailedError,
     IllegalGenerationError,
     InvalidProducerEpochError,
+    KafkaConnectionError,
     KafkaError,
     ProducerFencedError,
     RebalanceInProgressError,
@@ -75,9 +76,14 @@ class KafkaPythonWorker:
         self._consumer.subscribe([task.source])
 
     def poll(self) -> list[ReadRow]:
+        try:
+            polled = self._consumer.poll(timeout_ms=_POLL_MS)
+        except KafkaConnectionError:
+            # The broker is away; others wait for it in silence.
+            return []
         return [
             (message.partition, message.offset, message.key.decode(), message.value.decode())
-            for messages in self._consumer.poll(timeout_ms=_POLL_MS).values()
+            for messages in polled.values()
             for message in messages
         ]
 
