@@ -46,6 +46,10 @@ class TransactionState(IntEnum):
         """Kafka's name of it, as DescribeTransactions and ListTransactions show it."""
         return self.name.title().replace("_", "")
 
+    def __str__(self) -> str:
+        """Print by that name, too: a number tells a reader of `broker.transactions()` nothing."""
+        return self.label
+
 
 PREPARED: Final = frozenset((TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT))
 """States of a transaction whose end is decided, while its markers are being written."""

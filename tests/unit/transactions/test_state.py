@@ -16,3 +16,4 @@ def test_states_are_numbered_and_named_as_in_kafka() -> None:
         6: "Dead",
         7: "PrepareEpochFence",
     }
+    assert [str(state) for state in TransactionState] == [s.label for s in TransactionState]
