@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.coordinator.runtime import CoordinatorRuntime
-from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.metadata.features import TRANSACTION_VERSION
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.transactions.records import written_version
+from kafkalite.transactions.records import TransactionSerde, written_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +50,7 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
         """Make a coordinator; `draw_producer_id` gives a producer id that nobody was given."""
         super().__init__(
             clock=clock,
-            serde=CoordinatorSerde(lambda _: written_version(self._level()), "transaction"),
+            serde=TransactionSerde(lambda: written_version(self._level())),
             partition_count=lambda: config.int("transaction.state.log.num.partitions"),
             open_log=open_log,
             make_machine=lambda: _new_shard(config, self._image, draw_producer_id),

@@ -1,14 +1,22 @@
-"""The record that transaction coordinators put on `__transaction_state`, one after each change."""
+"""The record that transaction coordinators put on `__transaction_state`, one after each change.
+
+A coordinator's records hold its transactions as they are, under their ids; what becomes bytes of
+one is Kafka's key and value, and the epoch before is left out of them.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorRecord
+from kafkalite.protocol import codec
 from kafkalite.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
-from kafkalite.transactions.state import NO_PRODUCER_EPOCH, Transaction, TransactionState
+from kafkalite.transactions.state import Transaction, TransactionState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkalite.transactions.state import TopicPartition
 
 Record = CoordinatorRecord[object, object]
@@ -23,38 +31,73 @@ def written_version(transaction_version: int) -> int:
 
 def transaction_record(transaction: Transaction) -> Record:
     """Say all there is to say of a transactional id."""
-    return CoordinatorRecord(
-        TransactionLogKey(transactional_id=transaction.transactional_id),
-        TransactionLogValue(
-            producer_id=transaction.producer_id,
-            previous_producer_id=transaction.previous_producer_id,
-            next_producer_id=transaction.next_producer_id,
-            producer_epoch=transaction.producer_epoch,
-            transaction_timeout_ms=transaction.timeout_ms,
-            transaction_status=transaction.state.value,
-            transaction_partitions=(
-                None
-                if transaction.state is TransactionState.EMPTY
-                else _by_topic(transaction.partitions)
-            ),
-            transaction_last_update_timestamp_ms=transaction.last_update_timestamp_ms,
-            transaction_start_timestamp_ms=transaction.start_timestamp_ms,
-            client_transaction_version=transaction.client_transaction_version,
-        ),
-    )
+    return CoordinatorRecord(transaction.transactional_id, transaction)
 
 
 def transaction_tombstone(transactional_id: str) -> Record:
     """Say that nothing is kept of a transactional id any more."""
-    return CoordinatorRecord(TransactionLogKey(transactional_id=transactional_id), None)
+    return CoordinatorRecord(transactional_id, None)
 
 
-def transaction_of(
-    transactional_id: str,
-    value: TransactionLogValue,
-    last_producer_epoch: int = NO_PRODUCER_EPOCH,
-) -> Transaction:
-    """Return what a record says; ValueError for a state that there is not."""
+class TransactionSerde:
+    """Records of transaction coordinators ↔ bytes; `version` says how values are written."""
+
+    __slots__ = ("_version",)
+
+    def __init__(self, version: Callable[[], int]) -> None:
+        self._version = version
+
+    def encode(
+        self, record: CoordinatorRecord[object, object]
+    ) -> tuple[bytes | None, bytes | None]:
+        """Return the key and value bytes; the value of a tombstone is None."""
+        transactional_id, transaction = record
+        assert isinstance(transactional_id, str)
+        key = _encoded_key(transactional_id)
+        if transaction is None:
+            return key, None
+        assert isinstance(transaction, Transaction)
+        return key, codec.encode_value(value_of(transaction), self._version())
+
+    def decode(
+        self, key: bytes | None, value: bytes | None
+    ) -> CoordinatorRecord[object, object] | None:
+        """Return the record, None for a kind not known; ValueError for a state that is not."""
+        decoded = None if key is None else codec.decode_key(key, "transaction")
+        if decoded is None:
+            return None
+        if value is None:
+            return transaction_tombstone(decoded.transactional_id)
+        said = codec.decode_value(decoded.RECORD_TYPE, value, "transaction")
+        return transaction_record(_transaction_of(decoded.transactional_id, said))
+
+
+@lru_cache(maxsize=256)  # an id is written several times in each transaction
+def _encoded_key(transactional_id: str) -> bytes:
+    return codec.encode_key(TransactionLogKey(transactional_id=transactional_id))
+
+
+def value_of(transaction: Transaction) -> TransactionLogValue:
+    """Return a transaction as Kafka writes it down."""
+    return TransactionLogValue(
+        producer_id=transaction.producer_id,
+        previous_producer_id=transaction.previous_producer_id,
+        next_producer_id=transaction.next_producer_id,
+        producer_epoch=transaction.producer_epoch,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_status=transaction.state,
+        transaction_partitions=(
+            None
+            if transaction.state is TransactionState.EMPTY
+            else _by_topic(transaction.partitions)
+        ),
+        transaction_last_update_timestamp_ms=transaction.last_update_timestamp_ms,
+        transaction_start_timestamp_ms=transaction.start_timestamp_ms,
+        client_transaction_version=transaction.client_transaction_version,
+    )
+
+
+def _transaction_of(transactional_id: str, value: TransactionLogValue) -> Transaction:
     return Transaction(
         transactional_id,
         value.producer_id,
@@ -75,7 +118,6 @@ def transaction_of(
         value.previous_producer_id,
         value.next_producer_id,
         value.client_transaction_version,
-        last_producer_epoch,
     )
 
 

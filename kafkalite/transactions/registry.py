@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from kafkalite.metadata.features import TRANSACTION_VERSION
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
 from kafkalite.transactions.ending import rolled_back
-from kafkalite.transactions.records import transaction_of, transaction_record, written_version
+from kafkalite.transactions.records import written_version
 from kafkalite.transactions.refusing import no_id, refusal, unknown_id
-from kafkalite.transactions.state import NO_PRODUCER_EPOCH, TransactionState
+from kafkalite.transactions.state import Transaction, TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,14 +17,12 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.contract import CoordinatorRecord
     from kafkalite.metadata.image import MetadataImage
-    from kafkalite.transactions.records import Record
-    from kafkalite.transactions.state import Transaction
 
 
 class TransactionRegistry:
     """The transactional ids of one shard, and what all who decide about them need."""
 
-    __slots__ = ("_last_epochs", "config", "draw_producer_id", "level", "open", "transactions")
+    __slots__ = ("config", "draw_producer_id", "level", "open", "transactions")
 
     def __init__(
         self,
@@ -39,8 +36,6 @@ class TransactionRegistry:
         self.transactions: dict[str, Transaction] = {}
         self.open: dict[str, None] = {}
         """Ids in Ongoing, in the order in which their transactions began."""
-        self._last_epochs: dict[str, int] = {}
-        """Soft: what records being appended leave out; taken up when they are replayed."""
         self.see(image)
 
     def see(self, image: MetadataImage) -> None:
@@ -76,11 +71,6 @@ class TransactionRegistry:
                 client_version=client_transaction_version,
             )
 
-    def record(self, transaction: Transaction) -> Record:
-        """Return the record of a decision that is appended before the next one is made."""
-        self._last_epochs[transaction.transactional_id] = transaction.last_producer_epoch
-        return transaction_record(transaction)
-
     def rolled_back(self, transaction: Transaction, now_ms: int) -> Transaction:
         """Return an open transaction as the coordinator itself aborts it."""
         return rolled_back(
@@ -90,29 +80,17 @@ class TransactionRegistry:
             now_ms=now_ms,
         )
 
-    def on_append_failed(self) -> None:
-        """Forget what records that are not in the log would have left out."""
-        self._last_epochs.clear()
-
     # Replaying
 
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
-        """Make one record of the log true; kinds that are not ours are passed over."""
-        if isinstance(record.key, TransactionLogKey):
-            assert record.value is None or isinstance(record.value, TransactionLogValue)
-            self.replay_transaction_log(record.key, record.value)
-
-    def replay_transaction_log(
-        self, key: TransactionLogKey, value: TransactionLogValue | None
-    ) -> None:
         """Make one record true; a null value is a tombstone."""
-        transactional_id = key.transactional_id
-        if value is None:
+        transactional_id, transaction = record
+        assert isinstance(transactional_id, str)
+        if transaction is None:
             self.transactions.pop(transactional_id, None)
             self.open.pop(transactional_id, None)
             return
-        last_epoch = self._last_epochs.pop(transactional_id, NO_PRODUCER_EPOCH)
-        transaction = transaction_of(transactional_id, value, last_epoch)
+        assert isinstance(transaction, Transaction)
         self.transactions[transactional_id] = transaction
         if transaction.state is TransactionState.ONGOING:
             self.open[transactional_id] = None

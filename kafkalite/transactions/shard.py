@@ -20,6 +20,7 @@ from kafkalite.transactions.initializing import (
     check_wish,
     initialized,
 )
+from kafkalite.transactions.records import transaction_record
 from kafkalite.transactions.refusing import no_id, refusal
 from kafkalite.transactions.registry import TransactionRegistry
 from kafkalite.transactions.state import (
@@ -60,7 +61,7 @@ class TransactionShard:
     # The contract with the runtime
 
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
-        """Make one record of the log true; kinds that are not ours are passed over."""
+        """Make one record of the log true."""
         self._registry.replay(record)
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
@@ -78,9 +79,8 @@ class TransactionShard:
     def on_append_failed(
         self, records: Sequence[CoordinatorRecord[object, object]], error: KafkaError, now_ms: int
     ) -> CoordinatorResult[None]:
-        """Forget what these records would have left out."""
+        """Take smaller steps in sweeps, if it was one of theirs."""
         del now_ms
-        self._registry.on_append_failed()
         self._sweeps.on_append_failed(records, error)
         return CoordinatorResult(response=None)
 
@@ -113,7 +113,7 @@ class TransactionShard:
             prepared = self._registry.rolled_back(transaction, now_ms)
             return CoordinatorResult(
                 Initialized(NO_PRODUCER, ErrorCode.CONCURRENT_TRANSACTIONS),
-                [self._registry.record(prepared)],
+                [transaction_record(prepared)],
                 events=[_fenced_by_newcomer(transaction, prepared)],
                 intents=[markers_of(prepared)],
             )
@@ -122,7 +122,7 @@ class TransactionShard:
         )
         return CoordinatorResult(
             Initialized(begun.producer),
-            [self._registry.record(begun)],
+            [transaction_record(begun)],
             timers=self._sweeps.watch_ids(now_ms),
         )
 
@@ -150,7 +150,7 @@ class TransactionShard:
             return CoordinatorResult(None)
         self._registry.check_writable(transactional_id, client_transaction_version)
         return CoordinatorResult(
-            None, [self._registry.record(changed)], timers=self._sweeps.watch_open(now_ms)
+            None, [transaction_record(changed)], timers=self._sweeps.watch_open(now_ms)
         )
 
     def end(
@@ -180,7 +180,7 @@ class TransactionShard:
             return CoordinatorResult(successor)
         self._registry.check_writable(transactional_id, client_transaction_version)
         return CoordinatorResult(
-            successor, [self._registry.record(prepared)], intents=[markers_of(prepared)]
+            successor, [transaction_record(prepared)], intents=[markers_of(prepared)]
         )
 
     def markers_written(self, intent: WriteMarkers, now_ms: int) -> CoordinatorResult[None]:
@@ -188,7 +188,7 @@ class TransactionShard:
         transaction = self._registry.transactions.get(intent.transactional_id)
         if transaction is None or not is_told_by(intent, transaction):
             return CoordinatorResult(None)
-        return CoordinatorResult(None, [self._registry.record(completed(transaction, now_ms))])
+        return CoordinatorResult(None, [transaction_record(completed(transaction, now_ms))])
 
     # Queries
 

@@ -15,7 +15,7 @@ from kafkalite.coordinator.contract import CoordinatorResult, Event, SetTimer, S
 from kafkalite.coordinator.sweeping import PAUSE_MS, TOMBSTONES_AT_ONCE, Pass, Stride
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions.ending import markers_of
-from kafkalite.transactions.records import transaction_tombstone
+from kafkalite.transactions.records import transaction_record, transaction_tombstone
 from kafkalite.transactions.state import AT_REST, NO_TIMEOUT_MS
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class TransactionSweeps:
             except KafkaError:
                 # There is no fresh producer id to be had for it now; the next round tries again.
                 continue
-            done.records.append(registry.record(prepared))
+            done.records.append(transaction_record(prepared))
             done.names += _size_of(prepared)
             done.intents.append(markers_of(prepared))
             done.tell(partial(_timed_out, transaction, prepared, now_ms))

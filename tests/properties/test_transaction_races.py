@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.records.transaction_log import TransactionLogValue
 from kafkalite.transactions.state import (
     GREATEST_EPOCH,
     LAST_PRODUCER_EPOCH,
     PREPARED,
     Producer,
+    Transaction,
     TransactionState,
 )
 from tests.effort import examples
@@ -190,8 +190,8 @@ class Races:
             self.entries += 1
             if record.value is None:
                 continue
-            assert isinstance(record.value, TransactionLogValue)
-            state = TransactionState(record.value.transaction_status)
+            assert isinstance(record.value, Transaction)
+            state = record.value.state
             if state in PREPARED and self.deed is not None:
                 self.deed.decided = state is TransactionState.PREPARE_COMMIT
                 assert not self.deed.decided or self.deed.wish is True, "nobody wanted to commit"

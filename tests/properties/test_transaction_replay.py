@@ -16,19 +16,22 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.loading import replay_state
-from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.metadata.image import MetadataImage
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
-from kafkalite.transactions.records import transaction_of
+from kafkalite.transactions.records import TransactionSerde
 from kafkalite.transactions.shard import TransactionShard
-from kafkalite.transactions.state import LAST_PRODUCER_EPOCH, PREPARED, Producer, TransactionState
+from kafkalite.transactions.state import (
+    LAST_PRODUCER_EPOCH,
+    PREPARED,
+    Producer,
+    Transaction,
+    TransactionState,
+)
 from tests.effort import examples
 from tests.unit.transactions.transaction_world import A, B, C, TransactionWorld
 
 if TYPE_CHECKING:
     from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
-    from kafkalite.transactions.state import Transaction
 
 IDS = st.sampled_from(["x", "x", "x", "y"])
 PARTITIONS = st.sets(st.sampled_from([A, B, C]), min_size=1)
@@ -38,7 +41,7 @@ SHIFTS = st.sampled_from([0, 0, 0, 0, 0, 0, -1, -2, 1])
 RARELY = st.sampled_from([False, False, False, False, False, True])
 
 CONFIG = BrokerConfig.from_text()
-SERDE = CoordinatorSerde(lambda _: 0, "transaction")
+SERDE = TransactionSerde(lambda: 0)
 S = TransactionState
 MAY_FOLLOW = {
     S.EMPTY: {S.EMPTY, S.ONGOING, S.PREPARE_ABORT},
@@ -195,12 +198,9 @@ class TransactionHistory(RuleBasedStateMachine):
     def each_id_goes_its_way(self) -> None:
         ways: dict[str, list[Transaction | None]] = {}
         for record in self.world.records() if hasattr(self, "world") else ():
-            assert isinstance(record.key, TransactionLogKey)
-            assert record.value is None or isinstance(record.value, TransactionLogValue)
-            name = record.key.transactional_id
-            ways.setdefault(name, []).append(
-                None if record.value is None else transaction_of(name, record.value)
-            )
+            assert isinstance(record.key, str)
+            assert record.value is None or isinstance(record.value, Transaction)
+            ways.setdefault(record.key, []).append(record.value)
         for way in ways.values():
             for earlier, later in pairwise(way):
                 if earlier is None:

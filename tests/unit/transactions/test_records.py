@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.protocol import codec
 from kafkalite.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
 from kafkalite.transactions.records import (
-    transaction_of,
+    TransactionSerde,
     transaction_record,
     transaction_tombstone,
+    value_of,
     written_version,
 )
 from kafkalite.transactions.state import Transaction, TransactionState
 
+SERDE = TransactionSerde(lambda: 1)
 WHOLE = Transaction(
     "x",
     7,
@@ -30,16 +32,16 @@ WHOLE = Transaction(
 
 
 def read_back(transaction: Transaction, version: int) -> Transaction:
-    serde = CoordinatorSerde(lambda _: version, "transaction")
+    serde = TransactionSerde(lambda: version)
     record = serde.decode(*serde.encode(transaction_record(transaction)))
     assert record is not None
-    assert isinstance(record.key, TransactionLogKey)
-    assert isinstance(record.value, TransactionLogValue)
-    return transaction_of(record.key.transactional_id, record.value)
+    assert record.key == transaction.transactional_id
+    assert isinstance(record.value, Transaction)
+    return record.value
 
 
-def test_the_newer_version_holds_everything() -> None:
-    assert read_back(WHOLE, 1) == WHOLE
+def test_the_newer_version_holds_everything_but_the_epoch_before() -> None:
+    assert read_back(WHOLE._replace(last_producer_epoch=2), 1) == WHOLE
 
 
 def test_the_older_version_does_without_what_came_later() -> None:
@@ -50,24 +52,26 @@ def test_the_older_version_does_without_what_came_later() -> None:
 
 
 def test_partitions_are_written_in_order_and_left_out_where_there_cannot_be_any() -> None:
-    value = transaction_record(WHOLE).value
-    assert isinstance(value, TransactionLogValue)
+    value = value_of(WHOLE)
     assert value.transaction_partitions is not None
     assert [(each.topic, each.partition_ids) for each in value.transaction_partitions] == [
         ("t", [2, 4]),
         ("u", [1]),
     ]
     empty = WHOLE._replace(state=TransactionState.EMPTY, partitions=frozenset())
-    value = transaction_record(empty).value
-    assert isinstance(value, TransactionLogValue)
-    assert value.transaction_partitions is None
+    assert value_of(empty).transaction_partitions is None
     assert read_back(empty, 1) == empty
 
 
 def test_a_tombstone_names_the_id_alone() -> None:
-    record = transaction_tombstone("x")
-    assert isinstance(record.key, TransactionLogKey)
-    assert (record.key.transactional_id, record.value) == ("x", None)
+    key, value = SERDE.encode(transaction_tombstone("x"))
+    assert (key, value) == (codec.encode_key(TransactionLogKey(transactional_id="x")), None)
+    assert SERDE.decode(key, value) == transaction_tombstone("x")
+
+
+def test_what_has_no_key_or_an_unknown_one_is_nobodys() -> None:
+    assert SERDE.decode(None, b"") is None
+    assert SERDE.decode(b"\x7f\xff", b"") is None
 
 
 def test_values_are_as_new_as_the_cluster() -> None:
@@ -75,5 +79,7 @@ def test_values_are_as_new_as_the_cluster() -> None:
 
 
 def test_a_state_that_there_is_not_is_refused() -> None:
+    key, _ = SERDE.encode(transaction_tombstone("x"))
+    value = codec.encode_value(TransactionLogValue(transaction_status=99), 1)
     with pytest.raises(ValueError, match="99"):
-        transaction_of("x", TransactionLogValue(transaction_status=99))
+        SERDE.decode(key, value)

@@ -1,12 +1,14 @@
-"""What a shard keeps follows its log: ids, those that are open, and what a record leaves out."""
+"""What a shard keeps follows its log: ids, those that are open, and what is left out there."""
 
 from __future__ import annotations
 
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.coordinator.contract import CoordinatorRecord
 from kafkalite.metadata.image import MetadataImage
-from kafkalite.protocol.records.share_snapshot import ShareSnapshotKey
-from kafkalite.transactions.records import transaction_record, transaction_tombstone
+from kafkalite.transactions.records import (
+    TransactionSerde,
+    transaction_record,
+    transaction_tombstone,
+)
 from kafkalite.transactions.registry import TransactionRegistry
 from kafkalite.transactions.state import Transaction, TransactionState
 
@@ -33,18 +35,11 @@ def test_open_transactions_are_known_as_such() -> None:
 
 
 def test_the_epoch_before_is_known_of_ones_own_decisions_alone() -> None:
-    kept = registry()
-    kept.replay(kept.record(OPEN))
+    kept, serde = registry(), TransactionSerde(lambda: 1)
+    decided = transaction_record(OPEN)
+    kept.replay(decided)
     assert kept.known("x") == OPEN
-    kept.replay(transaction_record(OPEN))
-    assert kept.known("x").last_producer_epoch == -1
-    record = kept.record(OPEN)
-    kept.on_append_failed()
-    kept.replay(record)
-    assert kept.known("x").last_producer_epoch == -1
-
-
-def test_records_of_other_kinds_are_passed_over() -> None:
-    kept = registry()
-    kept.replay(CoordinatorRecord(ShareSnapshotKey(group_id="x"), None))
-    assert not kept.transactions
+    read = serde.decode(*serde.encode(decided))
+    assert read is not None
+    kept.replay(read)
+    assert kept.known("x") == OPEN._replace(last_producer_epoch=-1)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.coordinator.journal import Journal
-from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
@@ -18,7 +17,7 @@ from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.transactions.coordinator import TransactionCoordinator
 from kafkalite.transactions.initializing import Initialized
 from kafkalite.transactions.intents import WriteMarkers
-from kafkalite.transactions.records import transaction_record
+from kafkalite.transactions.records import TransactionSerde, transaction_record
 from kafkalite.transactions.state import Producer
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ class TransactionWorld:
 
     def records(self) -> list[CoordinatorRecord[object, object]]:
         """Return what the log holds."""
-        serde = CoordinatorSerde(lambda _: 0, "transaction")
+        serde = TransactionSerde(lambda: 0)
         decoded = [serde.decode(key, value) for key, value in self.log.entries]
         return [record for record in decoded if record is not None]
 
