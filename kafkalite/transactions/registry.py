@@ -82,7 +82,7 @@ class TransactionRegistry:
 
     # Replaying
 
-    def replay(self, record: CoordinatorRecord[object, object]) -> None:
+    def replay_transaction(self, record: CoordinatorRecord[object, object]) -> None:
         """Make one record true; a null value is a tombstone."""
         transactional_id, transaction = record
         assert isinstance(transactional_id, str)

@@ -62,7 +62,7 @@ class TransactionShard:
 
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
         """Make one record of the log true."""
-        self._registry.replay(record)
+        self._registry.replay_transaction(record)
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
         """Name the markers of transactions that were decided and are not complete."""

@@ -31,7 +31,7 @@ HARD_STATE: dict[str, dict[str, frozenset[str]]] = {
     "groups/streams/group.py": {"StreamsGroup": frozenset({"soft"})},
     "groups/streams/replay.py": {"StreamsGroupReplay": frozenset()},
     "shares/shard.py": {"ShareShard": frozenset({"image"})},
-    "transactions/registry.py": {"TransactionRegistry": frozenset({"_last_epochs", "level"})},
+    "transactions/registry.py": {"TransactionRegistry": frozenset({"level"})},
     "transactions/shard.py": {"TransactionShard": frozenset()},
     "transactions/sweeps.py": {
         "TransactionSweeps": frozenset({"_loaded_ms", "_next_ids_ms", "_next_open_ms"})

@@ -23,13 +23,13 @@ def registry() -> TransactionRegistry:
 
 def test_open_transactions_are_known_as_such() -> None:
     kept = registry()
-    kept.replay(transaction_record(OPEN))
-    kept.replay(transaction_record(OPEN._replace(transactional_id="y")))
+    kept.replay_transaction(transaction_record(OPEN))
+    kept.replay_transaction(transaction_record(OPEN._replace(transactional_id="y")))
     assert list(kept.open) == ["x", "y"]
-    kept.replay(transaction_record(OPEN._replace(state=TransactionState.PREPARE_ABORT)))
-    kept.replay(transaction_tombstone("y"))
+    kept.replay_transaction(transaction_record(OPEN._replace(state=TransactionState.PREPARE_ABORT)))
+    kept.replay_transaction(transaction_tombstone("y"))
     # Compaction may keep a tombstone whose record it has already dropped.
-    kept.replay(transaction_tombstone("z"))
+    kept.replay_transaction(transaction_tombstone("z"))
     assert not kept.open
     assert list(kept.transactions) == ["x"]
 
@@ -37,9 +37,9 @@ def test_open_transactions_are_known_as_such() -> None:
 def test_the_epoch_before_is_known_of_ones_own_decisions_alone() -> None:
     kept, serde = registry(), TransactionSerde(lambda: 1)
     decided = transaction_record(OPEN)
-    kept.replay(decided)
+    kept.replay_transaction(decided)
     assert kept.known("x") == OPEN
     read = serde.decode(*serde.encode(decided))
     assert read is not None
-    kept.replay(read)
+    kept.replay_transaction(read)
     assert kept.known("x") == OPEN._replace(last_producer_epoch=-1)
