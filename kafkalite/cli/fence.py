@@ -26,7 +26,12 @@ _LONGEST_MS = 2**31 - 1
 
 def add_fence(parser: ArgumentParser) -> None:
     """Let `parser` take whom to fence, and where."""
-    parser.add_argument("ids", nargs="+", metavar="ID", help="a transactional id")
+    parser.add_argument(
+        "ids",
+        nargs="+",
+        metavar="ID",
+        help="a transactional id; one that nobody has used is made by this, as Kafka does",
+    )
     parser.add_argument(
         "--bootstrap-server",
         action="append",
