@@ -41,23 +41,26 @@ def handle_write_txn_markers(
     """End transactions on the partitions named, each for itself.
 
     What is said of a producer and a partition that are named twice is what became of the last, and
-    of a producer without partitions nothing is said.
+    of a producer without partitions nothing is said. KafkaError UNKNOWN_SERVER_ERROR at a marker of
+    a producer that cannot be: Kafka stumbles there, and answers so for those before and after it.
     """
     codes: dict[int, dict[str, dict[int, ErrorCode]]] = {}
-    for one in request.markers:
-        marker = TransactionMarker(
-            producer_id=one.producer_id,
-            producer_epoch=one.producer_epoch,
-            coordinator_epoch=one.coordinator_epoch,
-            is_commit=one.transaction_result,
-            transaction_version=one.transaction_version,
-        )
-        for topic in one.topics:
-            for index in topic.partition_indexes:
-                of_producer = codes.setdefault(one.producer_id, {})
-                of_topic = of_producer.setdefault(topic.name, {})
-                of_topic[index] = _write(context, topic.name, index, marker)
-    context.services.partitions.announce()
+    try:
+        for one in request.markers:
+            marker = TransactionMarker(
+                producer_id=one.producer_id,
+                producer_epoch=one.producer_epoch,
+                coordinator_epoch=one.coordinator_epoch,
+                is_commit=one.transaction_result,
+                transaction_version=one.transaction_version,
+            )
+            for topic in one.topics:
+                for index in topic.partition_indexes:
+                    of_producer = codes.setdefault(one.producer_id, {})
+                    of_topic = of_producer.setdefault(topic.name, {})
+                    of_topic[index] = _write(context, topic.name, index, marker)
+    finally:
+        context.services.partitions.announce()
     return WriteTxnMarkersResponse(
         markers=[_result(producer_id, of_producer) for producer_id, of_producer in codes.items()]
     )
@@ -67,7 +70,14 @@ def _write(context: RequestContext, topic: str, index: int, marker: TransactionM
     services = context.services
     try:
         partition = _hosted(context, topic, index)
-        _check_possible(marker)
+    except KafkaError as error:
+        return error.code
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        if topic == OFFSETS_TOPIC:
+            # Group coordinators stumble each for itself.
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    try:
         if topic == OFFSETS_TOPIC:
             services.groups.end_transaction(index, marker)
         else:
@@ -77,12 +87,6 @@ def _write(context: RequestContext, topic: str, index: int, marker: TransactionM
     except OSError:
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE
-
-
-def _check_possible(marker: TransactionMarker) -> None:
-    """Raise KafkaError UNKNOWN_SERVER_ERROR for what Kafka cannot make a batch of."""
-    if marker.producer_id < 0 or marker.producer_epoch < 0:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _hosted(context: RequestContext, topic: str, index: int) -> Partition:

@@ -81,18 +81,35 @@ def test_nothing_asked_is_nothing_done(wire: TransactionWire) -> None:
     assert write(wire, nowhere, marker()) == {}
 
 
-@pytest.mark.parametrize("producer", [Producer(77, -1), Producer(-1, 0)])
+@pytest.mark.parametrize("producer", [Producer(78, -1), Producer(-1, 0)])
 def test_there_is_no_marker_of_a_producer_that_cannot_be(
     wire: TransactionWire, producer: Producer
 ) -> None:
-    told = write(wire, marker(FIRST, ("orders", 9), producer=producer))
+    """The request ends there, whatever else it asks for."""
+    unknown = ("orders", 9)
+    told = write(
+        wire, marker(FIRST), marker(unknown, SECOND, producer=producer), marker(("orders", 1))
+    )
+    failed = ErrorCode.UNKNOWN_SERVER_ERROR
     assert told == {
-        producer.producer_id: {
-            FIRST: ErrorCode.UNKNOWN_SERVER_ERROR,
-            ("orders", 9): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        }
+        77: {FIRST: failed, ("orders", 1): failed},
+        producer.producer_id: {unknown: failed, SECOND: failed},
     }
-    assert wire.markers() == []
+    assert wire.markers(*FIRST) == [(PRODUCER, False)]
+    assert wire.markers(*SECOND) == wire.markers("orders", 1) == []
+
+
+def test_where_it_would_be_told_to_no_log_the_request_goes_on(wire: TransactionWire) -> None:
+    wire.find("g", kind=0)
+    unknown, offsets = ("orders", 9), ("__consumer_offsets", 0)
+    told = write(wire, marker(unknown, offsets, producer=Producer(78, -1)), marker(FIRST))
+    assert told == {
+        78: {
+            unknown: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            offsets: ErrorCode.UNKNOWN_SERVER_ERROR,
+        },
+        77: {FIRST: 0},
+    }
 
 
 def test_each_producer_and_partition_is_answered_for_itself(wire: TransactionWire) -> None:
