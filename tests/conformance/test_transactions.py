@@ -18,7 +18,6 @@ from tests.conformance.scenarios import (
     transactional_writes,
     transactions,
 )
-from tests.conformance.world import Entry, World
 
 if TYPE_CHECKING:
     from tests.conformance.playing import Scenario
@@ -36,8 +35,6 @@ SCENARIOS = (
     *transactional_shares.SCENARIOS,
     *transactional_walks.SCENARIOS,
 )
-_LONG_WALKS = range(100, 200)
-_STEPS_OF_A_LONG_WALK = 120
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
@@ -48,24 +45,4 @@ def test_kafkalite_answers_as_kafka_does(
     played = play_together((scenario,), {"real": real_kafka, "ours": accused})
     real, ours = (transcript_of(played[scenario.__name__, name]) for name in ("real", "ours"))
     found = differences(real, ours)
-    assert not found, "\n".join(found)
-
-
-def _walked(target: Target, seed: int) -> list[Entry]:
-    world = World(target.port, "long-walk")
-    try:
-        transactional_walks.walk(world, seed, _STEPS_OF_A_LONG_WALK)
-    finally:
-        world.close()
-    return world.transcript
-
-
-@pytest.mark.endurance
-@pytest.mark.timeout(900)
-def test_long_walks_end_where_kafka_is(real_kafka: Target, accused: Target) -> None:
-    found = [
-        f"seed {seed}: {line}"
-        for seed in _LONG_WALKS
-        for line in differences(_walked(real_kafka, seed), _walked(accused, seed))
-    ]
     assert not found, "\n".join(found)
