@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tests.oracle.target import Target
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 _PARTITIONS = 2
 _TIMEOUT_S = 60.0

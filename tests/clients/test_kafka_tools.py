@@ -121,6 +121,7 @@ def test_kafka_consumer_groups_resets_and_deletes(tool: Tool) -> None:
     assert "GroupIdNotFoundException" in unknown.stdout
 
 
+@pytest.mark.endurance
 def test_kafka_configs_alters_and_describes(tool: Tool) -> None:
     _create(tool, "tuned")
     topic = ["--entity-type", "topics", "--entity-name", "tuned"]

@@ -112,6 +112,7 @@ def unverified(tools: Tools) -> Iterator[Tools]:
     tools.verify("true")
 
 
+@pytest.mark.endurance
 def test_a_hanging_transaction_is_found_and_aborted(unverified: Tools) -> None:
     tools = unverified
     tools.create("hung")
@@ -137,6 +138,7 @@ def test_a_hanging_transaction_is_found_and_aborted(unverified: Tools) -> None:
         assert state["CurrentTransactionStartOffset"] == "None"
 
 
+@pytest.mark.endurance
 def test_tools_that_write_and_read_in_transactions(tools: Tools) -> None:
     count = "3000"
     tools.create("measured-writes")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.conformance.normal import Tree
     from tests.oracle.target import Target
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
 SCENARIOS = (
     migration.a_consumer_upgrades_a_classic_group,
