@@ -78,7 +78,9 @@ def _batches(target: Target, group: str, directory: Path) -> Iterator[list[tuple
     log = Log.open(OsFiles(), str(copy), LogConfig(), now_ms=0)
     serde = CoordinatorSerde(written_version)
     for view in log.batches():
-        decoded = [serde.decode(record.key, record.value) for record in view.records()]
+        # Other tests end transactions on the same partition.
+        records = [] if view.is_control else view.records()
+        decoded = [serde.decode(record.key, record.value) for record in records]
         mine = [each for each in decoded if each is not None and _group_of(each.key) == group]
         if mine:
             yield [(each.key, each.value) for each in mine]
