@@ -1,8 +1,8 @@
-"""Bytes that break the protocol: a hundred thousand mutated frames against a whole broker.
+"""Bytes that break the protocol: mutated frames by the thousands against a whole broker.
 
 Each is answered or ends its connection; no fault of ours shows, no other client notices, and
-what a closed connection held is let go. The long profile (HYPOTHESIS_PROFILE) tries ten times as
-many.
+what a closed connection held is let go. The long tests try a hundred thousand, and with the long
+profile (HYPOTHESIS_PROFILE) ten times as many.
 """
 
 from __future__ import annotations
