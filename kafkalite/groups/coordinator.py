@@ -12,6 +12,7 @@ from kafkalite.coordinator.loading import replay_transactions
 from kafkalite.coordinator.runtime import CoordinatorRuntime
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.groups.records import written_version
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
     from kafkalite.storage.marker import TransactionMarker
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class GroupCoordinator(CoordinatorRuntime["GroupShard"]):

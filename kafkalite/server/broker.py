@@ -14,8 +14,11 @@ from kafkalite.apis.context import Endpoint
 from kafkalite.apis.dispatch import Dispatcher
 from kafkalite.apis.releases import find_in
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.groups.coordinator import OFFSETS_TOPIC
-from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkalite.metadata.internal_topics import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from kafkalite.ports.clock import DrivenClock
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.files import OsFiles

@@ -12,11 +12,15 @@ from kafkalite.apis.context import Services
 from kafkalite.config.log_config import LogConfig
 from kafkalite.config.topic import topic_log_config
 from kafkalite.coordinator.journal import Journal
-from kafkalite.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
 from kafkalite.metadata.image import MetadataDelta, PartitionImage
-from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkalite.metadata.internal_topics import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_coordinator_log
 from kafkalite.partitions.partition import Partition

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.groups.consumer.group import ConsumerGroup
-from kafkalite.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.groups.records import written_version
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkalite.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest

@@ -9,11 +9,12 @@ from kafkalite.coordinator.journal import Journal
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.groups.classic.caller import Caller
 from kafkalite.groups.consumer.beat import Client
-from kafkalite.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.offsets import OffsetToCommit
 from kafkalite.groups.records import written_version
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.consumer_group_heartbeat import (

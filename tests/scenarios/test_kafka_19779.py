@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.coordinator.contract import SubjectKind
-from kafkalite.groups.coordinator import OFFSETS_TOPIC
 from kafkalite.groups.fencing import ASSIGNMENT_EPOCH, FENCING_KEY, REVOCATION_EPOCH, RULES, STRICT
 from kafkalite.groups.group import CommitClaim
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest

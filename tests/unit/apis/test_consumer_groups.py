@@ -11,13 +11,14 @@ from kafkalite.apis.consumer_groups import APIS, HEARTBEAT_ERAS, check_heartbeat
 from kafkalite.apis.context import RequestContext
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.journal import Journal
-from kafkalite.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.metadata.image import (
     MetadataDelta,
     MetadataImage,
     PartitionImage,
     TopicImage,
 )
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.consumer_group_describe import (

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.coordinator.runtime import partition_of
-from kafkalite.groups.coordinator import OFFSETS_TOPIC
-from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkalite.metadata.internal_topics import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest

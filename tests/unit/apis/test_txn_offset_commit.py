@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.coordinator.contract import SubjectKind
-from kafkalite.groups.coordinator import OFFSETS_TOPIC
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.offset import OffsetAndMetadata
 from kafkalite.groups.offsets import OffsetToCommit
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

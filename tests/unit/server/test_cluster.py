@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.groups.coordinator import OFFSETS_TOPIC
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.ports.files import OsFiles
 from kafkalite.server.cluster import Cluster, TopicError
 from kafkalite.storage.batch import BatchView, build_batch
