@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
 
 # A machine that is busy with the clients of other tests draws and runs slowly; that is no fault
 # of the code under test.
@@ -25,3 +31,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("client") or item.get_closest_marker("oracle"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Start the one Spark session of this process: on this machine, quick to start."""
+    from kafkalite.spark.session import start  # noqa: PLC0415 - heavy, and for few tests
+
+    session = start("local[2]", quick=True)
+    yield session
+    session.stop()

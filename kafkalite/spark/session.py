@@ -1,0 +1,95 @@
+"""How a Spark session of ours starts: the settings that measurements chose, and its Java.
+
+Whatever a user's `conf` says outweighs what is said here. Nothing that an executor imports may
+import this module: a worker never starts a session.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from pyspark.sql import SparkSession
+
+from kafkalite.spark.jvm import cache_folder, java_home
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LOCAL: Final = "local[*]"
+
+_EVERYWHERE: Final[Mapping[str, str]] = {
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+    # A third of the time that a task in Python costs over and above its work.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    # The default is a type that other readers of Parquet take for nanoseconds.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    # Processors of streams with state keep it nowhere else.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
+
+_ON_THIS_MACHINE: Final[Mapping[str, str]] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+
+_QUICK: Final[Mapping[str, str]] = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    # Half the processor time where no query lives long enough for the second compiler.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
+}
+
+
+def start(
+    master: str = LOCAL,
+    conf: Mapping[str, str] | None = None,
+    *,
+    app: str = "kafkalite",
+    quick: bool = False,
+) -> SparkSession:
+    """Start the session of this process, or return the one there is; NoJavaError.
+
+    `quick` is for tests: it starts sooner, and real work takes longer.
+    """
+    if SparkSession.getActiveSession() is None:
+        prepare(master)
+    chosen = settings(master, conf or {}, quick=quick)
+    return SparkSession.builder.master(master).appName(app).config(map=dict(chosen)).getOrCreate()
+
+
+def settings(master: str, conf: Mapping[str, str], *, quick: bool = False) -> dict[str, str]:
+    """Return the configuration of a session: ours, outweighed by `conf`."""
+    return {
+        **_EVERYWHERE,
+        **(_ON_THIS_MACHINE if is_here(master) else {}),
+        **(_QUICK if quick else {}),
+        **conf,
+    }
+
+
+def is_here(master: str) -> bool:
+    """Whether all of Spark runs on this machine."""
+    return master.startswith("local") or urlsplit(master).hostname in {"127.0.0.1", "localhost"}
+
+
+def prepare(master: str) -> None:
+    """Set the environment that Spark's launcher reads; NoJavaError where there is no Java."""
+    home = java_home(os.environ, cache_folder(os.environ))
+    if home is not None:
+        os.environ["JAVA_HOME"] = str(home)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if is_here(master):
+        # Else the workers are whatever python3 is first on the PATH, without our libraries.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
