@@ -61,14 +61,14 @@ def _python(client: str) -> Command:
 
 
 CASTS = (
-    Cast(client="java", command=java_worker),
     Cast(client="librdkafka", command=_python("confluent"), protocol="consumer"),
-    Cast(client="franz-go", command=franz_go_worker),
     Cast(client="aiokafka", command=_python("aiokafka"), protocol=ASSIGNED),
 )
-# Among the long forms alone: each takes as long as one of the above, and Java under the consumer
-# protocol half a minute for a few kills.
+# Among the long forms alone: a worker of Go has to be built, each of Java is a process that starts
+# slowly, and the others take as long as one of the above.
 FURTHER_CASTS = (
+    Cast(client="java", command=java_worker),
+    Cast(client="franz-go", command=franz_go_worker),
     Cast(client="java", command=java_worker, transaction_version=1),
     Cast(client="kafkajs", command=kafkajs_worker, protocol=ASSIGNED),
     Cast(client="kafka-python", command=_python("kafka_python")),

@@ -145,6 +145,7 @@ def test_two_consumers_share_one_partition(steps: Steps) -> None:
         steps.ask("close", "b")
 
 
+@pytest.mark.endurance
 def test_a_cluster_of_three_shares_too(steps: Steps) -> None:
     with Broker(brokers=3, topics={_TOPIC: 6}, config=_AT_ONCE) as broker:
         table = Table(broker, steps)
@@ -205,6 +206,7 @@ def test_locks_run_out_when_the_clock_is_driven(steps: Steps) -> None:
         steps.ask("close", "a")
 
 
+@pytest.mark.endurance
 def test_kafkas_own_share_consumers_read_and_acknowledge(steps: Steps) -> None:
     with Broker(config=_AT_ONCE) as broker:
         table = Table(broker, steps)

@@ -100,6 +100,7 @@ def test_console_producer_and_consumer_and_their_group(tool: Tool, protocol: str
     assert ["Empty", "0"] in [row[-2:] for row in state.rows]
 
 
+@pytest.mark.endurance
 def test_kafka_consumer_groups_resets_and_deletes(tool: Tool) -> None:
     _create(tool, "rewound", "--partitions", "1")
     tool("kafka-console-producer", "--topic", "rewound", text="1\n2\n3\n")
@@ -154,6 +155,7 @@ def test_kafka_configs_alters_and_describes(tool: Tool) -> None:
     assert any(line.startswith("advertised.listeners=PLAINTEXT://") for line in broker.lines)
 
 
+@pytest.mark.endurance
 def test_kafka_get_offsets_log_dirs_and_delete_records(tool: Tool, tmp_path: Path) -> None:
     _create(tool, "measured", "--partitions", "2")
     tool("kafka-console-producer", "--topic", "measured", text="a\nb\nc\n")

@@ -54,6 +54,7 @@ def log_of(port: int) -> list[BatchView]:
     return split_batches(bytes(answer.responses[0].partitions[0].records))
 
 
+@pytest.mark.endurance
 @pytest.mark.parametrize(
     ("release", "config", "has_an_epoch_each"),
     [

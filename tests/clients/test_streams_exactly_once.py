@@ -137,6 +137,7 @@ def story(request: pytest.FixtureRequest, target: Target, tmp_path: Path) -> Ite
     story.end()
 
 
+@pytest.mark.endurance
 @pytest.mark.parametrize("story", ["classic"], indirect=True)
 def test_an_instance_that_was_killed_leaves_no_trace(story: Story, target: Target) -> None:
     story.start("one")
