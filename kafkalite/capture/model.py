@@ -116,6 +116,8 @@ class Exchange:
 class ProblemKind(StrEnum):
     """What can be wrong with a capture; the words of the `problems` table."""
 
+    UNREADABLE = "unreadable"
+    """A file that the file system does not give us, or not to its end."""
     NOT_A_CAPTURE = "not a capture"
     TRUNCATED_BLOCK = "truncated block"
     CORRUPT_BLOCK = "corrupt block"

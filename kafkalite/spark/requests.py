@@ -1,0 +1,134 @@
+"""All that the pipeline knows of a capture: requests by API, as Spark's tables.
+
+An API that never came is an empty table of its own columns, so that no audit asks first whether
+there is anything to look at.
+"""
+
+from __future__ import annotations
+
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kafkalite.columnar import tables
+from kafkalite.protocol import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from kafkalite.spark.places import Place
+
+REQUESTS: Final = "requests"
+PROBLEMS: Final = "problems"
+
+_DATE: Final = pa.field("date", pa.date32(), nullable=False)
+
+
+class Requests:
+    """The requests of a capture, API by API, and what is derived from them once for all."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        by_api: Mapping[int, DataFrame],
+        problems: DataFrame | None = None,
+        derive: Callable[[Requests, str], DataFrame] | None = None,
+    ) -> None:
+        """Have `by_api` for what came; `derive` makes the states that are asked for by name."""
+        self.spark = spark
+        self._by_api = by_api
+        self._problems = problems
+        self._derive = derive
+        self._states: dict[str, DataFrame] = {}
+
+    @classmethod
+    def of_tables(
+        cls,
+        spark: SparkSession,
+        by_api: Mapping[str, pa.Table],
+        derive: Callable[[Requests, str], DataFrame] | None = None,
+    ) -> Requests:
+        """Return requests that are at hand, each table with the columns of `tables.requests`."""
+        frames = {
+            api_key(name): spark.createDataFrame(_dated(table.cast(tables.requests(api_key(name)))))
+            for name, table in by_api.items()
+        }
+        return cls(spark, frames, derive=derive)
+
+    @classmethod
+    def read(
+        cls,
+        spark: SparkSession,
+        out: Place,
+        derive: Callable[[Requests, str], DataFrame] | None = None,
+    ) -> Requests:
+        """Return the requests that a run of the pipeline left in `out`."""
+        seen = {name.split("/")[0] for name in (out / REQUESTS).walk() if name.startswith("api=")}
+        frames = {}
+        for folder in sorted(seen):
+            key = api_key(folder.removeprefix("api="))
+            frames[key] = spark.read.schema(spark_schema(key)).parquet(
+                (out / REQUESTS / folder).url
+            )
+        problems = None
+        if any((out / PROBLEMS).walk()):
+            problems = spark.read.schema(from_arrow_schema(tables.PROBLEMS)).parquet(
+                (out / PROBLEMS).url
+            )
+        return cls(spark, frames, problems, derive)
+
+    def of(self, api: str | int) -> DataFrame:
+        """Return one API's requests: the columns of `tables.requests`, and `date`."""
+        key = api_key(api)
+        found = self._by_api.get(key)
+        return self.spark.createDataFrame([], spark_schema(key)) if found is None else found
+
+    def envelopes(self) -> DataFrame:
+        """Return what all requests have, whatever their API, and `date`."""
+        columns = [*tables.ENVELOPE.names, _DATE.name]
+        frames = [frame.select(*columns) for frame in self._by_api.values()]
+        if not frames:
+            schema = from_arrow_schema(tables.ENVELOPE.append(_DATE))
+            return self.spark.createDataFrame([], schema)
+        return reduce(lambda left, right: left.unionByName(right), frames)
+
+    def problems(self) -> DataFrame:
+        """Return what is wrong with the capture."""
+        if self._problems is None:
+            return self.spark.createDataFrame([], from_arrow_schema(tables.PROBLEMS))
+        return self._problems
+
+    def state(self, name: str) -> DataFrame:
+        """Return what is derived from requests under this name; made once."""
+        if name not in self._states:
+            if self._derive is None:
+                raise KeyError(name)
+            self._states[name] = self._derive(self, name)
+        return self._states[name]
+
+
+def api_key(api: str | int) -> int:
+    """Return the key of an API by its name, or the key; KeyError for none of Kafka's."""
+    if isinstance(api, int):
+        codec.api_name(api)
+        return api
+    return _keys()[api]
+
+
+def spark_schema(key: int) -> StructType:
+    """Return the columns of one API's requests, and `date`, as Spark names types."""
+    return from_arrow_schema(tables.requests(key).append(_DATE))
+
+
+def _dated(table: pa.Table) -> pa.Table:
+    return table.append_column(_DATE, table["ts"].cast(pa.timestamp("us")).cast(pa.date32()))
+
+
+@cache
+def _keys() -> Mapping[str, int]:
+    return {codec.api_name(key): key for key in codec.api_keys()}

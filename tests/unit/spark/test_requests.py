@@ -1,0 +1,114 @@
+"""Requests by API: what came, what did not, and what is derived once."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from kafkalite.columnar import tables
+from kafkalite.spark.places import place
+from kafkalite.spark.requests import Requests, api_key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+OFFSET_COMMIT = 8
+LATE = datetime(2026, 11, 22, 23, 59, 59, 999_999, tzinfo=UTC)
+
+
+def commits(*groups: str) -> pa.Table:
+    rows = [
+        {
+            "ts": LATE,
+            "answered": None,
+            "latency_us": None,
+            "connection": 1,
+            "client": "10.0.0.1:4711",
+            "broker": "10.0.0.2:9092",
+            "node_id": 1,
+            "api_key": OFFSET_COMMIT,
+            "api_version": 9,
+            "correlation_id": number,
+            "client_id": "c",
+            "request_bytes": 100,
+            "response_bytes": None,
+            "file": "a.pcapng",
+            "offset": number,
+            "request": {"group_id": group, "topics": [{"name": "t", "partitions": []}]},
+            "response": None,
+        }
+        for number, group in enumerate(groups)
+    ]
+    return pa.Table.from_pylist(rows, schema=tables.requests(OFFSET_COMMIT))
+
+
+def test_an_api_goes_by_its_name_or_its_key() -> None:
+    assert api_key("OffsetCommit") == api_key(OFFSET_COMMIT) == OFFSET_COMMIT
+    with pytest.raises(KeyError):
+        api_key("OffsetComit")
+    with pytest.raises(KeyError):
+        api_key(32_000)
+
+
+@pytest.mark.spark
+def test_requests_at_hand_are_tables_of_spark(spark: SparkSession) -> None:
+    requests = Requests.of_tables(spark, {"OffsetCommit": commits("g", "h")})
+    found = requests.of("OffsetCommit")
+    assert found.columns == [*tables.requests(OFFSET_COMMIT).names, "date"]
+    rows = found.select("request.group_id", "request.topics.name", "date").collect()
+    assert sorted(rows) == [("g", ["t"], date(2026, 11, 22)), ("h", ["t"], date(2026, 11, 22))]
+
+
+@pytest.mark.spark
+def test_an_api_that_never_came_is_an_empty_table_of_its_columns(spark: SparkSession) -> None:
+    requests = Requests.of_tables(spark, {"OffsetCommit": commits("g")})
+    heartbeats = requests.of("ConsumerGroupHeartbeat")
+    assert heartbeats.count() == 0
+    assert heartbeats.select("request.member_epoch", "date").columns == ["member_epoch", "date"]
+    assert Requests(spark, {}).envelopes().count() == 0
+    assert Requests(spark, {}).problems().columns == tables.PROBLEMS.names
+
+
+@pytest.mark.spark
+def test_envelopes_are_of_all_apis(spark: SparkSession) -> None:
+    commit = commits("g")
+    metadata = pa.Table.from_pylist(
+        [{**row, "api_key": 3, "request": None} for row in commit.to_pylist()],
+        schema=tables.requests(3),
+    )
+    requests = Requests.of_tables(spark, {"OffsetCommit": commit, "Metadata": metadata})
+    found = requests.envelopes()
+    assert found.columns == [*tables.ENVELOPE.names, "date"]
+    assert sorted(row.api_key for row in found.collect()) == [3, OFFSET_COMMIT]
+
+
+@pytest.mark.spark
+def test_what_a_run_left_is_read_with_its_dates(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "requests" / "api=OffsetCommit" / "date=2026-11-22"
+    folder.mkdir(parents=True)
+    parquet.write_table(commits("g", "h"), folder / "part-1.parquet")
+    requests = Requests.read(spark, place(str(tmp_path)))
+    assert {(row.api_key, row.date) for row in requests.envelopes().collect()} == {
+        (OFFSET_COMMIT, date(2026, 11, 22))
+    }
+    assert requests.of("OffsetCommit").count() == 2
+    assert requests.problems().count() == 0
+
+
+@pytest.mark.spark
+def test_a_state_is_derived_once(spark: SparkSession) -> None:
+    asked = []
+
+    def derive(requests: Requests, name: str) -> DataFrame:
+        asked.append(name)
+        return requests.of("OffsetCommit").select("request.group_id")
+
+    requests = Requests.of_tables(spark, {"OffsetCommit": commits("g")}, derive)
+    assert requests.state("groups") is requests.state("groups")
+    assert asked == ["groups"]
