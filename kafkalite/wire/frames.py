@@ -131,7 +131,7 @@ class FrameBuffer:
             self._buffers.release(large)
 
 
-def frame_length(buffer: bytearray | memoryview, position: int) -> int:
+def frame_length(buffer: bytes | bytearray | memoryview, position: int) -> int:
     """Return the length field at `position`: how many bytes follow it."""
     length: int = _LENGTH.unpack_from(buffer, position)[0]
     return length

@@ -50,7 +50,7 @@ def response_head(api_key: int, *, is_flexible: bool) -> Callable[[int, int], by
     return response_head_v0
 
 
-def skip_tagged_fields(buffer: bytearray, position: int, end: int) -> int:
+def skip_tagged_fields(buffer: bytes | bytearray, position: int, end: int) -> int:
     """Return the position after a header's tagged fields: none is defined, any is ignored."""
     count, position = _unsigned_varint(buffer, position, end)
     for _ in range(count):
@@ -62,7 +62,7 @@ def skip_tagged_fields(buffer: bytearray, position: int, end: int) -> int:
     return position
 
 
-def _unsigned_varint(buffer: bytearray, position: int, end: int) -> tuple[int, int]:
+def _unsigned_varint(buffer: bytes | bytearray, position: int, end: int) -> tuple[int, int]:
     value = shift = 0
     while position < end:
         byte = buffer[position]

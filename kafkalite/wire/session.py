@@ -155,7 +155,7 @@ class Session:
             while end - position >= LENGTH_BYTES:
                 length = _unpack_length(buffer, position)[0]
                 if not 0 <= length <= maximum:
-                    self.violation = _refused_length(length, maximum)
+                    self.violation = refused_length(length, maximum)
                     position = end
                     break
                 stop = position + LENGTH_BYTES + length
@@ -185,7 +185,8 @@ class Session:
             self._wake()
 
 
-def _refused_length(length: int, maximum: int) -> str:
+def refused_length(length: int, maximum: int) -> str:
+    """Say why no frame of this length is taken, and what the peer might be."""
     if length < 0:
         return f"negative frame length {length}"
     reason = f"frame length {length} is above socket.request.max.bytes={maximum}"
