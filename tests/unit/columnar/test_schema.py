@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kafkalite.capture.model import Direction
-from kafkalite.columnar.schema import message_type
+from kafkalite.columnar.schema import message_type, pruned_type
 from kafkalite.protocol import codec
 
 
@@ -28,3 +28,22 @@ def test_structs_nest_and_say_their_types() -> None:
     assert topics.value_type.field("topic_id").type == pa.binary()
     assert partitions.value_type.field("committed_offset").type == pa.int64()
     assert partitions.value_type.field("committed_leader_epoch").type == pa.int32()
+
+
+def test_a_struct_is_pruned_to_what_is_asked_for() -> None:
+    pruned = pruned_type(8, Direction.REQUEST, ["topics.partitions.committed_offset", "group_id"])
+
+    inner = pa.struct([pa.field("committed_offset", pa.int64())])
+    topic = pa.struct([pa.field("partitions", pa.list_(pa.field("element", inner)))])
+    assert pruned == pa.struct(
+        [
+            pa.field("group_id", pa.string()),
+            pa.field("topics", pa.list_(pa.field("element", topic))),
+        ]
+    )
+
+
+@pytest.mark.parametrize("path", ["nothing", "group_id.nothing", "topics.nothing"])
+def test_a_path_that_leads_nowhere_is_refused(path: str) -> None:
+    with pytest.raises(KeyError, match="no such field: nothing"):
+        pruned_type(8, Direction.REQUEST, [path])

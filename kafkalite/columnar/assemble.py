@@ -1,0 +1,210 @@
+"""From the notes of a walk to Arrow columns: every value is read here, all of a field in one go.
+
+A walk meets the rows of arrays in waves; here they are put back in the order of their messages.
+Strings are cut by Arrow itself, which wants them in ascending order: so they are, then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from kafkalite.columnar.plan import (
+    Absent,
+    Flags,
+    Lists,
+    Number,
+    Slices,
+    Sometimes,
+    Structs,
+    Uuids,
+)
+from kafkalite.columnar.walk import unaligned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from kafkalite.columnar.plan import Column
+    from kafkalite.columnar.walk import Bytes, Ints, Walk
+
+_UUID_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """Which instances of a level are wanted, and in which order; None is all, as they came."""
+
+    chosen: Ints | None
+    size: int
+    rows: Callable[[], Ints]
+    """The message that each belongs to."""
+
+    def of(self, values: Ints) -> Ints:
+        """Put what a slot kept in this order."""
+        return values if self.chosen is None else values[self.chosen]
+
+
+@dataclass(slots=True)
+class Assembly:
+    """Makes the columns of one walk; rows whose text is no UTF-8 are found on the way."""
+
+    walk: Walk
+    not_text: set[int] = field(default_factory=set)
+
+    def column(self, column: Column, order: Order) -> pa.Array:  # noqa: PLR0911 - a table
+        """Make one column of some instances of its level."""
+        match column:
+            case Number():
+                return self._number(column, order)
+            case Flags():
+                at = order.of(self.walk.slot(column.slot)) + column.offset
+                return pa.array(self.walk.data[at] != 0)
+            case Uuids():
+                at = order.of(self.walk.slot(column.slot)) + column.offset
+                return uuid_array(self.walk.data, at)
+            case Slices():
+                starts = order.of(self.walk.slot(column.slot))
+                stops = order.of(self.walk.slot(column.slot + 1))
+                cut = slice_array(self.walk.data, starts, stops)
+                return self._text(cut, order) if column.is_text else cut
+            case Lists():
+                return self._lists(column, order)
+            case Structs():
+                children = [self.column(each, order) for each in column.children]
+                return struct_array(column.type, children, order.size)
+            case Sometimes():
+                return self._sometimes(column, order)
+            case Absent():
+                return pa.nulls(order.size, column.type)
+
+    def _number(self, column: Number, order: Order) -> pa.Array:
+        at = order.of(self.walk.slot(column.slot)) + column.offset
+        values = unaligned(self.walk.data, column.code)[at]
+        native = values.astype(column.type.to_pandas_dtype())
+        return pa.Array.from_buffers(column.type, len(native), [None, pa.py_buffer(native)])
+
+    def _text(self, cut: pa.Array, order: Order) -> pa.Array:
+        try:
+            return cut.cast(pa.string())
+        except pa.ArrowInvalid:
+            checked = [_decoded(each) for each in cut.to_pylist()]
+            wrong = np.array([each is _decoded for each in checked])
+            self.not_text.update(order.rows()[wrong].tolist())
+            return pa.array([None if each is _decoded else each for each in checked], pa.string())
+
+    def _lists(self, column: Lists, order: Order) -> pa.Array:
+        counts = order.of(self.walk.slot(column.slot))
+        is_null = counts < 0
+        counts = np.maximum(counts, 0)
+        offsets = np.zeros(order.size + 1, dtype=np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        inner = self._rows(column.level, order, counts, offsets)
+        values = self.column(column.element, inner)
+        return list_array(column.type, offsets, values, is_null)
+
+    def _rows(self, level: int, order: Order, counts: Ints, offsets: Ints) -> Order:
+        """Find the order of an array level's instances: by message, then by rank."""
+        size = int(offsets[-1])
+
+        def rows() -> Ints:
+            return np.repeat(order.rows(), counts)
+
+        parents = self.walk.parents(level)
+        if order.chosen is None:
+            place = offsets[parents] + self.walk.ranks(level)
+            is_wanted = None
+        else:
+            places = np.full(int(parents.max(initial=-1)) + 1, -1)
+            known = order.chosen < len(places)
+            places[order.chosen[known]] = np.flatnonzero(known)
+            place = places[parents]
+            is_wanted = place >= 0
+            place = offsets[place] + self.walk.ranks(level)
+        numbers = np.arange(len(parents))
+        if is_wanted is not None and not is_wanted.all():
+            place, numbers = place[is_wanted], numbers[is_wanted]
+        if len(place) == len(parents) and (place == numbers).all():
+            return Order(None, size, rows)
+        chosen = np.zeros(size, dtype=np.int64)
+        chosen[place] = numbers
+        return Order(chosen, size, rows)
+
+    def _sometimes(self, column: Sometimes, order: Order) -> pa.Array:
+        parents = self.walk.parents(column.level)
+        instances = np.full(self.walk.sizes_above(column.level), -1)
+        # Of a tag that was sent twice, the last counts, as with the scalar codec.
+        instances[parents] = np.arange(len(parents))
+        instances = order.of(instances)
+        there = instances >= 0
+        default = pa.array([column.default], column.type)
+        if not there.any():
+            return pa.nulls(order.size, column.type) if column.default is None else (
+                default.take(pa.array(np.zeros(order.size, dtype=np.int32))))  # fmt: skip
+        chosen = instances[there]
+        inner = Order(chosen, len(chosen), lambda: order.rows()[there])
+        values = self.column(column.column, inner)
+        if there.all():
+            return values
+        at = np.where(there, np.cumsum(there) - 1, len(chosen))
+        if column.default is None:
+            return values.take(pa.array(at, mask=~there))
+        return pa.concat_arrays([values, default]).take(pa.array(at))
+
+
+def _decoded(text: bytes | None) -> object:
+    """Decode UTF-8; this very function where it is none."""
+    try:
+        return None if text is None else text.decode()
+    except UnicodeDecodeError:
+        return _decoded
+
+
+def slice_array(data: Bytes, starts: Ints, stops: Ints) -> pa.BinaryArray:
+    """Cut data at ascending places that do not overlap; null where the stop is before the start.
+
+    Arrow copies them: between every two of them its offsets span what is left out.
+    """
+    size = len(starts)
+    is_null = stops < starts
+    has_nulls = bool(is_null.any())
+    offsets = np.zeros(2 * size + 1, dtype=np.int32)
+    offsets[1::2] = starts
+    offsets[2::2] = np.maximum(stops, starts) if has_nulls else stops
+    spans = pa.BinaryArray.from_buffers(
+        pa.binary(), 2 * size, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+    odd = np.arange(1, 2 * size, 2, dtype=np.int32)
+    return spans.take(pa.array(odd, mask=is_null) if has_nulls else pa.array(odd))
+
+
+def uuid_array(data: Bytes, at: Ints) -> pa.BinaryArray:
+    """Read sixteen bytes at each position."""
+    halves = unaligned(data, "=u8")
+    values = np.empty((len(at), 2), dtype=np.uint64)
+    values[:, 0] = halves[at]
+    values[:, 1] = halves[at + _UUID_BYTES // 2]
+    offsets = np.arange(0, _UUID_BYTES * len(at) + 1, _UUID_BYTES, dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(at), buffers)
+
+
+def list_array(
+    kind: pa.DataType, offsets: Ints, values: pa.Array, is_null: NDArray[np.bool_]
+) -> pa.ListArray:
+    """Make lists of values that stand one after the other."""
+    validity = None
+    nulls = int(is_null.sum())
+    if nulls:
+        validity = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+    buffers = [validity, pa.py_buffer(offsets.astype(np.int32))]
+    return pa.Array.from_buffers(kind, len(is_null), buffers, nulls, children=[values])
+
+
+def struct_array(kind: pa.StructType, children: list[pa.Array], size: int) -> pa.StructArray:
+    """Make structs that are all there."""
+    return pa.Array.from_buffers(kind, size, [None], 0, children=children)

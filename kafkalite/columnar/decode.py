@@ -1,0 +1,221 @@
+"""A column of frames to a column of structs, typed as `schema` says, and equal to the scalar codec.
+
+What the scalar codec refuses is null here and told with its row; no bytes raise. Bytes behind a
+message are passed over, as the scalar codec, kafkalite and Kafka do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kafkalite.capture.model import Direction
+from kafkalite.columnar.assemble import Assembly, Order
+from kafkalite.columnar.plan import message_plan
+from kafkalite.columnar.schema import message_type, prune
+from kafkalite.columnar.walk import walk_messages
+from kafkalite.protocol import codec
+from kafkalite.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from kafkalite.columnar.plan import Plan
+    from kafkalite.columnar.walk import Bytes, Ints
+
+_API_VERSIONS: Final = 18
+_PIECE_ROWS: Final = 1 << 17
+"""So many frames are decoded at once: enough to make numpy's overhead small, few enough for
+what is noted of them to stay near the processor."""
+
+
+class RowError(NamedTuple):
+    """Why a row is null though there were bytes."""
+
+    row: int
+    reason: str
+
+
+class Decoded(NamedTuple):
+    """A column of messages, as long as that of their frames, and what is wrong with some."""
+
+    values: pa.StructArray
+    """Null where the frame is null or was refused."""
+    errors: tuple[RowError, ...]
+
+
+def decode(
+    api_key: int,
+    version: int,
+    direction: Direction,
+    payload: pa.Array,
+    starts: ArrayLike | pa.Array = 0,
+    *,
+    fields: Sequence[str] | None = None,
+) -> Decoded:
+    """Decode frames of one API, version and direction, each from its `starts` on.
+
+    With `fields` only those are read, and only their text is looked at for being UTF-8. Raises
+    KeyError for an API or version that the codecs do not know.
+    """
+    plan = message_plan(api_key, version, direction, _paths(fields))
+    return decode_plan(plan, payload, starts)
+
+
+def decode_table(
+    api_key: int,
+    direction: Direction,
+    versions: ArrayLike | pa.Array,
+    payload: pa.Array,
+    starts: ArrayLike | pa.Array = 0,
+    *,
+    fields: Sequence[str] | None = None,
+) -> Decoded:
+    """Decode frames of one API in any versions; raises KeyError for an unknown API.
+
+    A version unknown to the codecs is an error of its row. A broker that does not know a
+    client's version of ApiVersions answers in version 0 (KIP-511), which is seen to.
+    """
+    spoken = _ints(versions, len(payload))
+    begins = _ints(starts, len(payload))
+    if api_key == _API_VERSIONS and direction is Direction.RESPONSE:
+        spoken = _spoken_api_versions(spoken, payload, begins)
+    kinds = np.unique(spoken).tolist()
+    paths = _paths(fields)
+    known = {kind: _plan_or_none(api_key, kind, direction, paths) for kind in kinds}
+    if len(kinds) == 1 and (plan := known[kinds[0]]) is not None:
+        return decode_plan(plan, payload, begins)
+    parts: list[pa.Array] = []
+    places: list[Ints] = []
+    errors: list[RowError] = []
+    wanted = _wanted_type(api_key, direction, paths)
+    for kind, plan in known.items():
+        rows = np.flatnonzero(spoken == kind)
+        places.append(rows)
+        if plan is None:
+            reason = f"version {kind} of {codec.api_name(api_key)}, which is not known here"
+            parts.append(pa.nulls(len(rows), wanted))
+            errors += [RowError(row, reason) for row in rows.tolist()]
+            continue
+        part = decode_plan(plan, payload.take(pa.array(rows)), begins[rows])
+        parts.append(part.values)
+        errors += [RowError(int(rows[row]), reason) for row, reason in part.errors]
+    if not parts:
+        return Decoded(pa.nulls(0, wanted), ())
+    order = np.argsort(np.concatenate(places), kind="stable")
+    return Decoded(pa.concat_arrays(parts).take(pa.array(order)), tuple(sorted(errors)))
+
+
+def decode_plan(plan: Plan, payload: pa.Array, starts: ArrayLike | pa.Array = 0) -> Decoded:
+    """Decode frames by a plan of any message."""
+    if isinstance(payload, pa.ChunkedArray):
+        payload = payload.combine_chunks()
+    begins = _ints(starts, len(payload))
+    parts: list[pa.StructArray] = []
+    errors: list[RowError] = []
+    for first, size in _pieces(payload):
+        part = _decode_piece(plan, payload.slice(first, size), begins[first : first + size])
+        parts.append(part.values)
+        errors += [RowError(first + row, reason) for row, reason in part.errors]
+    if len(parts) == 1:
+        return Decoded(parts[0], tuple(errors))
+    return Decoded(pa.concat_arrays(parts) if parts else pa.nulls(0, plan.type), tuple(errors))
+
+
+def _decode_piece(plan: Plan, payload: pa.Array, begins: Ints) -> Decoded:
+    data, offsets = binary_parts(payload)
+    is_there = np.ones(len(payload), dtype=np.bool_)
+    if payload.null_count:
+        is_there = np.asarray(payload.is_valid())
+    rows = np.flatnonzero(is_there)
+    all_there = len(rows) == len(payload)
+    firsts, ends, begins = (
+        (offsets[:-1], offsets[1:], begins)
+        if all_there
+        else (offsets[:-1][rows], offsets[1:][rows], begins[rows])
+    )
+    # A start before its frame is none at all.
+    starts = np.where(begins < 0, -1, firsts + begins)
+    walk = walk_messages(plan, data, starts, ends)
+    assembly = Assembly(walk)
+    values = assembly.column(plan.column, _good_rows(len(rows), walk.reasons))
+    if assembly.not_text:
+        for row in assembly.not_text:
+            walk.reasons[row] = "text that is not UTF-8"
+        values = assembly.column(plan.column, _good_rows(len(rows), walk.reasons))
+    errors = tuple(RowError(int(rows[row]), why) for row, why in sorted(walk.reasons.items()))
+    if all_there and not errors:
+        return Decoded(values, ())
+    is_there[[error.row for error in errors]] = False
+    places = pa.array(np.cumsum(is_there) - 1, mask=~is_there)
+    return Decoded(values.take(places), errors)
+
+
+def _good_rows(count: int, refused: dict[int, str]) -> Order:
+    if not refused:
+        return Order(None, count, lambda: np.arange(count))
+    good = np.setdiff1d(np.arange(count), np.fromiter(refused, dtype=np.int64))
+    return Order(good, len(good), lambda: good)
+
+
+def _pieces(payload: pa.Array) -> Iterator[tuple[int, int]]:
+    for first in range(0, len(payload), _PIECE_ROWS):
+        yield first, min(_PIECE_ROWS, len(payload) - first)
+
+
+def binary_parts(column: pa.Array) -> tuple[Bytes, Ints]:
+    """Return the bytes that a binary column lies in, and where each of its rows begins.
+
+    One offset more than rows; they count from the first of the bytes returned.
+    """
+    code = np.dtype(np.int64 if pa.types.is_large_binary(column.type) else np.int32)
+    _, offsets_buffer, values_buffer = column.buffers()
+    if not len(column) or offsets_buffer is None:
+        return np.zeros(0, dtype=np.uint8), np.zeros(len(column) + 1, dtype=np.int64)
+    offsets = np.frombuffer(
+        offsets_buffer, code, len(column) + 1, column.offset * code.itemsize
+    ).astype(np.int64)
+    first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
+    if values_buffer is None or not size:
+        return np.zeros(0, dtype=np.uint8), offsets - first
+    return np.frombuffer(values_buffer, np.uint8, size, first), offsets - first
+
+
+def _spoken_api_versions(versions: Ints, payload: pa.Array, begins: Ints) -> Ints:
+    data, offsets = binary_parts(payload)
+    at = offsets[:-1] + begins
+    is_read = (begins >= 0) & (at + 2 <= offsets[1:])
+    code = np.zeros(len(versions), dtype=np.int64)
+    code[is_read] = data[at[is_read]].astype(np.int64) << 8 | data[at[is_read] + 1]
+    return np.where(code == ErrorCode.UNSUPPORTED_VERSION, 0, versions)
+
+
+def _plan_or_none(
+    api_key: int, version: int, direction: Direction, fields: tuple[str, ...] | None
+) -> Plan | None:
+    try:
+        return message_plan(api_key, version, direction, fields)
+    except KeyError:
+        return None
+
+
+def _wanted_type(
+    api_key: int, direction: Direction, fields: tuple[str, ...] | None
+) -> pa.StructType:
+    whole = message_type(api_key, direction)
+    return whole if fields is None else prune(whole, fields)
+
+
+def _paths(fields: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if fields is None else tuple(fields)
+
+
+def _ints(values: ArrayLike | pa.Array, count: int) -> Ints:
+    """Make one number a row; a null is -1, which is no version, nor a place to begin."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        values = values.fill_null(-1).to_numpy(zero_copy_only=False)
+    return np.broadcast_to(np.asarray(values, dtype=np.int64), (count,))

@@ -1,0 +1,41 @@
+"""Cut strings, uuids and lists are Arrow's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from kafkalite.columnar.assemble import list_array, slice_array, struct_array, uuid_array
+
+DATA = np.frombuffer(bytes(range(65, 65 + 26)), np.uint8)
+
+
+def test_slices_are_cut_out_and_some_are_null() -> None:
+    cut = slice_array(DATA, np.array([0, 4, 5, 20]), np.array([3, 4, 4, 26]))
+
+    assert cut.to_pylist() == [b"ABC", b"", None, b"UVWXYZ"]
+
+
+def test_nothing_is_cut_from_nothing() -> None:
+    none = np.zeros(0, dtype=np.int64)
+    assert slice_array(DATA[:0], none, none).to_pylist() == []
+
+
+def test_uuids_are_sixteen_bytes() -> None:
+    cut = uuid_array(DATA, np.array([0, 10]))
+
+    assert cut.to_pylist() == [DATA[:16].tobytes(), DATA[10:26].tobytes()]
+
+
+def test_lists_may_be_empty_or_null() -> None:
+    kind = pa.list_(pa.field("element", pa.int64()))
+    offsets, is_null = np.array([0, 2, 2, 2, 3]), np.array([False, False, True, False])
+
+    made = list_array(kind, offsets, pa.array([1, 2, 3]), is_null)
+
+    assert made.to_pylist() == [[1, 2], [], None, [3]]
+
+
+def test_structs_are_all_there() -> None:
+    kind = pa.struct([pa.field("a", pa.int64())])
+    assert struct_array(kind, [pa.array([1, None])], 2).to_pylist() == [{"a": 1}, {"a": None}]

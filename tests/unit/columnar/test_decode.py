@@ -1,0 +1,189 @@
+"""Columns say what the scalar codec says, of every API and version, and refuse what it refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kafkalite.capture.model import Direction
+from kafkalite.columnar.decode import Decoded, decode, decode_table
+from kafkalite.columnar.plan import plain
+from kafkalite.columnar.schema import message_spec, message_type, pruned_type
+from kafkalite.protocol import codec
+from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol.schema import message_tree
+from tests.properties.codec_samples import IS_LONG, Samples
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.primitives import KafkaStruct
+
+MESSAGES: Final = 30 if IS_LONG else 2
+MUTATIONS: Final = 20 if IS_LONG else 4
+PARSERS: Final = (codec.request_parser, codec.response_parser)
+OFFSET_COMMIT: Final = 8
+API_VERSIONS: Final = 18
+
+
+def scalar(parse: codec.Parser, tree: KafkaStruct, frame: bytes) -> object:
+    """Read one frame as the scalar codec does, None where it refuses."""
+    try:
+        message, _ = parse(frame, 0, len(frame))
+    except codec.PARSE_ERRORS:
+        return None
+    return plain(message, tree)
+
+
+def typed(rows: list[object], kind: pa.DataType) -> pa.Array:
+    """Bring what the scalar codec read into the same columns."""
+    return pa.array(rows, kind)
+
+
+def same(found: pa.Array, expected: pa.Array) -> bool:
+    """Whether two columns are equal; text, since a mutated float may be no number."""
+    return found.equals(expected) or str(found.to_pylist()) == str(expected.to_pylist())
+
+
+@pytest.mark.parametrize("api_key", codec.api_keys())
+@pytest.mark.parametrize("direction", Direction)
+def test_columns_are_what_the_scalar_codec_reads(api_key: int, direction: Direction) -> None:
+    spec = message_spec(api_key, direction)
+    for version in spec.versions.within(spec.versions):
+        tree = message_tree(spec, version)
+        samples = Samples(f"{spec.name} {version} columns")
+        frames = [tree.build(samples.draw(tree)) for _ in range(MESSAGES)]
+        frames += [samples.mutated(frame) for frame in frames for _ in range(MUTATIONS)]
+        parse = PARSERS[direction](api_key, version)
+        rows = [scalar(parse, tree, frame) for frame in frames]
+
+        found = decode(api_key, version, direction, pa.array(frames, pa.binary()))
+
+        found.values.validate(full=True)
+        assert same(found.values, typed(rows, message_type(api_key, direction))), version
+        assert [each.row for each in found.errors] == [
+            row for row, message in enumerate(rows) if message is None
+        ]
+
+
+def commit_frame(group_id: str = "g", topics: int = 1, version: int = 9) -> bytes:
+    kind = OffsetCommitRequest
+    row = kind.OffsetCommitRequestPartition(partition_index=7, committed_offset=70)
+    topic = [kind.OffsetCommitRequestTopic(name=f"t{n}", partitions=[row]) for n in range(topics)]
+    out: codec.Out = []
+    codec.request_builder(OFFSET_COMMIT, version)(kind(group_id=group_id, topics=topic), out)
+    return b"".join(out)
+
+
+def decode_commits(frames: list[bytes | None], version: int = 9) -> Decoded:
+    column = pa.array(frames, pa.binary())
+    return decode(OFFSET_COMMIT, version, Direction.REQUEST, column)
+
+
+def groups(found: Decoded) -> list[str | None]:
+    return [row and row["group_id"] for row in found.values.to_pylist()]
+
+
+def test_no_frame_is_no_message_and_no_error() -> None:
+    found = decode_commits([None, commit_frame("a"), None])
+
+    assert groups(found) == [None, "a", None]
+    assert found.errors == ()
+
+
+def test_an_empty_column_has_its_type() -> None:
+    found = decode_commits([])
+
+    assert found.values.type == message_type(OFFSET_COMMIT, Direction.REQUEST)
+    assert len(found.values) == 0
+
+
+def test_a_broken_message_leaves_its_neighbours_alone() -> None:
+    frame = commit_frame("a", topics=3)
+
+    found = decode_commits([frame, frame[:-4], frame, b"", commit_frame("b")])
+
+    assert groups(found) == ["a", None, "a", None, "b"]
+    assert [error.row for error in found.errors] == [1, 3]
+    assert found.errors[1].reason == "a length that runs past the end of the frame"
+
+
+def test_text_that_is_none_refuses_its_message() -> None:
+    spoilt = commit_frame("group").replace(b"group", b"gr\xffup")
+
+    found = decode_commits([commit_frame("a"), spoilt, commit_frame("b")])
+
+    assert groups(found) == ["a", None, "b"]
+    assert found.errors == ((1, "text that is not UTF-8"),)
+
+
+def test_a_hostile_count_takes_no_room() -> None:
+    head = commit_frame("a", topics=0)[:-2]
+    billions = head + b"\xff\xff\xff\xff\x0f" + bytes(8)
+
+    found = decode_commits([billions])
+
+    assert groups(found) == [None]
+
+
+def test_bytes_behind_a_message_are_passed_over() -> None:
+    assert groups(decode_commits([commit_frame("a") + b"\x01\x02\x03"])) == ["a"]
+
+
+def test_bodies_begin_where_they_are_said_to() -> None:
+    frames = pa.array([b"..." + commit_frame("a"), commit_frame("b"), b"."], pa.binary())
+    starts = pa.array([3, 0, 2], pa.int32())
+
+    found = decode(OFFSET_COMMIT, 9, Direction.REQUEST, frames, starts)
+
+    assert groups(found) == ["a", "b", None]
+
+
+def test_a_slice_of_a_column_is_a_column() -> None:
+    frames = pa.array([b"\xff", commit_frame("a"), None, commit_frame("b")], pa.large_binary())
+
+    found = decode(OFFSET_COMMIT, 9, Direction.REQUEST, frames.slice(1))
+
+    assert groups(found) == ["a", None, "b"]
+
+
+def test_versions_may_be_mixed() -> None:
+    versions = np.array([9, 2, 99, 8, 9])
+    frames = [commit_frame(f"{version}", version=min(version, 9)) for version in versions.tolist()]
+
+    found = decode_table(OFFSET_COMMIT, Direction.REQUEST, versions, pa.array(frames, pa.binary()))
+
+    assert groups(found) == ["9", "2", None, "8", "9"]
+    assert found.values[1].as_py()["retention_time_ms"] == -1
+    assert found.values[0].as_py()["retention_time_ms"] is None
+    assert found.errors == ((2, "version 99 of OffsetCommit, which is not known here"),)
+
+
+def test_an_api_versions_answer_to_a_client_from_the_future_is_of_version_0() -> None:
+    refused = b"\x00\x23" + b"\x00\x00\x00\x01" + b"\x00\x12\x00\x00\x00\x04"
+    known = b"\x00\x00" + b"\x01" + b"\x00\x00\x00\x00" + b"\x00"
+
+    found = decode_table(
+        API_VERSIONS, Direction.RESPONSE, [4, 4], pa.array([refused, known], pa.binary())
+    )
+
+    assert found.errors == ()
+    assert [row["error_code"] for row in found.values.to_pylist()] == [35, 0]
+    assert found.values[0].as_py()["api_keys"][0]["max_version"] == 4
+
+
+def test_only_named_fields_are_read() -> None:
+    fields = ["topics.partitions.committed_offset", "group_id"]
+    column = pa.array([commit_frame("a", topics=2)], pa.binary())
+
+    found = decode(OFFSET_COMMIT, 9, Direction.REQUEST, column, fields=fields)
+
+    assert found.values.type == pruned_type(OFFSET_COMMIT, Direction.REQUEST, fields)
+    topic = {"partitions": [{"committed_offset": 70}]}
+    assert found.values.to_pylist() == [{"group_id": "a", "topics": [topic, topic]}]
+
+
+def test_an_unknown_version_of_one_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        decode(OFFSET_COMMIT, 99, Direction.REQUEST, pa.array([b""], pa.binary()))
