@@ -20,6 +20,7 @@ says what the value names. `struct Name V` opens a struct that several fields sh
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from dataclasses import dataclass, field
 from keyword import iskeyword
@@ -212,7 +213,14 @@ def spec_directory() -> Path:
 
 def load_spec(shelf: str, name: str) -> MessageSpec:
     """Read one spec file, such as `produce_request` from `apis`."""
-    return parse_spec((spec_directory() / shelf / f"{name}.ksp").read_text(encoding="utf-8"))
+    directory = spec_directory()
+    if directory.is_dir():
+        return parse_spec((directory / shelf / f"{name}.ksp").read_text(encoding="utf-8"))
+    # Run from a zip, as Spark's executors may: there are no directories to look into.
+    packed = pkgutil.get_data("kafkalite.protocol", f"specs/{shelf}/{name}.ksp")
+    if packed is None:
+        raise FileNotFoundError(f"{shelf}/{name}.ksp")
+    return parse_spec(packed.decode("utf-8"))
 
 
 def load_specs(directory: Path | None = None) -> Iterator[MessageSpec]:

@@ -1,0 +1,1 @@
+"""Captures and data directories as Python data sources of Spark; read by its workers."""

@@ -1,0 +1,1 @@
+"""The steps of the pipeline that Spark's workers take; no module here starts a session."""

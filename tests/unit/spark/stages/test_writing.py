@@ -1,0 +1,90 @@
+"""A worker's Parquet files: what is in which, and that they can be read again as they were."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import dataset, parquet
+
+from kafkalite.columnar import tables
+from kafkalite.spark.places import place
+from kafkalite.spark.stages import writing
+from kafkalite.spark.stages.writing import Tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
+HEARTBEAT = 12
+
+
+def beats(*times: datetime) -> pa.RecordBatch:
+    rows = [
+        {
+            "ts": time,
+            "connection": number,
+            "client": "c:1",
+            "broker": "b:2",
+            "api_key": HEARTBEAT,
+            "api_version": 4,
+            "correlation_id": number,
+            "request_bytes": 10,
+            "file": "f",
+            "offset": number,
+            "request": {"group_id": f"g{number}"},
+        }
+        for number, time in enumerate(times)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=tables.requests(HEARTBEAT))
+
+
+def test_requests_lie_by_api_and_day(tmp_path: Path) -> None:
+    before, after = MIDNIGHT - timedelta(microseconds=1), MIDNIGHT
+    with Tables(place(str(tmp_path)), "lot7") as written:
+        written.write_requests(HEARTBEAT, beats(before, after, before))
+        written.write_requests(HEARTBEAT, beats(after))
+    assert sorted(written.written) == [
+        "requests/api=Heartbeat/date=2026-11-21/lot7-0.parquet",
+        "requests/api=Heartbeat/date=2026-11-22/lot7-1.parquet",
+    ]
+    assert written.rows == 4
+    first, second = (parquet.ParquetFile(tmp_path / name).read() for name in written.written)
+    assert first.schema.equals(tables.requests(HEARTBEAT))
+    assert first["ts"].to_pylist() == [before, before]
+    assert second["ts"].to_pylist() == [after, after]
+    assert second["request"].to_pylist()[0]["group_id"] == "g1"
+
+
+def test_what_is_held_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "GROUP_ROWS", 3)
+    with Tables(place(str(tmp_path)), "x") as written:
+        for _ in range(5):
+            written.write_requests(HEARTBEAT, beats(MIDNIGHT, MIDNIGHT))
+    [name] = written.written
+    groups = parquet.ParquetFile(tmp_path / name).metadata
+    assert [groups.row_group(i).num_rows for i in range(groups.num_row_groups)] == [4, 4, 2]
+
+
+def test_no_more_files_are_open_than_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "OPEN_FILES", 2)
+    days = [MIDNIGHT + timedelta(days=number % 3) for number in range(9)]
+    with Tables(place(str(tmp_path)), "x") as written:
+        for day in days:
+            written.write_requests(HEARTBEAT, beats(day))
+    assert len(written.written) == 9
+    found = dataset.dataset([str(tmp_path / name) for name in written.written]).to_table()
+    assert sorted(found["ts"].to_pylist()) == sorted(days)
+
+
+def test_an_empty_table_leaves_no_file(tmp_path: Path) -> None:
+    with Tables(place(str(tmp_path)), "x") as written:
+        written.write_requests(HEARTBEAT, beats())
+        written.write("problems", pa.RecordBatch.from_pylist([], schema=tables.PROBLEMS))
+    assert (written.written, written.rows) == ([], 0)
+    assert [*tmp_path.iterdir()] == []
