@@ -1,0 +1,249 @@
+"""A direction's bytes → frames, and back into step after bytes that are missing.
+
+A hole within a frame whose length is known costs that frame alone. After any other, and where a
+capture starts within a connection, frames are looked for: a place is taken for a frame's start
+where a whole message parses to its very end.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kafkalite.capture.reassembly import Piece
+
+LENGTH_BYTES: Final = 4
+MAX_FRAME_BYTES: Final = 100 * 1024 * 1024
+"""Kafka's own default of socket.request.max.bytes."""
+
+_SEARCH_BYTES: Final = 4 * 1024 * 1024
+"""How much is kept while the start of a frame is looked for."""
+_length = Struct(">i").unpack_from
+
+
+class Whole(NamedTuple):
+    """A frame without its length."""
+
+    body: bytes
+    at_ns: int
+    file: str
+    offset: int
+
+
+class Verdict(Enum):
+    """Whether a frame begins at a place."""
+
+    NO = 0
+    UNKNOWN = 1
+    """Not before more of it has come."""
+    YES = 2
+
+
+class Finder(Protocol):
+    """Recognises frames of one direction."""
+
+    def places(self, buffer: bytearray, start: int) -> Iterator[int]:
+        """Return the places from `start` on where a frame may begin."""
+
+    def judge(self, buffer: bytearray, place: int) -> Verdict:
+        """Return whether a frame begins at a place."""
+
+    @property
+    def look_back(self) -> int:
+        """How many bytes at the end may be the beginning of a frame that is not seen yet."""
+
+
+Frames: TypeAlias = list[Whole]
+
+
+class _Search:
+    """Bytes in which a frame's start is looked for."""
+
+    __slots__ = ("_finder", "_origins", "_places", "_searched", "buffer")
+
+    def __init__(self, finder: Finder) -> None:
+        self._finder = finder
+        self.buffer = bytearray()
+        self._origins: list[tuple[int, Piece]] = []
+        self._places: list[int] = []
+        self._searched = 0
+
+    def add(self, piece: Piece) -> list[Piece] | None:
+        """Return what begins with a frame, None while that is not found."""
+        self._origins.append((len(self.buffer), piece))
+        self.buffer += piece.data
+        place = self._find()
+        if place is not None:
+            return self._from(place)
+        self._forget()
+        return None
+
+    def _find(self) -> int | None:
+        judge, buffer = self._finder.judge, self.buffer
+        open_places = []
+        for place in self._candidates():
+            verdict = judge(buffer, place)
+            if verdict is Verdict.YES:
+                return place
+            if verdict is Verdict.UNKNOWN:
+                open_places.append(place)
+        self._places = open_places
+        self._searched = max(0, len(buffer) - self._finder.look_back)
+        return None
+
+    def _candidates(self) -> Iterator[int]:
+        yield from self._places
+        yield from self._finder.places(self.buffer, self._searched)
+
+    def _from(self, place: int) -> list[Piece]:
+        """Return the pieces from a place on, the first one cut."""
+        found = []
+        for start, piece in self._origins:
+            if start + len(piece.data) > place:
+                cut = max(0, place - start)
+                found.append(piece._replace(data=piece.data[cut:]) if cut else piece)
+        return found
+
+    def _forget(self) -> None:
+        """Drop what no frame begins in, and the beginning of what has become too much."""
+        keep = min(self._places, default=self._searched)
+        size = len(self.buffer)
+        if size - keep > _SEARCH_BYTES:
+            keep = size - _SEARCH_BYTES // 2
+        if keep < min(size, _SEARCH_BYTES // 8) and size <= _SEARCH_BYTES:
+            return
+        del self.buffer[:keep]
+        self._places = [place - keep for place in self._places if place >= keep]
+        self._searched = max(0, self._searched - keep)
+        self._origins = [
+            (start - keep, piece)
+            for start, piece in self._origins
+            if start + len(piece.data) > keep
+        ]
+
+
+class Framer:
+    """Splits one direction's bytes into frames."""
+
+    __slots__ = (
+        "_finder",
+        "_have",
+        "_maximum",
+        "_need",
+        "_origin",
+        "_parts",
+        "_report",
+        "_search",
+        "_skip",
+    )
+
+    def __init__(
+        self,
+        finder: Finder,
+        *,
+        is_in_step: bool,
+        maximum: int = MAX_FRAME_BYTES,
+        report: Callable[[str], None],
+    ) -> None:
+        self._finder = finder
+        self._maximum = maximum
+        self._report = report
+        self._parts: list[bytes] = []
+        self._have = 0
+        self._need = LENGTH_BYTES
+        self._skip = 0
+        self._origin: Piece | None = None
+        self._search = None if is_in_step else _Search(finder)
+
+    @property
+    def is_in_step(self) -> bool:
+        """Whether it is known where frames begin."""
+        return self._search is None
+
+    def skip(self, size: int) -> None:
+        """Pass over the rest of a frame that began before anything came here."""
+        if not self._have and self._search is None:
+            self._skip = size
+
+    def feed(self, piece: Piece) -> Frames:
+        """Return the frames that more bytes complete."""
+        if self._search is not None:
+            pieces = self._search.add(piece)
+            if pieces is None:
+                return []
+            self._search = None
+            frames: Frames = []
+            for number, each in enumerate(pieces):
+                if self._search is not None:  # out of step again: what follows is for the search
+                    for rest in pieces[number:]:
+                        frames += self.feed(rest)
+                    return frames
+                frames += self._split(each)
+            return frames
+        return self._split(piece)
+
+    def hole(self, size: int) -> None:
+        """Go on after missing bytes."""
+        left = self._skip or (self._need - self._have if self._have >= LENGTH_BYTES else 0)
+        self._drop()
+        if self._search is not None or not left or size > left:
+            self._lose()
+        else:
+            self._skip = left - size
+
+    def _drop(self) -> None:
+        self._parts = []
+        self._have = 0
+        self._need = LENGTH_BYTES
+        self._skip = 0
+
+    def _lose(self) -> None:
+        self._drop()
+        self._search = _Search(self._finder)
+
+    def _split(self, piece: Piece) -> Frames:
+        data = piece.data
+        if self._skip:
+            cut = min(self._skip, len(data))
+            self._skip -= cut
+            data = data[cut:]
+            piece = piece._replace(data=data)
+        origin = piece
+        if self._have:
+            self._parts.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return []
+            data = b"".join(self._parts)
+            assert self._origin is not None
+            origin = self._origin
+        return self._frames(data, origin, piece)
+
+    def _frames(self, data: bytes, origin: Piece, piece: Piece) -> Frames:
+        """Split `data`, whose first frame begins in `origin` and whose last byte is `piece`'s."""
+        frames: Frames = []
+        position, size, need = 0, len(data), LENGTH_BYTES
+        while size - position >= LENGTH_BYTES:
+            (length,) = _length(data, position)
+            if not 0 <= length <= self._maximum:
+                self._report(f"a frame of {length} bytes")
+                self._lose()
+                return frames + self.feed(piece._replace(data=data[position + 1 :]))
+            stop = position + LENGTH_BYTES + length
+            if stop > size:
+                need = stop - position
+                break
+            at_ns = max(origin.at_ns, piece.at_ns)
+            body = data[position + LENGTH_BYTES : stop]
+            frames.append(Whole(body, at_ns, origin.file, origin.offset))
+            position = stop
+            origin = piece
+        self._have = size - position
+        self._need = need
+        self._parts = [data[position:]] if self._have else []
+        self._origin = origin
+        return frames
