@@ -53,6 +53,9 @@ class Clock(Protocol):
     def now_ms(self) -> int:
         """Return the time, in milliseconds since the Unix epoch; it never goes back."""
 
+    def now_ns(self) -> int:
+        """Return the same time in nanoseconds, as exactly as is known."""
+
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         """Call `callback` once when `deadline_ms` is reached, never within this call."""
 
@@ -85,6 +88,10 @@ class StandingClock:
     def now_ms(self) -> int:
         """Return the virtual time, in milliseconds since the Unix epoch."""
         return self._now_ms
+
+    def now_ns(self) -> int:
+        """Return the virtual time, in nanoseconds since the Unix epoch."""
+        return self._now_ms * _NS
 
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         """Call `callback` in the first `advance` that reaches `deadline_ms`."""
@@ -194,6 +201,11 @@ class DrivenClock(StandingClock):
             gone_ns = time.monotonic_ns() - self._steady_from_ns
             return min(self._now_ms + int(gone_ns * self._rate) // _NS, LATEST_MS)
         return self._now_ms
+
+    def now_ns(self) -> int:
+        """Return the time, in nanoseconds since the Unix epoch; driven, it goes in milliseconds."""
+        now_ms = self.now_ms()
+        return self._latest_ns if self._is_real else now_ms * _NS
 
     @property
     def rate(self) -> float:

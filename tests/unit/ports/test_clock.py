@@ -456,3 +456,13 @@ def test_it_never_goes_back(steps: list[tuple[str, int]]) -> None:
             least_ms = latest_ms + number if kind == "advance" else latest_ms
             assert least_ms <= now_ms
             latest_ms = now_ms
+
+
+def test_nanoseconds_are_those_of_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch)
+    assert StandingClock(5).now_ns() == 5_000_000
+    clock = DrivenClock()
+    machine.run(0.000_000_5)
+    now_ns = clock.now_ns()
+    assert now_ns == int(machine.time_s * 10**9)
+    assert now_ns // 1_000_000 == clock.now_ms()

@@ -1,0 +1,92 @@
+"""One connection, written down: its frames as packets, each told from its request to its answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkalite.capture.cutting import Cutter, Piece, Plain
+from kafkalite.capture.notes import PacketNote, packet_text
+
+if TYPE_CHECKING:
+    from kafkalite.capture.rotation import Rotation
+    from kafkalite.capture.synthetic import Way, Wire
+
+
+class Transcript:
+    """What is known of one connection, from its handshake to its farewell."""
+
+    __slots__ = ("_answers", "_client", "_requests", "_rotation", "_wire")
+
+    def __init__(self, wire: Wire, client: str, rotation: Rotation) -> None:
+        self._wire = wire
+        self._client = client
+        self._rotation = rotation
+        self._requests = _Side(Cutter(_keep), wire.to_broker, rotation.serial)
+        self._answers = _Side(Cutter(_keep, kept=8), wire.to_client, rotation.serial)
+        for block in wire.open():
+            rotation.add(block)
+
+    def received(self, at_ns: int, data: bytes) -> None:
+        """Write down bytes from the client."""
+        side = self._requests
+        pieces: list[Piece] = []
+        inside = side.cutter.inside
+        side.cutter.feed(data, pieces)
+        if pieces:
+            self._write(at_ns, side, self._answers, pieces, inside)
+
+    def sent(self, at_ns: int, data: bytes) -> None:
+        """Write down bytes to the client."""
+        side = self._answers
+        pieces: list[Piece] = []
+        inside = side.cutter.inside
+        side.cutter.feed(data, pieces)
+        if pieces:
+            self._write(at_ns, side, self._requests, pieces, inside)
+
+    def finish(self, at_ns: int, *, is_closed: bool) -> None:
+        """Write down what is left of both directions; nothing more will come."""
+        for side, other in ((self._requests, self._answers), (self._answers, self._requests)):
+            pieces: list[Piece] = []
+            inside = side.cutter.inside
+            side.cutter.finish(pieces)
+            if pieces:
+                self._write(at_ns, side, other, pieces, inside)
+        if is_closed:
+            note = None
+            if self._requests.file != self._rotation.serial:
+                note = packet_text(PacketNote(opened=self._wire.opened_ns, client=self._client))
+            for block in self._wire.close(at_ns, note):
+                self._rotation.add(block)
+
+    def _write(
+        self, at_ns: int, side: _Side, other: _Side, pieces: list[Piece], inside: int
+    ) -> None:
+        rotation, block = self._rotation, side.way.block
+        interface, acknowledged = self._wire.interface, other.way.sequence
+        if side.file != rotation.serial:
+            side.file = rotation.serial
+            # What a reader of this file alone could not know.
+            said = pieces[0].note or PacketNote()
+            opened_ns = self._wire.opened_ns
+            told = replace(said, opened=opened_ns, client=self._client, inside=inside or None)
+            pieces[0] = Piece(pieces[0].data, told)
+        for data, note in pieces:
+            comment = None if note is None else packet_text(note)
+            rotation.add(block(interface, at_ns, acknowledged, data, comment=comment))
+
+
+class _Side:
+    """One direction: how it is cut, what its packets are like, and which file last had one."""
+
+    __slots__ = ("cutter", "file", "way")
+
+    def __init__(self, cutter: Cutter, way: Way, file: int) -> None:
+        self.cutter = cutter
+        self.way = way
+        self.file = file
+
+
+def _keep(_: bytes) -> Plain:
+    return Plain.KEEP
