@@ -1,0 +1,124 @@
+"""Pairs → typed rows: values as the scalar codec's, and a problem for what cannot be decoded."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kafkalite.capture.model import ProblemKind
+from kafkalite.columnar import tables
+from kafkalite.protocol import codec
+from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.spark.stages.typed import TOLD_IN_FULL, typed
+
+if TYPE_CHECKING:
+    from kafkalite.spark.stages.typed import Typed
+
+HEARTBEAT = 12
+VERSION = 3
+PAIRS = pa.schema(
+    [
+        *tables.ENVELOPE,
+        pa.field("request_start", pa.int32()),
+        pa.field("response_start", pa.int32()),
+        pa.field("request", pa.binary()),
+        pa.field("response", pa.binary()),
+    ]
+)
+
+
+def body(message: object, *, request: bool) -> bytes:
+    out: list[bytes | memoryview] = []
+    build = codec.request_builder if request else codec.response_builder
+    build(HEARTBEAT, VERSION)(message, out)
+    return b"".join(out)
+
+
+def pair(
+    number: int, request: bytes, response: bytes | None, **changed: object
+) -> dict[str, object]:
+    return {
+        "ts": datetime(2026, 11, 22, tzinfo=UTC),
+        "connection": 1,
+        "client": "c:1",
+        "broker": "b:2",
+        "api_key": HEARTBEAT,
+        "api_version": VERSION,
+        "correlation_id": number,
+        "request_bytes": len(request),
+        "file": "f",
+        "offset": number,
+        "request_start": 4,
+        "response_start": None if response is None else 2,
+        "request": b"head" + request,
+        "response": None if response is None else b"hd" + response,
+        **changed,
+    }
+
+
+def request_of(group: str) -> bytes:
+    return body(HeartbeatRequest(group_id=group, generation_id=5, member_id="m"), request=True)
+
+
+def decoded(*pairs: dict[str, object]) -> list[Typed]:
+    return [*typed(pa.RecordBatch.from_pylist([*pairs], schema=PAIRS))]
+
+
+def test_what_was_said_is_in_typed_columns() -> None:
+    answer = body(HeartbeatResponse(error_code=27), request=False)
+    [found] = decoded(pair(1, request_of("g"), answer), pair(2, request_of("h"), None))
+    assert found.api_key == HEARTBEAT
+    assert found.requests.schema.equals(tables.requests(HEARTBEAT))
+    first, second = found.requests.to_pylist()
+    assert (first["request"]["group_id"], first["response"]["error_code"]) == ("g", 27)
+    assert (second["request"]["group_id"], second["response"]) == ("h", None)
+    assert found.problems.num_rows == 0
+
+
+def test_what_cannot_be_decoded_keeps_its_envelope_and_is_a_problem() -> None:
+    whole = request_of("g")
+    [found] = decoded(pair(1, whole[:-3], None), pair(2, whole, None), pair(3, whole, b""))
+    assert [row["request"] is None for row in found.requests.to_pylist()] == [True, False, False]
+    request, response = found.problems.to_pylist()
+    assert (request["kind"], request["file"], request["offset"], request["count"]) == (
+        ProblemKind.MALFORMED,
+        "f",
+        1,
+        1,
+    )
+    assert request["connection"] == "c:1 > b:2"
+    assert request["detail"].startswith("Heartbeat v3 request: ")
+    assert response["detail"].startswith("Heartbeat v3 response: ")
+    assert response["offset"] == 3
+
+
+def test_a_version_that_is_not_known_is_named_so() -> None:
+    [found] = decoded(pair(1, request_of("g"), None, api_version=99))
+    [problem] = found.problems.to_pylist()
+    assert problem["kind"] == ProblemKind.UNKNOWN_VERSION
+    assert found.requests.to_pylist()[0]["request"] is None
+
+
+def test_an_api_that_is_not_known_is_a_problem_by_file() -> None:
+    odd = struct.pack(">h", 31_000)
+    strange = [pair(number, odd, None, api_key=31_000, file="fgf"[number]) for number in range(3)]
+    found = {each.api_key: each for each in decoded(*strange, pair(4, request_of("g"), None))}
+    assert found[HEARTBEAT].requests.num_rows == 1
+    assert found[31_000].requests.num_rows == 0
+    told = {(row["kind"], row["file"], row["count"]) for row in found[31_000].problems.to_pylist()}
+    assert told == {(ProblemKind.UNKNOWN_VERSION, "f", 2), (ProblemKind.UNKNOWN_VERSION, "g", 1)}
+
+
+def test_a_flood_of_problems_is_counted() -> None:
+    [found] = decoded(*(pair(number, b"\x00", None) for number in range(TOLD_IN_FULL + 30)))
+    assert found.problems.num_rows == TOLD_IN_FULL + 1
+    assert sum(row["count"] for row in found.problems.to_pylist()) == TOLD_IN_FULL + 30
+
+
+def test_fields_can_be_chosen() -> None:
+    pairs = pa.RecordBatch.from_pylist([pair(1, request_of("g"), None)], schema=PAIRS)
+    [found] = typed(pairs, {"request": ["group_id"]})
+    assert found.requests["request"].to_pylist() == [{"group_id": "g"}]
