@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkalite.capture.model import ProblemKind
+from kafkalite.capture.model import Problem, ProblemKind
 from kafkalite.columnar import tables
 from kafkalite.protocol import codec
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafkalite.spark.stages.typed import TOLD_IN_FULL, typed
+from kafkalite.spark.stages.typed import problem_rows, typed
 
 if TYPE_CHECKING:
     from kafkalite.spark.stages.typed import Typed
@@ -71,6 +71,7 @@ def test_what_was_said_is_in_typed_columns() -> None:
     answer = body(HeartbeatResponse(error_code=27), request=False)
     [found] = decoded(pair(1, request_of("g"), answer), pair(2, request_of("h"), None))
     assert found.api_key == HEARTBEAT
+    assert found.requests is not None
     assert found.requests.schema.equals(tables.requests(HEARTBEAT))
     first, second = found.requests.to_pylist()
     assert (first["request"]["group_id"], first["response"]["error_code"]) == ("g", 27)
@@ -80,45 +81,47 @@ def test_what_was_said_is_in_typed_columns() -> None:
 
 def test_what_cannot_be_decoded_keeps_its_envelope_and_is_a_problem() -> None:
     whole = request_of("g")
-    [found] = decoded(pair(1, whole[:-3], None), pair(2, whole, None), pair(3, whole, b""))
-    assert [row["request"] is None for row in found.requests.to_pylist()] == [True, False, False]
-    request, response = found.problems.to_pylist()
-    assert (request["kind"], request["file"], request["offset"], request["count"]) == (
-        ProblemKind.MALFORMED,
-        "f",
-        1,
-        1,
-    )
-    assert request["connection"] == "c:1 > b:2"
-    assert request["detail"].startswith("Heartbeat v3 request: ")
-    assert response["detail"].startswith("Heartbeat v3 response: ")
-    assert response["offset"] == 3
-
-
-def test_a_version_that_is_not_known_is_named_so() -> None:
-    [found] = decoded(pair(1, request_of("g"), None, api_version=99))
+    [found] = decoded(pair(1, whole[:-3], None), pair(2, whole, None))
+    assert found.requests is not None
+    assert [row["request"] is None for row in found.requests.to_pylist()] == [True, False]
     [problem] = found.problems.to_pylist()
-    assert problem["kind"] == ProblemKind.UNKNOWN_VERSION
-    assert found.requests.to_pylist()[0]["request"] is None
+    assert problem["kind"] == ProblemKind.MALFORMED
+    assert (problem["file"], problem["offset"], problem["connection"]) == ("f", 1, "c:1 > b:2")
 
 
 def test_an_api_that_is_not_known_is_a_problem_by_file() -> None:
     odd = struct.pack(">h", 31_000)
     strange = [pair(number, odd, None, api_key=31_000, file="fgf"[number]) for number in range(3)]
     found = {each.api_key: each for each in decoded(*strange, pair(4, request_of("g"), None))}
-    assert found[HEARTBEAT].requests.num_rows == 1
-    assert found[31_000].requests.num_rows == 0
+    heartbeats = found[HEARTBEAT].requests
+    assert heartbeats is not None
+    assert heartbeats.num_rows == 1
+    assert found[31_000].requests is None
     told = {(row["kind"], row["file"], row["count"]) for row in found[31_000].problems.to_pylist()}
     assert told == {(ProblemKind.UNKNOWN_VERSION, "f", 2), (ProblemKind.UNKNOWN_VERSION, "g", 1)}
 
 
-def test_a_flood_of_problems_is_counted() -> None:
-    [found] = decoded(*(pair(number, b"\x00", None) for number in range(TOLD_IN_FULL + 30)))
-    assert found.problems.num_rows == TOLD_IN_FULL + 1
-    assert sum(row["count"] for row in found.problems.to_pylist()) == TOLD_IN_FULL + 30
+def test_problems_are_rows_of_their_table() -> None:
+    problem = Problem(
+        kind=ProblemKind.GAP, file="f", offset=None, connection="c > b", detail="d", count=3
+    )
+    rows = problem_rows([problem])
+    assert rows.schema == tables.PROBLEMS
+    assert rows.to_pylist() == [
+        {
+            "kind": "gap",
+            "file": "f",
+            "offset": None,
+            "connection": "c > b",
+            "detail": "d",
+            "count": 3,
+        }
+    ]
+    assert problem_rows([]).num_rows == 0
 
 
 def test_fields_can_be_chosen() -> None:
     pairs = pa.RecordBatch.from_pylist([pair(1, request_of("g"), None)], schema=PAIRS)
-    [found] = typed(pairs, {"request": ["group_id"]})
+    [found] = typed(pairs, ["request.group_id"])
+    assert found.requests is not None
     assert found.requests["request"].to_pylist() == [{"group_id": "g"}]
