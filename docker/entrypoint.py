@@ -15,6 +15,7 @@ there. A service that waits for a healthy broker so finds its topics.
     KAFKALITE_AS_VERSION  3.9                       the release of Kafka to speak as
     KAFKALITE_CONTROL     0.0.0.0:9097              where to be driven over HTTP; unset: nowhere
     KAFKALITE_CLOCK       manual                    how time goes at first
+    KAFKALITE_CAPTURE     /captures                 where to record all traffic; unset: nowhere
     KAFKALITE_LOG_FORMAT  console                   or json
     KAFKALITE_LOG_LEVEL   info                      or debug, warning, error
 
@@ -61,6 +62,7 @@ _ONE_VALUE = {
     "KAFKALITE_AS_VERSION": "--as-version",
     "KAFKALITE_CONTROL": "--control",
     "KAFKALITE_CLOCK": "--clock",
+    "KAFKALITE_CAPTURE": "--capture",
     "KAFKALITE_LOG_FORMAT": "--log-format",
     "KAFKALITE_LOG_LEVEL": "--log-level",
 }

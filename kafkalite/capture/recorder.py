@@ -29,6 +29,8 @@ class Recorder:
         options: CaptureOptions | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
+        self.directory = directory
+        """Where the files are."""
         self._now_ns = now_ns
         self._numbers = count()
         self._scribe = Scribe(directory, options or CaptureOptions(), tell)

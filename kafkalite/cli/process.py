@@ -10,6 +10,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from kafkalite.config.definitions import ConfigError
+from kafkalite.ports.clock import DrivenClock
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker
 from kafkalite.server.cluster import TopicError
@@ -26,6 +27,7 @@ except ImportError:  # only Unix counts descriptors this way
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from kafkalite.capture.recorder import Recorder
     from kafkalite.control.listening import ControlServer
     from kafkalite.ports.clock import Clock
     from kafkalite.server.addresses import Address
@@ -90,10 +92,12 @@ def run(
     *,
     control: str | None = None,
     clock: str = REAL,
+    record: Callable[[Callable[[], int]], Recorder] | None = None,
 ) -> None:
     """Serve until a signal ends it; raises one of CANNOT_START when it cannot begin.
 
-    `control` is where to be driven, None for nowhere; `clock` is how time goes at first.
+    `control` is where to be driven, None for nowhere; `clock` is how time goes at first; `record`
+    begins a recording of all traffic, given what tells the time.
     """
     driven = _Driven(control, clock, log)
     keep_freed_memory()
@@ -101,7 +105,7 @@ def run(
     loop = new_event_loop(log)
     try:
         asyncio.set_event_loop(loop)
-        loop.run_until_complete(_serve(settings, log, announce, driven))
+        loop.run_until_complete(_serve(settings, log, announce, driven, record))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
@@ -149,6 +153,7 @@ async def _serve(
     log: Log,
     announce: Callable[[Broker, str | None], None],
     driven: _Driven,
+    record: Callable[[Callable[[], int]], Recorder] | None,
 ) -> None:
     loop = asyncio.get_running_loop()
     told_to_stop = asyncio.Event()
@@ -157,7 +162,9 @@ async def _serve(
         # Whoever started us with nohup wants us to stay, as Java's processes do.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, told_to_stop.set)
-    broker = Broker(settings, log, clock=driven.clock)
+    clock = driven.clock or DrivenClock()
+    recorder = None if record is None else record(clock.now_ns)
+    broker = Broker(settings, log, clock=clock, recorder=recorder)
     try:
         await broker.start()
         control_url = await driven.start(broker)
@@ -170,6 +177,8 @@ async def _serve(
     finally:
         await driven.stop()
         await broker.stop()
+        if recorder is not None:
+            recorder.close()
 
 
 def keep_freed_memory() -> None:

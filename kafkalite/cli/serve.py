@@ -6,6 +6,7 @@ import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.recording import ONLY_RECORDING, add_recording_options, recorder_from
 from kafkalite.cli.streams import open_closed_streams, say
 from kafkalite.ports.clock import DrivenClock
 
@@ -14,8 +15,11 @@ DEFAULT_CONTROL = "127.0.0.1:9097"
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
 
+    from kafkalite.capture.recorder import Recorder
     from kafkalite.server.broker import Broker
+    from kafkalite.server.logging import Log
 
 USAGE_STATUS = 2
 """Exit status when the broker cannot start as asked; the reason is one line on stderr."""
@@ -28,6 +32,7 @@ def add_options(parser: ArgumentParser) -> None:
     _add_nodes(parser)
     _add_contents(parser)
     _add_driving(parser)
+    _add_recording(parser)
     _add_logging(parser)
 
 
@@ -105,6 +110,15 @@ def _add_driving(parser: ArgumentParser) -> None:
     )
 
 
+def _add_recording(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--capture",
+        metavar="DIR",
+        help="record all traffic here, as pcapng files, which Wireshark reads [off]",
+    )
+    add_recording_options(parser)
+
+
 def _add_logging(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--log-format",
@@ -144,10 +158,42 @@ def serve(asked: Namespace) -> None:
             as_version=asked.as_version,
             log=log,
         )
-        process.run(settings, log, announce, control=asked.control, clock=asked.clock)
+        process.run(
+            settings,
+            log,
+            announce,
+            control=asked.control,
+            clock=asked.clock,
+            record=_recording(asked, log),
+        )
     except process.CANNOT_START as error:
         sys.stderr.write(f"kafkalite: {error}\n")
         sys.exit(USAGE_STATUS)
+
+
+def _recording(asked: Namespace, log: Log) -> Callable[[Callable[[], int]], Recorder] | None:
+    """Return what begins the recording that is asked for, given what tells it the time."""
+    from kafkalite.server.settings import SettingsError  # noqa: PLC0415 - `--help` needs no broker
+
+    if asked.capture is None:
+        for name in ONLY_RECORDING:
+            if getattr(asked, name) not in {None, False}:
+                option = name.replace("_", "-")
+                raise SettingsError(f"--{option} needs --capture, which says where to record")
+        return None
+
+    def tell(line: str) -> None:
+        log.error(line, directory=asked.capture)
+
+    def begin(now_ns: Callable[[], int]) -> Recorder:
+        from kafkalite.capture.rotation import CaptureError  # noqa: PLC0415 - rarely used
+
+        try:
+            return recorder_from(asked, asked.capture, now_ns, tell)
+        except CaptureError as error:
+            raise SettingsError(f"--capture: {error}") from error
+
+    return begin
 
 
 def announce(broker: Broker, control_url: str | None) -> None:
@@ -160,6 +206,8 @@ def announce(broker: Broker, control_url: str | None) -> None:
     ][1:]
     if broker.as_version is not None:
         lines.append(f"  it speaks as Kafka {broker.as_version}")
+    if broker.recorder is not None:
+        lines.append(f"  recording to {broker.recorder.directory}")
     if control_url is not None:
         lines.append(f"  control at {control_url}")
     lines += _pace(broker, is_driven=control_url is not None)

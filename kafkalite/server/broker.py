@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkalite.apis.contract import Api
+    from kafkalite.capture.recorder import Recorder
     from kafkalite.coordinator.journal import Journal
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
@@ -78,12 +79,14 @@ class Broker:
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         files: Files | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._settings = settings
         self._log = Log() if log is None else log
         self._clock: Clock = DrivenClock() if clock is None else clock
         self._entropy: Entropy = SystemEntropy() if entropy is None else entropy
         self._files = files
+        self._recorder = recorder
         self._listeners: dict[int, list[Listener]] = {}
         self._nodes: list[Node] = []
         self._home: Home | None = None
@@ -190,6 +193,7 @@ class Broker:
                     max_kept_bytes=queued_bytes if queued_bytes > 0 else SHARED_BYTES // 2,
                     unsent=services.unsent,
                     log=self._log,
+                    recorder=self._recorder,
                 )
                 await listener.start(loop, door)
         self._maintenance = Maintenance(cluster, config, self._clock, self._log)
@@ -244,6 +248,11 @@ class Broker:
     def clock(self) -> Clock:
         """The clock that all of the broker goes by."""
         return self._clock
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Where all traffic is written down, if anywhere."""
+        return self._recorder
 
     @property
     def journal(self) -> Journal:

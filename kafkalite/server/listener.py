@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.apis.context import RequestContext, Services, Unsent
+    from kafkalite.capture.recorder import Recorder
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.admission import Admission
     from kafkalite.server.logging import Log
@@ -43,6 +44,8 @@ class Door(NamedTuple):
     log: Log
     settle: Callable[[RequestContext, bytearray, Pieces], None] | None = None
     """Finishes what requests that came together have gathered; None: they gather nothing."""
+    recorder: Recorder | None = None
+    """Where all that passes is written down; None: nowhere."""
 
 
 class Listener:
@@ -62,9 +65,10 @@ class Listener:
 
     async def start(self, loop: asyncio.AbstractEventLoop, door: Door) -> None:
         """Let clients in by `door`."""
+        kind = _connections if door.recorder is None else _recorded_connections
         while self._sockets:
             bound = self._sockets.pop()
-            server = await loop.create_server(lambda: Connection(door), sock=bound, backlog=BACKLOG)
+            server = await loop.create_server(kind(door), sock=bound, backlog=BACKLOG)
             self._servers.append(server)
 
     def stop(self) -> None:
@@ -75,6 +79,16 @@ class Listener:
             bound.close()
         self._servers.clear()
         self._sockets.clear()
+
+
+def _connections(door: Door) -> Callable[[], Connection]:
+    return lambda: Connection(door)
+
+
+def _recorded_connections(door: Door) -> Callable[[], Connection]:
+    from kafkalite.server.tapping import RecordedConnection  # noqa: PLC0415 - rarely used
+
+    return lambda: RecordedConnection(door)
 
 
 def bind(address: Address) -> list[socket.socket]:

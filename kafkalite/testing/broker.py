@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
+    from kafkalite.capture.recorder import Recorder
     from kafkalite.control.commands import ClockCommand, ClockState
     from kafkalite.control.fencing import Fenced
     from kafkalite.control.listening import ControlServer
@@ -58,8 +59,8 @@ class Broker:
     begins anew with no restart: "real", "manual" (it stands until advanced) or "accelerated:60",
     with "@TIME" behind it to begin at a time in ISO 8601. With `control` the broker can be driven
     over HTTP as well, at a free port or at the `[HOST:]PORT` given. `as_version`, such as "3.9", is
-    the release of Kafka that it speaks as. ValueError for a level, a clock or an address that is
-    none.
+    the release of Kafka that it speaks as. `capture` is a directory to record all traffic in, as
+    pcapng files; secrets are blanked. ValueError for a level, a clock or an address that is none.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Broker:
         clock: str = REAL,
         control: bool | str = False,
         as_version: str | None = None,
+        capture: str | PathLike[str] | None = None,
     ) -> None:
         self._settings = Settings(
             listen=(f"127.0.0.1:{port}",),
@@ -87,6 +89,8 @@ class Broker:
             raise ValueError(f"log_level {log_level!r} is none of {', '.join(Level.__members__)}")
         self._log = Log(Level[log_level.upper()])
         self._time = new_clock(clock)
+        self._capture = None if capture is None else str(capture)
+        self._recorder: Recorder | None = None
         self._control_address: Address | None = None
         if control is not False:
             self._control_address = control_address(control if isinstance(control, str) else "0")
@@ -204,8 +208,16 @@ class Broker:
     async def _serve(self) -> None:
         # Time goes on where it was; what the last run left on its agenda is not done any more.
         self._time = DrivenClock(self._time.rate, self._time.now_ms())
-        broker = ServerBroker(self._settings, self._log, clock=self._time)
-        await broker.start()
+        if self._capture is not None:
+            from kafkalite.capture.recorder import Recorder  # noqa: PLC0415 - rarely used
+
+            self._recorder = Recorder(self._capture, self._time.now_ns, tell=self._log.error)
+        broker = ServerBroker(self._settings, self._log, clock=self._time, recorder=self._recorder)
+        try:
+            await broker.start()
+        except BaseException:
+            self._end_capture()
+            raise
         if self._control_address is not None:
             try:
                 from kafkalite.control.listening import ControlServer  # noqa: PLC0415 - rarely used
@@ -222,6 +234,12 @@ class Broker:
         if control is not None:
             await control.stop()
         await broker.stop(_GRACE_S)
+        self._end_capture()
+
+    def _end_capture(self) -> None:
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.close()
 
     def __enter__(self) -> Self:
         self.start()

@@ -9,7 +9,8 @@ from kafkalite.capture import pcapng
 
 def walk(data: bytes) -> list[tuple[int, bytes]]:
     """Return each block's type and body; both of its lengths must agree."""
-    found, at = [], 0
+    found: list[tuple[int, bytes]] = []
+    at = 0
     while at < len(data):
         kind, length = unpack_from("<II", data, at)
         assert length % 4 == 0
@@ -20,7 +21,8 @@ def walk(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def options(data: bytes) -> list[tuple[int, bytes]]:
-    found, at = [], 0
+    found: list[tuple[int, bytes]] = []
+    at = 0
     while True:
         code, size = unpack_from("<HH", data, at)
         if code == 0:
