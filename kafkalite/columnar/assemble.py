@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from kafkalite.columnar.notes import unaligned
 from kafkalite.columnar.plan import (
     Absent,
     Flags,
@@ -22,15 +23,14 @@ from kafkalite.columnar.plan import (
     Structs,
     Uuids,
 )
-from kafkalite.columnar.walk import unaligned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from kafkalite.columnar.notes import Bytes, Ints, Notes
     from kafkalite.columnar.plan import Column
-    from kafkalite.columnar.walk import Bytes, Ints, Walk
 
 _UUID_BYTES = 16
 
@@ -53,7 +53,7 @@ class Order:
 class Assembly:
     """Makes the columns of one walk; rows whose text is no UTF-8 are found on the way."""
 
-    walk: Walk
+    notes: Notes
     not_text: set[int] = field(default_factory=set)
 
     def column(self, column: Column, order: Order) -> pa.Array:  # noqa: PLR0911 - a table
@@ -62,15 +62,15 @@ class Assembly:
             case Number():
                 return self._number(column, order)
             case Flags():
-                at = order.of(self.walk.slot(column.slot)) + column.offset
-                return pa.array(self.walk.data[at] != 0)
+                at = order.of(self.notes.slot(column.slot)) + column.offset
+                return pa.array(self.notes.data[at] != 0)
             case Uuids():
-                at = order.of(self.walk.slot(column.slot)) + column.offset
-                return uuid_array(self.walk.data, at)
+                at = order.of(self.notes.slot(column.slot)) + column.offset
+                return uuid_array(self.notes.data, at)
             case Slices():
-                starts = order.of(self.walk.slot(column.slot))
-                stops = order.of(self.walk.slot(column.slot + 1))
-                cut = slice_array(self.walk.data, starts, stops)
+                starts = order.of(self.notes.slot(column.slot))
+                stops = order.of(self.notes.slot(column.slot + 1))
+                cut = slice_array(self.notes.data, starts, stops)
                 return self._text(cut, order) if column.is_text else cut
             case Lists():
                 return self._lists(column, order)
@@ -83,8 +83,8 @@ class Assembly:
                 return pa.nulls(order.size, column.type)
 
     def _number(self, column: Number, order: Order) -> pa.Array:
-        at = order.of(self.walk.slot(column.slot)) + column.offset
-        values = unaligned(self.walk.data, column.code)[at]
+        at = order.of(self.notes.slot(column.slot)) + column.offset
+        values = unaligned(self.notes.data, column.code)[at]
         native = values.astype(column.type.to_pandas_dtype())
         return pa.Array.from_buffers(column.type, len(native), [None, pa.py_buffer(native)])
 
@@ -98,7 +98,7 @@ class Assembly:
             return pa.array([None if each is _decoded else each for each in checked], pa.string())
 
     def _lists(self, column: Lists, order: Order) -> pa.Array:
-        counts = order.of(self.walk.slot(column.slot))
+        counts = order.of(self.notes.slot(column.slot))
         is_null = counts < 0
         counts = np.maximum(counts, 0)
         offsets = np.zeros(order.size + 1, dtype=np.int64)
@@ -114,9 +114,9 @@ class Assembly:
         def rows() -> Ints:
             return np.repeat(order.rows(), counts)
 
-        parents = self.walk.parents(level)
+        parents = self.notes.parents(level)
         if order.chosen is None:
-            place = offsets[parents] + self.walk.ranks(level)
+            place = offsets[parents] + self.notes.ranks(level)
             is_wanted = None
         else:
             places = np.full(int(parents.max(initial=-1)) + 1, -1)
@@ -124,7 +124,7 @@ class Assembly:
             places[order.chosen[known]] = np.flatnonzero(known)
             place = places[parents]
             is_wanted = place >= 0
-            place = offsets[place] + self.walk.ranks(level)
+            place = offsets[place] + self.notes.ranks(level)
         numbers = np.arange(len(parents))
         if is_wanted is not None and not is_wanted.all():
             place, numbers = place[is_wanted], numbers[is_wanted]
@@ -135,8 +135,8 @@ class Assembly:
         return Order(chosen, size, rows)
 
     def _sometimes(self, column: Sometimes, order: Order) -> pa.Array:
-        parents = self.walk.parents(column.level)
-        instances = np.full(self.walk.sizes_above(column.level), -1)
+        parents = self.notes.parents(column.level)
+        instances = np.full(self.notes.size_above(column.level), -1)
         # Of a tag that was sent twice, the last counts, as with the scalar codec.
         instances[parents] = np.arange(len(parents))
         instances = order.of(instances)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kafkalite.capture.model import Direction
+from kafkalite.capture.model import Direction, ProblemKind
 from kafkalite.columnar.assemble import Assembly, Order
 from kafkalite.columnar.plan import message_plan
 from kafkalite.columnar.schema import message_type, prune
 from kafkalite.columnar.walk import walk_messages
-from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from kafkalite.columnar.notes import Bytes, Ints
     from kafkalite.columnar.plan import Plan
-    from kafkalite.columnar.walk import Bytes, Ints
 
 _API_VERSIONS: Final = 18
 _PIECE_ROWS: Final = 1 << 17
@@ -38,6 +37,7 @@ class RowError(NamedTuple):
 
     row: int
     reason: str
+    kind: ProblemKind = ProblemKind.MALFORMED
 
 
 class Decoded(NamedTuple):
@@ -97,13 +97,13 @@ def decode_table(
         rows = np.flatnonzero(spoken == kind)
         places.append(rows)
         if plan is None:
-            reason = f"version {kind} of {codec.api_name(api_key)}, which is not known here"
             parts.append(pa.nulls(len(rows), wanted))
-            errors += [RowError(row, reason) for row in rows.tolist()]
+            unknown = ProblemKind.UNKNOWN_VERSION
+            errors += [RowError(row, f"version {kind}", unknown) for row in rows.tolist()]
             continue
         part = decode_plan(plan, payload.take(pa.array(rows)), begins[rows])
         parts.append(part.values)
-        errors += [RowError(int(rows[row]), reason) for row, reason in part.errors]
+        errors += [each._replace(row=int(rows[each.row])) for each in part.errors]
     if not parts:
         return Decoded(pa.nulls(0, wanted), ())
     order = np.argsort(np.concatenate(places), kind="stable")
@@ -120,7 +120,7 @@ def decode_plan(plan: Plan, payload: pa.Array, starts: ArrayLike | pa.Array = 0)
     for first, size in _pieces(payload):
         part = _decode_piece(plan, payload.slice(first, size), begins[first : first + size])
         parts.append(part.values)
-        errors += [RowError(first + row, reason) for row, reason in part.errors]
+        errors += [each._replace(row=first + each.row) for each in part.errors]
     if len(parts) == 1:
         return Decoded(parts[0], tuple(errors))
     return Decoded(pa.concat_arrays(parts) if parts else pa.nulls(0, plan.type), tuple(errors))
@@ -140,14 +140,14 @@ def _decode_piece(plan: Plan, payload: pa.Array, begins: Ints) -> Decoded:
     )
     # A start before its frame is none at all.
     starts = np.where(begins < 0, -1, firsts + begins)
-    walk = walk_messages(plan, data, starts, ends)
-    assembly = Assembly(walk)
-    values = assembly.column(plan.column, _good_rows(len(rows), walk.reasons))
+    notes = walk_messages(plan, data, starts, ends)
+    assembly = Assembly(notes)
+    values = assembly.column(plan.column, _good_rows(len(rows), notes.reasons))
     if assembly.not_text:
         for row in assembly.not_text:
-            walk.reasons[row] = "text that is not UTF-8"
-        values = assembly.column(plan.column, _good_rows(len(rows), walk.reasons))
-    errors = tuple(RowError(int(rows[row]), why) for row, why in sorted(walk.reasons.items()))
+            notes.reasons[row] = "text that is not UTF-8"
+        values = assembly.column(plan.column, _good_rows(len(rows), notes.reasons))
+    errors = tuple(RowError(int(rows[row]), why) for row, why in sorted(notes.reasons.items()))
     if all_there and not errors:
         return Decoded(values, ())
     is_there[[error.row for error in errors]] = False

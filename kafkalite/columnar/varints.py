@@ -9,9 +9,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MORE: Final = 0x80
-_LAST_SHIFT: Final = 28
-_LAST_BITS: Final = 15
+ONE_BYTE: Final = 0x80
+"""Bytes below end a varint."""
+LAST_SHIFT: Final = 28
+LAST_BITS: Final = 15
+"""A fifth byte has bits 28 to 31: it is this at most."""
 
 INVALID: Final = 1 << 40
 """Stands for a varint of more than 32 bits: larger than any, so that no frame has room for it."""
@@ -27,8 +29,8 @@ def read_varints(
     first = data.take(positions, mode="clip")
     values = first.astype(np.int64)
     after = positions + 1
-    if first.max(initial=0) >= _MORE:
-        longer = np.flatnonzero(first >= _MORE)
+    if first.max(initial=0) >= ONE_BYTE:
+        longer = np.flatnonzero(first >= ONE_BYTE)
         values[longer], after[longer] = _read_longer(data, values[longer], after[longer])
     return values, after
 
@@ -36,15 +38,15 @@ def read_varints(
 def _read_longer(
     data: NDArray[np.uint8], first: NDArray[np.int64], after: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    values, after = first & ~_MORE, after.copy()
+    values, after = first & ~ONE_BYTE, after.copy()
     going = np.arange(len(values))
-    for shift in range(7, _LAST_SHIFT + 7, 7):
+    for shift in range(7, LAST_SHIFT + 7, 7):
         byte = data.take(after[going], mode="clip").astype(np.int64)
-        values[going] |= (byte & ~_MORE) << shift
+        values[going] |= (byte & ~ONE_BYTE) << shift
         after[going] += 1
-        more = byte >= _MORE
-        if shift == _LAST_SHIFT:
-            values[going[byte > _LAST_BITS]] = INVALID
+        more = byte >= ONE_BYTE
+        if shift == LAST_SHIFT:
+            values[going[byte > LAST_BITS]] = INVALID
         going = going[more]
         if not len(going):
             break

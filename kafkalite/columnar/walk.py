@@ -2,317 +2,282 @@
 
 The walk is a wavefront: all messages take the same step together, and of an array all first
 rows are walked, then all second ones. Numbers are not read and strings not cut on the way, only
-lengths are: what was noted is read in one go afterwards, by `assemble`.
+lengths are: what was noted is read in one go afterwards, by `assemble`. When only a few arrays
+have rows left, vectors no longer pay, and `tail` walks what remains of them.
 
 No bytes can make it fail or run away. Where a message breaks the protocol, the walk is done
 again over a copy of the data with a field of zeros behind it; a broken message is then marked,
 and led into the zeros, where every length is none, until its neighbours are done.
 """
 
-# ruff: noqa: PLR0917 - a front of the walk is passed as the vectors it is made of
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafkalite.columnar.plan import Counted, Maybe, Rows, Run, Tags
-from kafkalite.columnar.varints import INVALID, read_varints
+from kafkalite.columnar.notes import (
+    ENDS,
+    FAR,
+    LONG,
+    NULL,
+    PAST,
+    TAG,
+    ZEROS,
+    BrokenError,
+    Notes,
+    unaligned,
+)
+from kafkalite.columnar.plan import Body, Counted, Maybe, Rows, Run, Tags
+from kafkalite.columnar.tail import Tail
+from kafkalite.columnar.varints import INVALID, ONE_BYTE, read_varints
 from kafkalite.protocol.straightline import LONGEST_STRING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kafkalite.columnar.plan import Body, Plan
+    from kafkalite.columnar.notes import Bytes, Ints
+    from kafkalite.columnar.plan import Plan
 
-    Bytes = NDArray[np.uint8]
-    Ints = NDArray[np.int64]
-
-_ZEROS: Final = 1 << 16
-"""More than all steps of any message take together where every length is zero."""
-
-_FAR: Final = 1 << 60
-
-_NULL: Final = "null or a negative length where none is allowed"
-_PAST: Final = "a length that runs past the end of the frame"
-_ENDS: Final = "the frame ends inside a field"
-_TAG: Final = "a tagged field that is not of its declared size"
-_LONG: Final = "a string of more than 32767 bytes"
+_FEW = 16
+"""So many instances and fewer are walked one by one."""
 
 
-class _BrokenError(Exception):
-    """Some message breaks the protocol, and there are no zeros to lead it into."""
+@dataclass(slots=True)
+class Front:
+    """Instances of one level that take the next step together.
+
+    `at` may have been noted, so it is written to by nobody but who has just made it.
+    """
+
+    at: Ints
+    ends: Ints
+    rows: Ints
+    base: int
+    """The number of the first instance; the others follow."""
+
+    def part(self, chosen: Ints, base: int) -> Front:
+        """Return some of the instances, as those of another level."""
+        return Front(self.at[chosen], self.ends[chosen], self.rows[chosen], base)
 
 
 class Walk:
-    """The notes of one walk: what each step kept, and who belongs to whom."""
+    """One walk over messages that stand in `data`."""
 
-    def __init__(self, plan: Plan, data: Bytes, rows: int) -> None:
-        self.data = data
-        self.reasons: dict[int, str] = {}
-        """Why a message was refused, by its row."""
-        self.sizes = [0] * len(plan.above)
-        self._above = plan.above
-        self._slots: list[list[Ints]] = [[] for _ in range(plan.slots)]
-        self._parents: list[list[Ints]] = [[] for _ in plan.above]
-        self._ranks: list[list[Ints | int]] = [[] for _ in plan.above]
-        self._is_broken = np.zeros(rows, dtype=np.bool_)
-        self._zeros: int | None = None
+    def __init__(self, notes: Notes, data: Bytes) -> None:
+        self._notes = notes
+        self._data = data
         self._int16 = unaligned(data, ">i2")
         self._int32 = unaligned(data, ">i4")
 
-    def lead_broken_to(self, zeros: int) -> None:
-        """From here on lead broken messages to this position, behind which are only zeros."""
-        self._zeros = zeros
-
-    # -- what was noted -----------------------------------------------------------------
-
-    def slot(self, slot: int) -> Ints:
-        """Return what a slot kept, by instance of its level in the order of the walk."""
-        return _joined(self._slots[slot])
-
-    def sizes_above(self, level: int) -> int:
-        """Count the instances of the level that this one's belong to."""
-        return self.sizes[self._above[level]]
-
-    def parents(self, level: int) -> Ints:
-        """Return which instance of the level above each instance belongs to."""
-        return _joined(self._parents[level])
-
-    def ranks(self, level: int) -> Ints:
-        """Return the how-manieth row of its array each instance is."""
-        pairs = zip(self._ranks[level], self._parents[level], strict=True)
-        return _joined([np.full(len(of), rank) if isinstance(rank, int) else rank
-                        for rank, of in pairs])  # fmt: skip
-
-    # -- walking ------------------------------------------------------------------------
-
     def messages(self, body: Body, starts: Ints, ends: Ints) -> None:
         """Walk all messages, the i-th from starts[i] to at most ends[i]."""
-        rows = np.arange(len(starts))
-        self.sizes[body.level] = len(rows)
-        outside = (starts > ends) | (starts < 0)
-        starts, ends = starts.copy(), ends.copy()
-        self._refuse(outside, starts, ends, rows, _ENDS)
-        self._steps(body, starts, ends, rows, 0)
+        self._notes.sizes[body.level] = len(starts)
+        front = Front(starts.copy(), ends.copy(), np.arange(len(starts)), 0)
+        self._refuse((starts > ends) | (starts < 0), front, ENDS)
+        self._steps(body, front)
 
-    def _enter(self, level: int, parents: Ints, rank: Ints | int = 0) -> int:
-        """Add instances to a level; the number of the first."""
-        base = self.sizes[level]
-        self.sizes[level] += len(parents)
-        self._parents[level].append(parents)
-        self._ranks[level].append(rank)
-        return base
-
-    def _keep(self, slot: int, values: Ints) -> None:
-        if slot >= 0:
-            self._slots[slot].append(values)
-
-    def _steps(self, body: Body, at: Ints, ends: Ints, rows: Ints, base: int) -> Ints:
-        """Walk instances of a body, the first of which has number `base`; where they end."""
+    def _steps(self, body: Body, front: Front) -> None:
+        """Walk instances of a body to their ends."""
         for step in body.steps:
             match step:
                 case Run():
-                    self._keep(step.slot, at)
-                    at = at + step.size
+                    self._notes.keep(step.slot, front.at)
+                    front.at = front.at + step.size
                 case Counted():
-                    at = self._counted(step, at, ends, rows)
+                    self._counted(step, front)
                 case Rows():
-                    at = self._rows(step, at, ends, rows, base)
+                    self._rows(step, front)
                 case Maybe():
-                    at = self._maybe(step, at, ends, rows, base)
+                    self._maybe(step, front)
                 case Tags():
-                    at = self._tags(step, at, ends, rows, base)
+                    self._tags(step, front)
+        # Positions only grow, so the next length that is read tells of a run past the end.
         if body.steps and isinstance(body.steps[-1], Run):
-            at = self._refuse(at > ends, at, ends, rows, _ENDS)
-        return at
+            self._refuse(front.at > front.ends, front, ENDS)
 
-    def _refuse(self, wrong: NDArray[np.bool_], at: Ints, ends: Ints, rows: Ints, why: str) -> Ints:
-        """Mark messages as broken and lead them into the zeros; changes `at` and `ends`."""
-        if not wrong.any():
-            return at
-        if self._zeros is None:
-            raise _BrokenError
-        at[wrong] = self._zeros
-        ends[wrong] = _FAR
-        for row in rows[wrong].tolist():
-            self.reasons.setdefault(row, why)
-        self._is_broken[rows[wrong]] = True
-        return at
+    def _refuse(self, wrong: NDArray[np.bool_], front: Front, why: str) -> None:
+        """Mark messages as broken and lead them into the zeros."""
+        if wrong.any():
+            front.at[wrong] = self._notes.refuse(front.rows[wrong], why)
+            front.ends[wrong] = FAR
 
-    def _length(self, step: Counted | Rows, at: Ints, ends: Ints, rows: Ints) -> tuple[Ints, Ints]:
-        """Read lengths, -1 for null; the positions behind them."""
+    def _length(self, step: Counted | Rows, front: Front) -> Ints:
+        """Read lengths, -1 for null, and step behind them."""
         if step.compact:
-            raw, after = read_varints(self.data, at)
-            length = raw - 1
-            smallest = int(raw.min(initial=1)) - 1
+            length, front.at = read_varints(self._data, front.at)
+            length -= 1
         else:
-            view, size = (self._int16, 2) if isinstance(step, Counted) and step.is_text else (
-                self._int32, 4)  # fmt: skip
-            wrong = at > ends - size
+            is_short = isinstance(step, Counted) and step.is_text
+            view, size = (self._int16, 2) if is_short else (self._int32, 4)
+            wrong = front.at > front.ends - size
             if wrong.any():
-                at = self._refuse(wrong, at.copy(), ends, rows, _ENDS)
-            length = view[at].astype(np.int64)
-            after = at + size
-            smallest = int(length.min(initial=0))
-        if smallest < (-1 if step.nullable else 0):
-            wrong = length < (-1 if step.nullable else 0)
-            after = self._refuse(wrong, after, ends, rows, _NULL)
+                front.at = front.at.copy()
+                self._refuse(wrong, front, ENDS)
+            length = view[front.at].astype(np.int64)
+            front.at = front.at + size
+        smallest = -1 if step.nullable else 0
+        if int(length.min(initial=0)) < smallest:
+            wrong = length < smallest
+            self._refuse(wrong, front, NULL)
             length[wrong] = 0
-        return length, after
+        return length
 
-    def _counted(self, step: Counted, at: Ints, ends: Ints, rows: Ints) -> Ints:
-        length, after = self._length(step, at, ends, rows)
-        stops = after + length
-        reach = np.maximum(stops, after) if step.nullable else stops
-        wrong = reach > ends
+    def _counted(self, step: Counted, front: Front) -> None:
+        length = self._length(step, front)
+        starts, stops = front.at, front.at + length
+        reach = np.maximum(stops, starts) if step.nullable else stops
+        wrong = reach > front.ends
+        if wrong.any():
+            self._refuse(wrong, front, PAST)
+            stops[wrong] = reach[wrong] = starts[wrong]
         if step.is_text and int(length.max(initial=0)) > LONGEST_STRING:
-            wrong |= length > LONGEST_STRING
-        if wrong.any():
-            after = self._refuse(wrong, after, ends, rows, _PAST)
-            stops[wrong] = reach[wrong] = after[wrong]
-        self._keep(step.slot, after)
+            wrong = length > LONGEST_STRING
+            self._refuse(wrong, front, LONG)
+            stops[wrong] = reach[wrong] = starts[wrong]
         if step.slot >= 0:
-            self._keep(step.slot + 1, stops)
-        return reach
+            self._notes.keep(step.slot, starts)
+            self._notes.keep(step.slot + 1, stops)
+        front.at = reach
 
-    def _rows(self, step: Rows, at: Ints, ends: Ints, rows: Ints, base: int) -> Ints:
-        count, at = self._length(step, at, ends, rows)
-        wrong = np.maximum(count, 0) > ends - at
+    # -- arrays -------------------------------------------------------------------------
+
+    def _rows(self, step: Rows, front: Front) -> None:
+        count = self._length(step, front)
+        wrong = np.maximum(count, 0) > front.ends - front.at
         if wrong.any():
-            at = self._refuse(wrong, at, ends, rows, _PAST)
+            self._refuse(wrong, front, PAST)
             count[wrong] = 0
-        self._keep(step.slot, count)
-        left = np.maximum(count, 0) if step.nullable else count.copy()
+        self._notes.keep(step.slot, count)
+        left = np.maximum(count, 0)
         if not left.any():
-            return at
+            return
         if step.body.size is not None:
-            return self._equal_rows(step.body, step.body.size, left, at, ends, rows, base)
-        return self._waves(step.body, left, at, ends, rows, base)
+            self._equal_rows(step.body, step.body.size, left, front)
+        else:
+            self._waves(step.body, left, front)
 
-    def _equal_rows(
-        self, body: Body, size: int, left: Ints, at: Ints, ends: Ints, rows: Ints, base: int
-    ) -> Ints:
+    def _equal_rows(self, body: Body, size: int, left: Ints, front: Front) -> None:
         """Walk all rows of all arrays in one go, as they are all of one size."""
-        after = at + left * size
-        wrong = after > ends
+        at = front.at
+        front.at = at + left * size
+        wrong = front.at > front.ends
         if wrong.any():
-            after = self._refuse(wrong, after, ends, rows, _PAST)
+            self._refuse(wrong, front, PAST)
             left[wrong] = 0
         owners = np.repeat(np.arange(len(at)), left)
-        rank = np.arange(len(owners)) - np.repeat(np.cumsum(left) - left, left)
-        self._enter(body.level, owners + base, rank)
+        ranks = np.arange(len(owners)) - np.repeat(np.cumsum(left) - left, left)
+        self._notes.enter(body.level, owners + front.base, ranks)
         (run,) = body.steps
-        assert isinstance(run, Run)
-        if run.slot >= 0:
-            self._keep(run.slot, at[owners] + rank * size)
-        return after
+        if isinstance(run, Run) and run.slot >= 0:
+            self._notes.keep(run.slot, at[owners] + ranks * size)
 
-    def _waves(self, body: Body, left: Ints, at: Ints, ends: Ints, rows: Ints, base: int) -> Ints:
+    def _waves(self, body: Body, left: Ints, front: Front) -> None:
         """Walk the first rows of all arrays, then the second ones, and so on."""
         rank, owners = 0, np.flatnonzero(left)
-        is_noted = False
-        while len(owners):
-            first = self._enter(body.level, owners + base, rank)
-            if len(owners) == len(at):
-                at = self._steps(body, at, ends, rows, first)
-                is_noted = True
-            else:
-                if is_noted:
-                    at, is_noted = at.copy(), False
-                its_ends = ends[owners]
-                at[owners] = self._steps(body, at[owners], its_ends, rows[owners], first)
-                ends[owners] = its_ends
+        while len(owners) == len(left) > _FEW:
+            base = self._notes.enter(body.level, owners + front.base, rank)
+            inner = Front(front.at, front.ends, front.rows, base)
+            self._steps(body, inner)
+            front.at = inner.at
+            rank += 1
+            left -= 1
+            owners = self._notes.unbroken(np.flatnonzero(left), front.rows)
+        if rank and len(owners):
+            front.at = front.at.copy()
+        while len(owners) > _FEW:
+            base = self._notes.enter(body.level, owners + front.base, rank)
+            self._part(body, owners, front, base)
             rank += 1
             left[owners] -= 1
-            owners = owners[left[owners] > 0]
-            if self._zeros is not None:
-                owners = owners[~self._is_broken[rows[owners]]]
-        return at
+            owners = self._notes.unbroken(owners[left[owners] > 0], front.rows)
+        if len(owners):
+            with Tail(self._notes, self._data) as tail:
+                for owner in owners.tolist():
+                    tail.start(front.at[owner], front.ends[owner], front.rows[owner])
+                    tail.rows(body, rank, int(left[owner]), front.base + owner)
+                    front.at[owner], front.ends[owner] = tail.at, tail.end
 
-    def _maybe(self, step: Maybe, at: Ints, ends: Ints, rows: Ints, base: int) -> Ints:
+    def _part(self, body: Body, chosen: Ints, front: Front, base: int) -> None:
+        """Walk a level that only some have, and move those on, in place."""
+        inner = front.part(chosen, base)
+        self._steps(body, inner)
+        front.at[chosen] = inner.at
+        if self._notes.zeros is not None:
+            front.ends[chosen] = inner.ends
+
+    # -- what may be there or not -------------------------------------------------------
+
+    def _maybe(self, step: Maybe, front: Front) -> None:
         if step.behind_tag:
-            marks, after = read_varints(self.data, at)
+            marks, front.at = read_varints(self._data, front.at)
             there = marks != 0
+            self._refuse(marks >= INVALID, front, PAST)
         else:
-            marks, after = self.data.take(at, mode="clip").astype(np.int64), at + 1
-            there = marks < 0x80  # noqa: PLR2004 - the sign of a byte
-        after = self._refuse((after > ends) | (marks >= INVALID), after, ends, rows, _ENDS)
-        chosen = np.flatnonzero(there)
+            there = self._data.take(front.at, mode="clip") < ONE_BYTE  # a byte's sign
+            front.at = front.at + 1
+        wrong = front.at > front.ends
+        self._refuse(wrong, front, ENDS)
+        chosen = np.flatnonzero(there & ~wrong)
         if len(chosen):
-            self._part(step.body, chosen, after, ends, rows, base)
-        return after
+            base = self._notes.enter(step.body.level, chosen + front.base)
+            self._part(step.body, chosen, front, base)
 
-    def _part(self, body: Body, chosen: Ints, at: Ints, ends: Ints, rows: Ints, base: int) -> None:
-        """Walk a level that only some have; moves their `at` on."""
-        first = self._enter(body.level, chosen + base)
-        its_ends = ends[chosen]
-        at[chosen] = self._steps(body, at[chosen], its_ends, rows[chosen], first)
-        ends[chosen] = its_ends
-
-    def _tags(self, step: Tags, at: Ints, ends: Ints, rows: Ints, base: int) -> Ints:
-        left, at = read_varints(self.data, at)
-        wrong = at > ends
-        if wrong.any() or left.any():
-            at = self._refuse(wrong | (left >= INVALID), at, ends, rows, _ENDS)
-            left[wrong] = 0
-            self._some_tags(step, left, at, ends, rows, base)
-        return at
-
-    def _some_tags(
-        self, step: Tags, left: Ints, at: Ints, ends: Ints, rows: Ints, base: int
-    ) -> None:
-        """Walk the first tags of all sections, then the second ones, and so on; moves `at` on."""
+    def _tags(self, step: Tags, front: Front) -> None:
+        first = self._data.take(front.at, mode="clip")
+        if not first.any():
+            front.at = front.at + 1
+            self._refuse(front.at > front.ends, front, ENDS)
+            return
+        left, front.at = read_varints(self._data, front.at)
+        wrong = (front.at > front.ends) | (left >= INVALID)
+        self._refuse(wrong, front, ENDS)
+        left[wrong] = 0
         owners = np.flatnonzero(left)
-        while len(owners):
-            its_ends, its_rows = ends[owners], rows[owners]
-            tag, here = read_varints(self.data, at[owners])
-            size, here = read_varints(self.data, here)
-            wrong = (size > its_ends - here) | (tag >= INVALID)
-            here = self._refuse(wrong, here, its_ends, its_rows, _PAST)
-            size[wrong] = 0
-            stops = here + size
-            for number, body in step.known.items():
-                chosen = np.flatnonzero((tag == number) & ~wrong)
-                if len(chosen):
-                    first = self._enter(body.level, owners[chosen] + base)
-                    here[chosen] = self._steps(
-                        body, here[chosen], its_ends[chosen], its_rows[chosen], first
-                    )
-                    differs = np.zeros(len(owners), dtype=np.bool_)
-                    differs[chosen] = here[chosen] != stops[chosen]
-                    stops = self._refuse(differs, stops, its_ends, its_rows, _TAG)
-            at[owners], ends[owners] = stops, its_ends
+        while len(owners) > _FEW:
+            self._next_tags(step, owners, front)
             left[owners] -= 1
-            owners = owners[left[owners] > 0]
-            if self._zeros is not None:
-                owners = owners[~self._is_broken[rows[owners]]]
+            owners = self._notes.unbroken(owners[left[owners] > 0], front.rows)
+        if len(owners):
+            with Tail(self._notes, self._data) as tail:
+                for owner in owners.tolist():
+                    tail.start(front.at[owner], front.ends[owner], front.rows[owner])
+                    tail.tags(step, int(left[owner]), front.base + owner)
+                    front.at[owner], front.ends[owner] = tail.at, tail.end
+
+    def _next_tags(self, step: Tags, owners: Ints, front: Front) -> None:
+        """Walk one more tagged field of each of the owners' sections, and move them on."""
+        inner = front.part(owners, 0)
+        tag, inner.at = read_varints(self._data, inner.at)
+        size, inner.at = read_varints(self._data, inner.at)
+        wrong = (size > inner.ends - inner.at) | (tag >= INVALID)
+        self._refuse(wrong, inner, PAST)
+        size[wrong] = 0
+        stops = inner.at + size
+        for number, body in step.known.items():
+            chosen = np.flatnonzero((tag == number) & ~wrong)
+            if len(chosen):
+                base = self._notes.enter(body.level, owners[chosen] + front.base)
+                self._part(body, chosen, inner, base)
+        known = np.isin(tag, list(step.known)) & ~wrong
+        inner.at, at = stops, inner.at
+        self._refuse(known & (at != stops), inner, TAG)
+        front.at[owners] = inner.at
+        front.ends[owners] = inner.ends
 
 
-def unaligned(data: Bytes, code: str) -> NDArray[np.generic]:
-    """View data as numbers of some type, one beginning at every byte."""
-    dtype = np.dtype(code)
-    count = max(0, len(data) - dtype.itemsize + 1)
-    return np.ndarray((count,), dtype, data, strides=(1,))
-
-
-def _joined(pieces: list[Ints]) -> Ints:
-    if len(pieces) == 1:
-        return pieces[0]
-    return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
-
-
-def walk_messages(plan: Plan, data: Bytes, starts: Ints, ends: Ints) -> Walk:
-    """Walk messages that stand in `data`, in ascending order."""
-    walk = Walk(plan, data, len(starts))
+def walk_messages(plan: Plan, data: Bytes, starts: Ints, ends: Ints) -> Notes:
+    """Walk messages that stand in `data`, in ascending order; what was noted of them."""
     if len(data):
+        notes = Notes(plan, data, len(starts))
         try:
-            walk.messages(plan.body, starts, ends)
-        except _BrokenError:
+            Walk(notes, data).messages(plan.body, starts, ends)
+        except BrokenError:
             pass
         else:
-            return walk
-    walk = Walk(plan, np.concatenate([data, np.zeros(_ZEROS, dtype=np.uint8)]), len(starts))
-    walk.lead_broken_to(len(data))
-    walk.messages(plan.body, starts, ends)
-    return walk
+            return notes
+    padded = np.concatenate([data, np.zeros(ZEROS, dtype=np.uint8)])
+    notes = Notes(plan, padded, len(starts), zeros=len(data))
+    Walk(notes, padded).messages(plan.body, starts, ends)
+    return notes

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from kafkalite.capture.model import Direction
+from kafkalite.columnar import walk as walk_module
 from kafkalite.columnar.plan import Counted, message_plan
-from kafkalite.columnar.walk import unaligned, walk_messages
+from kafkalite.columnar.walk import walk_messages
 
 METADATA = 3
 
@@ -16,7 +18,8 @@ def metadata_request(*names: bytes) -> bytes:
     return len(names).to_bytes(4, "big") + rows
 
 
-def test_rows_are_walked_in_waves_and_know_their_place() -> None:
+def test_rows_are_walked_in_waves_and_know_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk_module, "_FEW", 0)
     plan = message_plan(METADATA, 1, Direction.REQUEST)
     frames = [metadata_request(b"a", b"bb"), metadata_request(), metadata_request(b"ccc")]
     stops = np.cumsum([len(frame) for frame in frames])
@@ -49,6 +52,17 @@ def test_broken_messages_are_marked_and_the_others_go_on() -> None:
     assert walk.slot(0)[[0, 2]].tolist() == [2, 2]
 
 
-def test_numbers_are_read_from_any_byte() -> None:
-    assert unaligned(np.frombuffer(b"\x00\x01\x02", np.uint8), ">i2").tolist() == [1, 258]
-    assert unaligned(np.frombuffer(b"\x00", np.uint8), ">i2").tolist() == []
+def test_few_long_arrays_among_short_ones_end_alike() -> None:
+    """What is left of them is walked in another way."""
+    plan = message_plan(METADATA, 1, Direction.REQUEST)
+    long = [b"%d" % number for number in range(300)]
+    frames = [metadata_request(b"a")] * 20 + [metadata_request(*long)] * 2
+    stops = np.cumsum([len(frame) for frame in frames])
+    starts = np.concatenate([[0], stops[:-1]])
+
+    notes = walk_messages(plan, np.frombuffer(b"".join(frames), np.uint8), starts, stops)
+
+    assert notes.reasons == {}
+    assert sorted(zip(notes.parents(1).tolist(), notes.ranks(1).tolist(), strict=True)) == sorted(
+        [(row, 0) for row in range(20)] + [(row, rank) for row in (20, 21) for rank in range(300)]
+    )
