@@ -237,9 +237,8 @@ class Framer:
             if stop > size:
                 need = stop - position
                 break
-            at_ns = max(origin.at_ns, piece.at_ns)
             body = data[position + LENGTH_BYTES : stop]
-            frames.append(Whole(body, at_ns, origin.file, origin.offset))
+            frames.append(Whole(body, piece.at_ns, origin.file, origin.offset))
             position = stop
             origin = piece
         self._have = size - position

@@ -62,6 +62,7 @@ class Stream:
     __slots__ = (
         "_bytes_waiting",
         "_end",
+        "_latest_ns",
         "_next",
         "_number",
         "_position",
@@ -77,6 +78,7 @@ class Stream:
         self._waiting: list[_Waiting] = []
         self._bytes_waiting = 0
         self._number = 0
+        self._latest_ns = 0
         self._strikes = 0
         self._end: int | None = None
         self.acknowledged: int | None = None
@@ -107,7 +109,7 @@ class Stream:
             self._position += size
             self._next = (seq + size) & _MASK
             self._strikes = 0
-            return (Piece(payload, segment.at_ns, segment.file, segment.offset),)
+            return (self._piece(segment, payload),)
         self.begin(seq)
         distance = self._distance(seq)
         if distance <= -_FAR_BACK and not self._is_far_back(seq):
@@ -189,6 +191,17 @@ class Stream:
             return False
         return self._distance(self.acknowledged) >= self._waiting[0].position - self._position
 
+    def _piece(self, segment: Segment, data: bytes) -> Piece:
+        """Return bytes with the time from which they could be read.
+
+        What waits behind a hole can be read once the hole is filled. A clock that was set back is
+        believed.
+        """
+        at_ns = segment.at_ns
+        if not 0 <= self._latest_ns - at_ns < MAX_WAIT_NS:
+            self._latest_ns = at_ns
+        return Piece(data, self._latest_ns, segment.file, segment.offset)
+
     def _skip(self, size: int) -> None:
         assert self._next is not None
         self._position += size
@@ -205,7 +218,7 @@ class Stream:
             self._bytes_waiting -= len(segment.payload)
             fresh = segment.payload[self._position - position :]
             if fresh:
-                run.append(Piece(fresh, segment.at_ns, segment.file, segment.offset))
+                run.append(self._piece(segment, fresh))
                 self._skip(len(fresh))
             cut = position + len(segment.payload) + segment.missing - self._position
             if segment.missing and cut > 0:

@@ -1,14 +1,11 @@
-"""Packets with more before TCP than the usual headers: what dpkt makes of them."""
+"""IP packets with more before TCP than the usual headers: what dpkt makes of them."""
 
 # ruff: noqa: ANN401 - dpkt has no types
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import dpkt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 class NetworkPacket(NamedTuple):
@@ -29,15 +26,11 @@ _MORE_FRAGMENTS_OR_OFFSET: Final = 0x3FFF
 _IP6_FRAGMENT: Final = 44
 
 
-def network_packet(link_type: int, data: bytes) -> NetworkPacket | None:
-    """Return the segment that a packet carries, None where it carries none or is broken."""
+def network_packet(data: bytes) -> NetworkPacket | None:
+    """Return the segment that an IP packet carries, None where it carries none or is broken."""
     try:
-        network = _LINKS[link_type](data)
-        while not isinstance(network, dpkt.ip.IP | dpkt.ip6.IP6):
-            network = network.data
-            if isinstance(network, bytes):
-                return None
-        return _segment(network)
+        is_ip4 = data[0] >> 4 == 4  # noqa: PLR2004 - of IPv4
+        return _segment(dpkt.ip.IP(data) if is_ip4 else dpkt.ip6.IP6(data))
     except Exception:  # noqa: BLE001 - hostile bytes: dpkt does not say what it may raise
         return None
 
@@ -64,21 +57,3 @@ def _segment(network: Any) -> NetworkPacket | None:
     ports = tcp.sport.to_bytes(2) + tcp.dport.to_bytes(2)
     flow = network.src + network.dst + ports
     return NetworkPacket(flow, tcp.seq, tcp.ack, tcp.flags & 0xFF, bytes(tcp.data), max(0, missing))
-
-
-def _raw(data: bytes) -> Any:
-    return dpkt.ip.IP(data) if data[0] >> 4 == 4 else dpkt.ip6.IP6(data)  # noqa: PLR2004 - IPv4
-
-
-def _loopback(data: bytes) -> Any:
-    return _raw(data[4:])
-
-
-_LINKS: Final[Mapping[int, Callable[[bytes], Any]]] = {
-    **dict.fromkeys((0, 108), _loopback),
-    **dict.fromkeys((101, 12, 14, 228, 229), _raw),
-    1: dpkt.ethernet.Ethernet,
-    113: dpkt.sll.SLL,
-    276: dpkt.sll2.SLL2,
-}
-"""Link type → what reads it: the same ones as `packets` knows."""
