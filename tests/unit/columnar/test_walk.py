@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pytest
 
 from kafkalite.capture.model import Direction
 from kafkalite.columnar import walk as walk_module
 from kafkalite.columnar.plan import Counted, message_plan
 from kafkalite.columnar.walk import walk_messages
+
+if TYPE_CHECKING:
+    import pytest
+
 
 METADATA = 3
 
