@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.capture.framing import MAX_FRAME_BYTES, Framer, Verdict
 from kafkalite.capture.model import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafkalite.capture.blocks import Reporter
-    from kafkalite.capture.framing import Whole
+    from kafkalite.capture.framing import Unfinished, Whole
     from kafkalite.capture.model import Endpoint, Event
     from kafkalite.capture.notes import InterfaceNote
     from kafkalite.capture.reassembly import Run
@@ -55,6 +55,14 @@ class Setting:
     brokers: set[Endpoint] = field(default_factory=set)
     """Ends that turned out to be brokers."""
     numbers: Iterator[int] = field(default_factory=count)
+
+
+class Rests(NamedTuple):
+    """A dialogue in which everything is in order: what is left of it, by side."""
+
+    client_side: int
+    opened_ns: int | None
+    sides: tuple[Unfinished, Unfinished]
 
 
 class Dialogue:
@@ -152,6 +160,16 @@ class Dialogue:
                 self._apply(side, item)
             else:
                 self._hold(side, item)
+
+    def rests(self) -> Rests | None:
+        """Return what either side has left; None where not everything is in order."""
+        if self._is_refused or self._client_side is None or not self._framers:
+            return None
+        left = [framer.unfinished for framer in self._framers]
+        if left[0] is None or left[1] is None:
+            return None
+        sides = (left[0], left[1]) if self._client_side == 0 else (left[1], left[0])
+        return Rests(self._client_side, self._opened_ns, sides)
 
     def settle(self) -> None:
         """Decide who is who by what little there is."""

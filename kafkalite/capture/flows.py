@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.capture.dialogue import Dialogue
 from kafkalite.capture.notes import interface_note, packet_note
@@ -25,7 +25,21 @@ MAX_CONNECTIONS: Final = 100_000
 _MASK: Final = 0xFFFFFFFF
 
 
-class _Flow:
+class Rest(NamedTuple):
+    """All that is to be known of a connection with which everything is in order."""
+
+    client_side: int
+    """0 where the first segment of it was the client's."""
+    opened_ns: int | None
+    next_seqs: tuple[int, int]
+    """By side: the number of the byte that comes next."""
+    unfinished: tuple[bytes, bytes]
+    """By side: what there is of a frame that is not whole, its length included."""
+    origins: tuple[int | None, int | None]
+    """By side: where in the file the packet stands that this frame begins in."""
+
+
+class Flow:
     """One connection, from the first of its packets that the capture has."""
 
     __slots__ = ("_ends", "_streams", "dialogue", "flows", "initials", "is_over", "last_ns")
@@ -121,6 +135,21 @@ class _Flow:
                 self.dialogue.run(side, run)
         self.dialogue.finish(at_ns, is_closed=is_closed)
 
+    def at_rest(self) -> Rest | None:
+        """Return where the connection is, None while anything of it is open or out of order."""
+        seqs = tuple(stream.next_seq for stream in self._streams)
+        rests = self.dialogue.rests()
+        if self.is_over or self.since_ns is not None or rests is None or None in seqs:
+            return None
+        first, second = rests.sides
+        return Rest(
+            rests.client_side,
+            rests.opened_ns,
+            (seqs[0] or 0, seqs[1] or 0),
+            (first.data, second.data),
+            (first.offset, second.offset),
+        )
+
     def told(self) -> list[Event]:
         """Return what has become known since this was asked last."""
         events = self.dialogue.events
@@ -136,9 +165,9 @@ class Flows:
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._table: dict[bytes, tuple[_Flow, int]] = {}
-        self._ended: deque[tuple[int, _Flow]] = deque()
-        self._waiting: dict[_Flow, None] = {}
+        self._table: dict[bytes, tuple[Flow, int]] = {}
+        self._ended: deque[tuple[int, Flow]] = deque()
+        self._waiting: dict[Flow, None] = {}
         self.low_ns: int | None = None
         """The earliest time of which something may yet be told; None where nothing is open."""
 
@@ -188,7 +217,7 @@ class Flows:
         self.low_ns = None
         return events
 
-    def _note_wait(self, flow: _Flow) -> None:
+    def _note_wait(self, flow: Flow) -> None:
         since = flow.since_ns
         if since is not None:
             self._waiting[flow] = None
@@ -199,9 +228,9 @@ class Flows:
             if not self._waiting:
                 self.low_ns = None
 
-    def _follow(self, segment: Segment) -> tuple[_Flow, int]:
+    def _follow(self, segment: Segment) -> tuple[Flow, int]:
         self._forget(segment.at_ns)
-        flow = _Flow(segment, self._setting)
+        flow = Flow(segment, self._setting)
         for side, key in enumerate(flow.flows):
             self._table[key] = (flow, side)
         return flow, 0
@@ -218,7 +247,7 @@ class Flows:
                 self._drop(flow)
                 self._waiting.pop(flow, None)
 
-    def _drop(self, flow: _Flow) -> None:
+    def _drop(self, flow: Flow) -> None:
         for key in flow.flows:
             if self._table.get(key, (None,))[0] is flow:
                 del self._table[key]

@@ -34,6 +34,13 @@ class Whole(NamedTuple):
     offset: int
 
 
+class Unfinished(NamedTuple):
+    """What there is of a frame that is not whole, and where the packet is that it begins in."""
+
+    data: bytes
+    offset: int | None
+
+
 class Verdict(Enum):
     """Whether a frame begins at a place."""
 
@@ -163,6 +170,14 @@ class Framer:
     def is_in_step(self) -> bool:
         """Whether it is known where frames begin."""
         return self._search is None
+
+    @property
+    def unfinished(self) -> Unfinished | None:
+        """What is left of the bytes so far; None while it is not known where frames begin."""
+        if self._search is not None or self._skip:
+            return None
+        offset = self._origin.offset if self._origin is not None and self._have else None
+        return Unfinished(b"".join(self._parts), offset)
 
     def skip(self, size: int) -> None:
         """Pass over the rest of a frame that began before anything came here."""

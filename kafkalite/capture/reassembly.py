@@ -87,6 +87,11 @@ class Stream:
         """When the first segment came that waits behind a hole."""
 
     @property
+    def next_seq(self) -> int | None:
+        """The number of the byte that comes next; None before the first."""
+        return self._next
+
+    @property
     def has_moved(self) -> bool:
         """Whether any byte of it has come."""
         return self._position > 0 or bool(self._waiting)
