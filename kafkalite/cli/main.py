@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite import __version__
-from kafkalite.cli import drive, fence, serve
+from kafkalite.cli import capture, drive, fence, serve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +39,12 @@ _COMMANDS = (
         "Tell what befell groups and transactional ids, and why.",
         drive.add_explain,
         drive.explain,
+    ),
+    (
+        "capture",
+        "Record what clients and a cluster say, by a proxy between them.",
+        capture.add_capture,
+        capture.capture,
     ),
     (
         "fence-producers",

@@ -25,12 +25,13 @@ except ImportError:  # only Unix counts descriptors this way
     resource = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from kafkalite.capture.recorder import Recorder
     from kafkalite.control.listening import ControlServer
     from kafkalite.ports.clock import Clock
     from kafkalite.server.addresses import Address
+    from kafkalite.server.stage import Stage
 
 REAL = "real"
 """The clock of a broker that nobody drives."""
@@ -93,22 +94,44 @@ def run(
     control: str | None = None,
     clock: str = REAL,
     record: Callable[[Callable[[], int]], Recorder] | None = None,
+    stage: Stage | None = None,
 ) -> None:
     """Serve until a signal ends it; raises one of CANNOT_START when it cannot begin.
 
     `control` is where to be driven, None for nowhere; `clock` is how time goes at first; `record`
-    begins a recording of all traffic, given what tells the time.
+    begins a recording of all traffic, given what tells the time; `stage` stands in for the broker.
     """
     driven = _Driven(control, clock, log)
+    run_until_told(
+        lambda told: _serve(settings, log, announce, driven, told, record=record), log
+    )
+
+
+def run_until_told(serve: Callable[[asyncio.Event], Coroutine[None, None, None]], log: Log) -> None:
+    """Run what serves until an event that a signal sets, with the memory and descriptors it wants.
+
+    It has a loop of its own, which tells `log` of faults.
+    """
     keep_freed_memory()
     allow_many_descriptors()
     loop = new_event_loop(log)
     try:
         asyncio.set_event_loop(loop)
-        loop.run_until_complete(_serve(settings, log, announce, driven, record))
+        loop.run_until_complete(_until_told(serve))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+async def _until_told(serve: Callable[[asyncio.Event], Coroutine[None, None, None]]) -> None:
+    loop = asyncio.get_running_loop()
+    told_to_stop = asyncio.Event()
+    # A terminal that is closed hangs up; what is temporary should go with it.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Whoever started us with nohup wants us to stay, as Java's processes do.
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, told_to_stop.set)
+    await serve(told_to_stop)
 
 
 class _Driven:
@@ -153,15 +176,11 @@ async def _serve(
     log: Log,
     announce: Callable[[Broker, str | None], None],
     driven: _Driven,
+    told_to_stop: asyncio.Event,
+    *,
     record: Callable[[Callable[[], int]], Recorder] | None,
+    stage: Stage | None,
 ) -> None:
-    loop = asyncio.get_running_loop()
-    told_to_stop = asyncio.Event()
-    # A terminal that is closed hangs up; the temporary directory should go with it.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Whoever started us with nohup wants us to stay, as Java's processes do.
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, told_to_stop.set)
     clock = driven.clock or DrivenClock()
     recorder = None if record is None else record(clock.now_ns)
     broker = Broker(settings, log, clock=clock, recorder=recorder)

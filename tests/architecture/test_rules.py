@@ -125,6 +125,7 @@ OWN_TIME = {
     "ports/clock.py": "the one clock",
     "control/fencing.py": "a client of any Kafka: its patience is its own, not the broker's",
     "control/kafka_client.py": "what carries that client's requests, and is as patient",
+    "proxy/link.py": "it stands between real peers, who know no other time",
     "server/connection.py": "how long a socket that closes lingers for its last bytes",
     "server/broker.py": "how long the end of the process waits for connections to close",
 }

@@ -1,0 +1,135 @@
+"""Requests noted in passing: however they are cut, whatever stands between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.protocol.messages.produce import ProduceRequest
+from kafkalite.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from kafkalite.proxy.requests import MAX_HEAD_BYTES, TOKEN, RequestStream
+from tests.unit.frames import framed, header, request_frame
+
+MAX_FRAME = 1_000_000
+
+
+def stream(*pieces: bytes) -> RequestStream:
+    made = RequestStream(MAX_FRAME)
+    for piece in pieces:
+        made.feed(piece)
+    return made
+
+
+def ids(requests: RequestStream) -> list[int | None]:
+    return [asked.correlation_id for asked in requests.unanswered]
+
+
+def metadata(correlation_id: int) -> bytes:
+    return request_frame(MetadataRequest(topics=None), 12, correlation_id=correlation_id)
+
+
+def produce(correlation_id: int, acks: int, version: int, **fields: Any) -> bytes:  # noqa: ANN401
+    topic = ProduceRequest.TopicProduceData(
+        name="t" * (version < 13),
+        partition_data=[ProduceRequest.PartitionProduceData(records=bytes(300))],
+    )
+    request = ProduceRequest(acks=acks, topic_data=[topic], **fields)
+    return request_frame(request, version, correlation_id=correlation_id)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 11, 64, 10_000])
+def test_requests_are_seen_however_the_bytes_are_cut(size: int) -> None:
+    beat = request_frame(HeartbeatRequest(group_id="g", member_id="m"), 4, correlation_id=2)
+    data = metadata(1) + beat + produce(3, 1, 13) + produce(4, 0, 9) + produce(5, -1, 3)
+    requests = stream(*(data[start : start + size] for start in range(0, len(data), size)))
+    assert ids(requests) == [1, 2, 3, 5]
+    assert [asked.rewriter is not None for asked in requests.unanswered] == [
+        True, False, True, False,
+    ]  # fmt: skip
+    assert requests.seen == 5
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 13])
+@pytest.mark.parametrize("transactional_id", [None, "", "shop", "x" * 300])
+@pytest.mark.parametrize("client_id", [None, b"", b"c" * 200])
+def test_a_produce_request_without_acknowledgements_gets_no_answer(
+    version: int, transactional_id: str | None, client_id: bytes | None
+) -> None:
+    for acks in (0, 1, -1):
+        request = ProduceRequest(acks=acks, transactional_id=transactional_id)
+        frame = request_frame(request, version, correlation_id=9, client_id=client_id)
+        assert ids(stream(frame)) == [9] * (acks != 0)
+
+
+def test_acknowledgements_are_found_in_versions_that_kafka_4_has_no_more() -> None:
+    for version in (0, 1, 2):
+        for acks, answers in ((b"\0\0", []), (b"\xff\xff", [1])):
+            frame = framed(header(0, version) + acks + bytes(20))
+            assert ids(stream(frame)) == answers
+
+
+def test_a_large_frame_is_not_kept() -> None:
+    head = header(0, 8, correlation_id=4) + b"\xff\xff" + b"\0\1"
+    requests = stream((500_000).to_bytes(4) + head)
+    assert ids(requests) == [4]
+    rest = 500_000 - len(head)
+    for _ in range(rest // 1000):
+        requests.feed(bytes(1000))
+    requests.feed(bytes(rest % 1000) + metadata(5))
+    assert ids(requests) == [4, 5]
+
+
+def test_a_frame_that_can_be_none_is_refused() -> None:
+    with pytest.raises(ProtocolViolation, match="negative frame length -2"):
+        stream(b"\xff\xff\xff\xfe")
+    with pytest.raises(ProtocolViolation, match=r"above socket\.request\.max\.bytes=1000000"):
+        stream((MAX_FRAME + 1).to_bytes(4))
+    with pytest.raises(ProtocolViolation, match="seems to speak TLS"):
+        stream(b"\x16\x03\x01\x02\x00\x01")
+    with pytest.raises(ProtocolViolation, match="a request of 7 bytes has no header"):
+        stream(framed(bytes(7)))
+    with pytest.raises(ProtocolViolation, match="ends inside its head"):
+        stream(framed(header(0, 8) + b"\0"))
+    with pytest.raises(ProtocolViolation, match="ends inside its head"):
+        stream(framed(header(0, 9, is_flexible=True) + b"\xff\xff\xff\xff\xff\xff"))
+    with pytest.raises(ProtocolViolation, match="Metadata of version 14"):
+        stream(framed(header(3, 14)))
+
+
+def test_the_head_of_a_frame_has_a_limit() -> None:
+    tags = b"\x01\x00\xff\xff\x7f"  # one, of two million bytes
+    requests = stream((MAX_FRAME).to_bytes(4) + header(0, 9) + tags)
+    requests.feed(bytes(MAX_HEAD_BYTES - 100))
+    with pytest.raises(ProtocolViolation, match="head is longer"):
+        requests.feed(bytes(100))
+
+
+TOKENS = {
+    "plain": [b"\0user\0secret of some length"],
+    "plain, short": [b"\0u\0p"],
+    "scram": [b"n,,n=user,r=abcdef", b"c=biws,r=abcdef,p=xyz"],
+    "oauthbearer": [b"n,,\x01auth=Bearer abc\x01\x01", b"\x01"],
+    "gssapi": [b"\x60\x82\x02\x00" + bytes(40), b"", b"\x05\x04\x04\xff" + bytes(28)],
+}
+
+
+@pytest.mark.parametrize("tokens", TOKENS.values(), ids=TOKENS.keys())
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_bare_tokens_follow_the_first_version_of_the_handshake(
+    tokens: list[bytes], size: int
+) -> None:
+    handshake = request_frame(SaslHandshakeRequest(mechanism="X"), 0, correlation_id=1)
+    data = handshake + b"".join(map(framed, tokens)) + metadata(2) + metadata(3)
+    requests = stream(*(data[start : start + size] for start in range(0, len(data), size)))
+    assert ids(requests) == [1, *(None for _ in tokens), 2, 3]
+    assert requests.unanswered[1] is TOKEN
+
+
+def test_no_bare_tokens_follow_the_second_version() -> None:
+    handshake = request_frame(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    with pytest.raises(ProtocolViolation, match="has no header"):
+        stream(handshake + framed(b"\0u\0p"))
