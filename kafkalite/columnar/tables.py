@@ -53,6 +53,64 @@ ENVELOPE: Final = pa.schema(
 )
 """What every request has, whatever its API: one row a request, with its response."""
 
+PAIRS: Final = pa.schema(
+    [
+        *ENVELOPE,
+        pa.field("request_start", pa.int32(), nullable=False),  # where in it the body begins
+        pa.field("request", pa.binary()),  # the frame without its length; null if not asked for
+        pa.field("response_start", pa.int32()),
+        pa.field("response", pa.binary()),
+    ]
+)
+"""Requests with their responses, not decoded yet."""
+
+UNPAIRED: Final = pa.schema(
+    [
+        *FRAMES,
+        pa.field("client_id", pa.string()),  # of a request
+        pa.field("start", pa.int32()),  # where in the payload a request's body begins
+        pa.field("place", pa.int64(), nullable=False),  # counts what one connection has of these
+    ]
+)
+"""Frames whose other half may be in another file: requests at its end, responses at its start."""
+
+FRAGMENTS: Final = pa.schema(
+    [
+        pa.field("file", pa.string(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),  # of the packet it begins in
+        pa.field("ts", TIME, nullable=False),  # of the packet it begins in
+        pa.field("until", TIME, nullable=False),  # of the packet it ends in
+        pa.field("connection", pa.int64(), nullable=False),
+        pa.field("client", pa.string(), nullable=False),
+        pa.field("broker", pa.string(), nullable=False),
+        pa.field("node_id", pa.int32()),
+        pa.field("direction", pa.int8(), nullable=False),
+        pa.field("is_head", pa.bool_(), nullable=False),
+        pa.field("seq", pa.int64(), nullable=False),  # TCP's number of its first byte
+        pa.field("payload", pa.binary(), nullable=False),
+    ]
+)
+"""Bytes that are no whole frame in their file: before the first frame there, or behind the last."""
+
+CONNECTIONS: Final = pa.schema(
+    [
+        pa.field("file", pa.string(), nullable=False),
+        pa.field("connection", pa.int64(), nullable=False),
+        pa.field("client", pa.string(), nullable=False),
+        pa.field("broker", pa.string(), nullable=False),
+        pa.field("node_id", pa.int32()),
+        pa.field("opened_ns", pa.int64()),  # null where the file does not say it
+        pa.field("first_ns", pa.int64(), nullable=False),
+        pa.field("last_ns", pa.int64(), nullable=False),
+        pa.field("is_closed", pa.bool_(), nullable=False),
+        pa.field("request_seq", pa.int64()),  # TCP's number of the first byte of whole frames
+        pa.field("request_end", pa.int64()),  # and of the byte behind them
+        pa.field("response_seq", pa.int64()),
+        pa.field("response_end", pa.int64()),
+    ]
+)
+"""What one file says of a connection."""
+
 PROBLEMS: Final = pa.schema(
     [
         pa.field("kind", pa.string(), nullable=False),

@@ -16,6 +16,26 @@ JUDGED_ELSEWHERE = {
     "apis/share_reading.py": "tests/unit/apis/test_share_fetch.py",
     "apis/topic_configs.py": "tests/unit/apis/test_topics.py",
     "cli/main.py": "tests/unit/cli/test_serve.py",
+    # The steps from a capture's bytes to its tables: each is judged by what comes out at the end,
+    # against the scalar reader.
+    **{
+        f"columnar/{name}.py": "tests/unit/columnar/test_reading.py"
+        for name in (
+            "arrays",
+            "captured",
+            "chunks",
+            "connections",
+            "exchanging",
+            "files",
+            "found",
+            "heads",
+            "lines",
+            "options",
+            "payloads",
+            "rows",
+            "streams",
+        )
+    },
     "config/log_config.py": "tests/unit/config/test_topic.py",
     "coordinator/active.py": "tests/unit/coordinator/test_runtime.py",
     # A table is judged whole, key by key against what Kafka has.

@@ -1,0 +1,134 @@
+"""Capture files in chunks: whatever they come from, and packed or not."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, cast
+
+from kafkalite.capture.model import ProblemKind
+from kafkalite.columnar.arrays import view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalite.columnar.arrays import Bytes
+    from kafkalite.columnar.blocks import Tell
+
+Source = bytes | bytearray | memoryview | IO[bytes]
+
+_GZIP: Final = b"\x1f\x8b"
+_LEAST: Final = 1 << 16
+
+
+class Chunk(NamedTuple):
+    """A part of a file, which begins with the first byte that the part before left unused."""
+
+    data: Bytes
+    offset: int
+    is_last: bool
+
+
+class Chunks:
+    """The chunks of one file; told after each how much of it was used."""
+
+    def __init__(self, source: Source, size: int, tell: Tell) -> None:
+        self._size = max(size, _LEAST)
+        self._tell = tell
+        self._offset = 0
+        self._used = 0
+        self._whole: memoryview | None = None
+        self._file: IO[bytes] | None = None
+        if isinstance(source, bytes | bytearray | memoryview):
+            whole = memoryview(source).cast("B")
+            if bytes(whole[:2]) == _GZIP:
+                self._file = _unpacked(io.BytesIO(whole))
+            else:
+                self._whole = whole
+        else:
+            head = self._read_from(source, len(_GZIP))
+            file: IO[bytes] = _Joined(head, source)  # type: ignore[assignment]
+            self._file = _unpacked(file) if head == _GZIP else file
+
+    def used(self, count: int) -> None:
+        """Note how much of the last chunk was used."""
+        self._used = count
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return self._of_bytes(self._whole) if self._whole is not None else self._of_file()
+
+    def _of_bytes(self, whole: memoryview) -> Iterator[Chunk]:
+        size, stop = self._size, 0
+        while stop < len(whole) or not len(whole):
+            stop = min(self._offset + size, len(whole))
+            is_last = stop == len(whole)
+            self._used = 0
+            yield Chunk(view(whole[self._offset : stop]), self._offset, is_last)
+            if is_last:
+                return
+            # Where nothing could be used, a block is longer than a chunk.
+            size = self._size if self._used else 2 * size
+            self._offset += self._used
+
+    def _of_file(self) -> Iterator[Chunk]:
+        assert self._file is not None
+        kept = b""
+        size = self._size
+        while True:
+            more = self._read_from(self._file, size)
+            is_last = len(more) < size
+            data = bytes(kept) + more if kept else more
+            del more
+            self._used = 0
+            yield Chunk(view(data), self._offset, is_last)
+            if is_last:
+                return
+            size = self._size if self._used else max(self._size, len(data))
+            kept = data[self._used :]
+            self._offset += self._used
+
+    def _read_from(self, file: IO[bytes], size: int) -> bytes:
+        parts = []
+        have = 0
+        try:
+            while have < size:
+                part = file.read(size - have)
+                if not part:
+                    break
+                parts.append(part)
+                have += len(part)
+        except EOFError:
+            self._tell(
+                ProblemKind.TRUNCATED_BLOCK, None, "the compressed file ends in its midst", 1
+            )
+        except (OSError, zlib.error) as error:
+            self._tell(ProblemKind.CORRUPT_BLOCK, None, f"cannot be read further: {error}", 1)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _unpacked(file: IO[bytes]) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.GzipFile(fileobj=file))
+
+
+class _Joined(io.RawIOBase):
+    """A file of which the beginning has been read already."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self._head = head
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if self._head and size:
+            part, self._head = (
+                self._head[:size] if size > 0 else self._head,
+                b"" if size < 0 else self._head[size:],
+            )
+            return part
+        return self._rest.read(size)
+
+    def seekable(self) -> bool:
+        return False

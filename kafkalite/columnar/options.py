@@ -1,0 +1,45 @@
+"""What to read of captures, and in what portions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Table(StrEnum):
+    """The tables that one capture file gives rows to."""
+
+    FRAMES = "frames"
+    PAIRS = "pairs"
+    UNPAIRED = "unpaired"
+    FRAGMENTS = "fragments"
+    CONNECTIONS = "connections"
+    PROBLEMS = "problems"
+
+
+DEFAULT_TABLES: Final = frozenset(Table) - {Table.FRAMES}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is left out is left out early, before its bytes are copied."""
+
+    tables: frozenset[Table] = DEFAULT_TABLES
+    api_keys: frozenset[int] | None = None
+    from_ns: int | None = None
+    """The first time of interest: of a frame's last byte, of a pair's request."""
+    until_ns: int | None = None
+    """The first time of no interest any more."""
+    clients: str | None = None
+    """A pattern of the client's end, as "10.0.0.*:*"."""
+    payload: bool = True
+    by_api: bool = False
+    """Whether a batch of pairs has requests of one API and version only."""
+    batch_rows: int = 32_768
+    batch_bytes: int = 16 << 20
+    chunk_bytes: int = 8 << 20
+    """How much of a file is looked at at once: little enough to stay near the processor."""
+
+
+EVERYTHING: Final = Options()

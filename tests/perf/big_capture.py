@@ -1,0 +1,249 @@
+"""Large synthetic captures, made fast: templates of real messages, numbers filled in by columns.
+
+`python -m tests.perf.big_capture --megabytes N --out DIR` writes rotated files of 64 MB, a mix of
+heartbeats, commits, produce, fetch and metadata over some hundred connections that go on from
+file to file. Checksums of IP are right; those of TCP are zero, as where a network card makes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from struct import pack
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from kafkalite.capture.notes import PacketNote, packet_text
+from tests.perf.big_messages import TEMPLATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+FILE_BYTES: Final = 64_000_000
+CONNECTIONS: Final = 312
+_HEAD: Final = 28 + 40
+_STEP_NS: Final = 3_000
+_START_NS: Final = 1_750_000_000_000_000_000
+_PORT: Final = 9092
+_SYN, _SYN_ACK, _PUSH_ACK = 0x02, 0x12, 0x18
+_SPREAD: Final = 7919
+"""A prime: which message comes next is spread, and the same in every run."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was written."""
+
+    files: tuple[Path, ...]
+    frames: int
+    commits: int
+    """How many of the requests are OffsetCommits."""
+    size: int
+
+
+def main() -> None:
+    """Make a capture, and say what is in it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=200)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--connections", type=int, default=CONNECTIONS)
+    parser.add_argument("--file-megabytes", type=int, default=FILE_BYTES // 1_000_000)
+    parser.add_argument("--no-notes", action="store_true", help="as tcpdump writes files")
+    asked = parser.parse_args()
+    made = write(
+        asked.out,
+        asked.megabytes * 1_000_000,
+        connections=asked.connections,
+        file_bytes=asked.file_megabytes * 1_000_000,
+        notes=not asked.no_notes,
+    )
+    sys.stdout.write(
+        f"{made.size / 1e6:.0f} MB, {made.frames:,} frames, {made.commits:,} commits, "
+        f"{len(made.files)} files\n"
+    )
+
+
+def write(
+    directory: Path,
+    size: int,
+    *,
+    connections: int = CONNECTIONS,
+    file_bytes: int = FILE_BYTES,
+    notes: bool = True,
+) -> Made:
+    """Write a capture of about so many bytes."""
+    directory.mkdir(parents=True, exist_ok=True)
+    world = World(connections, notes=notes)
+    files: list[Path] = []
+    written = 0
+    while written < size:
+        path = directory / f"capture-{len(files):05}.pcapng"
+        data = world.file(min(file_bytes, size - written))
+        path.write_bytes(data)
+        files.append(path)
+        written += len(data)
+    return Made(tuple(files), world.frames, world.commits, written)
+
+
+class World:
+    """All connections, and how far each has come."""
+
+    def __init__(self, connections: int, *, notes: bool) -> None:
+        self.frames = self.commits = 0
+        self._notes = notes
+        self._count = connections
+        self._exchanges = 0
+        self._now = _START_NS + connections * 1_000_000
+        self._seq = np.full((2, connections), 1001, np.int64)
+        self._correlation = np.zeros(connections, np.int64)
+        self._deck = np.repeat(np.arange(len(TEMPLATES)), [each.weight for each in TEMPLATES])
+        self._frames = [(each.request, each.response) for each in TEMPLATES]
+        self._blocks = [
+            (packet(0, 0, 0, _PUSH_ACK, one, at_ns=0), packet(0, 1, 0, _PUSH_ACK, other, at_ns=0))
+            for one, other in self._frames
+        ]
+        sizes = np.array([len(one) + len(other) for one, other in self._blocks])
+        self._mean = float(sizes[self._deck].mean())
+
+    def file(self, size: int) -> bytes:
+        """Return the next file."""
+        opening = b"".join(self._openings())
+        count = max(int(size / self._mean), 1)
+        number = np.arange(self._exchanges, self._exchanges + count)
+        line = number % self._count
+        kind = self._deck[(number // self._count + line * _SPREAD) % len(self._deck)]
+        turn = np.arange(count) // self._count
+        body = self._exchange(line, kind, self._correlation[line] + turn + 1)
+        self._correlation += np.bincount(line, minlength=self._count)
+        self._exchanges += count
+        return _SECTION + _INTERFACE + opening + body.tobytes()
+
+    def _openings(self) -> Iterator[bytes]:
+        """Open all connections, or say in their first packets that they go on."""
+        for line in range(self._count):
+            opened = _START_NS + line * 1_000_000
+            if not self._exchanges:
+                yield packet(line, 0, 1000, _SYN, b"", at_ns=opened)
+                yield packet(line, 1, 1000, _SYN_ACK, b"", at_ns=opened + 1000)
+            elif self._notes:
+                self._correlation[line] += 1
+                note = packet_text(PacketNote(opened=opened, client=f"{client(line)}:40000"))
+                for side in (0, 1):
+                    frame = bytearray(self._frames[0][side])
+                    at = 8 if side == 0 else 4
+                    frame[at : at + 4] = int(self._correlation[line]).to_bytes(4)
+                    seq = int(self._seq[side, line])
+                    yield packet(
+                        line, side, seq, _PUSH_ACK, bytes(frame), at_ns=self._now, comment=note
+                    )
+                    self._seq[side, line] += len(frame)
+                    self._now += _STEP_NS
+                    self.frames += 1
+
+    def _exchange(
+        self, line: NDArray[Any], kind: NDArray[Any], correlation: NDArray[Any]
+    ) -> NDArray[np.uint8]:
+        """Write requests and responses, in turns."""
+        count = len(line)
+        sizes = np.array([(len(one), len(other)) for one, other in self._blocks])[kind]
+        ends = np.cumsum(sizes.ravel())
+        starts = (ends - sizes.ravel()).reshape(-1, 2)
+        out = np.zeros(int(ends[-1]), np.uint8)
+        at_ns = self._now + np.arange(2 * count).reshape(-1, 2) * _STEP_NS
+        for side in (0, 1):
+            frame_sizes = np.array([len(each[side]) for each in self._frames])[kind]
+            seq = self._sequence(line, frame_sizes, side)
+            for index in np.unique(kind).tolist():
+                rows = np.flatnonzero(kind == index)
+                template = np.frombuffer(self._blocks[index][side], np.uint8)
+                blocks = np.repeat(template[None], len(rows), axis=0)
+                _fill(
+                    blocks, side, line[rows], seq=seq[rows], at_ns=at_ns[rows, side],
+                    correlation=correlation[rows],
+                )  # fmt: skip
+                at = starts[rows, side]
+                out[at[:, None] + np.arange(len(template))] = blocks
+        self._now += 2 * count * _STEP_NS
+        self.frames += 2 * count
+        self.commits += int(np.array([each.is_commit for each in TEMPLATES])[kind].sum())
+        return out
+
+    def _sequence(self, line: NDArray[Any], sizes: NDArray[Any], side: int) -> NDArray[Any]:
+        """Return the sequence number of each frame, and go on behind them."""
+        order = np.argsort(line, kind="stable")
+        total = np.cumsum(sizes[order]) - sizes[order]
+        firsts = np.searchsorted(line[order], np.arange(self._count))
+        base = np.append(total, 0)[np.minimum(firsts, len(total))]
+        seq = np.empty(len(line), np.int64)
+        seq[order] = total - base[line[order]] + self._seq[side, line[order]]
+        self._seq[side] += np.bincount(line, sizes, self._count).astype(np.int64)
+        return seq & 0xFFFFFFFF
+
+
+def _fill(
+    blocks: NDArray[np.uint8],
+    side: int,
+    line: NDArray[Any],
+    *,
+    seq: NDArray[Any],
+    at_ns: NDArray[Any],
+    correlation: NDArray[Any],
+) -> None:
+    """Write into copies of a template what differs from packet to packet."""
+
+    def put(at: int, numbers: NDArray[Any], kind: str) -> None:
+        typed = numbers.astype(kind)
+        blocks[:, at : at + typed.dtype.itemsize] = typed[:, None].view(np.uint8)
+
+    put(12, at_ns >> 32, "<u4")
+    put(16, at_ns & 0xFFFFFFFF, "<u4")
+    host = line + 1
+    put(28 + (14 if side == 0 else 18), host, ">u2")
+    put(28 + 24, seq, ">u4")
+    put(_HEAD + (8 if side == 0 else 4), correlation, ">u4")
+    # The template's checksum is that of host 1.
+    start = int(blocks[0, 38]) << 8 | int(blocks[0, 39])
+    total = (0xFFFF - start) - 1 + host
+    put(28 + 10, 0xFFFF - ((total & 0xFFFF) + (total >> 16)), ">u2")
+
+
+def client(line: int) -> str:
+    """Return the address of a connection's client."""
+    return f"10.1.{line + 1 >> 8}.{line + 1 & 255}"
+
+
+def packet(
+    line: int, side: int, seq: int, flags: int, frame: bytes, *, at_ns: int, comment: str = ""
+) -> bytes:
+    """Return a packet as a block."""
+    host = bytes((10, 1)) + (line + 1).to_bytes(2)
+    ends = (host, bytes((10, 0, 0, 1))) if side == 0 else (bytes((10, 0, 0, 1)), host)
+    ports = (40000, _PORT) if side == 0 else (_PORT, 40000)
+    ip = pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(frame), 0, 0x4000, 64, 6, 0, *ends)
+    words = sum(int.from_bytes(ip[at : at + 2]) for at in range(0, 20, 2))
+    words = (words & 0xFFFF) + (words >> 16)
+    checksum = 0xFFFF - ((words & 0xFFFF) + (words >> 16))
+    ip = ip[:10] + checksum.to_bytes(2) + ip[12:]
+    tcp = pack(">HHIIBBHHH", *ports, seq, 0, 5 << 4, flags, 65535, 0, 0)
+    data = ip + tcp + frame
+    body = pack("<IIIII", 0, at_ns >> 32, at_ns & 0xFFFFFFFF, len(data), len(data))
+    body += data + bytes(-len(data) % 4)
+    if comment:
+        text = comment.encode()
+        body += pack("<HH", 1, len(text)) + text + bytes(-len(text) % 4) + bytes(4)
+    return pack("<II", 6, len(body) + 12) + body + pack("<I", len(body) + 12)
+
+
+_SECTION: Final = pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+_NODE: Final = b"node=1 listener=PLAINTEXT"
+_INTERFACE: Final = pack(
+    "<IIHHIHHB3xHH25s3xII", 1, 64, 101, 0, 0, 9, 1, 9, 1, len(_NODE), _NODE, 0, 64
+)
+
+if __name__ == "__main__":
+    main()
