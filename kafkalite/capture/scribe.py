@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite import __version__
 from kafkalite.capture import pcapng
+from kafkalite.capture.judging import Judge
 from kafkalite.capture.model import Endpoint
 from kafkalite.capture.notes import InterfaceNote, interface_text
 from kafkalite.capture.rotation import DEFAULT_FILE_BYTES, Rotation
+from kafkalite.capture.snapping import Snap
 from kafkalite.capture.synthetic import Wire
 from kafkalite.capture.transcript import Transcript
 
@@ -51,6 +53,7 @@ class Scribe:
         self, directory: str, options: CaptureOptions, tell: Callable[[str], None]
     ) -> None:
         self._options = options
+        self._snap = None if options.snap_records is None else Snap(options.snap_records)
         self._interfaces: dict[tuple[int, str], int] = {}
         self._transcripts: dict[int, Transcript] = {}
         self._rotation = Rotation(
@@ -77,7 +80,8 @@ class Scribe:
             rotation.add(_interface(*door))
         client = _numeric(ends.client)
         wire = Wire(client, _numeric(ends.broker), interface, at_ns, number)
-        self._transcripts[number] = Transcript(wire, str(client), rotation)
+        judge = Judge(self._snap, keep_secrets=self._options.keep_secrets)
+        self._transcripts[number] = Transcript(wire, str(client), rotation, judge)
 
     def received(self, number: int, at_ns: int, data: bytes) -> None:
         """Write down bytes that a client has sent."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkalite.capture.cutting import Cutter, Piece, Plain
+from kafkalite.capture.cutting import Cutter, Piece
 from kafkalite.capture.notes import PacketNote, packet_text
 
 if TYPE_CHECKING:
+    from kafkalite.capture.judging import Judge
     from kafkalite.capture.rotation import Rotation
     from kafkalite.capture.synthetic import Way, Wire
 
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
 class Transcript:
     """What is known of one connection, from its handshake to its farewell."""
 
-    __slots__ = ("_answers", "_client", "_requests", "_rotation", "_wire")
+    __slots__ = ("_answers", "_client", "_judge", "_requests", "_rotation", "_wire")
 
-    def __init__(self, wire: Wire, client: str, rotation: Rotation) -> None:
+    def __init__(self, wire: Wire, client: str, rotation: Rotation, judge: Judge) -> None:
         self._wire = wire
         self._client = client
+        self._judge = judge
         self._rotation = rotation
-        self._requests = _Side(Cutter(_keep), wire.to_broker, rotation.serial)
-        self._answers = _Side(Cutter(_keep, kept=8), wire.to_client, rotation.serial)
+        self._requests = _Side(Cutter(judge.request), wire.to_broker, rotation.serial)
+        self._answers = _Side(Cutter(judge.response, kept=8), wire.to_client, rotation.serial)
         for block in wire.open():
             rotation.add(block)
 
@@ -56,7 +58,7 @@ class Transcript:
         if is_closed:
             note = None
             if self._requests.file != self._rotation.serial:
-                note = packet_text(PacketNote(opened=self._wire.opened_ns, client=self._client))
+                note = packet_text(self._introduction(PacketNote(), 0))
             for block in self._wire.close(at_ns, note):
                 self._rotation.add(block)
 
@@ -68,13 +70,22 @@ class Transcript:
         if side.file != rotation.serial:
             side.file = rotation.serial
             # What a reader of this file alone could not know.
-            said = pieces[0].note or PacketNote()
-            opened_ns = self._wire.opened_ns
-            told = replace(said, opened=opened_ns, client=self._client, inside=inside or None)
+            told = self._introduction(pieces[0].note or PacketNote(), inside)
             pieces[0] = Piece(pieces[0].data, told)
         for data, note in pieces:
             comment = None if note is None else packet_text(note)
             rotation.add(block(interface, at_ns, acknowledged, data, comment=comment))
+
+    def _introduction(self, note: PacketNote, inside: int) -> PacketNote:
+        software, version = self._judge.software or (None, None)
+        return replace(
+            note,
+            opened=self._wire.opened_ns,
+            inside=inside or None,
+            client=self._client,
+            software=software,
+            software_version=version,
+        )
 
 
 class _Side:
@@ -86,7 +97,3 @@ class _Side:
         self.cutter = cutter
         self.way = way
         self.file = file
-
-
-def _keep(_: bytes) -> Plain:
-    return Plain.KEEP
