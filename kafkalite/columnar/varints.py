@@ -1,4 +1,4 @@
-"""Unsigned varints, a vector at a time: one byte as nearly always, up to five where not."""
+"""Varints, a vector at a time: one byte as nearly always, more of them where not."""
 
 from __future__ import annotations
 
@@ -51,3 +51,43 @@ def _read_longer(
         if not len(going):
             break
     return values, after
+
+
+_ZIGZAG: Final = np.array([number >> 1 ^ -(number & 1) for number in range(ONE_BYTE)])
+_LAST_LONG_SHIFT: Final = 63
+
+
+def read_zigzags(
+    data: NDArray[np.uint8], positions: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Read a signed varint of up to ten bytes at each position; values, and positions behind.
+
+    One that does not end after ten bytes is told by a position before the data. As in Java, bits
+    above the 64th are dropped. A position outside the data reads one of its ends.
+    """
+    first = data.take(positions, mode="clip")
+    after = positions + 1
+    if first.max(initial=0) < ONE_BYTE:
+        return _ZIGZAG.take(first), after
+    values = _ZIGZAG.take(first & ~np.uint8(ONE_BYTE))
+    longer = np.flatnonzero(first >= ONE_BYTE)
+    values[longer], after[longer] = _read_long(data, positions[longer])
+    return values, after
+
+
+def _read_long(
+    data: NDArray[np.uint8], positions: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    raw = np.zeros(len(positions), dtype=np.uint64)
+    after = positions.copy()
+    going = np.arange(len(positions))
+    for shift in range(0, _LAST_LONG_SHIFT + 1, 7):
+        byte = data.take(after[going], mode="clip").astype(np.uint64)
+        raw[going] |= (byte & np.uint64(0x7F)) << np.uint64(shift)
+        after[going] += 1
+        going = going[byte >= ONE_BYTE]
+        if not len(going):
+            break
+    after[going] = -1
+    signs = (raw & np.uint64(1)).astype(np.int64)
+    return (raw >> np.uint64(1)).astype(np.int64) ^ -signs, after

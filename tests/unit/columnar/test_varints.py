@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafkalite.columnar.varints import INVALID, read_varints
+from kafkalite.columnar.varints import INVALID, read_varints, read_zigzags
 from kafkalite.protocol.straightline import encode_varint
+from kafkalite.storage.records import varint
 
 
 def read(data: bytes, *positions: int) -> list[tuple[int, int]]:
@@ -31,3 +32,20 @@ def test_more_than_32_bits_are_invalid() -> None:
 
 def test_a_position_outside_reads_the_last_byte() -> None:
     assert read(b"\x05", 9) == [(5, 10)]
+
+
+def test_signed_ones_of_up_to_64_bits_are_read_together() -> None:
+    numbers = [0, -1, 1, 63, -64, 64, -65, 2**31, -(2**31), 2**63 - 1, -(2**63)]
+    written = [varint(number) for number in numbers]
+    starts = np.cumsum([0, *map(len, written)])
+
+    values, after = read_zigzags(np.frombuffer(b"".join(written), np.uint8), starts[:-1])
+
+    assert values.tolist() == numbers
+    assert after.tolist() == starts[1:].tolist()
+
+
+def test_a_signed_one_that_does_not_end_stands_before_the_data() -> None:
+    _, after = read_zigzags(np.frombuffer(b"\x80" * 11 + b"\x00", np.uint8), np.array([0, 2, 3]))
+
+    assert after.tolist() == [-1, 12, 12]
