@@ -172,6 +172,11 @@ class Framer:
         return self._search is None
 
     @property
+    def searched_bytes(self) -> int:
+        """How much is kept because a frame may begin in it."""
+        return 0 if self._search is None else len(self._search.buffer)
+
+    @property
     def unfinished(self) -> Unfinished | None:
         """What is left of the bytes so far; None while it is not known where frames begin."""
         if self._search is not None or self._skip:

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite import __version__
-from kafkalite.cli import capture, drive, fence, serve
+from kafkalite.cli import audit, capture, drive, fence, serve, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +46,13 @@ _COMMANDS = (
         capture.add_capture,
         capture.capture,
     ),
+    (
+        "audit",
+        "Turn captures into tables, audits and a report, by Spark.",
+        audit.add_audit,
+        audit.audit,
+    ),
+    ("show", "Print what captures say, a line an exchange.", show.add_show, show.show),
     (
         "fence-producers",
         "Fence the producers of transactional ids, and end what they left open.",

@@ -231,6 +231,8 @@ def captured_twice(packets: Sequence[Wired], _: Random) -> list[Wired]:
 def begun_late(packets: Sequence[Wired], chance: Random) -> list[Wired]:
     """Start within the connections: neither their handshakes nor some of what follows is there."""
     data = [number for number, each in enumerate(packets) if each.payload]
+    if len(data) < 2:
+        return list(packets)
     return list(packets[data[chance.randrange(1, max(2, len(data) // 3))] :])
 
 

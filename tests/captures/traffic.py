@@ -82,10 +82,12 @@ def commit_request(group: str, offset: int, topics: int = 2) -> Any:
 def commit_response(topics: int = 2) -> Any:
     """Return the answer to it."""
     kind = codec.response_class(OFFSET_COMMIT)
-    partition = kind.OffsetCommitResponsePartition(partition_index=1)
+    part = kind.OffsetCommitResponsePartition
     return kind(
         topics=[
-            kind.OffsetCommitResponseTopic(name=f"topic-{number}", partitions=[partition])
+            kind.OffsetCommitResponseTopic(
+                name=f"topic-{number}", partitions=[part(partition_index=1)]
+            )
             for number in range(topics)
         ]
     )

@@ -1,0 +1,93 @@
+"""`kafkalite show`: what captures say, a line an exchange; and what is wrong with them.
+
+Exit status 0 when the captures were read, however much is wrong with them; 2 for bad use.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from kafkalite.cli.streams import open_closed_streams, printable, say
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterable
+
+USAGE_STATUS = 2
+
+
+def add_show(parser: ArgumentParser) -> None:
+    """Let `parser` take what to show, and of what."""
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="capture files, pcap or pcapng, gzipped or not, or directories of them",
+    )
+    only = parser.add_argument_group("which exchanges; all of the patterns have to fit")
+    only.add_argument(
+        "--api",
+        action="append",
+        metavar="NAME",
+        help="of this API, by its name or its number; several by repetition",
+    )
+    only.add_argument("--client", metavar="GLOB", help="of these client ids, or of HOST:PORT")
+    only.add_argument("--group", metavar="GLOB", help="about these groups")
+    only.add_argument("--topic", metavar="GLOB", help="that name these topics")
+    only.add_argument("--errors", action="store_true", help="with an error in the response")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print an object a line, with the messages in Kafka's own JSON",
+    )
+    parser.add_argument(
+        "--records", action="store_true", help="put records into the JSON, in base64"
+    )
+    parser.add_argument(
+        "--problems",
+        action="store_true",
+        help="print what is wrong with the captures, and not what is in them",
+    )
+    parser.add_argument(
+        "--port",
+        action="append",
+        type=int,
+        default=[],
+        metavar="PORT",
+        help="a port on which brokers listen, for captures that start within connections",
+    )
+
+
+def show(asked: Namespace) -> None:
+    """Print what captures say, as `asked`; SystemExit for bad use."""
+    # Imported here, for a broker starts sooner without them.
+    from kafkalite.capture.problems import Problems  # noqa: PLC0415
+    from kafkalite.capture.reading import exchanges, read  # noqa: PLC0415
+    from kafkalite.cli.telling import Wish, decode, json_line, line, problem_line  # noqa: PLC0415
+
+    open_closed_streams()
+    try:
+        _check(asked.paths)
+        wish = Wish.of(asked)
+    except ValueError as error:
+        sys.stderr.write(f"kafkalite: {printable(str(error))}\n")
+        sys.exit(USAGE_STATUS)
+    problems = Problems()
+    for exchange in exchanges(read(asked.paths, problems, ports=asked.port), problems):
+        decoded = decode(exchange)
+        if not asked.problems and wish.fits(decoded):
+            say(json_line(decoded, records=asked.records) if asked.json else line(decoded))
+    if asked.problems:
+        for problem in problems:
+            say(problem_line(problem, as_json=asked.json))
+    elif counts := problems.by_kind():
+        told = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
+        sys.stderr.write(f"kafkalite: something is wrong (see --problems): {told}\n")
+
+
+def _check(paths: Iterable[str]) -> None:
+    for path in paths:
+        if not os.path.exists(path):  # noqa: PTH110 - paths are plain text here
+            raise ValueError(f"there is no {path!r}")

@@ -1,0 +1,204 @@
+"""Exchanges as lines: for people, and for machines; and which of them are asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.capture.kafka_json import as_json
+from kafkalite.capture.messages import parse_request, parse_response, response_version
+from kafkalite.capture.model import Direction
+from kafkalite.capture.summary import errors, groups, summary, topics
+from kafkalite.cli.streams import printable
+from kafkalite.protocol import codec
+from kafkalite.protocol.errors import ProtocolViolation
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Iterable
+
+    from kafkalite.capture.model import Exchange, Problem
+    from kafkalite.protocol.message import Message
+
+_SECOND_NS: Final = 1_000_000_000
+_US: Final = 1000
+_MS: Final = 1_000_000
+
+
+class Decoded(NamedTuple):
+    """An exchange with its messages, None in place of what cannot be read."""
+
+    exchange: Exchange
+    request: Message | None
+    response: Message | None
+    reason: str | None
+    """Why one of both cannot be read."""
+
+
+def decode(exchange: Exchange) -> Decoded:
+    """Read an exchange's messages."""
+    messages: list[Message | None] = []
+    reason = None
+    parsers: tuple[Callable[[Exchange], Message | None], ...] = (parse_request, parse_response)
+    for parse in parsers:
+        try:
+            messages.append(parse(exchange))
+        except ProtocolViolation as violation:
+            messages.append(None)
+            reason = reason or violation.reason
+    return Decoded(exchange, messages[0], messages[1], reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which exchanges are asked for; all of it has to fit."""
+
+    api_keys: frozenset[int] | None
+    client: str | None
+    group: str | None
+    topic: str | None
+    is_for_errors: bool
+
+    @classmethod
+    def of(cls, asked: Namespace) -> Wish:
+        """Read the options; ValueError for an API that does not exist."""
+        return cls(_api_keys(asked.api), asked.client, asked.group, asked.topic, asked.errors)
+
+    def fits(self, decoded: Decoded) -> bool:
+        """Whether an exchange is asked for."""
+        exchange, request, response, _ = decoded
+        if self.api_keys is not None and exchange.api_key not in self.api_keys:
+            return False
+        clients = (exchange.client_id or "", str(exchange.connection.client))
+        if self.client is not None and not _fits(self.client, clients):
+            return False
+        if self.group is not None and (request is None or not _fits(self.group, groups(request))):
+            return False
+        if self.topic is not None:
+            names = (topics(each) for each in (request, response) if each is not None)
+            if not _fits(self.topic, set().union(*names)):
+                return False
+        return not self.is_for_errors or (response is not None and bool(errors(response)))
+
+
+def _api_keys(names: Iterable[str] | None) -> frozenset[int] | None:
+    """Return the APIs of these names or numbers, None for all."""
+    if names is None:
+        return None
+    known = {codec.api_name(key).lower(): key for key in codec.api_keys()}
+    found = set()
+    for name in names:
+        key = int(name) if name.isdecimal() else known.get(name.lower())
+        if key is None:
+            raise ValueError(f"there is no API {name!r}")
+        found.add(key)
+    return frozenset(found)
+
+
+def _fits(pattern: str, names: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
+# -- lines ---------------------------------------------------------------------------------
+
+
+def line(decoded: Decoded) -> str:
+    """Return an exchange as a line for people: when, who, what, how long, about whom, how."""
+    exchange, request, _, reason = decoded
+    client = f"{exchange.client_id or '-'}@{exchange.connection.client}"
+    broker = str(exchange.connection.broker)
+    if exchange.connection.node_id is not None:
+        broker = f"{broker} (node {exchange.connection.node_id})"
+    about = "" if request is None else summary(request)
+    words = (
+        _time(exchange.sent_ns),
+        f"{client} > {broker}",
+        f"{_api_name(exchange.api_key)} v{exchange.api_version}",
+        _latency(exchange),
+        about,
+        reason or _outcome(decoded),
+    )
+    return printable("  ".join(word for word in words if word)) + "\n"
+
+
+def json_line(decoded: Decoded, *, records: bool) -> str:
+    """Return an exchange as an object for machines."""
+    exchange, request, response, reason = decoded
+    connection = exchange.connection
+    answered_ns = exchange.answered_ns
+    shape: dict[str, object] = {
+        "time": _time(exchange.sent_ns),
+        "sentNs": exchange.sent_ns,
+        "answeredNs": answered_ns,
+        "latencyUs": None if answered_ns is None else (answered_ns - exchange.sent_ns) / _US,
+        "connection": connection.number,
+        "position": exchange.position,
+        "client": str(connection.client),
+        "broker": str(connection.broker),
+        "nodeId": connection.node_id,
+        "listener": connection.listener,
+        "api": _api_name(exchange.api_key),
+        "apiKey": exchange.api_key,
+        "apiVersion": exchange.api_version,
+        "correlationId": exchange.correlation_id,
+        "clientId": exchange.client_id,
+        "requestBytes": len(exchange.request),
+        "responseBytes": None if exchange.response is None else len(exchange.response),
+        "errors": [] if response is None else errors(response),
+        "request": _message(exchange, request, is_request=True, records=records),
+        "response": _message(exchange, response, is_request=False, records=records),
+    }
+    if reason is not None:
+        shape["unreadable"] = reason
+    return json.dumps(shape, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _message(
+    exchange: Exchange, message: Message | None, *, is_request: bool, records: bool
+) -> object:
+    if message is None:
+        return None
+    api_key, version = exchange.api_key, exchange.api_version
+    direction = Direction.REQUEST if is_request else Direction.RESPONSE
+    if not is_request:
+        version = response_version(exchange.response or b"", api_key, version)
+    return as_json(message, api_key, direction, version, records=records)
+
+
+def _time(at_ns: int) -> str:
+    seconds, rest = divmod(at_ns, _SECOND_NS)
+    try:
+        whole = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    except (OverflowError, OSError, ValueError):
+        return f"{at_ns} ns"  # a clock that shows what no calendar has
+    return f"{whole}.{rest // _US:06}Z"
+
+
+def _latency(exchange: Exchange) -> str:
+    if exchange.answered_ns is None:
+        return "unanswered"
+    return f"{(exchange.answered_ns - exchange.sent_ns) / _MS:.3f} ms"
+
+
+def _outcome(decoded: Decoded) -> str:
+    return " ".join(errors(decoded.response)) if decoded.response is not None else ""
+
+
+def _api_name(api_key: int) -> str:
+    try:
+        return codec.api_name(api_key)
+    except KeyError:
+        return f"API {api_key}"
+
+
+def problem_line(problem: Problem, *, as_json: bool) -> str:
+    """Return what is wrong with a capture as a line, for people or for machines."""
+    if as_json:
+        return json.dumps(asdict(problem), ensure_ascii=False, separators=(",", ":")) + "\n"
+    place = problem.file if problem.offset is None else f"{problem.file}:{problem.offset}"
+    times = f"({problem.count} times)" if problem.count > 1 else ""
+    words = (place, problem.connection, f"{problem.kind}: {problem.detail}", times)
+    return printable("  ".join(word for word in words if word)) + "\n"

@@ -1,0 +1,45 @@
+"""An exchange in a few words."""
+
+from __future__ import annotations
+
+from kafkalite.capture.summary import errors, groups, summary, topics
+from kafkalite.protocol import codec
+from tests.captures import traffic
+
+
+def test_whom_a_request_is_about() -> None:
+    assert summary(traffic.commit_request("g", 7, topics=5)) == (
+        "group=g generation=3 member=member-1 topics=topic-0(1),topic-1(1),topic-2(1),+2"
+    )
+    assert summary(traffic.produce_request(1, b"")) == "topics=topic-0(1)"
+    found = codec.request_class(10)(key="", coordinator_keys=["a", "b"])
+    assert summary(found) == "keys=a,b"
+    fetch = codec.request_class(1)
+    topic = fetch.FetchTopic(topic_id=bytes(15) + b"\x01")
+    assert summary(fetch(topics=[topic])) == "topics=AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def test_errors_have_kafkas_names_and_are_told_once() -> None:
+    response = traffic.commit_response(3)
+    for each in response.topics:
+        each.partitions[0].error_code = 25
+    response.topics[2].partitions[0].error_code = 12345
+    assert errors(response) == ["UNKNOWN_MEMBER_ID", "error 12345"]
+    assert errors(traffic.commit_response()) == []
+
+
+def test_groups_and_topics_are_found_however_deep() -> None:
+    kind = codec.request_class(9)
+    group = kind.OffsetFetchRequestGroup(
+        group_id="deep", topics=[kind.OffsetFetchRequestTopics(name="t")]
+    )
+    request = kind(group_id="shallow", groups=[group])
+    assert groups(request) == {"deep", "shallow"}
+    assert topics(request) == {"t"}
+    assert topics(traffic.produce_request(1, b"")) == {"topic-0"}
+
+
+def test_a_bare_request_of_any_api_can_be_told() -> None:
+    for key in codec.api_keys():
+        assert isinstance(summary(codec.request_class(key)()), str)
+        assert errors(codec.response_class(key)()) == []

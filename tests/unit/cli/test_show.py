@@ -1,0 +1,126 @@
+"""`kafkalite show`: a line an exchange, those that are asked for, and what is wrong."""
+
+# ruff: noqa: S311 - traffic is to be repeatable
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.capture.model import Direction, Endpoint
+from kafkalite.cli.main import main
+from tests.captures import damage, traffic
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> str:
+    talk = damage.Talk(Endpoint("10.9.8.7", 40_000), traffic.BROKER, traffic.START_NS)
+    for number, group in enumerate(("orders", "payments")):
+        at_ns = traffic.START_NS + (number + 1) * traffic.MS
+        asked = traffic.request_frame(8, 8, number, traffic.commit_request(group, 7))
+        talk.request(at_ns, traffic.prefixed(asked))
+        response = traffic.commit_response(1)
+        response.topics[0].partitions[0].error_code = 25 * number
+        answer = traffic.response_frame(8, 8, number, response)
+        talk.response(at_ns + 500_000, traffic.prefixed(answer))
+    path = tmp_path / "some.pcap"
+    path.write_bytes(damage.kept(talk.packets))
+    return str(path)
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    main(["show", *arguments])
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_line_says_when_who_what_how_long_and_how_it_went(
+    capture: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = shown(capsys, capture)
+    assert first == (
+        "2023-11-14T22:13:20.001000Z  tester@10.9.8.7:40000 > 10.1.2.3:9092  OffsetCommit v8  "
+        "0.500 ms  group=orders generation=3 member=member-1 topics=topic-0(1),topic-1(1)"
+    )
+    assert second.endswith("topics=topic-0(1),topic-1(1)  UNKNOWN_MEMBER_ID")
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (["--api", "offsetcommit"], 2),
+        (["--api", "8", "--api", "Fetch"], 2),
+        (["--api", "Fetch"], 0),
+        (["--group", "pay*"], 1),
+        (["--topic", "topic-1"], 2),
+        (["--topic", "other"], 0),
+        (["--client", "tester"], 2),
+        (["--client", "10.9.8.7:*"], 2),
+        (["--client", "nobody"], 0),
+        (["--errors"], 1),
+        (["--errors", "--group", "orders"], 0),
+    ],
+)
+def test_patterns_choose_exchanges(
+    capture: str, capsys: pytest.CaptureFixture[str], options: list[str], count: int
+) -> None:
+    assert len(shown(capsys, capture, *options)) == count
+
+
+def test_json_has_the_messages_as_kafka_writes_them(
+    capture: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [json.loads(line) for line in shown(capsys, capture, "--json")]
+    assert found[1]["errors"] == ["UNKNOWN_MEMBER_ID"]
+    assert found[1]["latencyUs"] == 500
+    assert found[1]["request"]["groupId"] == "payments"
+    assert found[1]["response"]["topics"] == [
+        {"name": "topic-0", "partitions": [{"partitionIndex": 1, "errorCode": 25}]}
+    ]
+
+
+def test_what_is_wrong_is_counted_on_stderr_and_told_when_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(b"no capture at all")
+    main(["show", str(tmp_path)])
+    heard = capsys.readouterr()
+    assert heard.out == ""
+    assert heard.err == ("kafkalite: something is wrong (see --problems): not a capture: 1\n")
+    told = f"{path}:0  not a capture: neither pcap nor pcapng: begins with 6e6f2063"
+    assert shown(capsys, "--problems", str(tmp_path)) == [told]
+    (line,) = shown(capsys, "--problems", "--json", str(tmp_path))
+    assert json.loads(line)["kind"] == "not a capture"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [(["nowhere"], "there is no 'nowhere'"), ([".", "--api", "Cough"], "there is no API 'Cough'")],
+)
+def test_bad_use_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], reason: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["show", *arguments])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"kafkalite: {reason}\n"
+
+
+def test_all_kinds_of_traffic_can_be_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = traffic.clean(Random(5))
+    path = tmp_path / "some.pcap"
+    path.write_bytes(damage.kept(traffic.packets(said)))
+    lines = shown(capsys, str(path))
+    assert len(lines) == sum(len(each.frames[Direction.REQUEST]) for each in said)
+    records = [
+        json.loads(line)["request"] for line in shown(capsys, "--json", "--records", str(path))
+    ]
+    produced = [each for each in records if "topicData" in each]
+    assert all(each["topicData"][0]["partitionData"][0]["records"] for each in produced)

@@ -1,0 +1,60 @@
+"""Exchanges as lines: what cannot be read is said so, and odd times and names are printable."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from kafkalite.capture.model import Connection, Endpoint, Exchange, Problem, ProblemKind
+from kafkalite.cli.telling import decode, json_line, line, problem_line
+
+UNKNOWN = Exchange(
+    connection=Connection(
+        number=4,
+        client=Endpoint("::1", 5),
+        broker=Endpoint("::1", 9092),
+        opened_ns=None,
+        node_id=2,
+        listener="SSL",
+    ),
+    position=0,
+    api_key=999,
+    api_version=1,
+    correlation_id=3,
+    client_id="bad\nname",
+    sent_ns=1_700_000_000_000_000_001,
+    answered_ns=None,
+    request=b"",
+    request_start=0,
+    response=None,
+    response_start=0,
+)
+
+
+def test_an_unknown_api_is_told_by_its_number() -> None:
+    assert line(decode(UNKNOWN)) == (
+        "2023-11-14T22:13:20.000000Z  bad\\nname@[::1]:5 > [::1]:9092 (node 2)  API 999 v1  "
+        "unanswered  API 999 v1 is unknown\n"
+    )
+    shape = json.loads(json_line(decode(UNKNOWN), records=False))
+    assert shape["unreadable"] == "API 999 v1 is unknown"
+    assert shape["request"] is shape["response"] is shape["latencyUs"] is None
+    assert (shape["nodeId"], shape["listener"]) == (2, "SSL")
+
+
+def test_a_malformed_message_says_which() -> None:
+    malformed = replace(UNKNOWN, api_key=12, api_version=4, request=b"\x7f")
+    assert "a malformed Heartbeat request v4" in line(decode(malformed))
+
+
+def test_a_time_that_no_calendar_has_is_a_number() -> None:
+    late = replace(UNKNOWN, sent_ns=2**64 * 10**9)
+    assert line(decode(late)).startswith(f"{2**64 * 10**9} ns  ")
+
+
+def test_a_problem_says_where_what_and_how_often() -> None:
+    problem = Problem(
+        kind=ProblemKind.GAP, file="a.pcap", offset=7, connection="c > b", detail="3", count=2
+    )
+    assert problem_line(problem, as_json=False) == "a.pcap:7  c > b  gap: 3  (2 times)\n"
+    assert json.loads(problem_line(problem, as_json=True))["count"] == 2
