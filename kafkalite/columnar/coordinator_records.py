@@ -1,0 +1,208 @@
+"""What coordinators keep of groups, transactions and share groups: their records as typed tables.
+
+A table per type of record, its columns made from the specs: the key, and the value or, for a
+tombstone, null.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kafkalite.capture.model import ProblemKind
+from kafkalite.columnar.decode import Decoded, RowError, binary_parts, decode_plan
+from kafkalite.columnar.notes import unaligned
+from kafkalite.columnar.plan import spec_plan
+from kafkalite.columnar.schema import spec_type
+from kafkalite.columnar.tables import TIME
+from kafkalite.metadata.internal_topics import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
+from kafkalite.protocol.codecs.index import RECORD_TYPES
+from kafkalite.protocol.spec import load_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kafkalite.columnar.notes import Ints
+    from kafkalite.columnar.plan import Plan
+    from kafkalite.protocol.codec import RecordLog
+    from kafkalite.protocol.spec import MessageSpec
+
+LOGS: Final[Mapping[str, RecordLog]] = {
+    OFFSETS_TOPIC: "group",
+    TRANSACTION_STATE_TOPIC: "transaction",
+    SHARE_STATE_TOPIC: "share",
+}
+"""Which kind of records each internal topic has."""
+
+ENVELOPE: Final = (
+    pa.field("file", pa.string(), nullable=False),
+    pa.field("topic", pa.string(), nullable=False),
+    pa.field("partition", pa.int32(), nullable=False),
+    pa.field("offset", pa.int64(), nullable=False),
+    pa.field("timestamp", TIME),
+    pa.field("producer_id", pa.int64(), nullable=False),  # of a transaction's commits
+    pa.field("producer_epoch", pa.int16(), nullable=False),
+    pa.field("is_transactional", pa.bool_(), nullable=False),
+)
+"""Where a record stands."""
+
+_VERSION_BYTES: Final = 2
+_NO_VERSION: Final = -1
+
+
+class Kept(NamedTuple):
+    """Records of one type."""
+
+    table: str
+    rows: pa.RecordBatch
+    """Of `table_schema(table)`."""
+
+
+class Refused(NamedTuple):
+    """Records that no table can have, of one reason."""
+
+    kind: ProblemKind
+    reason: str
+    rows: list[int]
+
+
+@cache
+def tables() -> Mapping[str, RecordLog]:
+    """Return the names of all tables, and the log that each is of."""
+    return {row[0]: log for log in LOGS.values() for row in RECORD_TYPES[log].values()}
+
+
+def _type_of(log: RecordLog, table: str) -> int:
+    return next(number for number, row in RECORD_TYPES[log].items() if row[0] == table)
+
+
+@cache
+def _spec(name: str) -> MessageSpec:
+    return load_spec("records", name)
+
+
+@cache
+def table_schema(table: str) -> pa.Schema:
+    """Return the columns of one type of record; raises KeyError for an unknown table."""
+    log = tables()[table]
+    _, key, value, _ = RECORD_TYPES[log][_type_of(log, table)]
+    typed = (pa.field("key", _type(key), nullable=False), pa.field("value", _type(value)))
+    return pa.schema([*ENVELOPE, *typed])
+
+
+def _type(name: str) -> pa.StructType:
+    return spec_type(_spec(name))
+
+
+@lru_cache(512)
+def _plan(name: str, version: int) -> Plan | None:
+    spec = _spec(name)
+    if version not in spec.versions:
+        return None
+    return spec_plan(spec, version, spec_type(spec))
+
+
+def split_records(
+    log: RecordLog, records: pa.RecordBatch, wanted: frozenset[str] | None = None
+) -> tuple[list[Kept], list[Refused]]:
+    """Sort a coordinator's records by their type and decode them.
+
+    The records have `key`, `value` and the columns of `ENVELOPE`; markers are passed over. Only
+    the tables that are wanted are made; what is wrong with others is not looked at.
+    """
+    if len(markers := np.flatnonzero(np.asarray(records.column("is_control")))):
+        plain = np.setdiff1d(np.arange(records.num_rows), markers)
+        records = records.take(pa.array(plain))
+        originals: Ints = plain
+    else:
+        originals = np.arange(records.num_rows)
+    types = _leading_numbers(records.column("key"))
+    kept: list[Kept] = []
+    refused: list[Refused] = []
+    for number in np.unique(types).tolist():
+        rows = np.flatnonzero(types == number)
+        found = RECORD_TYPES[log].get(number)
+        if found is None:
+            if wanted is None:
+                reason = f"a {log} record of type {number}" if number >= 0 else "a key of no type"
+                kind = ProblemKind.UNKNOWN_VERSION if number >= 0 else ProblemKind.MALFORMED
+                refused.append(Refused(kind, reason, originals[rows].tolist()))
+            continue
+        if wanted is not None and found[0] not in wanted:
+            continue
+        some = records.take(pa.array(rows))
+        table, errors = _typed(found, some)
+        kept.append(Kept(found[0], table))
+        refused += _grouped(found[0], errors, originals[rows])
+    return kept, refused
+
+
+def _typed(
+    found: tuple[str, str, str, int], records: pa.RecordBatch
+) -> tuple[pa.RecordBatch, list[RowError]]:
+    name, key_name, value_name, key_version = found
+    plan = _plan(key_name, key_version)
+    assert plan is not None
+    keys = decode_plan(plan, records.column("key"), _VERSION_BYTES)
+    values = _values(value_name, records.column("value"))
+    errors = sorted([*keys.errors, *values.errors])
+    columns = [records.column(each.name) for each in ENVELOPE]
+    schema = table_schema(name)
+    made = pa.RecordBatch.from_arrays([*columns, keys.values, values.values], schema=schema)
+    if errors:
+        wrong = np.array([error.row for error in errors])
+        made = made.take(pa.array(np.setdiff1d(np.arange(made.num_rows), wrong)))
+    return made, errors
+
+
+def _values(name: str, column: pa.Array) -> Decoded:
+    """Decode values, each of which begins with its version; null stays null."""
+    versions = _leading_numbers(column)
+    is_there = np.asarray(column.is_valid())
+    parts: list[pa.Array] = []
+    places: list[Ints] = []
+    errors: list[RowError] = []
+    for version in np.unique(versions).tolist():
+        rows = np.flatnonzero(versions == version)
+        places.append(rows)
+        plan = _plan(name, version)
+        if plan is None:
+            parts.append(pa.nulls(len(rows), _type(name)))
+            kind = ProblemKind.MALFORMED if version < 0 else ProblemKind.UNKNOWN_VERSION
+            reason = "a value without its version" if version < 0 else f"version {version}"
+            errors += [RowError(row, reason, kind) for row in rows[is_there[rows]].tolist()]
+            continue
+        part = decode_plan(plan, column.take(pa.array(rows)), _VERSION_BYTES)
+        parts.append(part.values)
+        errors += [each._replace(row=int(rows[each.row])) for each in part.errors]
+    if not parts:
+        return Decoded(pa.nulls(0, _type(name)), ())
+    order = pa.array(np.argsort(np.concatenate(places), kind="stable"))
+    return Decoded(pa.concat_arrays(parts).take(order), tuple(errors))
+
+
+def _leading_numbers(column: pa.Array) -> Ints:
+    """Read the number that each value begins with, -1 where there is none."""
+    data, offsets = binary_parts(column)
+    at = offsets[:-1]
+    has_number = (offsets[1:] - at >= _VERSION_BYTES) & np.asarray(column.is_valid())
+    numbers: Ints = np.full(len(column), _NO_VERSION)
+    found = unaligned(data, ">i2")[at[has_number]]
+    numbers[has_number] = np.maximum(found, _NO_VERSION)
+    return numbers
+
+
+def _grouped(table: str, errors: Sequence[RowError], rows: Ints) -> Iterator[Refused]:
+    """Put errors of one reason together."""
+    found: dict[tuple[ProblemKind, str], list[int]] = {}
+    for error in errors:
+        found.setdefault((error.kind, error.reason), []).append(int(rows[error.row]))
+    for (kind, reason), alike in found.items():
+        yield Refused(kind, f"a record of {table}: {reason}", alike)
