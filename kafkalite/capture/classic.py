@@ -69,30 +69,25 @@ class _Records:
         sizes agree, and the one behind it is like it.
         """
         window = self._window
-        near = self._near()
+        near, ahead = self._near()
         window.position += 1
         while window.has(_RECORD_BYTES):
-            found = window.buffer.find(near, window.position) if near else window.position
-            at = found - (2 if self._order == "<" else 0) if near else found
-            if found < 0 or at < window.position:
-                window.position = (
-                    max(window.position, len(window.buffer) - _RECORD_BYTES + 1)
-                    if found < 0
-                    else window.position + 1
-                )
+            found = window.buffer.find(near, window.position + ahead)
+            if found < 0:
+                window.position = len(window.buffer) - _RECORD_BYTES + 1
                 continue
-            window.position = at
+            window.position = found - ahead
             if self._is_record(2):
                 return True
-            window.position = at + 1
+            window.position += 1
         return False
 
-    def _near(self) -> bytes:
-        """Return the half of a time's seconds that does not change within hours."""
+    def _near(self) -> tuple[bytes, int]:
+        """Return the half of a time's seconds that does not change within hours, and its place."""
         if self._seconds is None:
-            return b""
+            return b"", 0
         seconds = Struct(f"{self._order}I").pack(self._seconds)
-        return seconds[2:] if self._order == "<" else seconds[:2]
+        return (seconds[2:], 2) if self._order == "<" else (seconds[:2], 0)
 
     def _is_record(self, count: int) -> bool:
         """Whether as many records in a row seem to be here, or all up to the end of the file."""

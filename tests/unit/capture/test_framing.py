@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalite.capture.framing import Framer, Verdict
+from kafkalite.capture.framing import Framer, Unfinished, Verdict, Whole
 from kafkalite.capture.reassembly import Piece
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ def test_frames_are_whole_however_they_are_cut(bodies: list[bytes], cuts: list[i
     data = b"".join(map(frame, bodies))
     starts = [sum(len(frame(body)) for body in bodies[:nth]) for nth in range(len(bodies))]
     split, said = framer()
-    found, ends, start = [], [], 0
+    found: list[Whole] = []
+    ends: list[int] = []
+    start = 0
     while start < len(data):
         size = cuts[len(ends) % len(cuts)]
         found += split.feed(piece(data[start : start + size], len(ends)))
@@ -135,6 +137,6 @@ def test_a_frame_that_began_elsewhere_is_passed_over() -> None:
 def test_what_is_unfinished_can_be_carried_on_elsewhere() -> None:
     split, _ = framer()
     split.feed(piece(frame(b"one") + b"\0\0", 7))
-    assert split.unfinished == (b"\0\0", 7)
+    assert split.unfinished == Unfinished(b"\0\0", 7)
     split.feed(piece(b"\0\3two", 8))
-    assert split.unfinished == (b"", None)
+    assert split.unfinished == Unfinished(b"", None)
