@@ -1,7 +1,9 @@
 """One direction of a connection, cut into what goes into packets: frames, and parts of large ones.
 
-Where the cuts are depends on the bytes alone, never on how they came in: a frame goes out when all
-of it has come, one too large for a segment in parts of one size. Only so much is ever kept of a
+A packet begins where a frame does, or carries on one that is too large for a segment, in parts of
+one size. Frames that came together get packets of their own as long as they are few; of many, those
+that are kept as they are share packets, for a packet costs more than a frame does. Where a part
+ends depends on the bytes alone, never on how they came in. Only so much is ever kept of a
 direction, unless a frame has to be seen whole to be treated.
 """
 
@@ -10,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafkalite.capture.notes import PacketNote
 from kafkalite.capture.synthetic import SEGMENT_BYTES
@@ -25,14 +27,13 @@ MAX_FRAME_BYTES: Final = 1024 * 1024 * 1024
 MAX_WHOLE_BYTES: Final = 128 * 1024 * 1024
 """A frame that must be seen whole and is larger than this is blanked instead."""
 
+FEW_FRAMES: Final = 8
+"""So many frames that came together have packets of their own."""
+
 _unpack_length = Struct(">i").unpack_from
 
-
-class Piece(NamedTuple):
-    """What one packet carries."""
-
-    data: bytes
-    note: PacketNote | None = None
+Piece = tuple[bytes, PacketNote | None]
+"""What one packet carries, and what is said of it."""
 
 
 class Plain(Enum):
@@ -49,21 +50,25 @@ class Plain(Enum):
 Treatment = Plain | Callable[[bytes], Piece]
 """What is done with a frame; a function is given all of it, its length included."""
 
-Judge = Callable[[bytes], Treatment]
+Ask = Callable[[bytes], Treatment]
 """Asked once a frame, with its beginning: the whole frame, or at least HEAD_BYTES of it; with less
 only where no more will come."""
 
+Run = Callable[[bytes, int, list[int]], int]
+"""Asked before that, where a frame begins: goes through frames that are kept as they are, adds
+where each ends, and returns where something else begins."""
+
 
 class Cutter:
-    """One direction of one connection; `kept` bytes of a head stay where a frame is blanked."""
+    """One direction of one connection; `head` bytes of a frame stay where it is blanked."""
 
-    __slots__ = (
-        "_held", "_is_raw", "_judge", "_kept", "_left", "_size", "_treatment", "_wanted",
-    )  # fmt: skip
+    __slots__ = ("_ask", "_held", "_is_raw", "_kept", "_left", "_run", "_size", "_treatment",
+                 "_wanted")  # fmt: skip
 
-    def __init__(self, judge: Judge, kept: int = HEAD_BYTES) -> None:
-        self._judge = judge
-        self._kept = {Plain.BLANK: kept, Plain.HIDE: LENGTH_BYTES}
+    def __init__(self, run: Run, ask: Ask, head: int) -> None:
+        self._run = run
+        self._ask = ask
+        self._kept = {Plain.BLANK: head, Plain.HIDE: LENGTH_BYTES}
         self._held = bytearray()
         self._wanted = LENGTH_BYTES
         """Until so many bytes are held, nothing can be done."""
@@ -74,6 +79,7 @@ class Cutter:
         self._treatment: Treatment | None = None
         """Decided already for the frame that is held or under way."""
         self._is_raw = False
+        """Whether these are no frames, as far as can be seen."""
 
     @property
     def inside(self) -> int:
@@ -82,8 +88,8 @@ class Cutter:
 
     def feed(self, data: bytes, out: list[Piece]) -> None:
         """Add to `out` what has become whole by `data`."""
-        held = self._held
-        if held:
+        if self._held:
+            held = self._held
             held += data
             if len(held) < self._wanted:
                 return
@@ -91,25 +97,21 @@ class Cutter:
             self._held = bytearray()
         position, end = 0, len(data)
         while position < end:
-            left = end - position
             if self._is_raw:
-                self._cut(data[position:], None, out)
+                _cut(data[position:], None, out)
                 return
-            if self._left:
-                size = min(SEGMENT_BYTES, self._left)
-                if left < size:
-                    break
-                self._add_part(data[position : position + size], out)
-                position += size
-                continue
-            self._wanted = size = self._frame_size(data, position, left)
-            if left < size:
-                break
-            if self._is_raw:
-                continue
-            position += self._take(data, position, size, out)
-        if position < end:
-            self._hold(data[position:])
+            if not self._left and self._treatment is None:
+                ends: list[int] = []
+                after = self._run(data, position, ends)
+                if ends:
+                    _add_run(data, position, ends, out)
+                    position = after
+                    continue
+            taken = self._take(data, position, end - position, out)
+            if taken < 0:
+                self._held = bytearray(data[position:])
+                return
+            position += taken
 
     def finish(self, out: list[Piece]) -> None:
         """Add what is left to `out`: nothing more will come."""
@@ -120,18 +122,46 @@ class Cutter:
             self._add_part(rest, out)
             return
         treatment = self._treatment
-        if treatment is None and len(rest) > LENGTH_BYTES and not self._is_raw:
-            treatment = self._judge(rest)
+        if treatment is None and len(rest) > LENGTH_BYTES:
+            treatment = self._ask(rest)
         if treatment is not None and treatment is not Plain.KEEP:
             # What could be treated whole cannot be any more.
             plain = treatment if isinstance(treatment, Plain) else Plain.BLANK
-            rest, note = self._blanked(rest, plain)
-            self._cut(rest, note, out)
+            _cut(*self._blanked(rest, plain), out)
         else:
-            self._cut(rest, None, out)
+            _cut(rest, None, out)
 
-    def _frame_size(self, data: bytes, position: int, left: int) -> int:
-        """Return how many bytes there must be for the next step: a frame, or its beginning."""
+    def _take(self, data: bytes, position: int, left: int, out: list[Piece]) -> int:
+        """Add a frame or a part of one; how many bytes that took, -1 where more are wanted."""
+        if self._left:
+            self._wanted = size = min(SEGMENT_BYTES, self._left)
+            if left < size:
+                return -1
+            self._add_part(data[position : position + size], out)
+            return size
+        self._wanted = size = self._next_size(data, position, left)
+        if left < size:
+            return -1
+        if not size:
+            return 0
+        frame = data[position : position + size]
+        treatment, self._treatment = self._treatment, None
+        if treatment is None:
+            treatment = self._ask(frame)
+        if treatment is Plain.KEEP:
+            out.append((frame, None))
+        elif isinstance(treatment, Plain):
+            out.append(self._blanked(frame, treatment))
+        else:
+            _cut(*treatment(frame), out)
+        return size
+
+    def _next_size(self, data: bytes, position: int, left: int) -> int:
+        """Return how many bytes there must be for the next step.
+
+        All of a frame, or so much that its size is known and what is done with it; 0 where that is
+        to be sent in parts, or to be no frame.
+        """
         if left < LENGTH_BYTES:
             return LENGTH_BYTES
         length: int = _unpack_length(data, position)[0]
@@ -144,7 +174,7 @@ class Cutter:
         if left < HEAD_BYTES:
             return HEAD_BYTES
         if self._treatment is None:
-            self._treatment = self._judge(data[position : position + HEAD_BYTES])
+            self._treatment = self._ask(data[position : position + HEAD_BYTES])
             if size > MAX_WHOLE_BYTES and not isinstance(self._treatment, Plain):
                 self._treatment = Plain.BLANK
         if isinstance(self._treatment, Plain):
@@ -152,48 +182,43 @@ class Cutter:
             return 0
         return size
 
-    def _take(self, data: bytes, position: int, size: int, out: list[Piece]) -> int:
-        """Add a whole frame, and return its size; 0 where it goes out in parts instead."""
-        if self._left:
-            return 0
-        frame = data[position : position + size]
-        treatment, self._treatment = self._treatment, None
-        if treatment is None:
-            treatment = self._judge(frame)
-        if treatment is Plain.KEEP:
-            out.append(Piece(frame))
-        elif isinstance(treatment, Plain):
-            out.append(Piece(*self._blanked(frame, treatment)))
-        else:
-            piece = treatment(frame)
-            self._cut(piece.data, piece.note, out)
-        return size
-
     def _add_part(self, part: bytes, out: list[Piece]) -> None:
         """Add a part of the frame that is under way."""
         treatment, size = self._treatment, len(part)
         if treatment is Plain.KEEP:
-            out.append(Piece(part))
+            out.append((part, None))
         elif self._left == self._size and isinstance(treatment, Plain):
-            out.append(Piece(*self._blanked(part, treatment)))
+            out.append(self._blanked(part, treatment))
         else:
-            out.append(Piece(bytes(size), PacketNote(blanked=size)))
+            out.append((bytes(size), PacketNote(blanked=size)))
         self._left -= size
         if not self._left:
             self._treatment = None
 
-    def _blanked(self, data: bytes, treatment: Plain) -> tuple[bytes, PacketNote | None]:
+    def _blanked(self, data: bytes, treatment: Plain) -> Piece:
         """Return the beginning of a frame with zeros where it shall have them."""
         kept = self._kept[treatment]
         count = max(0, len(data) - kept)
         return data[:kept] + bytes(count), PacketNote(blanked=count) if count else None
 
-    def _cut(self, data: bytes, note: PacketNote | None, out: list[Piece]) -> None:
-        for start in range(0, len(data), SEGMENT_BYTES):
-            out.append(Piece(data[start : start + SEGMENT_BYTES], note))
-            note = None
 
-    def _hold(self, rest: bytes) -> None:
-        self._held = bytearray(rest)
-        if self._left:
-            self._wanted = min(SEGMENT_BYTES, self._left)
+def _add_run(data: bytes, start: int, ends: list[int], out: list[Piece]) -> None:
+    """Add whole frames that are kept as they are."""
+    if len(ends) <= FEW_FRAMES:
+        for end in ends:
+            out.append((data[start:end], None))
+            start = end
+        return
+    last = start
+    for end in ends:
+        if end - start > SEGMENT_BYTES:
+            out.append((data[start:last], None))
+            start = last
+        last = end
+    out.append((data[start:last], None))
+
+
+def _cut(data: bytes, note: PacketNote | None, out: list[Piece]) -> None:
+    for start in range(0, len(data), SEGMENT_BYTES):
+        out.append((data[start : start + SEGMENT_BYTES], note))
+        note = None

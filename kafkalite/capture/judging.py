@@ -2,7 +2,7 @@
 
 Responses come in the order of their requests, so the requests that wait for theirs are a queue. One
 whose answer never comes, as Produce without acknowledgement, is passed over when a later one's
-comes.
+comes. Most frames are kept as they are, so runs of those are gone through in one loop each way.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.capture.cutting import HEAD_BYTES, LENGTH_BYTES, Piece, Plain
 from kafkalite.capture.messages import is_request, request_header
@@ -22,107 +22,171 @@ from kafkalite.capture.secrets import (
     blank_request,
     blank_response,
 )
+from kafkalite.capture.snapping import SNAPPED_REQUESTS, SNAPPED_RESPONSES, Snap
+from kafkalite.capture.synthetic import SEGMENT_BYTES
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:
     from kafkalite.capture.cutting import Treatment
-    from kafkalite.capture.snapping import Snap
 
 _API_VERSIONS: Final = 18
 _KNOWN_KEYS: Final = frozenset(codec.api_keys())
 _TEXT_FROM: Final = 0x20
 """Versions from here on are no versions: they are what the letters of a password look like."""
 
-_MAX_WAITING: Final = 4096
-_unpack_head = Struct(">hhi").unpack_from
-_unpack_id = Struct(">i").unpack_from
+_MAX_WAITING: Final = 16_384
+_RUN_BYTES: Final = SEGMENT_BYTES - LENGTH_BYTES
+_request_head = Struct(">ihhi").unpack_from
+_response_head = Struct(">ii").unpack_from
+_REQUEST_BYTES: Final = 8
+"""What a request has at least behind its length."""
+
+_Asked = tuple[int | None, int, int]
+"""A request whose response has not been seen: its correlation id, API and version; without an id a
+token of SASL that is in no request, as is its answer."""
+
+_NO_REQUEST: Final[_Asked] = (None, -1, -1)
 
 
-class _Asked(NamedTuple):
-    """A request whose response has not been seen."""
+class Rules:
+    """What is kept of all connections of a recording."""
 
-    correlation_id: int | None
-    """None for a token of SASL that is in no request, as is its answer."""
-    api_key: int
-    version: int
+    __slots__ = ("are_secret", "plain_requests", "plain_responses", "snap")
 
-
-_NO_REQUEST: Final = _Asked(None, 0, 0)
+    def __init__(self, snap_records: int | None, *, keep_secrets: bool) -> None:
+        self.snap = None if snap_records is None else Snap(snap_records)
+        self.are_secret = not keep_secrets
+        requests, responses = set(_KNOWN_KEYS) - {_API_VERSIONS, SASL_HANDSHAKE}, set(_KNOWN_KEYS)
+        if self.are_secret:
+            requests -= SECRETS_OF_REQUESTS.keys()
+            responses -= SECRETS_OF_RESPONSES.keys()
+        if self.snap is not None:
+            requests -= SNAPPED_REQUESTS.keys()
+            responses -= SNAPPED_RESPONSES.keys()
+        self.plain_requests = frozenset(requests)
+        """APIs whose requests are kept as they are, and tell nothing of what follows them."""
+        self.plain_responses = frozenset(responses)
 
 
 class Judge:
     """Decides for the frames of one connection, in the order in which they passed."""
 
-    __slots__ = ("_are_secret", "_is_raw", "_snap", "_waiting", "software")
+    __slots__ = ("_is_raw", "_rules", "_waiting", "software")
 
-    def __init__(self, snap: Snap | None, *, keep_secrets: bool) -> None:
-        self._snap = snap
-        self._are_secret = not keep_secrets
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
         self._is_raw = False
         """Whether tokens of SASL may come that are in no request, as SaslHandshake v0 has it."""
         self._waiting: deque[_Asked] = deque()
         self.software: tuple[str, str] | None = None
         """What the client says it is, and which version of it."""
 
+    def plain_requests(self, data: bytes, position: int, ends: list[int]) -> int:
+        """Go through whole requests that are kept as they are; add where each ends to `ends`.
+
+        Returns where something else begins.
+        """
+        if self._is_raw:
+            return position
+        plain, wait, end = self._rules.plain_requests, self._waiting.append, len(data)
+        while end - position >= HEAD_BYTES:
+            length, api_key, version, correlation_id = _request_head(data, position)
+            after = position + LENGTH_BYTES + length
+            if (
+                after > end
+                or not _REQUEST_BYTES <= length <= _RUN_BYTES
+                or api_key not in plain
+                or not 0 <= version < _TEXT_FROM
+            ):
+                break
+            wait((correlation_id, api_key, version))
+            ends.append(after)
+            position = after
+        if len(self._waiting) > _MAX_WAITING:
+            self._forget()
+        return position
+
+    def plain_responses(self, data: bytes, position: int, ends: list[int]) -> int:
+        """Go through whole responses that are kept as they are, as `plain_requests` does."""
+        plain, waiting, end = self._rules.plain_responses, self._waiting, len(data)
+        while waiting and end - position >= 2 * LENGTH_BYTES:
+            length, correlation_id = _response_head(data, position)
+            after = position + LENGTH_BYTES + length
+            asked = waiting[0]
+            if (
+                after > end
+                or not LENGTH_BYTES <= length <= _RUN_BYTES
+                or asked[0] != correlation_id
+                or asked[1] not in plain
+            ):
+                break
+            waiting.popleft()
+            ends.append(after)
+            position = after
+        return position
+
     def request(self, frame: bytes) -> Treatment:
         """Say what is done with a request, given all of it or its beginning."""
+        rules = self._rules
         if len(frame) < HEAD_BYTES or (self._is_raw and not self._is_request_again(frame)):
             # No request: nothing is known of it, least of all that it is harmless.
             self._wait(_NO_REQUEST)
-            return Plain.HIDE if self._are_secret else Plain.KEEP
-        api_key, version, correlation_id = _unpack_head(frame, LENGTH_BYTES)
-        self._wait(_Asked(correlation_id, api_key, version))
+            return Plain.HIDE if rules.are_secret else Plain.KEEP
+        _, api_key, version, correlation_id = _request_head(frame)
+        self._wait((correlation_id, api_key, version))
         if api_key == _API_VERSIONS:
             return self._introduce
         if api_key == SASL_HANDSHAKE and version == 0:
             self._is_raw = True
-        if self._are_secret:
+        if rules.are_secret:
             if api_key in SECRETS_OF_REQUESTS:
                 return blank_request
             if api_key not in _KNOWN_KEYS or not 0 <= version < _TEXT_FROM:
                 return Plain.BLANK
-        return Plain.KEEP if self._snap is None else self._snap.of_request(api_key)
+        return Plain.KEEP if rules.snap is None else rules.snap.of_request(api_key)
 
     def response(self, frame: bytes) -> Treatment:
         """Say what is done with a response."""
-        asked = self._answered(_unpack_id(frame, 4)[0] if len(frame) >= 8 else None)  # noqa: PLR2004
+        has_id = len(frame) >= 2 * LENGTH_BYTES
+        asked = self._answered(_response_head(frame)[1] if has_id else None)
         if asked is None:
             return Plain.KEEP
-        if self._are_secret:
-            if asked.correlation_id is None:
+        correlation_id, api_key, version = asked
+        rules = self._rules
+        if rules.are_secret:
+            if correlation_id is None:
                 return Plain.HIDE
-            if asked.api_key in SECRETS_OF_RESPONSES:
-                return partial(_blank_response, asked)
-            if asked.api_key not in _KNOWN_KEYS:
+            if api_key in SECRETS_OF_RESPONSES:
+                return partial(blank_response, api_key, version)
+            if api_key not in _KNOWN_KEYS:
                 return Plain.BLANK
-        snap = self._snap
-        return Plain.KEEP if snap is None else snap.of_response(asked.api_key, asked.version)
+        return Plain.KEEP if rules.snap is None else rules.snap.of_response(api_key, version)
 
     def _wait(self, asked: _Asked) -> None:
-        waiting = self._waiting
-        if len(waiting) >= _MAX_WAITING:
-            # Their answers will hardly come, and if one does it is not one to be treated.
-            kept = [each for each in waiting if _is_treated(each)][-_MAX_WAITING // 2 :]
-            waiting.clear()
-            waiting.extend(kept)
-        waiting.append(asked)
+        self._waiting.append(asked)
+        if len(self._waiting) > _MAX_WAITING:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget requests whose answers will hardly come, and are not treated if they do."""
+        plain = self._rules.plain_responses
+        kept = [each for each in self._waiting if each[1] not in plain]
+        self._waiting = deque(kept[-_MAX_WAITING // 2 :])
 
     def _answered(self, correlation_id: int | None) -> _Asked | None:
         """Return which request is answered; None for one that nobody remembers."""
         waiting = self._waiting
         if not waiting:
             return None
-        first = waiting[0]
-        if first.correlation_id == correlation_id:
-            return waiting.popleft()
-        for nth, each in enumerate(waiting):
-            if each.correlation_id == correlation_id and correlation_id is not None:
-                for _ in range(nth):
-                    waiting.popleft()
-                return waiting.popleft()
-        if first.correlation_id is None:
-            return waiting.popleft()
-        return None
+        nth = 0
+        if waiting[0][0] != correlation_id and correlation_id is not None:
+            places = (nth for nth, each in enumerate(waiting) if each[0] == correlation_id)
+            nth = next(places, 0)
+        if nth == 0 and waiting[0][0] not in {correlation_id, None}:
+            return None
+        for _ in range(nth):
+            waiting.popleft()
+        return waiting.popleft()
 
     def _is_request_again(self, frame: bytes) -> bool:
         """Whether tokens have come to their end; a token is never a whole request by chance."""
@@ -136,17 +200,9 @@ class Judge:
             parse = codec.request_parser(header.api_key, header.api_version)
             message, _ = parse(frame, LENGTH_BYTES + header.start, len(frame))
         except (KeyError, *codec.PARSE_ERRORS):
-            return Piece(frame)
+            return frame, None
         if not message.client_software_name:
-            return Piece(frame)
+            return frame, None
         self.software = (message.client_software_name, message.client_software_version)
         note = PacketNote(software=self.software[0], software_version=self.software[1])
-        return Piece(frame, note)
-
-
-def _is_treated(asked: _Asked) -> bool:
-    return asked.correlation_id is None or asked.api_key in SECRETS_OF_RESPONSES
-
-
-def _blank_response(asked: _Asked, frame: bytes) -> Piece:
-    return blank_response(frame, asked.api_key, asked.version)
+        return frame, note

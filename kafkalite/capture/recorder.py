@@ -1,11 +1,24 @@
-"""Recorder: where bytes that pass a connection are handed over to be written down."""
+"""Recorder: where bytes that pass a connection are handed over to be written down.
+
+What it costs a connection is to copy its bytes into shared memory: all else is done by another
+process, see `scribing`. The memory is bounded. Should the disk not keep up, whoever brings bytes
+waits for it, as for a disk that is written to at once; when that takes PATIENCE_S, the connections
+of the time are recorded no further, and those that come later are once there is room again.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from kafkalite.capture.scribe import CaptureOptions, Ends, Scribe
+from kafkalite.capture.ring import MAX_RECORD_BYTES, Ring, Room, new_memory
+from kafkalite.capture.rotation import CaptureError
+from kafkalite.capture.scribe import CaptureOptions, Ends
+from kafkalite.capture.scribing import READY, Kind, command, encode_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,13 +26,20 @@ if TYPE_CHECKING:
     from kafkalite.capture.model import Endpoint
 
     Buffer = bytes | bytearray | memoryview
+    Now = Callable[[], int]
+
+PATIENCE_S: Final = 2.0
+_LAST_WAIT_S: Final = 30.0
+_ROUND_S: Final = 0.001
+_RECEIVED, _SENT = int(Kind.RECEIVED), int(Kind.SENT)
 
 
 class Recorder:
     """A recording into `directory`, of any number of connections; made, it has its first file.
 
-    `now_ns` tells the time that packets get. `tell` is given a line when the disk fails. Raises
-    CaptureError when nothing can be written there.
+    `now_ns` tells the time that packets get. `tell` is given a line when the disk fails, on a
+    thread of its own. Raises CaptureError when nothing can be written there. But for `close` it is
+    to be used by one thread.
     """
 
     def __init__(
@@ -32,43 +52,153 @@ class Recorder:
         self.directory = directory
         """Where the files are."""
         self._now_ns = now_ns
+        self._tell = tell
         self._numbers = count()
-        self._scribe = Scribe(directory, options or CaptureOptions(), tell)
-        self._scribe.begin(now_ns())
+        self._is_stalled = False
+        self._is_closed = False
+        self._is_gone = threading.Event()
+        """Set when nobody takes anything any more."""
+        memory = new_memory()
+        try:
+            self._ring = Ring(memory)
+            self._start(memory, options or CaptureOptions())
+        finally:
+            os.close(memory)
+        self._reader = threading.Thread(target=self._listen, name="kafkalite-capture", daemon=True)
+        self._reader.start()
+
+    def _start(self, memory: int, options: CaptureOptions) -> None:
+        """Start the process that writes, and wait until it has its first file."""
+        waking, self._wake = os.pipe()
+        heard, telling = os.pipe()
+        self._status = os.fdopen(heard, encoding="utf-8", errors="replace")
+        # Large pieces of memory are kept once they are had: to give them back costs page faults.
+        memory_rules = {"MALLOC_MMAP_THRESHOLD_": "67108864", "MALLOC_TRIM_THRESHOLD_": "268435456"}
+        search_path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        wanted = command(memory, waking, telling, self.directory, options, self._now_ns())
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                wanted,
+                env={**os.environ, **memory_rules, **search_path},
+                pass_fds=(memory, waking, telling),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.close(self._wake)
+            self._status.close()
+            raise CaptureError(
+                f"cannot start the process that writes captures: {error.strerror}"
+            ) from error
+        finally:
+            os.close(waking)
+            os.close(telling)
+        said = self._status.readline().strip()
+        if said != READY:
+            os.close(self._wake)
+            self._status.close()
+            self._process.wait()
+            raise CaptureError(said or "the process that writes captures ended at once")
 
     def open(self, *, client: Endpoint, broker: Endpoint, node_id: int, listener: str) -> Tap:
         """Begin to record a connection; never raises, nor does anything of the tap."""
-        number = next(self._numbers)
-        self._scribe.opened(number, self._now_ns(), Ends(client, broker, node_id, listener))
-        self._scribe.flush()
-        return Tap(self._scribe, number, self._now_ns)
+        number = next(self._numbers) & 0xFFFFFFFF
+        if self._is_stalled and not self._is_gone.is_set() and self._ring.has_half():
+            self._is_stalled = False
+            self.put(Kind.LOST, number, b"")
+            self._tell("capture goes on with connections that are new")
+        data = encode_ends(Ends(client, broker, node_id, listener))
+        self.put(Kind.OPENED, number, data)
+        return Tap(self, number, self._ring, self._now_ns)
 
     def close(self) -> None:
-        """Write down what is left, and end the last file."""
-        self._scribe.close(self._now_ns())
+        """Write down what is left, and end the last file; harmless when that was done."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.put(Kind.ENDED, 0, b"")
+        self._is_stalled = True
+        self._ring.shut()
+        os.close(self._wake)
+        try:
+            self._process.wait(_LAST_WAIT_S)
+        except subprocess.TimeoutExpired:
+            self._tell("the end of the capture is still being written: the disk is slow")
+            return
+        self._reader.join()
+        self._ring.close()
+
+    def put(self, kind: int, number: int, data: Buffer) -> None:
+        """Record what came of a connection where the ring would not take it at once."""
+        ring, at_ns = self._ring, self._now_ns()
+        view = memoryview(data)
+        for start in range(0, len(view) or 1, MAX_RECORD_BYTES):
+            part = view[start : start + MAX_RECORD_BYTES]
+            if not self._has_room(len(part)):
+                return
+            ring.put(kind, number, at_ns, part)
+
+    def _has_room(self, size: int) -> bool:
+        """Wait until there is room, or give up for all connections there are."""
+        if self._is_stalled:
+            return False
+        room = self._ring.make_room(size)
+        if room is not Room.THERE:
+            self._rouse()
+        rounds = int(PATIENCE_S / _ROUND_S)
+        while room is Room.NONE and rounds and not self._is_gone.wait(_ROUND_S):
+            rounds -= 1
+            room = self._ring.make_room(size)
+        if room is Room.NONE:
+            self._is_stalled = True
+            self._ring.shut()
+            if not self._is_gone.is_set():
+                self._tell(
+                    "capture stopped for all connections there are: the disk is too slow for it"
+                )
+        return room is not Room.NONE
+
+    def _rouse(self) -> None:
+        try:
+            os.write(self._wake, b"\0")
+        except OSError:
+            self._is_stalled = True  # what there is to say about that, `_listen` says
+
+    def _listen(self) -> None:
+        """Pass on what the process says, and that it has ended if nobody asked it to."""
+        with self._status as status:
+            for line in status:
+                self._tell(line.rstrip("\n"))
+        self._is_gone.set()
+        if not self._is_closed:
+            self._is_stalled = True
+            self._tell("capture ended: the process that writes it is gone")
 
 
 class Tap:
     """What one connection hands its bytes to."""
 
-    __slots__ = ("_now_ns", "_number", "_scribe")
+    __slots__ = ("_now_ns", "_number", "_put", "_recorder")
 
-    def __init__(self, scribe: Scribe, number: int, now_ns: Callable[[], int]) -> None:
-        self._scribe = scribe
+    def __init__(self, recorder: Recorder, number: int, ring: Ring, now_ns: Now) -> None:
+        self._recorder = recorder
         self._number = number
+        # Asked for once: it is done for every few bytes.
+        self._put = ring.put
         self._now_ns = now_ns
 
     def received(self, data: Buffer) -> None:
         """Record bytes that the client has sent."""
-        self._scribe.received(self._number, self._now_ns(), bytes(data))
-        self._scribe.flush()
+        if not self._put(_RECEIVED, self._number, self._now_ns(), data):
+            self._recorder.put(_RECEIVED, self._number, data)
 
     def sent(self, pieces: Sequence[Buffer]) -> None:
         """Record bytes that the client is sent."""
-        self._scribe.sent(self._number, self._now_ns(), b"".join(pieces))
-        self._scribe.flush()
+        for data in pieces:
+            if not self._put(_SENT, self._number, self._now_ns(), data):
+                self._recorder.put(_SENT, self._number, data)
 
     def close(self) -> None:
         """Record that the connection has ended."""
-        self._scribe.closed(self._number, self._now_ns())
-        self._scribe.flush()
+        self._recorder.put(Kind.CLOSED, self._number, b"")

@@ -22,6 +22,9 @@ _RETRY_NS: Final = 5 * _SECOND_NS
 _RETRY_BYTES: Final = 64 * 1024 * 1024
 """A new file is tried after this long by the capture's clock, or so much lost if that stands."""
 
+_FLUSH_BYTES: Final = 1024 * 1024
+"""No more than this is kept before it is handed to the operating system."""
+
 _LATEST_NS: Final = 253_402_300_799 * _SECOND_NS
 _MAX_SAME_NAME: Final = 10_000
 
@@ -83,6 +86,8 @@ class Rotation:
     def make_ready(self, at_ns: int) -> None:
         """Go on to the next file if it is time to."""
         self._latest_ns = at_ns
+        if self._pending_bytes > _FLUSH_BYTES:
+            self.flush()
         if self._fd < 0:
             self._retry(at_ns)
         elif self._written + self._pending_bytes >= self._file_bytes or (

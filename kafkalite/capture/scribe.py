@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite import __version__
 from kafkalite.capture import pcapng
-from kafkalite.capture.judging import Judge
+from kafkalite.capture.judging import Judge, Rules
 from kafkalite.capture.model import Endpoint
 from kafkalite.capture.notes import InterfaceNote, interface_text
 from kafkalite.capture.rotation import DEFAULT_FILE_BYTES, Rotation
-from kafkalite.capture.snapping import Snap
 from kafkalite.capture.synthetic import Wire
 from kafkalite.capture.transcript import Transcript
 
@@ -52,8 +51,7 @@ class Scribe:
     def __init__(
         self, directory: str, options: CaptureOptions, tell: Callable[[str], None]
     ) -> None:
-        self._options = options
-        self._snap = None if options.snap_records is None else Snap(options.snap_records)
+        self._rules = Rules(options.snap_records, keep_secrets=options.keep_secrets)
         self._interfaces: dict[tuple[int, str], int] = {}
         self._transcripts: dict[int, Transcript] = {}
         self._rotation = Rotation(
@@ -80,8 +78,7 @@ class Scribe:
             rotation.add(_interface(*door))
         client = _numeric(ends.client)
         wire = Wire(client, _numeric(ends.broker), interface, at_ns, number)
-        judge = Judge(self._snap, keep_secrets=self._options.keep_secrets)
-        self._transcripts[number] = Transcript(wire, str(client), rotation, judge)
+        self._transcripts[number] = Transcript(wire, str(client), rotation, Judge(self._rules))
 
     def received(self, number: int, at_ns: int, data: bytes) -> None:
         """Write down bytes that a client has sent."""
@@ -103,6 +100,10 @@ class Scribe:
         if transcript is not None:
             self._rotation.make_ready(at_ns)
             transcript.finish(at_ns, is_closed=True)
+
+    def lose_all(self) -> None:
+        """Give up the connections there are: what passed on them is not known any more."""
+        self._transcripts.clear()
 
     def flush(self) -> None:
         """Hand all that was written down to the operating system."""

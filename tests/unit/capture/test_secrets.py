@@ -147,7 +147,7 @@ def test_a_request_loses_its_secrets_and_nothing_else(message: Any, version: int
 @pytest.mark.parametrize(("message", "version"), versions(RESPONSES))
 def test_a_response_loses_its_secrets_and_nothing_else(message: Any, version: int) -> None:  # noqa: ANN401
     frame = response(version, message)
-    blanked, _ = blank_response(frame, message.API_KEY, version)
+    blanked, _ = blank_response(message.API_KEY, version, frame)
     assert RAW not in blanked
     assert len(blanked) == len(frame)
     assert b"plain" in blanked or b"plain" not in frame
@@ -170,7 +170,7 @@ def test_what_cannot_be_taken_apart_is_overwritten_whole(cut: int) -> None:
 def test_so_is_a_response(cut: int) -> None:
     whole = response(2, SaslAuthenticateResponse(auth_bytes=RAW))
     for frame in (framed(whole[4:-cut]), framed(whole[4:] + RAW)):
-        blanked, _ = blank_response(frame, SaslAuthenticateResponse.API_KEY, 2)
+        blanked, _ = blank_response(SaslAuthenticateResponse.API_KEY, 2, frame)
         assert len(blanked) == len(frame)
         assert RAW[:4] not in blanked
         assert blanked[:8] == frame[:8]
