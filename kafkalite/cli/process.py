@@ -103,7 +103,7 @@ def run(
     """
     driven = _Driven(control, clock, log)
     run_until_told(
-        lambda told: _serve(settings, log, announce, driven, told, record=record), log
+        lambda told: _serve(settings, log, announce, driven, told, record=record, stage=stage), log
     )
 
 
@@ -183,7 +183,7 @@ async def _serve(
 ) -> None:
     clock = driven.clock or DrivenClock()
     recorder = None if record is None else record(clock.now_ns)
-    broker = Broker(settings, log, clock=clock, recorder=recorder)
+    broker = Broker(settings, log, clock=clock, recorder=recorder, stage=stage)
     try:
         await broker.start()
         control_url = await driven.start(broker)

@@ -7,6 +7,7 @@ from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.recording import ONLY_RECORDING, add_recording_options, recorder_from
+from kafkalite.cli.staging import add_staging_options, staged_from
 from kafkalite.cli.streams import open_closed_streams, say
 from kafkalite.ports.clock import DrivenClock
 
@@ -33,6 +34,7 @@ def add_options(parser: ArgumentParser) -> None:
     _add_contents(parser)
     _add_driving(parser)
     _add_recording(parser)
+    add_staging_options(parser)
     _add_logging(parser)
 
 
@@ -147,12 +149,13 @@ def serve(asked: Namespace) -> None:
     open_closed_streams()
     try:
         log = process.log_from(asked.log_level, asked.log_format)
+        staged = staged_from(asked, log)
         settings = process.settings_from(
             listen=asked.listen,
             advertise=asked.advertise,
-            brokers=asked.brokers,
+            brokers=asked.brokers if staged is None else max(asked.brokers, len(staged.nodes)),
             data_directory=asked.data_dir,
-            topics=asked.topics,
+            topics=asked.topics if staged is None else [*asked.topics, *staged.topic_options],
             config=asked.config,
             properties=asked.properties,
             as_version=asked.as_version,
@@ -165,6 +168,7 @@ def serve(asked: Namespace) -> None:
             control=asked.control,
             clock=asked.clock,
             record=_recording(asked, log),
+            stage=None if staged is None else staged.stage,
         )
     except process.CANNOT_START as error:
         sys.stderr.write(f"kafkalite: {error}\n")

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.files import Files
     from kafkalite.server.settings import Settings
+    from kafkalite.server.stage import Dispatch, Stage
 
 
 class Node(NamedTuple):
@@ -80,6 +81,7 @@ class Broker:
         entropy: Entropy | None = None,
         files: Files | None = None,
         recorder: Recorder | None = None,
+        stage: Stage | None = None,
     ) -> None:
         self._settings = settings
         self._log = Log() if log is None else log
@@ -87,6 +89,7 @@ class Broker:
         self._entropy: Entropy = SystemEntropy() if entropy is None else entropy
         self._files = files
         self._recorder = recorder
+        self._stage = stage
         self._listeners: dict[int, list[Listener]] = {}
         self._nodes: list[Node] = []
         self._home: Home | None = None
@@ -175,6 +178,10 @@ class Broker:
         services = cluster.services(home.cluster_id, self._endpoints.__getitem__)
         config = services.config
         dispatcher = Dispatcher(find_in(config.release), self._report_fault)
+        stage = self._stage
+        serve: Dispatch = dispatcher.dispatch
+        if stage is not None:
+            serve = stage.enter(services, serve)
         queued_bytes = config.int("queued.max.request.bytes")
         buffers = ReceiveBuffers()
         loop = asyncio.get_running_loop()
@@ -186,8 +193,8 @@ class Broker:
                     node_id=node.node_id,
                     listener=listener.name,
                     admission=node.admission,
-                    dispatch=dispatcher.dispatch,
-                    settle=dispatcher.settle,
+                    dispatch=serve,
+                    settle=dispatcher.settle if stage is None else None,
                     buffers=buffers,
                     max_request_bytes=config.int("socket.request.max.bytes"),
                     max_kept_bytes=queued_bytes if queued_bytes > 0 else SHARED_BYTES // 2,
@@ -218,6 +225,8 @@ class Broker:
             await asyncio.sleep(0)
         for node in self._nodes:
             await node.close(grace_s)
+        if self._nodes and self._stage is not None:
+            self._stage.leave()
         self._nodes.clear()
         home, self._home = self._home, None
         cluster, self.cluster = self.cluster, None

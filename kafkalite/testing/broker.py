@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kafkalite.control.fencing import Fenced
     from kafkalite.control.listening import ControlServer
     from kafkalite.coordinator.journal import Entry
+    from kafkalite.server.stage import Stage
     from kafkalite.transactions.state import Transaction
 
 T = TypeVar("T")
@@ -60,7 +61,10 @@ class Broker:
     with "@TIME" behind it to begin at a time in ISO 8601. With `control` the broker can be driven
     over HTTP as well, at a free port or at the `[HOST:]PORT` given. `as_version`, such as "3.9", is
     the release of Kafka that it speaks as. `capture` is a directory to record all traffic in, as
-    pcapng files; secrets are blanked. ValueError for a level, a clock or an address that is none.
+    pcapng files; secrets are blanked. With `replay`, a capture file or a directory of them, it is
+    the cluster that was recorded: requests find their answers by `match`, "strict", "lenient" or
+    "seeded", and by `on_miss` one that finds none ends its connection ("fail") or is answered by
+    the live broker ("live"). ValueError for a word that is none of those.
     """
 
     def __init__(
@@ -76,6 +80,9 @@ class Broker:
         control: bool | str = False,
         as_version: str | None = None,
         capture: str | PathLike[str] | None = None,
+        replay: str | PathLike[str] | None = None,
+        match: str = "strict",
+        on_miss: str = "fail",
     ) -> None:
         self._settings = Settings(
             listen=(f"127.0.0.1:{port}",),
@@ -91,6 +98,7 @@ class Broker:
         self._time = new_clock(clock)
         self._capture = None if capture is None else str(capture)
         self._recorder: Recorder | None = None
+        self._replay = None if replay is None else (str(replay), match, on_miss)
         self._control_address: Address | None = None
         if control is not False:
             self._control_address = control_address(control if isinstance(control, str) else "0")
@@ -212,7 +220,10 @@ class Broker:
             from kafkalite.capture.recorder import Recorder  # noqa: PLC0415 - rarely used
 
             self._recorder = Recorder(self._capture, self._time.now_ns, tell=self._log.error)
-        broker = ServerBroker(self._settings, self._log, clock=self._time, recorder=self._recorder)
+        settings, stage = self._staged()
+        broker = ServerBroker(
+            settings, self._log, clock=self._time, recorder=self._recorder, stage=stage
+        )
         try:
             await broker.start()
         except BaseException:
@@ -228,6 +239,20 @@ class Broker:
                 await self._leave(broker)
                 raise
         self._broker = broker
+
+    def _staged(self) -> tuple[Settings, Stage | None]:
+        """Return the settings of the broker, and what stands in for it."""
+        if self._replay is None:
+            return self._settings, None
+        from kafkalite.replay.staging import Match, OnMiss, staged  # noqa: PLC0415 - rarely used
+
+        path, match, on_miss = self._replay
+        found = staged([path], Match(match), OnMiss(on_miss), self._log)
+        settings = self._settings._replace(
+            brokers=max(self._settings.brokers, len(found.nodes)),
+            topics={**found.topics, **self._settings.topics},
+        )
+        return settings, found.stage
 
     async def _leave(self, broker: ServerBroker) -> None:
         control, self._control = self._control, None

@@ -1,0 +1,334 @@
+"""StandIn: a recorded cluster, answering again.
+
+By position (strict): a client's connection is given the tape of the recorded one that began as it
+begins, and its requests the answers on it, one after the other, verbatim. By meaning (lenient): a
+request gets the answer that one like it got, whoever asked and in whichever version; the next of
+them each time, and the last for ever. Records are then read by offset from all that the capture
+shows of a partition, for a consumer that reads in other portions asks for what nobody asked for.
+
+Addresses are ours: the recorded nodes stand behind our listeners, in the order of their ids. What
+took a while takes as long again, by the broker's clock.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.apis.dispatch import MALFORMED
+from kafkalite.capture.messages import parse_request, parse_response, request_header
+from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol import codec
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.messages.fetch import FetchRequest
+from kafkalite.proxy.rewriting import ADDRESSED
+from kafkalite.replay.likeness import Nearness, echoes, fit, likeness
+from kafkalite.replay.shelf_reader import read_shelves
+from kafkalite.wire.headers import response_head
+from kafkalite.wire.session import Owed
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from kafkalite.apis.context import Endpoint, RequestContext, Services
+    from kafkalite.capture.messages import Header
+    from kafkalite.capture.model import Exchange
+    from kafkalite.protocol.message import Message
+    from kafkalite.replay.library import Library
+    from kafkalite.server.logging import Log
+    from kafkalite.server.stage import Dispatch
+    from kafkalite.wire.session import Pieces
+
+PRODUCE = 0
+NO_ACKS = 0
+
+Kind = tuple[int, int]
+"""An API and a version."""
+
+_SOON_NS = 1_000_000
+"""An answer that took less is given at once."""
+_MS = 1_000_000
+
+
+class Tape:
+    """What was said in one place of a capture, and how far it has been played."""
+
+    __slots__ = ("exchanges", "kinds", "position")
+
+    def __init__(self, exchanges: Sequence[Exchange]) -> None:
+        self.exchanges = exchanges
+        self.kinds: tuple[Kind, ...] = tuple((each.api_key, each.api_version) for each in exchanges)
+        self.position = 0
+
+    def has_next(self, asked: Kind) -> bool:
+        """Whether the next request on it is one of this API and version."""
+        return self.kinds[self.position : self.position + 1] == (asked,)
+
+    def begins(self, kinds: tuple[Kind, ...]) -> bool:
+        """Whether its requests begin with these."""
+        return self.kinds[: len(kinds)] == kinds
+
+
+@dataclass(slots=True)
+class Played:
+    """How many requests were answered from the capture, and how many were not there."""
+
+    answered: int = 0
+    missed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request got, and after how long; no response where none is due, or none came."""
+
+    response: Message | None
+    after_ns: int = 0
+    is_due: bool = True
+    """Whether the client waits for one, whether or not it comes."""
+
+
+class MissError(Exception):
+    """The capture has no answer; the text says to what."""
+
+
+class Strict:
+    """Answers by position.
+
+    Connections of a client begin alike, so which tape is whose may turn out later only: a request
+    that is not on its connection's tape is looked for on tapes that began in the same way, and if
+    another connection plays that one and could as well play this, the two change places.
+    """
+
+    def __init__(self, exchanges: Sequence[Exchange]) -> None:
+        by_connection: defaultdict[int, list[Exchange]] = defaultdict(list)
+        for exchange in exchanges:
+            by_connection[exchange.connection.number].append(exchange)
+        self._waiting = [
+            Tape(tuple(sorted(said, key=lambda each: each.position)))
+            for _, said in sorted(by_connection.items())
+        ]
+        self._playing: dict[RequestContext, Tape] = {}
+
+    def answer(self, context: RequestContext, header: Header, request: Message) -> Answer:
+        """Return what stood at this place of the tape; MissError."""
+        del request
+        tape = self._playing.get(context)
+        asked = (header.api_key, header.api_version)
+        if tape is None or not tape.has_next(asked):
+            tape = self._change(context, tape, asked, header.client_id)
+        tape.position += 1
+        return recorded_answer(tape.exchanges[tape.position - 1])
+
+    def _change(
+        self, context: RequestContext, tape: Tape | None, asked: Kind, client_id: str | None
+    ) -> Tape:
+        """Give the connection a tape that has said what it heard, and goes on with its request."""
+        history = () if tape is None else tape.kinds[: tape.position]
+        wanted = (*history, asked)
+        free = [each for each in self._waiting if each.begins(wanted)]
+        if free:
+            found = min(free, key=lambda each: each.exchanges[0].client_id != client_id)
+            self._waiting.remove(found)
+            if tape is not None:
+                tape.position = 0
+                self._waiting.append(tape)
+            found.position = len(history)
+        else:
+            found = self._exchanged(tape, wanted)
+        if context not in self._playing:
+            context.on_close[self] = lambda: self._forget(context)
+        self._playing[context] = found
+        return found
+
+    def _exchanged(self, tape: Tape | None, wanted: tuple[Kind, ...]) -> Tape:
+        """Take the tape that another connection plays, which goes on with this one."""
+        for other, found in self._playing.items():
+            heard = found.kinds[: found.position]
+            if tape is not None and found.begins(wanted) and tape.begins(heard):
+                self._playing[other] = tape
+                tape.position, found.position = found.position, tape.position
+                return found
+        if tape is None:
+            raise MissError("no connection that is left began with it")
+        if tape.position == len(tape.exchanges):
+            raise MissError(f"its connection ended after {tape.position} requests")
+        expected = _title(tape.exchanges[tape.position])
+        raise MissError(f"as request {tape.position} there was {expected}")
+
+    def _forget(self, context: RequestContext) -> None:
+        self._playing.pop(context, None)
+
+
+class Lenient:
+    """Answers by meaning."""
+
+    def __init__(self, exchanges: Sequence[Exchange], library: Library) -> None:
+        self._library = library
+        said: tuple[defaultdict[Hashable, list[Exchange]], ...] = tuple(
+            defaultdict(list) for _ in Nearness
+        )
+        for exchange in exchanges:
+            try:
+                request = parse_request(exchange)
+                if exchange.response is None and recorded_answer(exchange).is_due:
+                    continue
+            except (ProtocolViolation, MissError):
+                continue
+            for nearness, alike in zip(Nearness, said, strict=True):
+                alike[likeness(exchange.api_key, request, nearness, library.names.get)].append(
+                    exchange
+                )
+        self._tapes = tuple({key: Tape(each) for key, each in alike.items()} for alike in said)
+
+    def answer(self, context: RequestContext, header: Header, request: Message) -> Answer:
+        """Return what one like it got; MissError."""
+        del context
+        if isinstance(request, FetchRequest):
+            response, wait_ms = read_shelves(self._library, request)
+            return Answer(response, wait_ms * _MS)
+        found = self._found(header, request)
+        answer = recorded_answer(found)
+        if answer.response is not None:
+            words = echoes(header.api_key, parse_request(found), request)
+            ids, names = self._library.ids.get, self._library.names.get
+            fit(header.api_key, answer.response, words, ids, names)
+        return answer
+
+    def _found(self, header: Header, request: Message) -> Exchange:
+        for nearness, tapes in zip(Nearness, self._tapes, strict=True):
+            key = likeness(header.api_key, request, nearness, self._library.names.get)
+            tape = tapes.get(key)
+            if tape is not None:
+                found = tape.exchanges[tape.position]
+                tape.position = min(tape.position + 1, len(tape.exchanges) - 1)
+                return found
+        raise MissError("nobody asked for anything like it")
+
+
+def recorded_answer(exchange: Exchange) -> Answer:
+    """Return the answer of an exchange; MissError where it cannot be read."""
+    try:
+        if exchange.response is not None and exchange.answered_ns is not None:
+            return Answer(parse_response(exchange), exchange.answered_ns - exchange.sent_ns)
+        if exchange.api_key == PRODUCE and parse_request(exchange).acks == NO_ACKS:
+            return Answer(None, is_due=False)
+    except ProtocolViolation as violation:
+        raise MissError(violation.reason) from violation
+    return Answer(None)
+
+
+@dataclass(slots=True)
+class StandIn:
+    """Serves a broker's clients from a capture; a stage, see `server.stage`."""
+
+    source: Strict | Lenient
+    nodes: Sequence[int]
+    """The recorded nodes, in the order of our listeners."""
+    log: Log
+    is_live_on_miss: bool = False
+    """Whether what the capture does not have is left to the live broker."""
+    played: Played = field(default_factory=Played)
+    _services: Services | None = None
+    _live: Dispatch | None = None
+
+    def enter(self, services: Services, dispatch: Dispatch) -> Dispatch:
+        """Stand in from now on."""
+        self._services, self._live = services, dispatch
+        return self.dispatch
+
+    def leave(self) -> None:
+        """Say how it went."""
+        self.log.info(
+            "replayed a capture", answered=self.played.answered, missed=self.played.missed
+        )
+
+    def dispatch(
+        self, context: RequestContext, buffer: bytearray, start: int, end: int, out: Pieces
+    ) -> int | Owed:
+        """Serve the request between `start` and `end`: see `wire.session.Serve`."""
+        assert self._live is not None
+        header, request = _read(bytes(buffer[start:end]))
+        context.client_id = header.client_id
+        try:
+            answer = self.source.answer(context, header, request)
+        except MissError as miss:
+            self.played.missed += 1
+            title = f"{_name(header.api_key)} v{header.api_version}"
+            if not self.is_live_on_miss:
+                raise ProtocolViolation(f"the capture has no answer to {title}: {miss}") from None
+            self.log.info("left to the live broker", request=title, reason=str(miss))
+            return self._live(context, buffer, start, end, out)
+        self.played.answered += 1
+        if not answer.is_due:
+            return 0
+        if answer.response is None:
+            # Nor did the recorded client hear any more.
+            return Owed(Waiting(), partial(_encode, header))
+        readdress(header.api_key, answer.response, self._places(context))
+        if answer.after_ns < _SOON_NS:
+            return _encode(header, answer.response, out)
+        return Owed(self._later(answer), partial(_encode, header))
+
+    def _later(self, answer: Answer) -> Waiting[Message | None]:
+        assert self._services is not None
+        clock = self._services.clock
+        due_ms = clock.now_ms() + answer.after_ns // _MS
+        timer = clock.wait_at(due_ms, lambda: waiting.resolve(answer.response))
+        waiting: Waiting[Message | None] = Waiting(on_abandon=timer.cancel)
+        return waiting
+
+    def _places(self, context: RequestContext) -> Mapping[int, Endpoint]:
+        """Return where each recorded node is to be found now."""
+        assert self._services is not None
+        ours = self._services.endpoints(context.listener)
+        return {node: ours[at % len(ours)] for at, node in enumerate(self.nodes)}
+
+
+def readdress(api_key: int, response: Message, places: Mapping[int, Endpoint]) -> None:
+    """Tell our addresses where a response tells those of recorded nodes."""
+    addressed = ADDRESSED.get(api_key)
+    for row, node in () if addressed is None else addressed.places(response):
+        place = places.get(node.node_id)
+        if place is not None and row.host:
+            row.host, row.port = place.host, place.port
+
+
+def _read(frame: bytes) -> tuple[Header, Any]:
+    """Return a request's header and the request; ProtocolViolation."""
+    header = request_header(frame)
+    try:
+        parse = codec.request_parser(header.api_key, header.api_version)
+        request, _ = parse(frame, header.start, len(frame))
+    except KeyError:
+        raise ProtocolViolation(
+            f"API {header.api_key} of version {header.api_version} is unknown"
+        ) from None
+    except MALFORMED as error:
+        name = _name(header.api_key)
+        raise ProtocolViolation(f"malformed {name} v{header.api_version}: {error}") from error
+    return header, request
+
+
+def _encode(header: Header, response: Message, out: Pieces) -> int:
+    """Add the response's frame to `out` and return its size."""
+    body: Pieces = []
+    codec.response_builder(header.api_key, header.api_version)(response, body)
+    size = sum(map(len, body))
+    is_flexible = codec.is_flexible(header.api_key, header.api_version)
+    head = response_head(header.api_key, is_flexible=is_flexible)(size, header.correlation_id)
+    out.append(head)
+    out += body
+    return len(head) + size
+
+
+def _name(api_key: int) -> str:
+    try:
+        return codec.api_name(api_key)
+    except KeyError:
+        return f"API {api_key}"
+
+
+def _title(exchange: Exchange) -> str:
+    return f"{_name(exchange.api_key)} v{exchange.api_version}"

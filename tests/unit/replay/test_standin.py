@@ -1,0 +1,314 @@
+"""A recorded cluster answers again: by position, by meaning, and what it does not have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from kafkalite.apis.context import Endpoint, RequestContext
+from kafkalite.ports.clock import StandingClock
+from kafkalite.protocol import codec
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafkalite.protocol.messages.produce import ProduceRequest
+from kafkalite.replay.library import Library
+from kafkalite.replay.standin import Lenient, StandIn, Strict
+from kafkalite.server.logging import Log
+from kafkalite.wire.session import Owed
+from tests.unit.replay.recorded import Recording, request_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.apis.context import Services
+    from kafkalite.protocol.message import Message
+    from kafkalite.wire.session import Pieces
+
+LIVE = 99
+
+
+class FakeServices:
+    """The clock and the addresses that a stand-in asks for."""
+
+    def __init__(self) -> None:
+        self.clock = StandingClock(1_000)
+
+    def endpoints(self, listener: str) -> list[Endpoint]:
+        assert listener == "PLAINTEXT"
+        return [Endpoint(1, "localhost", 9092), Endpoint(2, "localhost", 9093)]
+
+
+class Stand:
+    """A stand-in, and the connections to it."""
+
+    def __init__(self, source: Strict | Lenient, *, live: bool = False) -> None:
+        self.services = FakeServices()
+        self.passed_on: list[bytes] = []
+        self.stand_in = StandIn(source, [10, 20], Log(), is_live_on_miss=live)
+        self.dispatch = self.stand_in.enter(cast("Services", self.services), self._live)
+
+    def _live(
+        self, context: RequestContext, buffer: bytearray, start: int, end: int, out: Pieces
+    ) -> int:
+        del context, out
+        self.passed_on.append(bytes(buffer[start:end]))
+        return LIVE
+
+    def connect(self) -> RequestContext:
+        return RequestContext(
+            services=cast("Services", self.services),
+            node_id=1,
+            listener="PLAINTEXT",
+            client_host="/127.0.0.1",
+        )
+
+    def ask(
+        self, context: RequestContext, request: Message, version: int, client_id: str = "client"
+    ) -> Any:  # noqa: ANN401 - any response, or what is owed
+        frame = bytearray(request_frame(request, version, 4711, client_id))
+        out: Pieces = []
+        size = self.dispatch(context, frame, 0, len(frame), out)
+        if isinstance(size, Owed) or not out:
+            return size
+        assert size == sum(map(len, out))
+        return read_answer(request, version, out)
+
+
+def read_answer(request: Message, version: int, out: Pieces) -> Any:  # noqa: ANN401 - see Stand.ask
+    key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
+    frame = b"".join(out)
+    assert int.from_bytes(frame[:4]) == len(frame) - 4
+    assert int.from_bytes(frame[4:8]) == 4711
+    start = 8 + codec.response_header_version(key, version)
+    return codec.response_parser(key, version)(frame, start, len(frame))[0]
+
+
+def strict(recording: Recording) -> Strict:
+    return Strict(recording.exchanges)
+
+
+def lenient(recording: Recording) -> Lenient:
+    return Lenient(recording.exchanges, Library.of(recording.exchanges))
+
+
+MATCHES = pytest.mark.parametrize("match", [strict, lenient])
+if TYPE_CHECKING:
+    Match = Callable[[Recording], Strict | Lenient]
+
+
+def beat(generation: int) -> HeartbeatRequest:
+    return HeartbeatRequest(group_id="g", generation_id=generation, member_id="m")
+
+
+@MATCHES
+def test_equal_requests_get_the_recorded_answers_in_their_order(match: Match) -> None:
+    recording = Recording()
+    for code in (0, 27, 25):
+        recording.say(beat(1), HeartbeatResponse(error_code=code), 4)
+    stand = Stand(match(recording))
+    context = stand.connect()
+
+    answers = [stand.ask(context, beat(1), 4).error_code for _ in range(3)]
+
+    assert answers == [0, 27, 25]
+    assert stand.stand_in.played.answered == 3
+
+
+@MATCHES
+def test_addresses_are_ours_in_the_order_of_the_recorded_nodes(match: Match) -> None:
+    recording = Recording()
+    brokers = [
+        MetadataResponse.MetadataResponseBroker(node_id=node, host="far", port=1)
+        for node in (20, 10)
+    ]
+    recording.say(MetadataRequest(topics=None), MetadataResponse(brokers=brokers), 12)
+    stand = Stand(match(recording))
+
+    answer = stand.ask(stand.connect(), MetadataRequest(topics=None), 12)
+
+    assert [(each.node_id, each.host, each.port) for each in answer.brokers] == [
+        (20, "localhost", 9093),
+        (10, "localhost", 9092),
+    ]
+
+
+@MATCHES
+def test_what_took_a_while_takes_as_long_again(match: Match) -> None:
+    recording = Recording()
+    recording.say(beat(1), HeartbeatResponse(), 4, took_ms=250)
+    stand = Stand(match(recording))
+
+    owed = stand.ask(stand.connect(), beat(1), 4)
+
+    assert isinstance(owed, Owed)
+    stand.services.clock.advance(249)
+    assert not owed.waiting.is_resolved
+    stand.services.clock.advance(1)
+    out: Pieces = []
+    owed.finish(owed.waiting.value, out)
+    assert read_answer(beat(1), 4, out) == HeartbeatResponse()
+
+
+def test_a_recorded_client_that_was_not_answered_is_not_answered() -> None:
+    recording = Recording()
+    recording.say(beat(1), None, 4)
+    stand = Stand(strict(recording))
+
+    owed = stand.ask(stand.connect(), beat(1), 4)
+
+    assert isinstance(owed, Owed)
+    assert not owed.waiting.is_resolved
+
+
+@MATCHES
+def test_produce_without_acknowledgement_has_no_answer(match: Match) -> None:
+    recording = Recording()
+    recording.say(ProduceRequest(acks=0), None, 9)
+    stand = Stand(match(recording))
+
+    assert stand.ask(stand.connect(), ProduceRequest(acks=0), 9) == 0
+
+
+@MATCHES
+def test_what_the_capture_does_not_have_ends_the_connection(match: Match) -> None:
+    recording = Recording()
+    recording.say(beat(1), HeartbeatResponse(), 4)
+    stand = Stand(match(recording))
+
+    with pytest.raises(ProtocolViolation, match="the capture has no answer to Metadata v12"):
+        stand.ask(stand.connect(), MetadataRequest(topics=None), 12)
+    assert stand.stand_in.played.missed == 1
+
+
+@MATCHES
+def test_what_the_capture_does_not_have_is_left_to_the_live_broker(match: Match) -> None:
+    recording = Recording()
+    recording.say(beat(1), HeartbeatResponse(), 4)
+    stand = Stand(match(recording), live=True)
+    asked = MetadataRequest(topics=None)
+
+    assert stand.ask(stand.connect(), asked, 12) == LIVE
+    assert stand.passed_on == [request_frame(asked, 12, 4711, "client")]
+
+
+# --- by position ---------------------------------------------------------------------------------
+
+
+def conversation() -> Recording:
+    """Record two connections of one client that begin alike."""
+    recording = Recording()
+    for number in (0, 1):
+        recording.say(ApiVersionsRequest(), ApiVersionsResponse(throttle_time_ms=7), 3, on=number)
+    recording.say(MetadataRequest(topics=None), MetadataResponse(cluster_id="c"), 12, on=0)
+    recording.say(beat(1), HeartbeatResponse(error_code=27), 4, on=1)
+    return recording
+
+
+def test_connections_that_begin_alike_change_places_when_they_part() -> None:
+    stand = Stand(strict(conversation()))
+    first, second = stand.connect(), stand.connect()
+    for context in (first, second):
+        assert stand.ask(context, ApiVersionsRequest(), 3).throttle_time_ms == 7
+
+    assert stand.ask(first, beat(1), 4).error_code == 27
+    assert stand.ask(second, MetadataRequest(topics=None), 12).cluster_id == "c"
+
+
+def test_a_connection_takes_a_tape_that_nobody_plays_yet() -> None:
+    stand = Stand(strict(conversation()))
+    context = stand.connect()
+    stand.ask(context, ApiVersionsRequest(), 3)
+
+    assert stand.ask(context, beat(1), 4).error_code == 27
+    other = stand.connect()
+    stand.ask(other, ApiVersionsRequest(), 3)
+    assert stand.ask(other, MetadataRequest(topics=None), 12).cluster_id == "c"
+
+
+def test_a_client_gets_the_tape_of_its_own_name() -> None:
+    recording = Recording()
+    for number, name in enumerate(("one", "two")):
+        answer = HeartbeatResponse(error_code=number)
+        recording.say(beat(1), answer, 4, on=number, client_id=name)
+    stand = Stand(strict(recording))
+
+    assert stand.ask(stand.connect(), beat(1), 4, client_id="two").error_code == 1
+
+
+def test_a_tape_ends() -> None:
+    recording = Recording()
+    recording.say(beat(1), HeartbeatResponse(), 4)
+    stand = Stand(strict(recording))
+    context = stand.connect()
+    stand.ask(context, beat(1), 4)
+
+    with pytest.raises(ProtocolViolation, match="its connection ended after 1 requests"):
+        stand.ask(context, beat(1), 4)
+
+
+def test_another_version_is_not_what_was_recorded() -> None:
+    recording = Recording()
+    recording.say(ApiVersionsRequest(), ApiVersionsResponse(), 3)
+    recording.say(beat(1), HeartbeatResponse(), 4)
+    stand = Stand(strict(recording))
+    context = stand.connect()
+    stand.ask(context, ApiVersionsRequest(), 3)
+
+    with pytest.raises(ProtocolViolation, match="as request 1 there was Heartbeat v4"):
+        stand.ask(context, beat(1), 3)
+
+
+def test_a_tape_that_was_played_is_not_played_again() -> None:
+    recording = Recording()
+    recording.say(beat(1), HeartbeatResponse(), 4)
+    stand = Stand(strict(recording))
+    context = stand.connect()
+    stand.ask(context, beat(1), 4)
+    for close in context.on_close.values():
+        close()
+
+    with pytest.raises(ProtocolViolation, match="no connection that is left began with it"):
+        stand.ask(stand.connect(), beat(1), 4)
+
+
+# --- by meaning ----------------------------------------------------------------------------------
+
+
+def test_the_last_answer_stays() -> None:
+    recording = Recording()
+    for code in (27, 0):
+        recording.say(beat(1), HeartbeatResponse(error_code=code), 4)
+    stand = Stand(lenient(recording))
+
+    answers = [stand.ask(stand.connect(), beat(5), 4).error_code for _ in range(4)]
+
+    assert answers == [27, 0, 0, 0]
+
+
+def test_another_version_gets_the_answer_in_its_own_words() -> None:
+    recording = Recording()
+    recording.say(beat(1), HeartbeatResponse(error_code=27), 4)
+    stand = Stand(lenient(recording))
+
+    assert stand.ask(stand.connect(), beat(1), 2).error_code == 27
+
+
+def test_an_answer_about_something_else_is_none() -> None:
+    recording = Recording()
+    recording.say(OffsetFetchRequest(group_id="g", topics=None), OffsetFetchResponse(), 7)
+    stand = Stand(lenient(recording))
+
+    with pytest.raises(ProtocolViolation, match="nobody asked for anything like it"):
+        stand.ask(stand.connect(), OffsetFetchRequest(group_id="other", topics=None), 7)
+
+
+def test_a_frame_that_is_no_request_ends_the_connection() -> None:
+    stand = Stand(lenient(Recording()))
+    frame = bytearray(b"\0\x0c\0\x04garbage")
+
+    with pytest.raises(ProtocolViolation):
+        stand.dispatch(stand.connect(), frame, 0, len(frame), [])
