@@ -171,6 +171,11 @@ class Flows:
         self.low_ns: int | None = None
         """The earliest time of which something may yet be told; None where nothing is open."""
 
+    @property
+    def count(self) -> int:
+        """How many connections are followed, those included that ended a moment ago."""
+        return len(self._table) // 2
+
     def take(self, segment: Segment) -> list[Event]:
         """Return what one more segment makes known."""
         events: list[Event] = []

@@ -24,7 +24,7 @@ _response = Struct(">ii").unpack_from
 _FIXED_BYTES: Final = LENGTH_BYTES + HEADER_BYTES
 _ANY_REQUEST: Final = re.compile(
     # Length, API key, version, correlation id, client id: at each place, overlapping ones too.
-    rb"(?s)(?=[\x00-\x07]...[\x00\x01].\x00[\x00-\x3f].{4}(?:\xff\xff|[\x00-\x03].))"
+    rb"(?s)(?=(?!\x00\x00\x00[\x00-\x09])[\x00-\x07]...[\x00\x01].\x00[\x00-\x3f].{4}(?:\xff\xff|[\x00-\x03].))"
 )
 _TLS_TYPES: Final = range(20, 24)
 _TLS_MAJOR: Final = 3
@@ -104,16 +104,20 @@ class Requests:
         return Verdict.YES if is_whole else Verdict.NO
 
 
+_LEAST: Final = LENGTH_BYTES.to_bytes(LENGTH_BYTES)
+"""The length of a response that is a correlation id and nothing else."""
+
+
 class Responses:
     """Recognises responses to requests that are known: correlation id, and a body that parses."""
 
-    __slots__ = ("_asked", "_maximum")
+    __slots__ = ("_asked", "_most")
 
     look_back = LENGTH_BYTES * 2 - 1
 
     def __init__(self, asked: Mapping[int, tuple[int, int]], maximum: int) -> None:
         self._asked = asked
-        self._maximum = maximum
+        self._most = maximum.to_bytes(LENGTH_BYTES)
 
     def places(self, buffer: bytearray, start: int) -> Iterator[int]:
         """Return where a correlation id stands that is waited for."""
@@ -122,7 +126,8 @@ class Responses:
             wanted = correlation_id.to_bytes(4, signed=True)
             at = buffer.find(wanted, start + LENGTH_BYTES)
             while at >= 0:
-                found.add(at - LENGTH_BYTES)
+                if _LEAST <= buffer[at - LENGTH_BYTES : at] <= self._most:
+                    found.add(at - LENGTH_BYTES)
                 at = buffer.find(wanted, at + 1)
         return iter(sorted(found))
 
@@ -130,7 +135,7 @@ class Responses:
         """Return whether a response begins at a place."""
         size, correlation_id = _response(buffer, place)
         asked = self._asked.get(correlation_id)
-        if asked is None or not LENGTH_BYTES <= size <= self._maximum:
+        if asked is None:
             return Verdict.NO
         stop = place + LENGTH_BYTES + size
         if stop > len(buffer):

@@ -36,7 +36,8 @@ def test_a_first_request_is_told_from_other_beginnings(data: bytes, verdict: Ver
 
 def test_every_clients_first_request_is_one() -> None:
     for key in codec.api_keys():
-        for version in codec.api_versions(key).within(codec.api_versions(key)):
+        versions = codec.api_versions(key)
+        for version in {versions.lowest, versions.highest}:
             frame = traffic.request_frame(key, version, 1, codec.request_class(key)())
             assert first_request(traffic.prefixed(frame), MAXIMUM) is Verdict.YES
 
@@ -80,6 +81,13 @@ def test_a_response_is_found_by_the_request_that_it_answers() -> None:
     asked.clear()
     assert list(responses.places(buffer, 0)) == []
     assert responses.judge(bytearray(RESPONSE), 0) is Verdict.NO
+
+
+def test_no_frame_is_looked_for_where_its_length_cannot_be() -> None:
+    assert list(Requests(MAXIMUM).places(bytearray(1000), 0)) == []
+    assert list(Responses({0: (8, 8)}, MAXIMUM).places(bytearray(1000), 0)) == []
+    huge = bytearray(b"\x7f" + RESPONSE[1:])
+    assert list(Responses({5: (8, 8)}, MAXIMUM).places(huge, 0)) == []
 
 
 @given(st.binary(max_size=300), st.binary(max_size=30))
