@@ -2,3 +2,18 @@
 
 Nothing else in kafkalite imports pyspark.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Let a session read `kafkalite.capture`, batches and streams of them."""
+    # Imported here: nothing of Spark is needed to import what its workers run.
+    from kafkalite.spark.sources.capture import CaptureSource  # noqa: PLC0415
+
+    spark.dataSource.register(CaptureSource)

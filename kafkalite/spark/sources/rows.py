@@ -1,0 +1,187 @@
+"""What is asked of captures, and the rows that one file answers with; no session, no JVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkalite.capture.model import Direction, Problem, ProblemKind
+from kafkalite.columnar import exchanges, tables
+from kafkalite.columnar.options import Options, Table
+from kafkalite.columnar.reading import read_file
+from kafkalite.spark.places import PlaceError, place
+from kafkalite.spark.sources.asking import Asked, OptionError
+from kafkalite.spark.stages.typed import problem_rows, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+OPTIONS: Final = (
+    "path",
+    "paths",
+    "table",
+    "api",
+    "versions",
+    "from",
+    "until",
+    "client",
+    "connection",
+    "payload",
+    "fields",
+    "columns",
+    "open",
+    "bytesPerTask",
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+)
+"""What a source of captures can be asked."""
+
+REQUESTS: Final = "requests"
+ENVELOPES: Final = "envelopes"
+
+_READS: Final[Mapping[str, frozenset[Table]]] = {
+    REQUESTS: frozenset({Table.PAIRS, Table.UNPAIRED}),
+    ENVELOPES: frozenset({Table.PAIRS, Table.UNPAIRED}),
+    "frames": frozenset({Table.FRAMES}),
+    "fragments": frozenset({Table.FRAGMENTS}),
+    "connections": frozenset({Table.CONNECTIONS}),
+    "problems": frozenset({Table.PAIRS, Table.PROBLEMS}),
+}
+"""The tables that can be asked for, and what is read for them."""
+
+_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
+    ENVELOPES: tables.ENVELOPE,
+    "frames": tables.FRAMES,
+    "fragments": tables.FRAGMENTS,
+    "connections": tables.CONNECTIONS,
+    "problems": tables.PROBLEMS,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Where:
+    """Rows of interest, where the decoder does not leave the others out."""
+
+    versions: tuple[int, ...]
+    connections: tuple[int, ...]
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for name, wanted in (("api_version", self.versions), ("connection", self.connections)):
+            if wanted and name in batch.schema.names:
+                kind = batch.schema.field(name).type
+                batch = batch.filter(pc.is_in(batch[name], pa.array(wanted, kind)))
+        return batch
+
+
+class Rows:
+    """The rows that options ask for, file by file."""
+
+    def __init__(self, options: Mapping[str, str], columns: tuple[str, ...] | None = None) -> None:
+        """Understand `options`; `columns` are the only ones wanted. OptionError."""
+        asked = Asked(options, OPTIONS)
+        keys = asked.api_keys("api")
+        default = REQUESTS if keys is not None and len(keys) == 1 else "frames"
+        self.table = asked.choice("table", _READS, default)
+        self._fields = asked.words("fields") or None
+        if self.table == REQUESTS and (keys is None or len(keys) != 1):
+            raise OptionError("requests are a table for each API: name one with the option api")
+        self._key = min(keys) if keys is not None and self.table == REQUESTS else None
+        self._where = _Where(
+            versions=asked.numbers("versions"), connections=asked.numbers("connection")
+        )
+        self.schema = self._schema(columns or asked.words("columns") or None)
+        self._options = Options(
+            tables=_READS[self.table],
+            api_keys=keys,
+            from_ns=asked.instant_ns("from"),
+            until_ns=asked.instant_ns("until"),
+            clients=asked.text("client"),
+            payload=self.table in {REQUESTS, "problems"}
+            or (asked.is_true("payload", default=True) and "payload" in self.schema.names),
+        )
+
+    def of(self, name: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file; what is wrong with it are rows of the table of problems."""
+        try:
+            where = place(name)
+            with where.files.open_input_file(where.path) as source:
+                yield from map(self._shaped, self._of(source, name))
+        except (OSError, PlaceError, pa.ArrowException) as error:
+            yield from self._failed(name, str(error.args[0] if error.args else error))
+
+    def _of(self, source: Any, name: str) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a file
+        batches = read_file(source, name, self._options)
+        while True:
+            try:
+                table, batch = next(batches)
+                rows = [*self._answers(table, self._where.rows(batch))]
+            except StopIteration:
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is this file's alone
+                yield from self._failed(name, f"{type(error).__name__}: {error}")
+                return
+            yield from rows
+
+    def _answers(self, table: Table, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if table is Table.UNPAIRED:
+            table, batch = Table.PAIRS, unanswered(batch)
+        if table is not Table.PAIRS:
+            yield batch
+        elif self.table == ENVELOPES:
+            yield batch.select(tables.ENVELOPE.names)
+        else:
+            for found in typed(batch, self._fields):
+                rows = found.requests if self.table == REQUESTS else found.problems
+                if rows is not None:
+                    yield rows
+
+    def _failed(self, name: str, detail: str) -> Iterator[pa.RecordBatch]:
+        if self.table == "problems":
+            line = " ".join(detail.split())
+            problem = Problem(
+                kind=ProblemKind.UNREADABLE, file=name, offset=None, connection=None, detail=line
+            )
+            yield self._shaped(problem_rows([problem]))
+
+    def _schema(self, columns: tuple[str, ...] | None) -> pa.Schema:
+        whole = _SCHEMAS.get(self.table)
+        if whole is None:
+            assert self._key is not None
+            try:
+                nothing = tables.PAIRS.empty_table().to_batches() or [
+                    pa.RecordBatch.from_pylist([], schema=tables.PAIRS)
+                ]
+                whole = exchanges.typed(self._key, nothing[0], fields=self._fields)[0].schema
+            except KeyError as error:
+                raise OptionError(f"fields: {error.args[0]}") from error
+        strangers = set(columns or ()) - set(whole.names)
+        if strangers:
+            raise OptionError(f"columns: there is no {', '.join(sorted(strangers))}")
+        # Who gives Spark a schema of his own cannot say there what is never null.
+        return pa.schema([whole.field(name).with_nullable(True) for name in columns or whole.names])
+
+    def _shaped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [batch[name] for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def unanswered(frames: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the requests among frames that had no other half in their file, as pairs."""
+    rows = frames.filter(pc.equal(frames["direction"], int(Direction.REQUEST)))
+    known = {
+        "request_bytes": pc.binary_length(rows["payload"]),
+        "request_start": rows["start"],
+        "request": rows["payload"],
+    }
+    columns = [
+        known[each.name].cast(each.type)
+        if each.name in known
+        else rows[each.name]
+        if each.name in rows.schema.names
+        else pa.nulls(rows.num_rows, each.type)
+        for each in tables.PAIRS
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=tables.PAIRS)

@@ -1,0 +1,160 @@
+"""Captures as Spark reads them: batches, streams, and what Spark 4.3 gets wrong of its own."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.types import StructType
+
+from kafkalite.capture import pcapng
+from kafkalite.columnar import tables
+from kafkalite.spark import register
+from kafkalite.spark.places import InputFile
+from kafkalite.spark.sources.asking import OptionError
+from kafkalite.spark.sources.capture import NAME, CaptureSource, is_complete
+from kafkalite.spark.sources.rows import Rows
+from tests.perf.big_capture import write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+COMMITS = {"api": "OffsetCommit"}
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("captures")
+    made = write(folder, 300_000, connections=7, file_bytes=100_000)
+    assert len(made.files) >= 3
+    return folder
+
+
+@pytest.fixture
+def reading(spark: SparkSession) -> SparkSession:
+    register(spark)
+    return spark
+
+
+def expected(folder: Path) -> list[tuple[int, int, str]]:
+    rows = Rows(COMMITS)
+    return sorted(
+        (row["connection"], row["correlation_id"], row["request"]["group_id"])
+        for path in sorted(folder.iterdir())
+        for batch in rows.of(str(path))
+        for row in batch.to_pylist()
+    )
+
+
+def found(frame: DataFrame) -> list[tuple[int, int, str]]:
+    return sorted(
+        (row.connection, row.correlation_id, row.group_id)
+        for row in frame.select("connection", "correlation_id", "request.group_id").collect()
+    )
+
+
+def test_filters_are_never_pushed_down() -> None:
+    """What is pushed in Spark 4.3 stays for later queries on the same table."""
+    reader = CaptureSource({"path": "nowhere", **COMMITS}).reader(
+        CaptureSource({"path": "nowhere", **COMMITS}).schema()
+    )
+    assert type(reader).pushFilters is DataSourceReader.pushFilters
+
+
+def test_a_file_is_complete_when_its_last_block_is_statistics(tmp_path: Path) -> None:
+    def file(data: bytes) -> InputFile:
+        path = tmp_path / "file"
+        path.write_bytes(data)
+        return InputFile(url=str(path), size=len(data), modified_ns=0)
+
+    packets = b"anything before" * 9 + b"x"
+    assert is_complete(file(packets + pcapng.statistics(0, 1)))
+    assert not is_complete(file(packets + pcapng.statistics(0, 1)[:-1]))
+    assert not is_complete(file(packets))
+    assert not is_complete(file(b""))
+    assert not is_complete(file(b"\xff" * 40))
+
+
+def test_a_schema_of_other_types_is_refused_before_anything_is_read() -> None:
+    source = CaptureSource({"path": "nowhere", **COMMITS})
+    with pytest.raises(OptionError, match="ts:timestamp"):
+        source.reader(StructType().add("ts", "string"))
+
+
+@pytest.mark.spark
+def test_a_batch_is_all_files_at_once(reading: SparkSession, captures: Path) -> None:
+    frame = reading.read.format(NAME).options(**COMMITS, bytesPerTask="1").load(str(captures))
+    assert frame.columns == tables.requests(8).names
+    assert frame.rdd.getNumPartitions() == len([*captures.iterdir()])
+    assert found(frame) == expected(captures)
+
+
+@pytest.mark.spark
+def test_the_same_table_asked_with_and_without_a_filter_agrees(
+    reading: SparkSession, captures: Path
+) -> None:
+    frame = reading.read.format(NAME).options(**COMMITS).load(str(captures))
+    whole = frame.count()
+    one = frame.first()
+    assert one is not None
+    some = frame.filter(frame.connection == one.connection)
+    assert 0 < some.count() < whole
+    assert frame.count() == whole
+    assert some.union(frame).count() == some.count() + whole
+
+
+@pytest.mark.spark
+def test_a_schema_chooses_columns(reading: SparkSession, captures: Path) -> None:
+    reader = reading.read.format(NAME).schema("ts timestamp, connection long")
+    assert reader.options(**COMMITS).load(str(captures)).count() == len(expected(captures))
+
+
+@pytest.mark.spark
+def test_a_place_without_files_is_an_empty_table(reading: SparkSession, tmp_path: Path) -> None:
+    assert reading.read.format(NAME).load(str(tmp_path)).count() == 0
+
+
+@pytest.mark.spark
+def test_what_is_wrong_with_files_is_a_table(reading: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    frame = reading.read.format(NAME).option("table", "problems").load(str(tmp_path / "empty"))
+    assert frame.columns == tables.PROBLEMS.names
+
+
+@pytest.mark.spark
+def test_a_stream_takes_each_file_once_across_restarts(
+    reading: SparkSession, captures: Path, tmp_path: Path
+) -> None:
+    files = sorted(captures.iterdir())
+    growing = tmp_path / "growing"
+    growing.mkdir()
+
+    def run() -> None:
+        stream = (
+            reading.readStream.format(NAME)
+            .options(**COMMITS, maxFilesPerTrigger="1", open="read")
+            .load(str(growing))
+        )
+        query = (
+            stream.select("connection", "correlation_id", "request.group_id")
+            .writeStream.format("parquet")
+            .option("path", str(tmp_path / "out"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+
+    for path in files[:2]:
+        shutil.copy(path, growing)
+    run()
+    for path in files[2:]:
+        shutil.copy(path, growing)
+    run()
+    rows = reading.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted((r.connection, r.correlation_id, r.group_id) for r in rows) == expected(captures)

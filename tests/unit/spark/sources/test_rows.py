@@ -1,0 +1,124 @@
+"""What one file answers to what is asked of captures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from kafkalite.capture.model import ProblemKind
+from kafkalite.columnar import tables
+from kafkalite.spark.sources.asking import OptionError
+from kafkalite.spark.sources.rows import Rows, unanswered
+from tests.perf.big_capture import write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OFFSET_COMMIT = 8
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> str:
+    made = write(tmp_path_factory.mktemp("capture"), 200_000, connections=7)
+    return str(made.files[0])
+
+
+def rows_of(name: str, **options: str) -> list[dict[str, object]]:
+    found = Rows({name.rstrip("_"): text for name, text in options.items()})
+    batches = [*found.of(name)]
+    assert all(batch.schema.equals(found.schema) for batch in batches)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_requests_of_one_api_are_typed(capture: str) -> None:
+    found = rows_of(capture, api="OffsetCommit")
+    assert found
+    expected = tables.requests(OFFSET_COMMIT)
+    assert Rows({"api": "8"}).schema == pa.schema([each.with_nullable(True) for each in expected])
+    assert {row["api_key"] for row in found} == {OFFSET_COMMIT}
+    assert all(row["request"] is not None for row in found)
+
+
+def test_frames_are_both_halves_of_all_requests(capture: str) -> None:
+    frames = rows_of(capture)
+    envelopes = rows_of(capture, table="envelopes")
+    answered = sum(row["answered"] is not None for row in envelopes)
+    assert len(frames) == len(envelopes) + answered
+
+
+def test_the_options_leave_out_what_is_not_asked_for(capture: str) -> None:
+    every = rows_of(capture, api="OffsetCommit")
+    version, connection = every[0]["api_version"], every[0]["connection"]
+    some = rows_of(capture, api="OffsetCommit", connection=str(connection))
+    assert some == [row for row in every if row["connection"] == connection]
+    assert rows_of(capture, api="OffsetCommit", versions=f"{version}") == [
+        row for row in every if row["api_version"] == version
+    ]
+    assert rows_of(capture, api="OffsetCommit", from_="2100-01-01T00:00:00Z") == []
+    times = sorted(str(row["ts"]) for row in every)
+    middle = times[len(times) // 2].split(".")[0]
+    assert rows_of(capture, api="OffsetCommit", until=middle) == [
+        row for row in every if str(row["ts"]) < middle
+    ]
+
+
+def test_columns_and_fields_can_be_chosen(capture: str) -> None:
+    found = rows_of(
+        capture, api="OffsetCommit", fields="request.group_id", columns="request,connection"
+    )
+    assert list(found[0]) == ["request", "connection"]
+    assert list(found[0]["request"]) == ["group_id"]  # type: ignore[call-overload]
+
+
+def test_frames_may_do_without_their_bytes(capture: str) -> None:
+    assert {row["payload"] for row in rows_of(capture, payload="false")} == {None}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"table": "requests"},
+        {"table": "requests", "api": "8,9"},
+        {"table": "tables"},
+        {"api": "8", "columns": "nothing"},
+        {"api": "8", "fields": "request.nothing"},
+        {"api": "8", "fields": "nothing.topics"},
+    ],
+)
+def test_what_cannot_be_answered_is_told(options: dict[str, str]) -> None:
+    with pytest.raises(OptionError):
+        Rows(options)
+
+
+def test_what_is_wrong_with_a_file_is_in_the_table_of_problems_alone(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    assert rows_of(gone) == []
+    [problem] = rows_of(gone, table="problems")
+    assert (problem["kind"], problem["file"]) == (ProblemKind.UNREADABLE, gone)
+
+
+def test_a_request_without_its_other_half_is_one_without_an_answer() -> None:
+    rows = [
+        {
+            "file": "f",
+            "offset": 9,
+            "ts": 7,
+            "connection": 1,
+            "client": "c",
+            "broker": "b",
+            "direction": direction,
+            "api_key": 8,
+            "api_version": 9,
+            "correlation_id": 5,
+            "payload": b"payload",
+            "client_id": "me",
+            "start": 3,
+            "place": 0,
+        }
+        for direction in (0, 1)
+    ]
+    [found] = unanswered(pa.RecordBatch.from_pylist(rows, schema=tables.UNPAIRED)).to_pylist()
+    assert (found["request"], found["request_start"], found["request_bytes"]) == (b"payload", 3, 7)
+    assert (found["client_id"], found["answered"], found["response"]) == ("me", None, None)

@@ -1,0 +1,59 @@
+"""What a run says: lines where nobody looks on, a bar where somebody does."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+from kafkalite.spark.telling import Console, Done, Silent
+
+
+class Terminal(io.StringIO):
+    """A stream that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def clock() -> int:
+    clock.now += 2_000  # type: ignore[attr-defined]
+    return int(clock.now)  # type: ignore[attr-defined]
+
+
+clock.now = 0  # type: ignore[attr-defined]
+
+
+def test_elsewhere_a_step_is_a_line_with_its_speed() -> None:
+    stream = io.StringIO()
+    console = Console(stream, clock)
+    console.step("begin")
+    with console.reading("reading", Done(1_200, 64_000_000), lambda: None):
+        pass
+    assert stream.getvalue().splitlines() == [
+        "begin",
+        "reading: 1,200 files, 64.0 MB",
+        "reading: done, 1,200 files, 64.0 MB in 2.0 s (32.0 MB/s)",
+    ]
+
+
+def test_on_a_terminal_a_bar_says_how_far_it_is() -> None:
+    stream = Terminal()
+    asked = threading.Event()
+
+    def so_far() -> Done:
+        asked.set()
+        return Done(3, 21_000_000)
+
+    with Console(stream, clock).reading("reading", Done(4, 64_000_000), so_far):
+        assert asked.wait(20)
+    shown = stream.getvalue()
+    assert "4 files" in shown
+    assert shown.splitlines()[-1].endswith("4 files, 64.0 MB in 2.0 s (32.0 MB/s)")
+
+
+def test_the_silent_one_says_nothing_and_lets_work_go_on() -> None:
+    silent = Silent()
+    silent.step("begin")
+    with silent.reading("reading", Done(1, 1), lambda: None):
+        worked = True
+    assert worked
