@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 from tests.oracle.target import COMMON_CONFIG, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _ROOT = Path(__file__).parents[2]
 _ADDRESS = re.compile(rb"127\.0\.0\.1:(\d+)")
@@ -35,12 +35,14 @@ class ServedKafkalite:
         *,
         brokers: int = 1,
         control: bool = False,
+        options: Sequence[str] = (),
     ) -> None:
         self.port = free_port(brokers)
         self._control_port = free_port() if control else None
         self._brokers = brokers
         self._directory = directory
         self._config = config
+        self._options = options
         self._log = directory / "kafkalite.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -82,6 +84,7 @@ class ServedKafkalite:
         command += ["--brokers", str(self._brokers)]
         if self._control_port is not None:
             command += ["--control", f"127.0.0.1:{self._control_port}"]
+        command += self._options
         for key, value in self._config.items():
             command += ["--config", f"{key}={value}"]
         paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
