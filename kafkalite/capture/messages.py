@@ -58,13 +58,15 @@ def _is_flexible(api_key: int, api_version: int) -> bool:
         return True  # APIs that are yet to come are flexible, as all new ones have been for years
 
 
-@lru_cache(_REMEMBERED)
 def is_known(api_key: int, api_version: int) -> bool:
     """Whether there is a codec for a version of an API."""
-    try:
-        return api_version in codec.api_versions(api_key, unstable=True)
-    except KeyError:
-        return False
+    return (api_key, api_version) in _known()
+
+
+@lru_cache(1)
+def _known() -> frozenset[tuple[int, int]]:
+    every = ((key, codec.api_versions(key, unstable=True)) for key in codec.api_keys())
+    return frozenset((key, version) for key, each in every for version in each.within(each))
 
 
 def response_start(frame: bytes, api_key: int, api_version: int) -> int:
