@@ -129,7 +129,11 @@ def capture(asked: Namespace) -> None:
     try:
         # Whoever cannot listen leaves no file behind.
         proxy = Proxy(_settings(asked), log)
-        recorder = recorder_from(asked, asked.directory, DrivenClock().now_ns, log.error)
+        try:
+            recorder = recorder_from(asked, asked.directory, DrivenClock().now_ns, log.error)
+        except CaptureError:
+            proxy.unbind()
+            raise
     except (AddressError, CaptureError, OptionError, TlsError) as error:
         sys.stderr.write(f"kafkalite: {error}\n")
         sys.exit(USAGE_STATUS)

@@ -72,6 +72,12 @@ class Proxy:
         """What has gone through it; of connections that are open, not the requests."""
         return self._surroundings.totals
 
+    def unbind(self) -> None:
+        """Give the address back, where it is not started any more."""
+        for bound in self._sockets:
+            bound.close()
+        self._sockets.clear()
+
     async def start(self, recorder: Recorder) -> None:
         """Let clients in, and have recorded what they do."""
         self._surroundings.recorder = recorder
@@ -84,8 +90,7 @@ class Proxy:
             await asyncio.wait((task,))
         for server in self._servers:
             server.close()
-        for bound in self._sockets:
-            bound.close()
+        self.unbind()
         for link in tuple(self._surroundings.links):
             link.end()
         await self.drained()
