@@ -52,6 +52,7 @@ class ChunkFrames:
         self._streams = streams(chunk.segments, groups)
         self.odd: set[int] = set()
         """Numbers of the connections that are for the exact way."""
+        self._before: dict[int, tuple[list[bytes], list[tuple[int, int]]]] = {}
 
     def find(self, buffer: Buffer) -> Found:
         """Return the frames of all connections that are in order, and carry these on."""
@@ -82,6 +83,9 @@ class ChunkFrames:
         found = Found.joined([carried, found])
         if self.odd:
             found = found.picked(~np.isin(found.line, list(self.odd)))
+            for number in self.odd & self._before.keys():
+                line = self._chunk.lines[number]
+                line.rest, line.rest_origin = self._before[number]
         self._carry_on(chosen)
         return found
 
@@ -172,6 +176,7 @@ class ChunkFrames:
             rest = line.rest[direction]
             if not rest or starts[index] == stops[index]:
                 continue
+            self._before.setdefault(line.number, (line.rest[:], line.rest_origin[:]))
             start, stop = int(starts[index]), int(stops[index])
             lacking = max(LENGTH_BYTES - len(rest), 0)
             head = rest + pieces.copied(start, min(start + lacking, stop))
@@ -223,6 +228,7 @@ class ChunkFrames:
                 self.odd.add(number)
                 continue
             line = self._chunk.lines[number]
+            self._before.setdefault(number, (line.rest[:], line.rest_origin[:]))
             line.rest[direction] = pieces.copied(rest.line, int(stops[rest.stream]))
             origin = int(packet[pieces.at(rest.line)])
             line.rest_origin[direction] = (
@@ -237,11 +243,14 @@ class ChunkFrames:
             s.end[chosen].tolist(),
             s.flags[chosen].tolist(),
         )
-        for each, end, flag in zip(groups, ends, flags, strict=True):
+        for index, each, end, flag in zip(chosen.tolist(), groups, ends, flags, strict=True):
             if each >> 1 in self.odd:
                 continue
             line = self._chunk.lines[each >> 1]
             line.next_seq[each & 1] = end
+            line.has_appeared |= line.is_judged
+            if flag & SYN:
+                line.initials[each & 1] = int(s.seq[index])
             if flag & FIN:
                 line.has_ended[each & 1] = True
             if flag & RST or all(line.has_ended):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,12 +13,22 @@ from kafkalite.columnar.lines import Line, connection_id
 from kafkalite.columnar.packets import ACK, SYN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from kafkalite.capture.model import Connection
     from kafkalite.capture.notes import PacketNote
     from kafkalite.columnar.arrays import Bytes, Ints
     from kafkalite.columnar.captured import Interface, Packets
     from kafkalite.columnar.packets import Segments
+
+
+class Seen(NamedTuple):
+    """A chunk's bytes, and the packets and segments in them."""
+
+    data: Bytes
+    packets: Packets
+    segments: Segments
+    interfaces: Sequence[Interface]
 
 
 class Connections:
@@ -29,70 +39,112 @@ class Connections:
         self._file = file
         self._sides: dict[bytes, tuple[Line, int]] = {}
 
-    def groups(
-        self,
-        data: Bytes,
-        packets: Packets,
-        segments: Segments,
-        firsts: Ints,
-        interfaces: Sequence[Interface],
-    ) -> Ints:
+    def groups(self, seen: Seen, firsts: Ints) -> Ints:
         """Return for each flow twice the number of its connection, and one more for responses.
 
         `firsts` are the first segments of the flows.
         """
         groups = np.empty(len(firsts), np.int64)
-        address = segments.address[firsts].tolist()
-        is_v6, ports = segments.is_v6[firsts].tolist(), segments.ports[firsts].tolist()
+        segments = seen.segments
         flags, seq = segments.flags[firsts].tolist(), segments.seq[firsts].tolist()
-        for index, at in enumerate(address):
-            size = 32 if is_v6[index] else 8
-            flow = data[at : at + size].tobytes() + ports[index].to_bytes(4)
+        for index, flow in enumerate(_keys(seen.data, segments, firsts)):
             packet = int(segments.packet[firsts[index]])
-            line, side = self._find(flow, flags[index], packet, packets, interfaces)
-            if line.next_seq[side] is None and not flags[index] & SYN:
-                note = packet_note(comment_of(data, packets, packet))
-                self._go_on(line, side, note, seq[index])
+            line, side = self._find(seen, flow, flags[index], seq[index], packet)
+            if line.next_seq[side] is None and not flags[index] & SYN and line.exact is None:
+                _go_on(line, side, _note(seen, packet), seq[index])
             groups[index] = 2 * line.number + side
         return groups
 
-    def _find(
-        self,
-        flow: bytes,
-        flags: int,
-        packet: int,
-        packets: Packets,
-        interfaces: Sequence[Interface],
-    ) -> tuple[Line, int]:
+    def known(self, data: Bytes, segments: Segments, firsts: Ints) -> Ints:
+        """Return the same without following new ones: -1 stands for those."""
+        found = (self._sides.get(flow) for flow in _keys(data, segments, firsts))
+        return np.array(
+            [-1 if each is None else 2 * each[0].number + each[1] for each in found], np.int64
+        )
+
+    def _find(self, seen: Seen, flow: bytes, flags: int, seq: int, packet: int) -> tuple[Line, int]:
         known = self._sides.get(flow)
         opens = flags & SYN != 0
-        if known is not None and not (opens and known[0].next_seq[known[1]] is not None):
+        if known is not None and not (opens and _is_over(known[0], known[1], seq)):
             return known
         is_client = not (opens and flags & ACK)
+        if not opens:
+            note = _note(seen, packet)
+            is_client = note.opened is None or note.client != str(sender(reverse(flow)))
         client = flow if is_client else reverse(flow)
-        interface = interfaces[int(packets.interface[packet])]
-        at_ns = int(packets.at_ns[packet])
-        opened_ns = at_ns if opens else None
-        line = Line(
-            number=len(self.lines),
-            flows=(client, reverse(client)),
-            opened_ns=opened_ns,
-            connection=connection_id(
-                sender(client), sender(reverse(client)), opened_ns, self._file
-            ),
-            node_id=interface_note(interface.comments[0] if interface.comments else None).node,
-            first_ns=at_ns,
-        )
-        self.lines.append(line)
-        self._sides[client] = line, 0
-        self._sides[reverse(client)] = line, 1
+        interface = seen.interfaces[int(seen.packets.interface[packet])]
+        at_ns = int(seen.packets.at_ns[packet])
+        comment = interface.comments[0] if interface.comments else None
+        line = self._add(client, at_ns if opens else None, at_ns)
+        line.node_id = interface_note(comment).node
+        line.begins_here = opens
         return line, 0 if is_client else 1
 
-    def _go_on(self, line: Line, side: int, note: PacketNote, seq: int) -> None:
-        """Take up a connection that our recorder says goes on from another file."""
-        if note.opened is None:
-            return
-        line.next_seq[side] = seq
-        line.opened_ns = note.opened
-        line.is_judged = True
-        line.connection = connection_id(line.client, line.broker, note.opened)
+    def _add(self, client: bytes, opened_ns: int | None, first_ns: int) -> Line:
+        flows = (client, reverse(client))
+        line = Line(
+            number=len(self.lines),
+            flows=flows,
+            opened_ns=opened_ns,
+            connection=self._identity(flows, opened_ns),
+            first_ns=first_ns,
+        )
+        self.lines.append(line)
+        for side in (0, 1):
+            self._sides[flows[side]] = line, side
+        return line
+
+    def _identity(self, flows: tuple[bytes, bytes], opened_ns: int | None) -> int:
+        return connection_id(sender(flows[0]), sender(flows[1]), opened_ns, self._file)
+
+    def appear(self, line: Line, connection: Connection) -> Line:
+        """Return the line of a connection that has appeared between the ends of `line`."""
+        client = line.flows[0] if sender(line.flows[0]) == connection.client else line.flows[1]
+        if line.has_appeared:
+            before, line = line, self._add(client, connection.opened_ns, line.last_ns)
+            line.exact = before.exact
+        else:
+            line.flows = (client, reverse(client))
+            line.opened_ns = connection.opened_ns
+            line.connection = self._identity(line.flows, line.opened_ns)
+            line.is_over = False
+            for side in (0, 1):
+                self._sides[line.flows[side]] = line, side
+        line.has_appeared = line.is_judged = True
+        line.begins_here = connection.opened_ns is not None
+        line.node_id = connection.node_id
+        return line
+
+
+def _keys(data: Bytes, segments: Segments, firsts: Ints) -> Iterator[bytes]:
+    """Yield the names of flows as `capture` forms them, by their first segments."""
+    rows = zip(
+        segments.address[firsts].tolist(),
+        segments.is_v6[firsts].tolist(),
+        segments.ports[firsts].tolist(),
+        strict=True,
+    )
+    for at, is_v6, ports in rows:
+        yield data[at : at + (32 if is_v6 else 8)].tobytes() + ports.to_bytes(4)
+
+
+def _is_over(line: Line, side: int, seq: int) -> bool:
+    """Whether an opening that begins at `seq` is another connection's than this one, for sure.
+
+    Where the one before has not ended, which of both a segment belongs to is for the exact way.
+    """
+    return line.exact is None and line.is_over and line.initials[side] != seq
+
+
+def _note(seen: Seen, packet: int) -> PacketNote:
+    return packet_note(comment_of(seen.data, seen.packets, packet))
+
+
+def _go_on(line: Line, side: int, note: PacketNote, seq: int) -> None:
+    """Take up a connection that our recorder says goes on from another file."""
+    if note.opened is None or note.inside:
+        return
+    line.next_seq[side] = seq
+    line.opened_ns = note.opened
+    line.is_judged = line.has_appeared = True
+    line.connection = connection_id(sender(line.flows[0]), sender(line.flows[1]), note.opened)

@@ -2,150 +2,167 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from kafkalite.capture.model import Problem, ProblemKind
 from kafkalite.columnar import heads
 from kafkalite.columnar.arrays import where
 from kafkalite.columnar.found import EARLIER, Found
 from kafkalite.columnar.options import Options, Table
 from kafkalite.columnar.pairing import Frames, paired
-from kafkalite.columnar.payloads import Ranges, text
-from kafkalite.columnar.rows import Ends, batch, slices, times
+from kafkalite.columnar.rows import Known, Rows, Sink
 from kafkalite.columnar.streams import grouped
-from kafkalite.columnar.tables import PAIRS
+from kafkalite.columnar.tokens import without_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
 
     from kafkalite.columnar.arrays import Bytes, Ints
     from kafkalite.columnar.found import Buffer
-    from kafkalite.columnar.heads import RequestHeads
     from kafkalite.columnar.lines import Line
+    from kafkalite.columnar.pairing import Paired
 
 
 class Exchanging:
     """Pairs the frames of one file; requests without a response wait for the next chunk."""
 
-    def __init__(self, file: str, options: Options, lines: Sequence[Line]) -> None:
+    def __init__(
+        self, file: str, options: Options, lines: Sequence[Line], report: Callable[[Problem], None]
+    ) -> None:
         self._file = file
         self._options = options
         self._lines = lines
+        self._report = report
+        self._sink = Sink(file, options, lines)
         self._open = Found()
         self._open_bytes = np.empty(0, np.uint8)
+        self._authenticating: set[int] = set()
+        self._is_wanted: dict[int, bool] = {}
+
+    def asked(self, number: int) -> list[bytes]:
+        """Return the requests of a connection that wait for their responses, with their lengths."""
+        found = []
+        for row in where(self._open.line == number).tolist():
+            start, size = int(self._open.start[row]), int(self._open.size[row])
+            found.append(size.to_bytes(4) + self._open_bytes[start : start + size].tobytes())
+        return found
 
     def take(self, found: Found, buffer: Buffer) -> Iterator[tuple[Table, pa.RecordBatch]]:
         """Yield what a chunk's frames make known."""
+        frames = self._with_open(self._wanted(found), buffer)
+        if not len(frames):
+            return
+        known = self._known(buffer.whole(), frames)
+        frames = known.frames
+        pairs = self._paired(known)
+        self._keep(known, pairs.open)
+        known.answer(pairs.request, pairs.response)
+        fresh = where(frames.packet != EARLIER)
+        if Table.FRAMES in self._options.tables:
+            yield from self._sink.frames(known, fresh)
+        yield from self._orphans(known, pairs.orphans)
+        is_silent = (frames.direction == 0) & known.is_right & ~known.awaits
+        alone = np.concatenate([pairs.never, where(is_silent)])
+        requests = np.concatenate([pairs.request, alone])
+        answers = np.concatenate([pairs.response, np.full(len(alone), -1)])
+        yield from self._sink.pairs(known, Rows(requests, answers))
+
+    def finish(self) -> Iterator[tuple[Table, pa.RecordBatch]]:
+        """Yield requests without a response, which another file may have or none."""
+        if len(self._open):
+            known = self._known(self._open_bytes, self._open)
+            is_over = np.array([self._lines[line].is_over for line in known.frames.line.tolist()])
+            over, still = where(is_over), where(~is_over)
+            yield from self._sink.pairs(known, Rows(over, np.full(len(over), -1)))
+            yield from self._sink.unpaired(known, still)
+
+    def _wanted(self, found: Found) -> Found:
+        pattern = self._options.clients
+        if pattern is None or not len(found):
+            return found
+        for number in np.unique(found.line).tolist():
+            if number not in self._is_wanted:
+                client = str(self._lines[number].client)
+                self._is_wanted[number] = fnmatchcase(client, pattern)
+        unwanted = [number for number, is_wanted in self._is_wanted.items() if not is_wanted]
+        return found.picked(~np.isin(found.line, unwanted))
+
+    def _with_open(self, found: Found, buffer: Buffer) -> Found:
+        """Put the requests that wait in front, and bring each direction's frames together."""
         at = buffer.add(self._open_bytes)
         waiting = Found(
             self._open.line, self._open.direction, self._open.start + at, self._open.size,
             self._open.offset, self._open.at_ns, np.full(len(self._open), EARLIER),
         )  # fmt: skip
         frames = Found.joined([waiting, found])
-        if not len(frames):
-            return
         group = frames.line * 2 + frames.direction
         if (group[1:] < group[:-1]).any():
             frames = frames.picked(grouped(group))
-        data = buffer.whole()
-        yield from self._pairs(data, frames)
+        return frames
 
-    def _pairs(self, data: Bytes, frames: Found) -> Iterator[tuple[Table, pa.RecordBatch]]:
-        asks = where(frames.direction == 0)
-        says = where(frames.direction == 1)
-        request = heads.request_heads(data, frames.start[asks], frames.size[asks])
-        awaits = heads.awaits_answer(data, frames.start[asks], frames.size[asks], request)
-        correlation = np.empty(len(frames), np.int64)
-        correlation[asks] = request.correlation_id
-        correlation[says] = heads.correlation_ids(data, frames.start[says], frames.size[says])
-        waits = np.zeros(len(frames), np.bool_)
-        waits[asks] = awaits & request.is_right
+    def _known(self, data: Bytes, frames: Found) -> Known:
+        known = Known(data, frames, np.empty(len(frames), np.bool_))
+        rows = known.asks
+        request = known.request
+        known.awaits[:] = False
+        known.awaits[rows] = request.is_right & heads.awaits_answer(
+            data, frames.start[rows], frames.size[rows], request
+        )
+        return known
+
+    def _paired(self, known: Known) -> Paired:
+        frames = known.frames
+        takes_part = known.awaits | ((frames.direction == 1) & known.is_right)
+        without_tokens(known, takes_part, self._authenticating)
+        wrong = where((frames.direction == 0) & ~known.is_right & known.is_message)
+        wrong = wrong[frames.packet[wrong] != EARLIER]
+        self._tell(known, wrong, ProblemKind.MALFORMED, "a request whose header makes no sense")
+        rows = where(takes_part)
         pairs = paired(
-            Frames(frames.line, frames.direction, correlation, waits, frames.packet),
-            int(frames.line.max()) + 1,
-        )
-        silent = asks[~awaits & request.is_right]
-        self._keep(data, frames, pairs.open)
-        alone = np.concatenate([pairs.never, silent])
-        rows = np.concatenate([pairs.request, alone])
-        answers = np.concatenate([pairs.response, np.full(len(alone), -1)])
-        # In the order in which they were sent.
-        place = np.empty(len(frames), np.int64)
-        place[asks] = np.arange(len(asks))
-        order = np.argsort(frames.packet[rows], kind="stable")
-        yield from self._batches(
-            data, frames, request, place=place, rows=rows[order], answers=answers[order]
-        )
+            Frames(
+                frames.line[rows], frames.direction[rows], known.correlation_id[rows],
+                known.awaits[rows], frames.packet[rows],
+            ),
+            len(self._lines),
+        )  # fmt: skip
+        return type(pairs)(*(rows[each] for each in pairs)) if len(rows) < len(frames) else pairs
 
-    def _keep(self, data: Bytes, frames: Found, rows: Ints) -> None:
+    def _keep(self, known: Known, rows: Ints) -> None:
         """Let requests wait for the next chunk."""
-        rows = np.sort(rows)
-        self._open = frames.picked(rows)
+        frames = known.frames
+        self._open = frames.picked(np.sort(rows))
         parts = [
-            data[s : s + n]
-            for s, n in zip(self._open.start.tolist(), self._open.size.tolist(), strict=True)
+            known.data[start : start + size]
+            for start, size in zip(self._open.start.tolist(), self._open.size.tolist(), strict=True)
         ]
         self._open_bytes = np.concatenate(parts) if parts else np.empty(0, np.uint8)
         self._open.start[:] = np.cumsum(self._open.size) - self._open.size
 
-    def _batches(
-        self,
-        data: Bytes,
-        frames: Found,
-        request: RequestHeads,
-        *,
-        place: Ints,
-        rows: Ints,
-        answers: Ints,
-    ) -> Iterator[tuple[Table, pa.RecordBatch]]:
+    def _orphans(self, known: Known, rows: Ints) -> Iterator[tuple[Table, pa.RecordBatch]]:
+        """Tell responses without a request; where its beginning is not here, another file may."""
         if not len(rows):
             return
-        options = self._options
-        asks = place[rows]
-        api_key, version = request.api_key[asks], request.version[asks]
-        bodies = Ranges(data, frames.start, frames.size)
-        clients = Ranges(data, request.client_start, np.maximum(request.client_size, 0))
-        ends = Ends(self._lines)
-        is_open = answers < 0
-        said = np.where(is_open, 0, answers)
-        response_start = heads.response_bodies(
-            data, frames.start[said], frames.size[said], api_key, version
-        )
-        answered = frames.at_ns[said]
-        sizes = frames.size[rows] + np.where(is_open, 0, frames.size[said])
-        for part in slices(sizes, options.batch_rows, options.batch_bytes):
-            row, ask, said_row, mask = rows[part], asks[part], said[part], is_open[part]
-            columns: dict[str, Any] = {
-                "ts": times(frames.at_ns[row]),
-                "answered": _masked(times(answered[part]), mask),
-                "latency_us": pa.array(
-                    answered[part] // 1000 - frames.at_ns[row] // 1000, mask=mask
-                ),
-                **ends.columns(frames.line[row]),
-                "api_key": pa.array(api_key[part].astype(np.int16)),
-                "api_version": pa.array(version[part].astype(np.int16)),
-                "correlation_id": pa.array(request.correlation_id[ask].astype(np.int32)),
-                "client_id": text(clients.take(ask, request.client_size[ask] < 0)),
-                "request_bytes": pa.array(frames.size[row].astype(np.int32)),
-                "response_bytes": pa.array(frames.size[said_row].astype(np.int32), mask=mask),
-                "file": pa.repeat(pa.scalar(self._file), len(row)),
-                "offset": pa.array(frames.offset[row]),
-                "request_start": pa.array(request.body[ask].astype(np.int32)),
-                "request": bodies.take(row),
-                "response_start": pa.array(response_start[part].astype(np.int32), mask=mask),
-                "response": bodies.take(said_row, mask),
-            }
-            yield Table.PAIRS, batch(PAIRS, columns)
+        lines = known.frames.line[rows].tolist()
+        begins_here = np.array([self._lines[number].begins_here for number in lines])
+        self._tell(known, rows[begins_here], ProblemKind.NO_REQUEST, "responses to no request")
+        yield from self._sink.unpaired(known, rows[~begins_here])
 
-    def finish(self) -> Iterator[tuple[Table, pa.RecordBatch]]:
-        """Yield what waits for another file."""
-        return iter(())
-
-
-def _masked(column: Any, mask: Any) -> Any:  # noqa: ANN401 - Arrow arrays
-    if not mask.any():
-        return column
-    return pc.if_else(pa.array(mask), pa.scalar(None, column.type), column)
+    def _tell(self, known: Known, rows: Ints, kind: ProblemKind, detail: str) -> None:
+        for number in np.unique(known.frames.line[rows]).tolist():
+            mine = rows[known.frames.line[rows] == number]
+            line = self._lines[number]
+            self._report(
+                Problem(
+                    kind=kind,
+                    file=self._file,
+                    offset=int(known.frames.offset[mine[0]]),
+                    connection=f"{line.client} > {line.broker}",
+                    detail=detail,
+                    count=len(mine),
+                )
+            )

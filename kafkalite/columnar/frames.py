@@ -112,6 +112,7 @@ class Cutter:
         end = int(line[-1] + size[-1]) + LENGTH_BYTES
         if line[0] != starts[0] or end != stops[-1] or (starts[1:] != stops[:-1]).any():
             return False
+        starts = starts[starts < stops]
         found = line.searchsorted(starts)
         return bool((line[found] == starts).all())
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from kafkalite.capture.packets import reverse, sender
 
 if TYPE_CHECKING:
-    from kafkalite.capture.flows import Flow
     from kafkalite.capture.model import Endpoint
+    from kafkalite.columnar.exact import Exact
 
 
 def connection_id(client: Endpoint, broker: Endpoint, opened_ns: int | None, file: str = "") -> int:
@@ -45,11 +45,17 @@ class Line:
     """The beginning of a frame that has not come whole."""
     rest_origin: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0), (0, 0)])
     """Where in the file the packet stands that it begins in, and its time."""
+    initials: list[int | None] = field(default_factory=lambda: [None, None])
+    """The sequence numbers of the packets that opened it."""
+    begins_here: bool = False
+    """Whether the file has its opening."""
+    has_appeared: bool = False
+    """Whether it has a frame."""
     is_judged: bool = False
     """Whether its first bytes were found to be a request's."""
     is_over: bool = False
     has_ended: list[bool] = field(default_factory=lambda: [False, False])
-    exact: Flow | None = None
+    exact: Exact | None = None
     """What follows it segment by segment, where it is not in order."""
     first_ns: int = 0
     last_ns: int = 0

@@ -35,9 +35,11 @@ _LINKS: Final[Mapping[int, tuple[int | None, int]]] = {
 }
 """Where a link type says what it carries, if it does, and how long its header is."""
 
-_VLAN: Final = np.array([0x8100, 0x88A8, 0x9100])
+_VLAN: Final = np.array([0x8100, 0x88A8, 0x9100, 0x9200])
 _IP: Final = np.array([0x0800, 0x86DD])
 _MAX_TAGS: Final = 4
+_MPLS, _PPPOE, _PPP_IP4, _PPP_IP6 = 0x8847, 0x8864, 0x0021, 0x0057
+_MAX_LABELS: Final = 8
 _TCP, _FRAGMENT, _AUTHENTICATION = 6, 44, 51
 _EXTENSIONS: Final = np.array([0, 43, 44, 51, 60, 135, 139, 140])
 _MAX_EXTENSIONS: Final = 8
@@ -46,16 +48,15 @@ _V4_HEAD, _V6_HEAD, _TCP_HEAD = 20, 40, 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segments(Columns):
-    """TCP segments of one chunk, in the file's order: one row each.
-
-    A segment that carries no byte and says no more than "acknowledged" is left out.
-    """
+    """TCP segments of one chunk, in the file's order: one row each."""
 
     packet: Ints = field(default_factory=none)
     """Index into the chunk's packets."""
     address: Ints = field(default_factory=none)
     """Where the IP header has its two addresses."""
     is_v6: Ints = field(default_factory=none)
+    tcp: Ints = field(default_factory=none)
+    """Where its TCP header begins."""
     ports: Ints = field(default_factory=none)
     """The source's port, times 2¹⁶, and the destination's."""
     seq: Ints = field(default_factory=none)
@@ -75,10 +76,13 @@ class SegmentReader:
         self._tell = tell
         self._interfaces = interfaces
 
-    def read(self, data: Bytes, offset: int, packets: Packets) -> Segments:
-        """Return the TCP segments of a chunk's packets."""
+    def read(self, data: Bytes, offset: int, packets: Packets) -> tuple[Segments, Segments]:
+        """Return the TCP segments of a chunk's packets: those that say something, and the others.
+
+        The others carry no byte, and open and close nothing: they only acknowledge.
+        """
         if not len(packets):
-            return Segments()
+            return Segments(), Segments()
 
         def tell(kind: ProblemKind, rows: Ints, detail: str) -> None:
             if len(rows):
@@ -150,8 +154,30 @@ def _past_link(
             break
         kind[tagged] = u16be(data, at[tagged] + 2)
         at[tagged] += 4
+    at, kind = _past_stacks(data, at, end, kind)
     is_ip = (kind == _IP[0]) | (kind == _IP[1])
     return (rows, at) if is_ip.all() else (rows[is_ip], at[is_ip])
+
+
+def _past_stacks(data: Bytes, at: Ints, end: Ints, kind: Ints) -> tuple[Ints, Ints]:
+    """Go on behind the labels of MPLS and the head of PPPoE."""
+    for _ in range(_MAX_LABELS):
+        labelled = where((kind == _MPLS) & (at + 5 <= end))
+        if not len(labelled):
+            break
+        is_last = u8(data, at[labelled] + 2) & 1 == 1
+        at[labelled] += 4
+        inner = labelled[is_last]
+        version = u8(data, at[inner]) >> 4
+        kind[inner] = np.where(version == 4, _IP[0], np.where(version == 6, _IP[1], 0))  # noqa: PLR2004
+    tunnelled = where((kind == _PPPOE) & (at + 8 <= end))
+    if len(tunnelled):
+        inside = u16be(data, at[tunnelled] + 6)
+        kind[tunnelled] = np.where(
+            inside == _PPP_IP4, _IP[0], np.where(inside == _PPP_IP6, _IP[1], 0)
+        )
+        at[tunnelled] += 8
+    return at, kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +246,7 @@ def _joined(heads: Sequence[_Heads]) -> _Heads:
 
 def _segments(
     data: Bytes, heads: _Heads, tell: Callable[[ProblemKind, Ints, str], None]
-) -> Segments:
+) -> tuple[Segments, Segments]:
     whole = heads.tcp + _TCP_HEAD <= heads.kept
     if not whole.all():
         tell(
@@ -235,17 +261,18 @@ def _segments(
     is_right = (word >> 12 >= _TCP_HEAD // 4) & (carried >= 0)
     tell(ProblemKind.MALFORMED, heads.packet[~is_right], "TCP heads longer than their packets")
     says = is_right & ((carried > 0) | (flags & (SYN | FIN | RST) != 0))
-    if not says.all():
-        heads, tcp = heads.picked(says), tcp[says]
-        flags, start, carried = flags[says], start[says], carried[says]
-    size = np.clip(heads.kept - start, 0, carried)
-    missing = carried - size
-    cut = missing > 0
+    size = np.clip(heads.kept - start, 0, np.maximum(carried, 0))
+    missing = np.maximum(carried - size, 0)
+    cut = is_right & (missing > 0)
     tell(ProblemKind.TRUNCATED_PACKET, heads.packet[cut], "packets of which the end is not there")
-    return Segments(
-        packet=heads.packet, address=heads.address, is_v6=heads.is_v6, ports=u32be(data, tcp),
-        seq=u32be(data, tcp + 4), flags=flags, start=start, size=size, missing=missing,
+    every = Segments(
+        packet=heads.packet, address=heads.address, is_v6=heads.is_v6, tcp=tcp,
+        ports=u32be(data, tcp), seq=u32be(data, tcp + 4), flags=flags, start=start, size=size,
+        missing=missing,
     )  # fmt: skip
+    if says.all():
+        return every, Segments()
+    return every.picked(says), every.picked(is_right & ~says)
 
 
 def flows(data: Bytes, segments: Segments) -> tuple[Ints, Ints]:

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
+from kafkalite.capture.classic import MAGICS
+from kafkalite.capture.model import ProblemKind
+from kafkalite.capture.sections import MAGIC as SECTION_MAGIC
 from kafkalite.columnar.blocks import BlockScanner
 from kafkalite.columnar.chunks import Chunk, ChunkFrames
-from kafkalite.columnar.connections import Connections
+from kafkalite.columnar.classic import RecordScanner
+from kafkalite.columnar.connections import Connections, Seen
 from kafkalite.columnar.exchanging import Exchanging
 from kafkalite.columnar.files import Chunks
+from kafkalite.columnar.following import Following
 from kafkalite.columnar.found import Buffer, Found
 from kafkalite.columnar.options import EVERYTHING, Options, Table
 from kafkalite.columnar.packets import SegmentReader, flows
@@ -23,8 +29,12 @@ from kafkalite.columnar.tables import PROBLEMS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkalite.capture.model import ProblemKind
+    from kafkalite.capture.model import Problem
+    from kafkalite.columnar.arrays import Bytes
     from kafkalite.columnar.files import Source
+    from kafkalite.columnar.packets import Segments
+
+NOTHING = np.empty(0, np.uint8)
 
 Part = tuple[Table, pa.RecordBatch]
 
@@ -45,31 +55,66 @@ class _Reading:
         self._options = options
         self._problems: list[tuple[str, str, int | None, str | None, str, int]] = []
         self._connections = Connections(name)
-        self._exchanging = Exchanging(name, options, self._connections.lines)
+        self._exchanging = Exchanging(name, options, self._connections.lines, self.report)
+        self._following = Following(name, self._connections, self.report, self._exchanging.asked)
 
     def tell(self, kind: ProblemKind, offset: int | None, detail: str, count: int = 1) -> None:
         """Take a problem of the file."""
         self._problems.append((kind.value, self._name, offset, None, detail, count))
 
+    def report(self, problem: Problem) -> None:
+        """Take a problem of one of its connections."""
+        self._problems.append(
+            (
+                problem.kind.value, problem.file, problem.offset, problem.connection,
+                problem.detail, problem.count,
+            )
+        )  # fmt: skip
+
     def of(self, source: Source) -> Iterator[Part]:
+        """Yield the batches of the file."""
         chunks = Chunks(source, self._options.chunk_bytes, self.tell)
-        scanner = BlockScanner(self.tell)
-        segment_reader = SegmentReader(self.tell, scanner.interfaces)
+        scanner: BlockScanner | RecordScanner | None = None
         for data, offset, is_last in chunks:
+            if scanner is None:
+                scanner = self._scanner(data)
+                if scanner is None:
+                    break
+                segment_reader = SegmentReader(self.tell, scanner.interfaces)
             packets, used = scanner.scan(data, offset, is_last=is_last)
             chunks.used(used)
-            segments = segment_reader.read(data, offset, packets)
-            if not len(segments):
-                continue
-            codes, firsts = flows(data, segments)
-            groups = self._connections.groups(data, packets, segments, firsts, scanner.interfaces)
+            segments, silent = segment_reader.read(data, offset, packets)
+            seen = Seen(data, packets, segments, scanner.interfaces)
             buffer = Buffer(data)
-            chunk = Chunk(data, offset, packets, segments, self._connections.lines)
-            frames = ChunkFrames(chunk, groups[codes])
-            found = frames.find(buffer)
+            found = self._frames(seen, silent, offset, buffer)
             yield from self._exchanging.take(found, buffer)
+        buffer = Buffer(NOTHING)
+        yield from self._exchanging.take(self._following.finish(buffer), buffer)
         yield from self._exchanging.finish()
         yield from self._told()
+
+    def _scanner(self, data: Bytes) -> BlockScanner | RecordScanner | None:
+        """Return what reads a file that begins so; None, and a problem, where nothing does."""
+        magic = data[:4].tobytes()
+        if magic == SECTION_MAGIC:
+            return BlockScanner(self.tell)
+        if magic in MAGICS:
+            return RecordScanner(self.tell, magic)
+        what = f"neither pcap nor pcapng: begins with {magic.hex()}" if magic else "an empty file"
+        self.tell(ProblemKind.NOT_A_CAPTURE, 0, what)
+        return None
+
+    def _frames(self, seen: Seen, silent: Segments, offset: int, buffer: Buffer) -> Found:
+        """Return the frames of a chunk, whichever way their connections are followed."""
+        codes, firsts = flows(seen.data, seen.segments)
+        groups = self._connections.groups(seen, firsts)[codes]
+        chunk = Chunk(seen.data, offset, seen.packets, seen.segments, self._connections.lines)
+        frames = ChunkFrames(chunk, groups)
+        found = frames.find(buffer)
+        more = self._following.take(
+            seen, silent, groups, offset=offset, odd=frames.odd, buffer=buffer
+        )
+        return Found.joined([found, more])
 
     def _told(self) -> Iterator[Part]:
         if Table.PROBLEMS in self._options.tables and self._problems:
@@ -80,6 +125,3 @@ class _Reading:
             ]
             yield Table.PROBLEMS, pa.RecordBatch.from_arrays(arrays, schema=PROBLEMS)
             self._problems.clear()
-
-
-__all__ = ["Found", "Part", "read_file"]

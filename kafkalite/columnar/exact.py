@@ -1,0 +1,173 @@
+"""Connections out of order, or of which the beginning is missing: followed segment by segment.
+
+They go through the same code that `capture.reading` consists of. As soon as such a connection is
+in order again, it is followed in columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import pack
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.capture.flows import Flow
+from kafkalite.capture.model import Closed, Frame, Opened
+from kafkalite.capture.packets import ACK, SYN, Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.capture.blocks import Interface
+    from kafkalite.capture.dialogue import Setting
+    from kafkalite.capture.model import Event
+    from kafkalite.columnar.connections import Connections
+    from kafkalite.columnar.lines import Line
+
+_MASK: Final = 0xFFFFFFFF
+_FIRST_REQUEST: Final = pack(">ihhih", 10, 18, 0, -1, -1)
+"""What a connection that is known to be Kafka is taken to have begun with."""
+
+
+class Told(NamedTuple):
+    """A frame that has become known."""
+
+    line: int
+    direction: int
+    body: bytes
+    offset: int
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What the exact way needs to take up a connection in its midst."""
+
+    interface: Interface
+    asked: Sequence[bytes]
+    """Its requests without a response, with their lengths."""
+
+
+class Exact:
+    """One pair of ends, followed segment by segment: one connection after another."""
+
+    __slots__ = ("_connections", "_file", "_flow", "_line", "_setting", "_waits")
+
+    def __init__(
+        self, file: str, line: Line, connections: Connections, setting: Setting, start: Start | None
+    ) -> None:
+        self._file = file
+        self._line = line
+        self._connections = connections
+        self._setting = setting
+        self._flow: Flow | None = None
+        # Behind the end of a connection, only the opening of another means anything.
+        self._waits = line.is_over
+        if start is not None and not line.is_over:
+            self._prime(start)
+
+    def _prime(self, start: Start) -> None:
+        """Come to where the line is, as if it had been followed so from its beginning."""
+        line = self._line
+        said: tuple[list[bytes], list[bytes]] = ([_FIRST_REQUEST, *start.asked], [])
+        begin = [
+            ((line.next_seq[side] or 0) - len(line.rest[side]) - sum(map(len, said[side]))) & _MASK
+            for side in (0, 1)
+        ]
+        at_ns = line.first_ns if line.opened_ns is None else line.opened_ns
+        for side in (0, 1):
+            opens = SYN | ACK if side else SYN
+            parts = [(b"", opens, begin[side] - 1, at_ns, 0)]
+            seq = begin[side]
+            for part in said[side]:
+                parts.append((part, ACK, seq, at_ns, 0))
+                seq += len(part)
+            offset, rest_ns = line.rest_origin[side]
+            parts += [(line.rest[side], ACK, seq, rest_ns, offset)] if line.rest[side] else []
+            for payload, flags, number, then, place in parts:
+                segment = Segment(
+                    then, line.flows[side], number & _MASK, begin[1 - side], flags, payload, 0,
+                    self._file, place, start.interface, None,
+                )  # fmt: skip
+                if self._flow is None:
+                    self._flow = Flow(segment, self._setting)
+                self._flow.take(segment, side)
+        assert self._flow is not None
+        self._flow.told()
+
+    def take(self, segment: Segment) -> list[Told]:
+        """Return the frames that one more segment makes known."""
+        flow = self._flow
+        opens = segment.flags & SYN != 0
+        if self._waits and not opens:
+            return []
+        self._waits = False
+        told: list[Told] = []
+        side = 0 if flow is None or segment.flow == flow.flows[0] else 1
+        if flow is not None and opens and flow.begins_anew(segment, side):
+            flow.finish(segment.at_ns, is_closed=True)
+            told += self._told(flow.told())
+            flow, side = None, 0
+        if flow is None:
+            if not (opens or segment.payload):
+                return told
+            self._flow = flow = Flow(segment, self._setting)
+        flow.take(segment, side)
+        return told + self._told(flow.told())
+
+    @property
+    def since_ns(self) -> int | None:
+        """Since when there is something that cannot be told yet; None where there is nothing."""
+        return None if self._flow is None else self._flow.since_ns
+
+    def wait_no_longer(self, now_ns: int, *, at_all: bool) -> list[Told]:
+        """Return what is known once nothing is waited for that is overdue, or nothing at all."""
+        if self._flow is None or self._flow.since_ns is None:
+            return []
+        self._flow.wait_no_longer(now_ns, at_all=at_all)
+        return self._told(self._flow.told())
+
+    def finish(self, now_ns: int) -> list[Told]:
+        """Return what is left at the end of the file."""
+        if self._flow is None:
+            return []
+        self._flow.finish(now_ns, is_closed=False)
+        return self._told(self._flow.told())
+
+    @property
+    def number(self) -> int:
+        """The number of the connection that is followed now."""
+        return self._line.number
+
+    def hand_over(self) -> Line | None:
+        """Return the line, brought to where the connection is; None while it is out of order."""
+        flow, line = self._flow, self._line
+        if flow is None:
+            return None
+        if flow.is_over or flow.dialogue.is_refused:
+            # No more of it is of use; only an opening begins another.
+            line.is_over = True
+            line.initials = list(flow.initials)
+            return line
+        rest = flow.at_rest()
+        if rest is None:
+            return None
+        for direction in (0, 1):
+            side = direction if rest.client_side == 0 else 1 - direction
+            line.next_seq[direction] = rest.next_seqs[side]
+            line.rest[direction] = rest.unfinished[side]
+            line.rest_origin[direction] = (rest.origins[side] or 0, flow.last_ns)
+            line.initials[direction] = flow.initials[side]
+        line.is_judged = True
+        return line
+
+    def _told(self, events: Sequence[Event]) -> list[Told]:
+        told: list[Told] = []
+        for event in events:
+            if isinstance(event, Opened):
+                self._line = self._connections.appear(self._line, event.connection)
+            elif isinstance(event, Frame):
+                number = self._line.number
+                told.append(Told(number, event.direction, event.body, event.offset, event.at_ns))
+            elif isinstance(event, Closed):
+                self._line.is_over = True
+        return told

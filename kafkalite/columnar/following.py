@@ -1,0 +1,212 @@
+"""The connections of a chunk that are not in order: their segments, fed to the exact way."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kafkalite.capture import blocks
+from kafkalite.capture.dialogue import Setting
+from kafkalite.capture.packets import SYN, Segment
+from kafkalite.capture.reading import MAX_HELD_BYTES
+from kafkalite.columnar.arrays import u32be, where
+from kafkalite.columnar.blocks import comment_of
+from kafkalite.columnar.exact import Exact, Start
+from kafkalite.columnar.found import Found
+from kafkalite.columnar.packets import Segments, flows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kafkalite.capture.model import Problem
+    from kafkalite.columnar.arrays import Ints
+    from kafkalite.columnar.connections import Connections, Seen
+    from kafkalite.columnar.exact import Told
+    from kafkalite.columnar.found import Buffer
+    from kafkalite.columnar.lines import Line
+
+
+class Following:
+    """Every connection of one file that is followed segment by segment."""
+
+    def __init__(
+        self,
+        file: str,
+        connections: Connections,
+        report: Callable[[Problem], None],
+        asked: Callable[[int], Sequence[bytes]],
+    ) -> None:
+        self._file = file
+        self._connections = connections
+        self._setting = Setting(report=report)
+        self._asked = asked
+        self._followed: dict[int, Exact] = {}
+        """By the number of the connection, the first between its ends that was out of order."""
+        self._interfaces: list[blocks.Interface] = []
+        self._held = _Held()
+        self._waiting: dict[Exact, int] = {}
+        """What is waited for, and since when."""
+        self._now_ns = 0
+
+    def take(
+        self,
+        seen: Seen,
+        silent: Segments,
+        groups: Ints,
+        *,
+        offset: int,
+        odd: set[int],
+        buffer: Buffer,
+    ) -> Found:
+        """Return the frames of connections that are out of order in this chunk.
+
+        `groups` says of each segment whose it is; `silent` are segments that say nothing.
+        """
+        self._now_ns = int(seen.packets.at_ns[-1]) if len(seen.packets) else self._now_ns
+        for each in seen.interfaces[len(self._interfaces) :]:
+            comment = each.comments[0] if each.comments else None
+            self._interfaces.append(blocks.Interface(each.link_type, each.name, comment))
+        opening = set((groups[seen.segments.flags & SYN != 0] >> 1).tolist())
+        lines = self._connections.lines
+        # Behind the end of a connection nothing is of interest but the opening of another.
+        odd = {number for number in odd if not lines[number].is_over or number in opening}
+        waiting = _Ordered(self._held, buffer)
+        if odd:
+            ways = {number: self._way(number, seen) for number in odd}
+            for segment, packet, number in self._segments(seen, silent, groups, offset, odd):
+                way = ways[number]
+                waiting.add(way.take(segment))
+                self._note_wait(way)
+                waiting.release(self._low_ns, packet)
+        at_all = self._held.size > MAX_HELD_BYTES
+        for way in self._followed.values():
+            waiting.add(way.wait_no_longer(self._now_ns, at_all=at_all))
+            self._note_wait(way)
+        waiting.release(self._low_ns, len(seen.packets))
+        self._hand_over()
+        return waiting.found()
+
+    def finish(self, buffer: Buffer) -> Found:
+        """Return what is left at the end of the file."""
+        waiting = _Ordered(self._held, buffer)
+        for way in self._followed.values():
+            waiting.add(way.finish(self._now_ns))
+        waiting.release(None, 0)
+        return waiting.found()
+
+    def _note_wait(self, way: Exact) -> None:
+        if way.since_ns is not None:
+            self._waiting[way] = way.since_ns
+        elif way in self._waiting:
+            del self._waiting[way]
+
+    @property
+    def _low_ns(self) -> int | None:
+        """The earliest time of which something may yet be told."""
+        return min(self._waiting.values(), default=None)
+
+    def _hand_over(self) -> None:
+        """Give connections that are in order again back to those followed in columns."""
+        held = {told.line for _, _, told in self._held.heap}
+        for number, way in list(self._followed.items()):
+            line = None if way.number in held else way.hand_over()
+            if line is not None:
+                line.exact = None
+                del self._followed[number]
+                self._waiting.pop(way, None)
+
+    def _way(self, number: int, seen: Seen) -> Exact:
+        line = self._connections.lines[number]
+        if line.exact is None:
+            start = self._start(line, seen)
+            line.exact = Exact(self._file, line, self._connections, self._setting, start)
+            self._followed[number] = line.exact
+        return line.exact
+
+    def _start(self, line: Line, seen: Seen) -> Start | None:
+        """Return what is known of a connection that was in order so far; None for a new one."""
+        if None in line.next_seq or not line.is_judged or not len(seen.packets):
+            return None
+        return Start(self._interfaces[int(seen.packets.interface[0])], self._asked(line.number))
+
+    def _segments(
+        self, seen: Seen, silent: Segments, groups: Ints, offset: int, odd: set[int]
+    ) -> Iterator[tuple[Segment, int, int]]:
+        """Yield segments of some connections, in order, with their packets and whose they are."""
+        chosen = where(np.isin(groups >> 1, list(odd)))
+        parts, sides = [seen.segments.picked(chosen)], [groups[chosen]]
+        if len(silent):
+            codes, firsts = flows(seen.data, silent)
+            known = self._connections.known(seen.data, silent, firsts)[codes]
+            more = where(np.isin(known >> 1, list(odd)))
+            parts.append(silent.picked(more))
+            sides.append(known[more])
+        segments, side = Segments.joined(parts), np.concatenate(sides)
+        order = np.argsort(segments.packet, kind="stable")
+        segments, side = segments.picked(order), side[order]
+        acks = u32be(seen.data, segments.tcp + 8).tolist()
+        packets, data = seen.packets, seen.data
+        lines = self._connections.lines
+        # A connection may turn round when it appears: whose a flow is was said before.
+        names = {each: lines[each >> 1].flows[each & 1] for each in np.unique(side).tolist()}
+        for row, (packet, group, ack) in enumerate(
+            zip(segments.packet.tolist(), side.tolist(), acks, strict=True)
+        ):
+            start, size = int(segments.start[row]), int(segments.size[row])
+            segment = Segment(
+                int(packets.at_ns[packet]), names[group], int(segments.seq[row]), ack,
+                int(segments.flags[row]), data[start : start + size].tobytes(),
+                int(segments.missing[row]), self._file, offset + int(packets.at[packet]),
+                self._interfaces[int(packets.interface[packet])],
+                comment_of(data, packets, packet),
+            )  # fmt: skip
+            yield segment, packet, group >> 1
+
+
+class _Held:
+    """Frames that wait for those before them."""
+
+    __slots__ = ("heap", "number", "size")
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[int, int, Told]] = []
+        self.number = 0
+        self.size = 0
+
+
+class _Ordered:
+    """Brings frames into the order of time, as far as something earlier may yet be told."""
+
+    __slots__ = ("_buffer", "_held", "_rows")
+
+    def __init__(self, held: _Held, buffer: Buffer) -> None:
+        self._held = held
+        self._buffer = buffer
+        self._rows: list[tuple[int, ...]] = []
+
+    def add(self, frames: Sequence[Told]) -> None:
+        """Let frames wait."""
+        held = self._held
+        for told in frames:
+            heappush(held.heap, (told.at_ns, held.number, told))
+            held.number += 1
+            held.size += len(told.body)
+
+    def release(self, low_ns: int | None, packet: int) -> None:
+        """Take the frames before `low_ns`, all where it is None."""
+        held, heap, rows = self._held, self._held.heap, self._rows
+        while heap and (low_ns is None or heap[0][0] < low_ns):
+            told = heappop(heap)[2]
+            held.size -= len(told.body)
+            at = self._buffer.add(np.frombuffer(told.body, np.uint8))
+            # No two of them are complete at once: their order is that of being told.
+            place = max(packet, rows[-1][-1] + 1) if rows else packet
+            rows.append(
+                (told.line, told.direction, at, len(told.body), told.offset, told.at_ns, place)
+            )
+
+    def found(self) -> Found:
+        """Return the frames taken."""
+        return Found(*np.array(self._rows, np.int64).T) if self._rows else Found()
