@@ -158,8 +158,8 @@ class Snap:
     def _body(self, body: bytes, count: int) -> bytes:
         return b"".join(
             frame_record(
-                record.timestamp_delta,
                 record.offset_delta,
+                record.timestamp_delta,
                 b"".join(
                     (
                         *self._cut(record.key),

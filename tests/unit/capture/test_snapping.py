@@ -1,0 +1,174 @@
+"""Cut records: short, and all that is said about them as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkalite.capture.snapping import Snap
+from kafkalite.protocol import codec
+from kafkalite.protocol.messages.fetch import FetchResponse
+from kafkalite.protocol.messages.produce import ProduceRequest
+from kafkalite.protocol.messages.share_fetch import ShareFetchResponse
+from kafkalite.storage.batch import (
+    HEAD_SIZE,
+    ControlKind,
+    ControlMarker,
+    Producer,
+    build_batch,
+    build_control_batch,
+    split_batches,
+)
+from kafkalite.storage.records import NewRecord
+from tests.unit.capture.recorded import framed, request, response
+
+PAYLOAD = b"payload-" * 30
+SAID = (("name", b"header"),)
+RECORDS = [
+    NewRecord(PAYLOAD, PAYLOAD, 1_000, SAID),
+    NewRecord(None, PAYLOAD, 1_005, SAID),
+    NewRecord(b"k", None, 1_002, SAID),
+    NewRecord(b"", b"ab", 1_002, SAID),
+]
+LIMIT = 5
+SNAP = Snap(LIMIT)
+
+
+def batch(codec_number: int = 0) -> bytes:
+    return build_batch(
+        RECORDS,
+        base_offset=70,
+        leader_epoch=3,
+        attributes=codec_number | 0x10,
+        producer=Producer(5, 6, 7),
+    )
+
+
+def cut(value: bytes | None) -> bytes | None:
+    return None if value is None else value[:LIMIT]
+
+
+@pytest.mark.parametrize("codec_number", range(5))
+def test_keys_and_values_are_cut_and_nothing_else(codec_number: int) -> None:
+    whole = batch(codec_number)
+    (before,), (after,) = split_batches(whole), split_batches(SNAP.records(whole))
+    assert after.has_valid_crc()
+    for name in before.__slots__:
+        if name not in {"crc", "data", "length", "size"}:
+            assert getattr(after, name) == getattr(before, name), name
+    assert [
+        each._replace(key=cut(each.key), value=cut(each.value)) for each in before.records()
+    ] == (after.records())
+
+
+def test_a_batch_that_is_short_enough_stays_as_it_is() -> None:
+    assert Snap(1000).records(batch(1)) == batch(1)
+
+
+def test_control_batches_are_no_payload() -> None:
+    marker = build_control_batch(
+        ControlMarker(ControlKind.COMMIT, 9), producer_id=5, producer_epoch=6, now_ms=7
+    )
+    both = SNAP.records(batch() + marker)
+    assert both.endswith(marker)
+    assert PAYLOAD not in both
+
+
+def test_a_checksum_that_was_wrong_is_wrong() -> None:
+    whole = bytearray(batch())
+    whole[-1] ^= 1
+    (after,) = split_batches(SNAP.records(bytes(whole)))
+    assert not after.has_valid_crc()
+    assert after.record_count == len(RECORDS)
+
+
+def test_what_is_left_of_a_last_batch_is_its_head() -> None:
+    whole = batch()
+    assert SNAP.records(whole + whole[:-5]) == SNAP.records(whole) + whole[:HEAD_SIZE]
+    assert SNAP.records(whole[:7]) == b""
+
+
+def test_what_cannot_be_opened_is_left_out() -> None:
+    damaged = bytearray(batch(4))
+    damaged[HEAD_SIZE : HEAD_SIZE + 8] = b"payload!"
+    assert SNAP.records(bytes(damaged)) == b""
+    old = bytearray(batch())
+    old[16] = 1
+    assert SNAP.records(bytes(old)) == b""
+    more = bytearray(batch())
+    more[57:61] = (2**31 - 1).to_bytes(4)
+    assert SNAP.records(bytes(more)) == b""
+
+
+def produce(records: bytes | None) -> ProduceRequest:
+    return ProduceRequest(
+        acks=-1,
+        topic_data=[
+            ProduceRequest.TopicProduceData(
+                name="t",
+                partition_data=[ProduceRequest.PartitionProduceData(index=1, records=records)],
+            )
+        ],
+    )
+
+
+def versions(api_key: int, lowest: int = 0) -> list[int]:
+    known = codec.api_versions(api_key, unstable=True)
+    return list(range(max(lowest, known.lowest), known.highest + 1))
+
+
+def answer(kind: Any, records: bytes) -> Any:  # noqa: ANN401
+    part = kind.PartitionData(partition_index=1, records=records)
+    topic = getattr(kind, "FetchableTopicResponse", None) or kind.ShareFetchableTopicResponse
+    return kind(responses=[topic(partitions=[part])])
+
+
+@pytest.mark.parametrize("version", versions(0, 3))
+def test_a_produce_request_stays_a_request(version: int) -> None:
+    frame = request(version, produce(batch()))
+    treatment = SNAP.of_request(0)
+    assert callable(treatment)
+    data, note = treatment(frame)
+    assert data == request(version, produce(SNAP.records(batch())))
+    assert note is not None
+    assert note.snapped == len(frame)
+
+
+@pytest.mark.parametrize(
+    ("kind", "version"),
+    [
+        *((FetchResponse, version) for version in versions(1, 4)),
+        *((ShareFetchResponse, version) for version in versions(78)),
+    ],
+)
+def test_so_do_responses_that_carry_records(kind: Any, version: int) -> None:  # noqa: ANN401
+    frame = response(version, answer(kind, batch()))
+    treatment = SNAP.of_response(kind.API_KEY, version)
+    assert callable(treatment)
+    data, note = treatment(frame)
+    assert data == response(version, answer(kind, SNAP.records(batch())))
+    assert note is not None
+    assert note.snapped == len(frame)
+
+
+def test_a_frame_without_long_records_is_kept() -> None:
+    treatment = SNAP.of_request(0)
+    assert callable(treatment)
+    for records in (None, b"", build_batch([NewRecord(b"k", b"v", 1)])):
+        frame = request(9, produce(records))
+        assert treatment(frame) == (frame, None)
+
+
+def test_a_malformed_frame_keeps_its_header_alone() -> None:
+    whole = request(9, produce(batch()))
+    of_request, of_response = SNAP.of_request(0), SNAP.of_response(1, 12)
+    assert callable(of_request)
+    assert callable(of_response)
+    data, _ = of_request(framed(whole[4:-1]))
+    assert len(data) == len(whole) - 1
+    assert b"payl" not in data
+    fetched = response(12, answer(FetchResponse, batch()))
+    data, _ = of_response(framed(fetched[4:-1]))
+    assert data[:8] == framed(fetched[4:-1])[:8]
+    assert b"payl" not in data
