@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session read `kafkalite.capture`, batches and streams of them."""
+    """Let a session read `kafkalite.capture` and `kafkalite.log`, in batches and as streams."""
     # Imported here: nothing of Spark is needed to import what its workers run.
     from kafkalite.spark.sources.capture import CaptureSource  # noqa: PLC0415
+    from kafkalite.spark.sources.log import LogSource  # noqa: PLC0415
 
     spark.dataSource.register(CaptureSource)
+    spark.dataSource.register(LogSource)

@@ -117,17 +117,20 @@ def place(url: str) -> Place:
     return Place(files, path, url[: len(url) - len(path)] if url.endswith(path) else "")
 
 
-def find(urls: Iterable[str], without: Place | None = None) -> list[InputFile]:
+def find(
+    urls: Iterable[str], without: Place | None = None, *, with_hidden: bool = False
+) -> list[InputFile]:
     """List the files that paths, folders and patterns name, each once, ordered by name.
 
     A folder stands for all files below it whose names, and whose folders' names, begin with
-    neither `.` nor `_`, but for what is below `without`. PlaceError where a name leads nowhere.
+    neither `.` nor `_` unless `with_hidden`, but for what is below `without`. PlaceError where a
+    name leads nowhere.
     """
     found: dict[str, InputFile] = {}
     for url in urls:
         here = place(url)
         try:
-            listed = _listed(here)
+            listed = _listed(here, with_hidden=with_hidden)
         except OSError as error:
             raise PlaceError(f"{url}: {error.strerror or error}") from error
         for info in listed:
@@ -139,32 +142,36 @@ def find(urls: Iterable[str], without: Place | None = None) -> list[InputFile]:
     return sorted(found.values())
 
 
-def _listed(here: Place) -> list[fs.FileInfo]:
+def _listed(here: Place, *, with_hidden: bool) -> list[fs.FileInfo]:
     info = here.files.get_file_info(here.path)
     if info.type == fs.FileType.File:
         return [info]
     if info.type == fs.FileType.Directory:
-        return _below(here, here.path)
+        return _below(here, here.path, with_hidden=with_hidden)
     first = _PATTERN.search(here.path)
     if first is None:
         raise PlaceError(f"{here.url}: there is no such file or folder")
     folder = here.path[: first.start()].rpartition("/")[0]
     wanted = re.compile(_expression(here.path))
-    matching = [info for info in _below(here, folder) if wanted.fullmatch(info.path)]
+    below = _below(here, folder, with_hidden=with_hidden)
+    matching = [info for info in below if wanted.fullmatch(info.path)]
     if not matching:
         raise PlaceError(f"{here.url}: no file matches")
     return matching
 
 
-def _below(here: Place, folder: str) -> list[fs.FileInfo]:
+def _below(here: Place, folder: str, *, with_hidden: bool) -> list[fs.FileInfo]:
     selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
     return [
         info
         for info in here.files.get_file_info(selector)
         if info.type == fs.FileType.File
-        and not any(
-            part.startswith((".", "_"))
-            for part in info.path[len(folder.rstrip("/")) + 1 :].split("/")
+        and (
+            with_hidden
+            or not any(
+                part.startswith((".", "_"))
+                for part in info.path[len(folder.rstrip("/")) + 1 :].split("/")
+            )
         )
     ]
 

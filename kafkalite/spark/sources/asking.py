@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from kafkalite.control.times import instant_ms
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
 _NS_PER_MS: Final = 1_000_000
 _TRUE: Final = {"true": True, "false": False}
@@ -103,3 +105,12 @@ class Asked:
             if word not in known:
                 raise OptionError(f"{name}: Kafka has no API called {word!r}")
         return frozenset(known[word] for word in words) if words else None
+
+
+def chosen(whole: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    """Return the columns that are wanted, or all; OptionError for one that is not there."""
+    strangers = set(columns) - set(whole.names)
+    if strangers:
+        raise OptionError(f"columns: there is no {', '.join(sorted(strangers))}")
+    # Who gives Spark a schema of his own cannot say there what is never null.
+    return pa.schema([whole.field(name).with_nullable(True) for name in columns or whole.names])

@@ -9,19 +9,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkalite.capture.model import Direction, Problem, ProblemKind
+from kafkalite.capture.pcapng import STATISTICS
 from kafkalite.columnar import exchanges, tables
 from kafkalite.columnar.options import Options, Table
 from kafkalite.columnar.reading import read_file
-from kafkalite.spark.places import PlaceError, place
-from kafkalite.spark.sources.asking import Asked, OptionError
+from kafkalite.spark.places import PlaceError, find, place
+from kafkalite.spark.sources.asking import Asked, OptionError, chosen
+from kafkalite.spark.sources.contract import OPTIONS
 from kafkalite.spark.stages.typed import problem_rows, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-OPTIONS: Final = (
-    "path",
-    "paths",
+    from kafkalite.spark.places import InputFile
+
+CAPTURE_OPTIONS: Final = (
+    *OPTIONS,
     "table",
     "api",
     "versions",
@@ -31,16 +34,14 @@ OPTIONS: Final = (
     "connection",
     "payload",
     "fields",
-    "columns",
-    "open",
-    "bytesPerTask",
-    "maxFilesPerTrigger",
-    "maxBytesPerTrigger",
 )
 """What a source of captures can be asked."""
 
 REQUESTS: Final = "requests"
 ENVELOPES: Final = "envelopes"
+
+_LENGTH_BYTES: Final = 4
+_LEAST_BYTES: Final = 12
 
 _READS: Final[Mapping[str, frozenset[Table]]] = {
     REQUESTS: frozenset({Table.PAIRS, Table.UNPAIRED}),
@@ -81,7 +82,7 @@ class Rows:
 
     def __init__(self, options: Mapping[str, str], columns: tuple[str, ...] | None = None) -> None:
         """Understand `options`; `columns` are the only ones wanted. OptionError."""
-        asked = Asked(options, OPTIONS)
+        asked = self.asked = Asked(options, CAPTURE_OPTIONS)
         keys = asked.api_keys("api")
         default = REQUESTS if keys is not None and len(keys) == 1 else "frames"
         self.table = asked.choice("table", _READS, default)
@@ -92,7 +93,7 @@ class Rows:
         self._where = _Where(
             versions=asked.numbers("versions"), connections=asked.numbers("connection")
         )
-        self.schema = self._schema(columns or asked.words("columns") or None)
+        self.schema = self._schema(columns or asked.words("columns"))
         self._options = Options(
             tables=_READS[self.table],
             api_keys=keys,
@@ -102,6 +103,19 @@ class Rows:
             payload=self.table in {REQUESTS, "problems"}
             or (asked.is_true("payload", default=True) and "payload" in self.schema.names),
         )
+
+    def find(self) -> list[InputFile]:
+        """List the captures."""
+        return find(self.asked.urls())
+
+    def is_complete(self, file: InputFile) -> bool:
+        """Whether a file ends as our recorder ends one that it will not write to any more."""
+        try:
+            where = place(file.url)
+            with where.files.open_input_file(where.path) as stream:
+                return _ends_with_statistics(stream)
+        except (OSError, PlaceError, pa.ArrowException):
+            return False
 
     def of(self, name: str) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a file; what is wrong with it are rows of the table of problems."""
@@ -146,7 +160,7 @@ class Rows:
             )
             yield self._shaped(problem_rows([problem]))
 
-    def _schema(self, columns: tuple[str, ...] | None) -> pa.Schema:
+    def _schema(self, columns: Sequence[str]) -> pa.Schema:
         whole = _SCHEMAS.get(self.table)
         if whole is None:
             assert self._key is not None
@@ -157,11 +171,7 @@ class Rows:
                 whole = exchanges.typed(self._key, nothing[0], fields=self._fields)[0].schema
             except KeyError as error:
                 raise OptionError(f"fields: {error.args[0]}") from error
-        strangers = set(columns or ()) - set(whole.names)
-        if strangers:
-            raise OptionError(f"columns: there is no {', '.join(sorted(strangers))}")
-        # Who gives Spark a schema of his own cannot say there what is never null.
-        return pa.schema([whole.field(name).with_nullable(True) for name in columns or whole.names])
+        return chosen(whole, columns)
 
     def _shaped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [batch[name] for name in self.schema.names]
@@ -185,3 +195,18 @@ def unanswered(frames: pa.RecordBatch) -> pa.RecordBatch:
         for each in tables.PAIRS
     ]
     return pa.RecordBatch.from_arrays(columns, schema=tables.PAIRS)
+
+
+def _ends_with_statistics(stream: Any) -> bool:  # noqa: ANN401 - an open file
+    size = stream.size()
+    if size < _LEAST_BYTES:
+        return False
+    stream.seek(size - _LENGTH_BYTES)
+    end = stream.read(_LENGTH_BYTES)
+    for order in ("little", "big"):
+        length = int.from_bytes(end, order)
+        if _LEAST_BYTES <= length <= size:
+            stream.seek(size - length)
+            if int.from_bytes(stream.read(_LENGTH_BYTES), order) == STATISTICS:
+                return True
+    return False

@@ -9,12 +9,10 @@ import pytest
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
-from kafkalite.capture import pcapng
 from kafkalite.columnar import tables
 from kafkalite.spark import register
-from kafkalite.spark.places import InputFile
 from kafkalite.spark.sources.asking import OptionError
-from kafkalite.spark.sources.capture import NAME, CaptureSource, is_complete
+from kafkalite.spark.sources.capture import NAME, CaptureSource
 from kafkalite.spark.sources.rows import Rows
 from tests.perf.big_capture import write
 
@@ -63,20 +61,6 @@ def test_filters_are_never_pushed_down() -> None:
         CaptureSource({"path": "nowhere", **COMMITS}).schema()
     )
     assert type(reader).pushFilters is DataSourceReader.pushFilters
-
-
-def test_a_file_is_complete_when_its_last_block_is_statistics(tmp_path: Path) -> None:
-    def file(data: bytes) -> InputFile:
-        path = tmp_path / "file"
-        path.write_bytes(data)
-        return InputFile(url=str(path), size=len(data), modified_ns=0)
-
-    packets = b"anything before" * 9 + b"x"
-    assert is_complete(file(packets + pcapng.statistics(0, 1)))
-    assert not is_complete(file(packets + pcapng.statistics(0, 1)[:-1]))
-    assert not is_complete(file(packets))
-    assert not is_complete(file(b""))
-    assert not is_complete(file(b"\xff" * 40))
 
 
 def test_a_schema_of_other_types_is_refused_before_anything_is_read() -> None:

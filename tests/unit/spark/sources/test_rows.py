@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from kafkalite.capture import pcapng
 from kafkalite.capture.model import ProblemKind
 from kafkalite.columnar import tables
+from kafkalite.spark.places import InputFile
 from kafkalite.spark.sources.asking import OptionError
 from kafkalite.spark.sources.rows import Rows, unanswered
 from tests.perf.big_capture import write
@@ -122,3 +124,17 @@ def test_a_request_without_its_other_half_is_one_without_an_answer() -> None:
     [found] = unanswered(pa.RecordBatch.from_pylist(rows, schema=tables.UNPAIRED)).to_pylist()
     assert (found["request"], found["request_start"], found["request_bytes"]) == (b"payload", 3, 7)
     assert (found["client_id"], found["answered"], found["response"]) == ("me", None, None)
+
+
+def test_a_file_is_complete_when_its_last_block_is_statistics(tmp_path: Path) -> None:
+    def file(data: bytes) -> InputFile:
+        path = tmp_path / "file"
+        path.write_bytes(data)
+        return InputFile(url=str(path), size=len(data), modified_ns=0)
+
+    packets = b"anything before" * 9 + b"x"
+    assert Rows({}).is_complete(file(packets + pcapng.statistics(0, 1)))
+    assert not Rows({}).is_complete(file(packets + pcapng.statistics(0, 1)[:-1]))
+    assert not Rows({}).is_complete(file(packets))
+    assert not Rows({}).is_complete(file(b""))
+    assert not Rows({}).is_complete(file(b"\xff" * 40))

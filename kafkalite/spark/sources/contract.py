@@ -1,0 +1,147 @@
+"""How files become tables of Spark: what the sources of captures and of logs have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+from kafkalite.spark.manifest import lots
+from kafkalite.spark.sources.asking import Asked, OptionError
+from kafkalite.spark.sources.growing import Growing, limit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from kafkalite.spark.places import InputFile
+    from kafkalite.spark.sources.growing import Offset
+
+OPTIONS: Final = (
+    "path",
+    "paths",
+    "columns",
+    "open",
+    "bytesPerTask",
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+)
+"""What every source can be asked."""
+
+_TASK_BYTES: Final = 96 << 20
+
+
+class Question(Protocol):
+    """What a source's options ask of files."""
+
+    @property
+    def asked(self) -> Asked:
+        """The options."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+
+    def find(self) -> list[InputFile]:
+        """List the files; PlaceError where a name leads nowhere."""
+
+    def is_complete(self, file: InputFile) -> bool:
+        """Whether a file that has none after it will not grow any more."""
+
+    def of(self, name: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one file; it never raises."""
+
+
+class FileSource(DataSource):
+    """Files as tables, as the options say."""
+
+    def question(self, columns: tuple[str, ...] | None = None) -> Question:
+        """Understand the options; `columns` are the only ones wanted. OptionError."""
+        raise NotImplementedError
+
+    def schema(self) -> StructType:
+        """Return the columns that the options ask for."""
+        return from_arrow_schema(self.question().schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads a batch; a schema given by the user chooses columns."""
+        return _Batch(self._chosen(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """Return what reads a stream."""
+        return _Stream(self._chosen(schema))
+
+    def _chosen(self, schema: StructType) -> Question:
+        question = self.question(tuple(schema.names))
+        ours = from_arrow_schema(question.schema)
+        if [each.dataType for each in schema] != [each.dataType for each in ours]:
+            raise OptionError(f"the columns are of other types: {ours.simpleString()}")
+        return question
+
+
+class _Batch(DataSourceReader):
+    """Every file there is now."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+
+    def partitions(self) -> list[InputPartition]:
+        return _shared(self._question, self._question.find())
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self._question, partition)
+
+
+class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Files as they come to be."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        asked = question.asked
+        with_open = asked.choice("open", ("skip", "read"), "skip") == "read"
+        self._growing = Growing(
+            question.find, (lambda _: True) if with_open else question.is_complete
+        )
+        self._limit = limit_of(
+            asked.number("maxFilesPerTrigger", 1) if asked.text("maxFilesPerTrigger") else None,
+            asked.number("maxBytesPerTrigger", 1) if asked.text("maxBytesPerTrigger") else None,
+        )
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - this and the others are Spark's names
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return self._limit
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        return self._growing.next(start, limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._growing.stand_still()
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        return _shared(self._question, self._growing.between(start, end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self._question, partition)
+
+
+def _shared(question: Question, files: Sequence[InputFile]) -> list[InputPartition]:
+    parts = lots(files, 1, question.asked.number("bytesPerTask", _TASK_BYTES))
+    return [InputPartition(tuple(each.url for each in part)) for part in parts]
+
+
+def _read(question: Question, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    # Where there are no partitions, Spark makes one of nothing.
+    for name in partition.value or ():
+        yield from question.of(name)
