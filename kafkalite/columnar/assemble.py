@@ -7,10 +7,11 @@ Strings are cut by Arrow itself, which wants them in ascending order: so they ar
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkalite.columnar.notes import unaligned
 from kafkalite.columnar.plan import (
@@ -23,9 +24,10 @@ from kafkalite.columnar.plan import (
     Structs,
     Uuids,
 )
+from kafkalite.columnar.varints import ONE_BYTE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -54,7 +56,10 @@ class Assembly:
     """Makes the columns of one walk; rows whose text is no UTF-8 are found on the way."""
 
     notes: Notes
+    sizes: Mapping[int, int]
+    """By the slot of a run, its size."""
     not_text: set[int] = field(default_factory=set)
+    _runs: dict[int, NDArray[np.void]] = field(default_factory=dict)
 
     def column(self, column: Column, order: Order) -> pa.Array:  # noqa: PLR0911 - a table
         """Make one column of some instances of its level."""
@@ -62,11 +67,9 @@ class Assembly:
             case Number():
                 return self._number(column, order)
             case Flags():
-                at = order.of(self.notes.slot(column.slot)) + column.offset
-                return pa.array(self.notes.data[at] != 0)
+                return pa.array(self._fixed(column.slot, column.offset, "u1", order) != 0)
             case Uuids():
-                at = order.of(self.notes.slot(column.slot)) + column.offset
-                return uuid_array(self.notes.data, at)
+                return uuid_array(self._fixed(column.slot, column.offset, "V16", order))
             case Slices():
                 starts = order.of(self.notes.slot(column.slot))
                 stops = order.of(self.notes.slot(column.slot + 1))
@@ -82,13 +85,25 @@ class Assembly:
             case Absent():
                 return pa.nulls(order.size, column.type)
 
+    def _fixed(self, slot: int, offset: int, code: str, order: Order) -> NDArray[Any]:
+        """View a field of a run, whose bytes are fetched once for all of its fields."""
+        run = self._runs.get(slot)
+        if run is None:
+            places = order.of(self.notes.slot(slot))
+            run = self._runs[slot] = gathered(self.notes.data, places, self.sizes[slot])
+        if not len(run):
+            return np.empty(0, code)
+        return np.ndarray(run.shape, code, run, offset, strides=run.strides)
+
     def _number(self, column: Number, order: Order) -> pa.Array:
-        at = order.of(self.notes.slot(column.slot)) + column.offset
-        values = unaligned(self.notes.data, column.code)[at]
+        values = self._fixed(column.slot, column.offset, column.code, order)
         native = values.astype(column.type.to_pandas_dtype())
         return pa.Array.from_buffers(column.type, len(native), [None, pa.py_buffer(native)])
 
     def _text(self, cut: pa.Array, order: Order) -> pa.Array:
+        text = as_text(cut)
+        if text is not None:
+            return text
         try:
             return cut.cast(pa.string())
         except pa.ArrowInvalid:
@@ -114,6 +129,8 @@ class Assembly:
         def rows() -> Ints:
             return np.repeat(order.rows(), counts)
 
+        if order.chosen is None and self.notes.is_in_order(level):
+            return Order(None, size, rows)
         parents = self.notes.parents(level)
         if order.chosen is None:
             place = offsets[parents] + self.notes.ranks(level)
@@ -171,26 +188,44 @@ def slice_array(data: Bytes, starts: Ints, stops: Ints) -> pa.BinaryArray:
     """
     size = len(starts)
     is_null = stops < starts
-    has_nulls = bool(is_null.any())
-    offsets = np.zeros(2 * size + 1, dtype=np.int32)
+    nulls = np.count_nonzero(is_null)
+    if nulls == size:
+        return pa.nulls(size, pa.binary())
+    offsets = np.empty(2 * size + 1, dtype=np.int32)
+    offsets[0] = 0
     offsets[1::2] = starts
-    offsets[2::2] = np.maximum(stops, starts) if has_nulls else stops
+    offsets[2::2] = np.maximum(stops, starts) if nulls else stops
     spans = pa.BinaryArray.from_buffers(
         pa.binary(), 2 * size, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
     odd = np.arange(1, 2 * size, 2, dtype=np.int32)
-    return spans.take(pa.array(odd, mask=is_null) if has_nulls else pa.array(odd))
+    places = pa.array(odd, mask=is_null) if nulls else pa.array(odd)
+    return pc.take(spans, places, boundscheck=False)
 
 
-def uuid_array(data: Bytes, at: Ints) -> pa.BinaryArray:
-    """Read sixteen bytes at each position."""
-    halves = unaligned(data, "=u8")
-    values = np.empty((len(at), 2), dtype=np.uint64)
-    values[:, 0] = halves[at]
-    values[:, 1] = halves[at + _UUID_BYTES // 2]
-    offsets = np.arange(0, _UUID_BYTES * len(at) + 1, _UUID_BYTES, dtype=np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
-    return pa.BinaryArray.from_buffers(pa.binary(), len(at), buffers)
+def as_text(column: pa.BinaryArray) -> pa.StringArray | None:
+    """Take bytes for text where all are ASCII, which is told fast; None where they are not."""
+    validity, offsets, values = column.buffers()
+    if values is not None and len(values):
+        held = np.frombuffer(values, np.uint8)
+        if held.max() >= ONE_BYTE:
+            return None
+    buffers = [validity, offsets, values]
+    return pa.Array.from_buffers(
+        pa.string(), len(column), buffers, column.null_count, column.offset
+    )
+
+
+def gathered(data: Bytes, at: Ints, size: int) -> NDArray[np.void]:
+    """Copy so many bytes from each position; numpy is fast at that where it knows no type."""
+    return unaligned(data, f"V{size}")[at] if len(at) else np.empty(0, f"V{size}")
+
+
+def uuid_array(values: NDArray[np.void]) -> pa.BinaryArray:
+    """Make a column of values of sixteen bytes."""
+    offsets = np.arange(0, _UUID_BYTES * len(values) + 1, _UUID_BYTES, dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values.copy())]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(values), buffers)
 
 
 def list_array(

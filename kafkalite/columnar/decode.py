@@ -141,11 +141,12 @@ def _decode_piece(plan: Plan, payload: pa.Array, begins: Ints) -> Decoded:
     # A start before its frame is none at all.
     starts = np.where(begins < 0, -1, firsts + begins)
     notes = walk_messages(plan, data, starts, ends)
-    assembly = Assembly(notes)
+    assembly = Assembly(notes, plan.sizes)
     values = assembly.column(plan.column, _good_rows(len(rows), notes.reasons))
     if assembly.not_text:
         for row in assembly.not_text:
             notes.reasons[row] = "text that is not UTF-8"
+        assembly = Assembly(notes, plan.sizes)
         values = assembly.column(plan.column, _good_rows(len(rows), notes.reasons))
     errors = tuple(RowError(int(rows[row]), why) for row, why in sorted(notes.reasons.items()))
     if all_there and not errors:

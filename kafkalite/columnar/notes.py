@@ -56,7 +56,7 @@ class Notes:
         self._above = plan.above
         self._slots: list[list[Ints]] = [[] for _ in range(plan.slots)]
         self._parents: list[list[Ints]] = [[] for _ in plan.above]
-        self._ranks: list[list[Ints]] = [[] for _ in plan.above]
+        self._ranks: list[list[Ints | int]] = [[] for _ in plan.above]
         self._is_broken = np.zeros(rows, dtype=np.bool_)
 
     # -- taking notes -------------------------------------------------------------------
@@ -71,8 +71,6 @@ class Notes:
         base = self.sizes[level]
         self.sizes[level] += len(parents)
         self._parents[level].append(parents)
-        if isinstance(ranks, int):
-            ranks = np.full(len(parents), ranks)
         self._ranks[level].append(ranks)
         return base
 
@@ -101,7 +99,14 @@ class Notes:
 
     def ranks(self, level: int) -> Ints:
         """Return the how-manieth row of its array each instance is."""
-        return _joined(self._ranks[level])
+        pairs = zip(self._ranks[level], self._parents[level], strict=True)
+        return _joined(
+            [np.full(len(of), ranks) if isinstance(ranks, int) else ranks for ranks, of in pairs]
+        )
+
+    def is_in_order(self, level: int) -> bool:
+        """Whether an array level was entered at once, so that its rows follow their parents."""
+        return len(self._parents[level]) == 1
 
     def size_above(self, level: int) -> int:
         """Count the instances of the level that this one's belong to."""

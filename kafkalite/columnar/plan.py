@@ -180,6 +180,8 @@ class Plan:
     above: tuple[int, ...]
     """By level, the level its instances belong to."""
     slots: int
+    sizes: dict[int, int]
+    """By the slot of a run, its size."""
 
 
 @lru_cache(_REMEMBERED_PLANS)
@@ -198,7 +200,7 @@ def spec_plan(spec: MessageSpec, version: int, wanted: pa.StructType) -> Plan:
     """Plan any message as a struct of this type, which may have fewer fields than the spec."""
     planner = _Planner()
     body, column = planner.root(message_tree(spec, version), wanted)
-    return Plan(wanted, body, column, tuple(planner.above), planner.slots)
+    return Plan(wanted, body, column, tuple(planner.above), planner.slots, planner.sizes)
 
 
 @dataclass(slots=True)
@@ -206,6 +208,7 @@ class _Steps:
     """The steps of one body as they are found; neighbours of fixed size grow together."""
 
     level: int
+    sizes: dict[int, int]
     done: list[Step] = field(default_factory=list)
     run_size: int = 0
     run_slot: int = UNKEPT
@@ -217,6 +220,7 @@ class _Steps:
     def end_run(self) -> None:
         if self.run_size:
             self.done.append(Run(self.run_size, self.run_slot))
+            self.sizes[self.run_slot] = self.run_size
         self.run_size, self.run_slot = 0, UNKEPT
 
     def finish(self) -> tuple[Step, ...]:
@@ -230,6 +234,7 @@ class _Planner:
 
     above: list[int] = field(default_factory=list)
     slots: int = 0
+    sizes: dict[int, int] = field(default_factory=dict)
 
     def root(self, tree: KafkaStruct, wanted: pa.StructType) -> tuple[Body, Structs]:
         steps = self._steps(0)
@@ -239,7 +244,7 @@ class _Planner:
 
     def _steps(self, above: int) -> _Steps:
         self.above.append(above)
-        return _Steps(len(self.above) - 1)
+        return _Steps(len(self.above) - 1, self.sizes)
 
     def _slot(self, wanted: pa.DataType | None, width: int = 1) -> int:
         if wanted is None:

@@ -125,6 +125,8 @@ class Walk:
         return length
 
     def _counted(self, step: Counted, front: Front) -> None:
+        if step.compact and self._short(step, front):
+            return
         length = self._length(step, front)
         starts, stops = front.at, front.at + length
         reach = np.maximum(stops, starts) if step.nullable else stops
@@ -140,6 +142,22 @@ class Walk:
             self._notes.keep(step.slot, starts)
             self._notes.keep(step.slot + 1, stops)
         front.at = reach
+
+    def _short(self, step: Counted, front: Front) -> bool:
+        """Step over strings whose lengths are all one byte, and right; whether they were."""
+        first = self._data.take(front.at, mode="clip")
+        nulls = not first.all()
+        if int(first.max(initial=0)) >= ONE_BYTE or (nulls and not step.nullable):
+            return False
+        starts, stops = front.at + 1, front.at + first
+        reach = np.maximum(starts, stops) if nulls else stops
+        if (reach > front.ends).any():
+            return False
+        if step.slot >= 0:
+            self._notes.keep(step.slot, starts)
+            self._notes.keep(step.slot + 1, stops)
+        front.at = reach
+        return True
 
     # -- arrays -------------------------------------------------------------------------
 
