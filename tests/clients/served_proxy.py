@@ -43,6 +43,11 @@ class ServedProxy:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def upstream_port(self) -> int:
+        """Return the port of the broker behind it, or of the first of several."""
+        return self._upstream.port
+
+    @property
     def data(self) -> Path:
         """Return the directory that holds a directory for every partition."""
         return self._upstream.data
