@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.protocol import codec
 from kafkalite.protocol.spec import load_spec, snake_case
-from kafkalite.replay.masks import KEYS, OPTIONAL_ROWS, Mask, mask_of
+from kafkalite.replay.masks import COMPOSITE, KEYS, OPTIONAL_ROWS, Mask, mask_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,6 +51,8 @@ class Branch:
     is_list: bool
     keys: tuple[str, ...]
     """What tells the rows apart; none where their order does."""
+    is_composite: bool
+    """Whether it takes all keys to tell rows apart, not the first that says anything."""
     mask: Mask
     is_optional: bool
     """Whether a row may be in one of two answers alone."""
@@ -130,6 +132,7 @@ def _shape(
                 path,
                 field.is_array,
                 keys if field.is_array else (),
+                name in COMPOSITE,
                 mask_of(api, path),
                 (api, path) in OPTIONAL_ROWS,
                 inner,

@@ -15,6 +15,7 @@ JUDGED_ELSEWHERE = {
     "apis/offset_fetch.py": "tests/unit/apis/test_offsets.py",
     "apis/share_reading.py": "tests/unit/apis/test_share_fetch.py",
     "apis/topic_configs.py": "tests/unit/apis/test_topics.py",
+    "capture/transcript.py": "tests/unit/capture/test_scribe.py",
     "cli/main.py": "tests/unit/cli/test_serve.py",
     # The steps from a capture's bytes to its tables: each is judged by what comes out at the end,
     # against the scalar reader.

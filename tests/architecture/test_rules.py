@@ -122,6 +122,8 @@ def test_time_chance_and_disk_come_in_by_the_door() -> None:
 
 
 OWN_TIME = {
+    "replay/lanes.py": "a client of any Kafka: how long an answer of the target is waited for",
+    "replay/pace.py": "what was recorded goes by the machine's time, unless the target's is driven",
     "ports/clock.py": "the one clock",
     "control/fencing.py": "a client of any Kafka: its patience is its own, not the broker's",
     "control/kafka_client.py": "what carries that client's requests, and is as patient",

@@ -1,0 +1,173 @@
+"""Pace: when the next step is due, by the machine's clock or by one that is driven.
+
+Where the target's clock can be driven, it is: it stands, and is set to the recorded time of each
+step, so that all that the target does by itself happens where it happened, and days take seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from http.client import HTTPConnection, HTTPException
+from json import dumps, loads
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from kafkalite.replay.lanes import Pending
+
+_MS_NS = 1_000_000
+_S_NS = 1_000_000_000
+_HTTP_TIMEOUT_S = 120.0
+_SOON_S = 0.05
+"""How long an answer that needs no time of the target's takes at most, as a rule."""
+_NUDGES_MS = (1, 10, 100, 1_000, 5_000)
+"""How far time is moved beyond where an answer came, when it does not come there."""
+
+
+class TargetClock(Protocol):
+    """The target's time, which stands but for what it is told; in milliseconds since the epoch."""
+
+    def now_ms(self) -> int:
+        """Stop the clock and return the time."""
+
+    def set_ms(self, now_ms: int) -> None:
+        """Set the time forward; all that is due on the way has been done on return."""
+
+
+class ClockError(Exception):
+    """A clock that cannot be driven; the text is one line for people."""
+
+
+class ControlledClock:
+    """The clock of a kafkalite of another process, by its control endpoint.
+
+    It keeps one connection, for a replay of days asks tens of thousands of times.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        self._connection = HTTPConnection(parts.hostname, parts.port, timeout=_HTTP_TIMEOUT_S)
+
+    def now_ms(self) -> int:
+        """Stop the clock and return the time."""
+        return self._tell(b'{"mode": "manual"}')
+
+    def set_ms(self, now_ms: int) -> None:
+        """Set the time forward."""
+        self._tell(b'{"now_ms": %d}' % now_ms)
+
+    def close(self) -> None:
+        """Leave; the clock stays as it is."""
+        self._connection.close()
+
+    def _tell(self, body: bytes) -> int:
+        try:
+            self._connection.request(
+                "POST", "/v1/clock", body, {"Content-Type": "application/json"}
+            )
+            answer = self._connection.getresponse()
+            told = loads(answer.read())
+            if "error" in told:
+                raise ClockError(f"the clock at {self._url} cannot be driven: {told['error']}")
+            return int(told["now_ms"])
+        except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
+            raise ClockError(
+                f"no clock can be driven at {self._url}: {dumps(str(error))} "
+                "(is the target served with --control?)"
+            ) from error
+
+
+class Pace(Protocol):
+    """When steps are due."""
+
+    hurry: float
+    """How many times as fast as recorded waits of clients may end; 0: at once, 1: as recorded."""
+
+    def begin(self, at_ns: int) -> None:
+        """Take the recorded time of the first step."""
+
+    async def due(self, at_ns: int) -> None:
+        """Wait until a step recorded at that time is due."""
+
+    async def arrived(self, pending: Pending, at_ns: int, patience_s: float) -> bool:
+        """Wait for an answer that was recorded at that time; return whether it came."""
+
+
+class RealPace:
+    """Steps as far apart as they were, or so many times closer; at once where `speed` is None."""
+
+    def __init__(self, speed: float | None) -> None:
+        self._speed = speed
+        self.hurry = 0.0 if speed is None else speed
+        self._first_ns = 0
+        self._began_s = 0.0
+
+    def begin(self, at_ns: int) -> None:
+        """Take the recorded time of the first step."""
+        self._first_ns = at_ns
+        self._began_s = time.monotonic()
+
+    async def due(self, at_ns: int) -> None:
+        """Wait until a step recorded at that time is due."""
+        if self._speed is None:
+            return
+        due_s = self._began_s + (at_ns - self._first_ns) / _S_NS / self._speed
+        rest_s = due_s - time.monotonic()
+        if rest_s > 0:
+            await asyncio.sleep(rest_s)
+
+    async def arrived(self, pending: Pending, at_ns: int, patience_s: float) -> bool:
+        """Wait for an answer; what was recorded of its time says nothing here."""
+        del at_ns
+        return await pending.wait(patience_s)
+
+
+class DrivenPace:
+    """Steps as fast as the target takes them, each at its recorded time by the target's clock.
+
+    Where the target's time is beyond the recorded one already, all times are later by as much.
+    """
+
+    def __init__(self, clock: TargetClock) -> None:
+        self._clock = clock
+        self.hurry = 1.0
+        self._now_ms = 0
+        self._later_ms = 0
+
+    @property
+    def later_ms(self) -> int:
+        """By how much the target's time is later than what was recorded."""
+        return self._later_ms
+
+    def begin(self, at_ns: int) -> None:
+        """Stop the target's clock, and set it to the recorded time of the first step."""
+        self._now_ms = self._clock.now_ms()
+        self._later_ms = max(0, self._now_ms - at_ns // _MS_NS)
+        self._set(at_ns // _MS_NS + self._later_ms)
+
+    async def due(self, at_ns: int) -> None:
+        """Set the target's time to when a step was recorded."""
+        self._set(at_ns // _MS_NS + self._later_ms)
+
+    def _set(self, now_ms: int) -> None:
+        if now_ms > self._now_ms:
+            self._clock.set_ms(now_ms)
+            self._now_ms = now_ms
+
+    async def arrived(self, pending: Pending, at_ns: int, patience_s: float) -> bool:
+        """Wait for an answer, which may wait for its time by the target's clock."""
+        if pending.is_over:
+            return True
+        # Up to a millisecond may have passed before the request was seen: times are cut to whole.
+        recorded_ms = at_ns // _MS_NS + self._later_ms
+        if recorded_ms <= self._now_ms and await pending.wait(_SOON_S):
+            return True
+        self._set(recorded_ms)
+        for nudge_ms in _NUDGES_MS:
+            if await pending.wait(_SOON_S):
+                return True
+            self._set(recorded_ms + nudge_ms)
+        return await pending.wait(patience_s)

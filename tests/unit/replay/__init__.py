@@ -1,0 +1,1 @@
+"""Tests of the replay, and captures made of messages for them."""

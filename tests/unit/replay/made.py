@@ -1,0 +1,97 @@
+"""Captures made of messages, as the events that reading them would give."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.capture.model import Closed, Connection, Direction, Endpoint, Exchange, Frame, Opened
+from kafkalite.protocol import codec
+
+if TYPE_CHECKING:
+    from kafkalite.capture.model import Event
+
+MS = 1_000_000
+CLIENT_ID = b"app"
+
+
+def connection(number: int, node_id: int | None = None) -> Connection:
+    return Connection(
+        number=number,
+        client=Endpoint("10.0.0.1", 40_000 + number),
+        broker=Endpoint("10.0.0.9", 9092),
+        opened_ns=None,
+        node_id=node_id,
+    )
+
+
+def request_frame(message: Any, version: int, correlation_id: int) -> bytes:  # noqa: ANN401 - any request
+    key = message.API_KEY
+    out: list[bytes | memoryview] = []
+    codec.request_builder(key, version)(message, out)
+    tags = b"\0" if codec.is_flexible(key, version) else b""
+    head = struct.pack(">hhih", key, version, correlation_id, len(CLIENT_ID)) + CLIENT_ID + tags
+    return b"".join((head, *out))
+
+
+def response_frame(message: Any, version: int, correlation_id: int) -> bytes:  # noqa: ANN401 - any response
+    key = message.API_KEY
+    out: list[bytes | memoryview] = []
+    codec.response_builder(key, version)(message, out)
+    tags = b"\0" if codec.response_header_version(key, version) else b""
+    return b"".join((struct.pack(">i", correlation_id), tags, *out))
+
+
+class Made:
+    """Events in the order in which they are told, a millisecond apart."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.now_ns = 1_700_000_000_000 * MS
+        self._correlation = 0
+
+    def wait(self, ms: int) -> None:
+        self.now_ns += ms * MS
+
+    def _tick(self) -> int:
+        self.now_ns += MS
+        return self.now_ns
+
+    def open(self, on: Connection) -> None:
+        self.events.append(Opened(self._tick(), on))
+
+    def close(self, on: Connection) -> None:
+        self.events.append(Closed(self._tick(), on))
+
+    def send(self, on: Connection, message: Any, version: int) -> int:  # noqa: ANN401 - any request
+        self._correlation += 1
+        self.raw(on, Direction.REQUEST, request_frame(message, version, self._correlation))
+        return self._correlation
+
+    def answer(self, on: Connection, correlation_id: int, message: Any, version: int) -> None:  # noqa: ANN401 - any response
+        self.raw(on, Direction.RESPONSE, response_frame(message, version, correlation_id))
+
+    def call(self, on: Connection, request: Any, response: Any, version: int) -> None:  # noqa: ANN401 - any messages
+        self.answer(on, self.send(on, request, version), response, version)
+
+    def raw(self, on: Connection, direction: Direction, body: bytes) -> None:
+        self.events.append(Frame(self._tick(), on, direction, body, "made.pcapng", 0))
+
+
+def exchange(request: Any, response: Any, version: int, waited_ms: int = 1) -> Exchange:  # noqa: ANN401 - any messages
+    """Return one exchange; `response` may be None."""
+    key = request.API_KEY
+    return Exchange(
+        connection=connection(0),
+        position=0,
+        api_key=key,
+        api_version=version,
+        correlation_id=7,
+        client_id=CLIENT_ID.decode(),
+        sent_ns=0,
+        answered_ns=None if response is None else waited_ms * MS,
+        request=request_frame(request, version, 7),
+        request_start=10 + len(CLIENT_ID) + codec.is_flexible(key, version),
+        response=None if response is None else response_frame(response, version, 7),
+        response_start=4 + codec.response_header_version(key, version),
+    )

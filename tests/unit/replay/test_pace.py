@@ -1,0 +1,84 @@
+"""When steps are due, and a target's clock that goes with the capture."""
+
+from __future__ import annotations
+
+from kafkalite.replay.lanes import Pending
+from kafkalite.replay.pace import DrivenPace, RealPace
+
+MS = 1_000_000
+
+
+class FakeClock:
+    """A target's clock; answers what is owed when it reaches a time."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.now = now_ms
+        self.set_to: list[int] = []
+        self.owed: dict[int, Pending] = {}
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def set_ms(self, now_ms: int) -> None:
+        self.now = now_ms
+        self.set_to.append(now_ms)
+        for due_ms, pending in self.owed.items():
+            if due_ms <= now_ms:
+                pending.resolve(b"answer")
+
+
+async def test_the_targets_time_is_that_of_the_capture() -> None:
+    clock = FakeClock(0)
+    pace = DrivenPace(clock)
+    pace.begin(5_000 * MS)
+    await pace.due(5_000 * MS + 1)
+    await pace.due(9_000 * MS)
+    assert clock.set_to == [5_000, 9_000]
+    assert pace.later_ms == 0
+
+
+async def test_a_target_beyond_the_recorded_time_is_later_by_as_much() -> None:
+    clock = FakeClock(7_000)
+    pace = DrivenPace(clock)
+    pace.begin(5_000 * MS)
+    await pace.due(5_010 * MS)
+    assert clock.set_to == [7_010]
+    assert pace.later_ms == 2_000
+
+
+async def test_an_answer_that_waits_for_time_gets_the_time_it_took() -> None:
+    clock = FakeClock(0)
+    pace = DrivenPace(clock)
+    pace.begin(1_000 * MS)
+    pending = Pending(1)
+    clock.owed[1_500] = pending
+    assert await pace.arrived(pending, 1_500 * MS, 0.1)
+    assert clock.now == 1_500
+
+
+async def test_an_answer_that_is_a_little_late_is_waited_for() -> None:
+    clock = FakeClock(0)
+    pace = DrivenPace(clock)
+    pace.begin(1_000 * MS)
+    pending = Pending(1)
+    clock.owed[1_509] = pending
+    assert await pace.arrived(pending, 1_500 * MS, 0.1)
+    assert clock.now == 1_510
+
+
+async def test_an_answer_that_never_comes_is_given_up() -> None:
+    assert not await RealPace(None).arrived(Pending(1), 0, 0.01)
+
+
+async def test_at_most_speed_nothing_is_waited_for() -> None:
+    pace = RealPace(None)
+    pace.begin(0)
+    await pace.due(3_600_000 * MS)
+    assert pace.hurry == 0
+
+
+async def test_at_ten_times_the_speed_steps_are_that_much_closer() -> None:
+    pace = RealPace(1_000.0)
+    pace.begin(0)
+    await pace.due(1_000 * MS)
+    assert pace.hurry == 1_000.0

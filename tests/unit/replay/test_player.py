@@ -1,0 +1,206 @@
+"""A capture of one broker played on another: what is sent, mapped, skipped and told."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.capture.model import Direction
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol.messages.join_group import JoinGroupRequest
+from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.protocol.messages.produce import ProduceRequest
+from kafkalite.protocol.messages.sync_group import SyncGroupRequest
+from kafkalite.replay.calls import ReplayError, replay, replay_async
+from kafkalite.replay.findings import Severity
+from kafkalite.replay.pace import RealPace
+from kafkalite.replay.plan import steps
+from kafkalite.replay.player import Player
+from kafkalite.replay.refusals import NOT_SERVED
+from kafkalite.replay.target import Target
+from kafkalite.server.addresses import Address
+from kafkalite.storage.batch import Producer, build_batch
+from kafkalite.storage.records import NewRecord
+from kafkalite.testing import Broker
+from tests.conformance.raw import RawClient
+from tests.unit.replay.made import Made, connection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafkalite.replay.report import ReplayReport
+
+ONE, TWO = connection(0), connection(1)
+
+
+def client_of(broker: Broker) -> RawClient:
+    return RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))
+
+
+def produce(client: RawClient, producer: Producer, value: bytes) -> int:
+    batch = build_batch([NewRecord(None, value, 1_700_000_000_000)], producer=producer)
+    row = ProduceRequest.PartitionProduceData(index=0, records=batch)
+    topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[row])
+    told = client.call(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic]), 9)
+    code: int = told.responses[0].partition_responses[0].error_code
+    return code
+
+
+def join(client: RawClient, group: str, member_id: str = "") -> tuple[int, str, int]:
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")
+    request = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+    told = client.call(request, 5)
+    return told.error_code, told.member_id, told.generation_id
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Record a producer, a member of a group, and a reader with a fetch session."""
+    directory = tmp_path_factory.mktemp("capture")
+    with (
+        Broker(topics={"orders": 1}, capture=directory) as broker,
+        closing(client_of(broker)) as client,
+    ):
+        client.call(FindCoordinatorRequest(key="g"), 1)
+        client.call(MetadataRequest(topics=None), 13)
+        told = client.call(InitProducerIdRequest(), 4)
+        producer = Producer(told.producer_id, told.producer_epoch, 0)
+        assert produce(client, producer, b"one") == ErrorCode.NONE
+        _, member_id, _ = join(client, "g")
+        error, _, generation = join(client, "g", member_id)
+        assert error == ErrorCode.NONE
+        sync = SyncGroupRequest(group_id="g", generation_id=generation, member_id=member_id)
+        assert client.call(sync, 3).error_code == ErrorCode.NONE
+        beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
+        client.call(beat, 3)
+        row = FetchRequest.FetchPartition(partition=0, partition_max_bytes=1000)
+        topic = FetchRequest.FetchTopic(topic="orders", partitions=[row])
+        fetch = FetchRequest(max_wait_ms=0, session_epoch=0, topics=[topic])
+        session = client.call(fetch, 11).session_id
+        assert session
+        client.call(FetchRequest(max_wait_ms=0, session_id=session, session_epoch=1), 11)
+    return directory
+
+
+def test_what_the_broker_invents_means_the_targets(capture: Path) -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        with closing(client_of(broker)) as client:
+            # The target's next ids are others: the recorded ones would be refused.
+            client.call(InitProducerIdRequest(), 4)
+            client.call(FindCoordinatorRequest(key="g"), 1)
+            join(client, "other")
+        report = replay(capture, to=broker.bootstrap_servers)
+    assert report.findings == []
+    assert report.responses == report.equal == report.requests == 10
+    assert report.connections == 1
+    assert report.apis["JoinGroup"] == 2
+
+
+def test_a_target_that_does_otherwise_is_found_out(capture: Path) -> None:
+    with Broker(config={"auto.create.topics.enable": "false"}) as broker:
+        report = replay(capture, to=broker.bootstrap_servers)
+    told = {(each.api, each.path): each for each in report.findings}
+    refused = told["Produce", "responses.partition_responses.error_code"]
+    assert refused.severity is Severity.ERROR
+    assert (refused.recorded, refused.target) == ("NONE", "UNKNOWN_TOPIC_OR_PARTITION")
+    assert ("Metadata", "topics") in told
+
+
+def test_a_release_that_lacks_a_version_is_told_and_not_asked(capture: Path) -> None:
+    with Broker(topics={"orders": 1}, as_version="3.3") as broker:
+        report = replay(capture, to=broker.bootstrap_servers)
+    assert report.skipped["Metadata", NOT_SERVED] == 1
+    assert report.at_least(Severity.UNANSWERED)
+
+
+def test_other_clients_are_left_out(capture: Path) -> None:
+    with Broker() as broker:
+        assert replay(capture, to=broker.bootstrap_servers, clients="nobody*").requests == 0
+
+
+def test_a_target_that_is_not_there_is_one_line(capture: Path) -> None:
+    with pytest.raises(ReplayError, match="connection refused"):
+        replay(capture, to="127.0.0.1:1")
+
+
+async def test_it_runs_within_a_loop_as_well(capture: Path) -> None:
+    async with Broker(topics={"orders": 1}) as broker:
+        report = await replay_async([capture], to=broker.bootstrap_servers, speed=1000.0)
+    assert report.findings == []
+
+
+async def played(made: Made, patience_s: float = 5.0) -> ReplayReport:
+    async with Broker(topics={"orders": 1}) as broker:
+        target = await Target.find(Address.parse(broker.bootstrap_servers))
+        player = Player(target, RealPace(None), patience_s=patience_s)
+        return await player.play(steps(made.events, lambda _: None))
+
+
+async def test_a_connection_that_the_target_ends_is_told_and_opened_again() -> None:
+    made = Made()
+    made.open(ONE)
+    beat = HeartbeatRequest(group_id="g", member_id="m")
+    # A body that ends too early: no broker answers that.
+    made.raw(ONE, Direction.REQUEST, struct.pack(">hhih", 12, 4, 99, 0) + b"\0\7")
+    made.raw(ONE, Direction.RESPONSE, struct.pack(">i", 99) + b"\0" * 7)
+    made.call(ONE, beat, HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR), 4)
+    report = await played(made)
+    assert [(found.severity, found.target) for found in report.findings] == [
+        (Severity.UNANSWERED, "the end of the connection")
+    ]
+    assert report.connections == 2
+    assert report.equal == 1
+
+
+def polled() -> FetchRequest:
+    row = FetchRequest.FetchPartition(partition=0, partition_max_bytes=1000)
+    topic = FetchRequest.FetchTopic(topic="orders", partitions=[row])
+    return FetchRequest(max_wait_ms=60_000, min_bytes=1, session_epoch=-1, topics=[topic])
+
+
+async def test_an_answer_that_never_comes_is_told_and_the_rest_goes_on() -> None:
+    made = Made()
+    made.open(ONE)
+    made.open(TWO)
+    made.call(ONE, polled(), FetchResponse(), 11)
+    made.call(
+        TWO,
+        HeartbeatRequest(group_id="g"),
+        HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR),
+        4,
+    )
+    report = await played(made, 0.05)
+    (found,) = report.findings
+    assert (found.severity, found.api) == (Severity.UNANSWERED, "Fetch")
+    assert found.target == "none within 0.05 s"
+    assert report.equal == 1
+
+
+async def test_what_needs_no_answer_waits_for_none() -> None:
+    made = Made()
+    made.open(ONE)
+    made.send(ONE, ProduceRequest(acks=0), 9)
+    made.call(
+        ONE,
+        HeartbeatRequest(group_id="g"),
+        HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR),
+        4,
+    )
+    made.send(ONE, polled(), 11)
+    made.close(ONE)
+    report = await played(made)
+    assert (report.requests, report.responses, report.findings) == (3, 1, [])
