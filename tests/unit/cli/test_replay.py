@@ -1,0 +1,97 @@
+"""`kafkalite replay`: what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.cli.main import main
+from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.testing import Broker
+from tests.conformance.raw import RawClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("capture")
+    with Broker(topics={"orders": 1}, capture=directory) as broker:
+        port = int(broker.bootstrap_servers.rpartition(":")[2])
+        with closing(RawClient(port)) as client:
+            client.call(MetadataRequest(topics=None), 12)
+    return directory
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"orders": 1}) as running:
+        yield running
+
+
+def test_a_replay_without_a_difference_is_a_success(
+    capture: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["replay", str(capture), "--to", broker.bootstrap_servers, "--fail-on", "timing"])
+    out = capsys.readouterr().out
+    assert out.startswith("1 requests on 1 connections")
+    assert "1 responses compared, 1 alike" in out
+
+
+def test_a_difference_is_told_and_fails(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker() as other:
+        asked = ["replay", str(capture), "--to", other.bootstrap_servers]
+        with pytest.raises(SystemExit, match="1"):
+            main(asked)
+        text = capsys.readouterr().out
+        main([*asked, "--fail-on", "error", "--json"])
+        shape = json.loads(capsys.readouterr().out)
+    assert "Metadata v12 topics: 1 times" in text
+    assert [each["path"] for each in shape["findings"]] == ["topics"]
+
+
+def test_the_targets_clock_goes_with_the_capture(
+    capture: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Broker(topics={"orders": 1}, control=True) as driven:
+        asked = ["replay", str(capture), "--to", driven.bootstrap_servers]
+        main([*asked, "--control", driven.control_url])
+        assert driven.clock.mode == "manual"
+    assert "1 alike" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "told"),
+    [
+        (["--to", "127.0.0.1:1"], 1, "connection refused"),
+        (["--to", "nowhere"], 2, "is not an address"),
+        (["--to", "127.0.0.1:1", "--speed", "fast"], 2, "neither original, nor max"),
+        (["--to", "127.0.0.1:1", "--timeout", "soon"], 2, "soon"),
+        (["--to", "127.0.0.1:1", "--control", "ftp://x"], 2, "ftp"),
+    ],
+)
+def test_bad_use_is_one_line(
+    capture: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    status: int,
+    told: str,
+) -> None:
+    with pytest.raises(SystemExit, match=str(status)):
+        main(["replay", str(capture), *options])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+
+
+def test_what_is_no_capture_is_bad_use(
+    tmp_path: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.pcapng").write_text("nothing of the kind")
+    with pytest.raises(SystemExit, match="2"):
+        main(["replay", str(tmp_path), "--to", broker.bootstrap_servers])
+    assert "nothing to replay" in capsys.readouterr().err
