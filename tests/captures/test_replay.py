@@ -1,0 +1,71 @@
+"""What a real Apache Kafka answered, asked of kafkalite again: no difference without a reason.
+
+The captures are of Kafka 4.3.1, one for each client library; kafkalite is made warm as that Kafka
+was. Differences that are known stand in `kafkalite.replay.explained`, those that no two runs share
+in `kafkalite.replay.findings`: all others fail.
+"""
+
+from __future__ import annotations
+
+import gzip
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.replay.calls import replay
+from kafkalite.replay.explained import EXPLAINED
+from kafkalite.replay.findings import Severity
+from kafkalite.replay.telling import replay_text
+from kafkalite.testing import Broker
+from tests.captures.record import CORPUS, path_of
+from tests.captures.sessions import SESSIONS
+from tests.captures.warmth import warm_up
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafkalite.replay.report import ReplayReport
+    from tests.captures.sessions import Session
+
+
+@pytest.fixture(params=SESSIONS, ids=lambda session: session.name)
+def session(request: pytest.FixtureRequest) -> Session:
+    found: Session = request.param
+    return found
+
+
+def replayed(session: Session, directory: Path) -> ReplayReport:
+    capture = directory / f"{session.name}.pcapng"
+    capture.write_bytes(gzip.decompress(path_of(session).read_bytes()))
+    with Broker(config=dict(session.config)) as broker:
+        warm_up(broker.bootstrap_servers)
+        return replay(capture, to=broker.bootstrap_servers, explained=EXPLAINED)
+
+
+def test_kafkalite_answers_as_kafka_did(session: Session, tmp_path: Path) -> None:
+    report = replayed(session, tmp_path)
+    assert report.at_least(Severity.DIFFERENCE) == [], replay_text(report)
+    assert report.responses > 40
+    assert report.responses + sum(report.skipped.values()) >= 0.95 * report.requests
+    # What was not sent was turned away by a Kafka that was not ready, and sent again later.
+    assert sum(report.skipped.values()) <= 10, report.skipped
+    assert _reasons(report) <= _known_reasons()
+
+
+def _reasons(report: ReplayReport) -> set[str]:
+    return {found.reason for found in report.findings if found.severity is Severity.EXPLAINED}
+
+
+@cache
+def _known_reasons() -> frozenset[str]:
+    return frozenset(row.reason for row in EXPLAINED)
+
+
+def test_every_explanation_is_of_a_difference_that_there_is(tmp_path: Path) -> None:
+    (admin,) = (session for session in SESSIONS if session.name == "java-admin")
+    assert _reasons(replayed(admin, tmp_path)) == _known_reasons()
+
+
+def test_every_session_has_its_capture_and_every_capture_its_session() -> None:
+    assert {path_of(session) for session in SESSIONS} == set(CORPUS.glob("*.pcapng.gz"))
