@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from kafkalite.capture.notes import interface_note, packet_note
 from kafkalite.capture.packets import reverse, sender
 from kafkalite.columnar.blocks import comment_of
 from kafkalite.columnar.lines import Line, connection_id
 from kafkalite.columnar.packets import ACK, SYN
+from kafkalite.columnar.tables import CONNECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,12 +48,15 @@ class Connections:
         """
         groups = np.empty(len(firsts), np.int64)
         segments = seen.segments
+        # Near enough: the last time that a chunk began with the connection in it.
+        at_ns = seen.packets.at_ns[segments.packet[firsts]].tolist()
         flags, seq = segments.flags[firsts].tolist(), segments.seq[firsts].tolist()
         for index, flow in enumerate(_keys(seen.data, segments, firsts)):
             packet = int(segments.packet[firsts[index]])
             line, side = self._find(seen, flow, flags[index], seq[index], packet)
             if line.next_seq[side] is None and not flags[index] & SYN and line.exact is None:
                 _go_on(line, side, _note(seen, packet), seq[index])
+            line.last_ns = at_ns[index]
             groups[index] = 2 * line.number + side
         return groups
 
@@ -148,3 +153,21 @@ def _go_on(line: Line, side: int, note: PacketNote, seq: int) -> None:
     line.opened_ns = note.opened
     line.is_judged = line.has_appeared = True
     line.connection = connection_id(sender(line.flows[0]), sender(line.flows[1]), note.opened)
+
+
+def table_of(file: str, lines: Sequence[Line]) -> pa.RecordBatch:
+    """Return what a file says of its connections."""
+    known = [line for line in lines if line.has_appeared]
+    rows = [
+        (
+            file, line.connection, str(line.client), str(line.broker), line.node_id,
+            line.opened_ns, line.first_ns, line.last_ns, line.is_over, line.begins_here,
+            line.next_seq[0], line.next_seq[1],
+        )
+        for line in known
+    ]  # fmt: skip
+    columns = zip(*rows, strict=True) if rows else ((),) * len(CONNECTIONS)
+    arrays = [
+        pa.array(list(values), each.type) for values, each in zip(columns, CONNECTIONS, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=CONNECTIONS)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalite.capture.flows import Flow
 from kafkalite.capture.model import Closed, Frame, Opened
 from kafkalite.capture.packets import ACK, SYN, Segment
+from kafkalite.columnar.remnants import Fragment, Head
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +51,16 @@ class Start:
 class Exact:
     """One pair of ends, followed segment by segment: one connection after another."""
 
-    __slots__ = ("_connections", "_file", "_flow", "_line", "_setting", "_waits")
+    __slots__ = (
+        "_connections",
+        "_file",
+        "_flow",
+        "_heads",
+        "_line",
+        "_setting",
+        "_waits",
+        "fragments",
+    )
 
     def __init__(
         self, file: str, line: Line, connections: Connections, setting: Setting, start: Start | None
@@ -60,6 +70,9 @@ class Exact:
         self._connections = connections
         self._setting = setting
         self._flow: Flow | None = None
+        self._heads: dict[int, Head] = {}
+        self.fragments: list[Fragment] = []
+        """What stood before the first frames of connections that were begun within."""
         # Behind the end of a connection, only the opening of another means anything.
         self._waits = line.is_over
         if start is not None and not line.is_over:
@@ -111,6 +124,9 @@ class Exact:
             if not (opens or segment.payload):
                 return told
             self._flow = flow = Flow(segment, self._setting)
+            self._heads = {} if opens else {0: Head(), 1: Head()}
+        if self._heads:
+            self._heads[side].add(segment)
         flow.take(segment, side)
         return told + self._told(flow.told())
 
@@ -130,6 +146,11 @@ class Exact:
         """Return what is left at the end of the file."""
         if self._flow is None:
             return []
+        if self._line.has_appeared:
+            for side, head in self._heads.items():
+                if not head.is_done:
+                    first = self._line.flows[0] == self._flow.flows[0]
+                    self._keep(side if first else 1 - side, head.but(0))
         self._flow.finish(now_ns, is_closed=False)
         return self._told(self._flow.told())
 
@@ -157,8 +178,28 @@ class Exact:
             line.rest[direction] = rest.unfinished[side]
             line.rest_origin[direction] = (rest.origins[side] or 0, flow.last_ns)
             line.initials[direction] = flow.initials[side]
+            if self._heads and not self._heads[side].is_done:
+                self._keep(direction, self._heads[side].but(len(rest.unfinished[side])))
         line.is_judged = True
         return line
+
+    def _note_head(self, frame: Frame) -> None:
+        """Keep what stood before the first frame of a direction."""
+        assert self._flow is not None
+        is_turned = self._line.flows[0] != self._flow.flows[0]
+        head = self._heads[frame.direction ^ is_turned]
+        if not head.is_done:
+            self._keep(frame.direction, head.before(frame.body))
+
+    def _keep(self, direction: int, head: tuple[bytes, Segment, Segment] | None) -> None:
+        if head is not None:
+            data, first, last = head
+            self.fragments.append(
+                Fragment(
+                    self._line.number, direction, True, first.seq, data, first.offset,
+                    first.at_ns, last.at_ns,
+                )
+            )  # fmt: skip
 
     def _told(self, events: Sequence[Event]) -> list[Told]:
         told: list[Told] = []
@@ -167,6 +208,8 @@ class Exact:
                 self._line = self._connections.appear(self._line, event.connection)
             elif isinstance(event, Frame):
                 number = self._line.number
+                if self._heads:
+                    self._note_head(event)
                 told.append(Told(number, event.direction, event.body, event.offset, event.at_ns))
             elif isinstance(event, Closed):
                 self._line.is_over = True

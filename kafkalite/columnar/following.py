@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafkalite.columnar.exact import Told
     from kafkalite.columnar.found import Buffer
     from kafkalite.columnar.lines import Line
+    from kafkalite.columnar.remnants import Fragment
 
 
 class Following:
@@ -45,6 +46,7 @@ class Following:
         self._followed: dict[int, Exact] = {}
         """By the number of the connection, the first between its ends that was out of order."""
         self._interfaces: list[blocks.Interface] = []
+        self._done: list[Exact] = []
         self._held = _Held()
         self._waiting: dict[Exact, int] = {}
         """What is waited for, and since when."""
@@ -92,9 +94,16 @@ class Following:
         """Return what is left at the end of the file."""
         waiting = _Ordered(self._held, buffer)
         for way in self._followed.values():
+            # What is in order to its end may go on in another file: that is not to be forgotten.
+            way.hand_over()
             waiting.add(way.finish(self._now_ns))
         waiting.release(None, 0)
         return waiting.found()
+
+    def fragments(self) -> Iterator[Fragment]:
+        """Yield what stood before the first frames of connections."""
+        for way in (*self._done, *self._followed.values()):
+            yield from way.fragments
 
     def _note_wait(self, way: Exact) -> None:
         if way.since_ns is not None:
@@ -115,6 +124,8 @@ class Following:
             if line is not None:
                 line.exact = None
                 del self._followed[number]
+                if way.fragments:
+                    self._done.append(way)
                 self._waiting.pop(way, None)
 
     def _way(self, number: int, seen: Seen) -> Exact:

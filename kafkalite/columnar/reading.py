@@ -17,13 +17,14 @@ from kafkalite.capture.sections import MAGIC as SECTION_MAGIC
 from kafkalite.columnar.blocks import BlockScanner
 from kafkalite.columnar.chunks import Chunk, ChunkFrames
 from kafkalite.columnar.classic import RecordScanner
-from kafkalite.columnar.connections import Connections, Seen
+from kafkalite.columnar.connections import Connections, Seen, table_of
 from kafkalite.columnar.exchanging import Exchanging
 from kafkalite.columnar.files import Chunks
 from kafkalite.columnar.following import Following
 from kafkalite.columnar.found import Buffer, Found
 from kafkalite.columnar.options import EVERYTHING, Options, Table
 from kafkalite.columnar.packets import SegmentReader, flows
+from kafkalite.columnar.remnants import batches, tails
 from kafkalite.columnar.tables import PROBLEMS
 
 if TYPE_CHECKING:
@@ -91,7 +92,18 @@ class _Reading:
         buffer = Buffer(NOTHING)
         yield from self._exchanging.take(self._following.finish(buffer), buffer)
         yield from self._exchanging.finish()
+        yield from self._remains()
         yield from self._told()
+
+    def _remains(self) -> Iterator[Part]:
+        """Yield what is to be put together with other files."""
+        lines, options = self._connections.lines, self._options
+        if Table.FRAGMENTS in options.tables:
+            fragments = [*self._following.fragments(), *tails(lines)]
+            for each in batches(self._name, lines, fragments, options):
+                yield Table.FRAGMENTS, each
+        if Table.CONNECTIONS in options.tables and lines:
+            yield Table.CONNECTIONS, table_of(self._name, lines)
 
     def _scanner(self, data: Bytes) -> BlockScanner | RecordScanner | None:
         """Return what reads a file that begins so; None, and a problem, where nothing does."""

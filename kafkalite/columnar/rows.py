@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from kafkalite.columnar.streams import grouped
 from kafkalite.columnar.tables import FRAMES, PAIRS, TIME, UNPAIRED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from kafkalite.columnar.found import Found
     from kafkalite.columnar.heads import RequestHeads
@@ -66,6 +67,29 @@ class Known:
         self.place[responses] = self.place[requests]
 
 
+class Party(Protocol):
+    """Whoever has two ends."""
+
+    @property
+    def client(self) -> object:
+        """The client's end."""
+
+    @property
+    def broker(self) -> object:
+        """The broker's end."""
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker's number, where it is known."""
+
+    @property
+    def connection(self) -> int:
+        """The number of the connection."""
+
+
+Parties = Sequence[Party]
+
+
 class Rows(NamedTuple):
     """Requests, and their responses; -1 for none."""
 
@@ -91,12 +115,9 @@ class Sink:
         asks = known.place[request]
         is_open = response < 0
         said = np.where(is_open, 0, response)
-        columns = _PairColumns(self._file, known, Ends(self._lines), self._options)
+        columns = PairColumns(self._file, known, self._lines, self._options)
         sizes = frames.size[request] + np.where(is_open, 0, frames.size[said])
-        body = heads.response_bodies(
-            known.data, frames.start[said], frames.size[said], heads_of.api_key[asks],
-            heads_of.version[asks],
-        )  # fmt: skip
+        body = columns.bodies(request, said)
         if not self._options.payload:
             sizes = np.zeros(len(sizes), np.int64)
         kind = (heads_of.api_key[asks] << 16) | heads_of.version[asks]
@@ -183,17 +204,26 @@ class Sink:
             yield Table.UNPAIRED, batch(UNPAIRED, columns)
 
 
-class _PairColumns:
+class PairColumns:
     """The columns of pairs, out of one chunk."""
 
-    def __init__(self, file: str, known: Known, ends: Ends, options: Options) -> None:
+    def __init__(self, file: str, known: Known, lines: Parties, options: Options) -> None:
         self._file = file
         self._known = known
-        self._ends = ends
+        self._ends = Ends(lines)
         self._options = options
         frames = known.frames
         self._bodies = Ranges(known.data, frames.start, frames.size)
         self._clients = _clients(known)
+
+    def bodies(self, request: Ints, response: Ints) -> Ints:
+        """Return where the bodies of responses begin."""
+        frames, ask = self._known.frames, self._known.place[request]
+        heads_of = self._known.request
+        return heads.response_bodies(
+            self._known.data, frames.start[response], frames.size[response],
+            heads_of.api_key[ask], heads_of.version[ask],
+        )  # fmt: skip
 
     def batch(self, row: Ints, said: Ints, mask: Mask, body: Ints) -> pa.RecordBatch:
         """Return one batch: requests, their responses, which have none, and where bodies begin."""
@@ -266,7 +296,7 @@ class Ends:
 
     __slots__ = ("_brokers", "_clients", "_connections", "_nodes")
 
-    def __init__(self, lines: Sequence[Line]) -> None:
+    def __init__(self, lines: Parties) -> None:
         self._clients = pa.array([str(line.client) for line in lines], pa.string())
         self._brokers = pa.array([str(line.broker) for line in lines], pa.string())
         self._nodes = pa.array([line.node_id for line in lines], pa.int32())

@@ -103,9 +103,8 @@ CONNECTIONS: Final = pa.schema(
         pa.field("first_ns", pa.int64(), nullable=False),
         pa.field("last_ns", pa.int64(), nullable=False),
         pa.field("is_closed", pa.bool_(), nullable=False),
-        pa.field("request_seq", pa.int64()),  # TCP's number of the first byte of whole frames
-        pa.field("request_end", pa.int64()),  # and of the byte behind them
-        pa.field("response_seq", pa.int64()),
+        pa.field("begins_here", pa.bool_(), nullable=False),  # whether it has its opening
+        pa.field("request_end", pa.int64()),  # TCP's number of the byte behind its last
         pa.field("response_end", pa.int64()),
     ]
 )

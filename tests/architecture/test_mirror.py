@@ -36,6 +36,7 @@ JUDGED_ELSEWHERE = {
             "lines",
             "options",
             "payloads",
+            "remnants",
             "rows",
             "streams",
             "tokens",
