@@ -203,12 +203,14 @@ def _impossible(length: int, magic: int) -> str | None:
 
 
 def _read(data: Bytes, at: Ints, cell: Ints) -> Heads:
+    if not len(at):
+        return Heads(cell=cell, at=at, size=at, **dict.fromkeys(_PLACES, at))
+    head = unaligned(data, f"V{HEAD_SIZE}")[at]
     numbers = {
-        name: unaligned(data, code)[at + place].astype(np.int64)
+        name: np.ndarray(at.shape, code, head, place, (HEAD_SIZE,)).astype(np.int64)
         for name, (code, place) in _PLACES.items()
     }
-    sizes = _sizes(data, at) if len(at) else at
-    return Heads(cell=cell, at=at, size=sizes, **numbers)
+    return Heads(cell=cell, at=at, size=_sizes(data, at), **numbers)
 
 
 def wrong_crcs(data: Bytes, heads: Heads) -> NDArray[np.bool_]:

@@ -69,9 +69,15 @@ def read_zigzags(
     after = positions + 1
     if first.max(initial=0) < ONE_BYTE:
         return _ZIGZAG.take(first), after
-    values = _ZIGZAG.take(first & ~np.uint8(ONE_BYTE))
-    longer = np.flatnonzero(first >= ONE_BYTE)
-    values[longer], after[longer] = _read_long(data, positions[longer])
+    # Most of the longer ones have two bytes.
+    second = data.take(after, mode="clip")
+    is_long = first >= ONE_BYTE
+    raw = first & ~np.uint8(ONE_BYTE) | np.where(is_long, second, 0).astype(np.int64) << 7
+    values = raw >> 1 ^ -(raw & 1)
+    after += is_long
+    longer = np.flatnonzero(is_long & (second >= ONE_BYTE))
+    if len(longer):
+        values[longer], after[longer] = _read_long(data, positions[longer])
     return values, after
 
 
