@@ -111,7 +111,6 @@ class Scribe:
 
     def close(self, at_ns: int) -> None:
         """End the recording; connections that are still open have no end in it."""
-        self._rotation.make_ready(at_ns)
         for transcript in self._transcripts.values():
             transcript.finish(at_ns, is_closed=False)
         self._transcripts.clear()

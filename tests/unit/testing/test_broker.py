@@ -13,6 +13,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
+from kafkalite.capture.model import Direction, Frame, Problem
+from kafkalite.capture.reading import read
+from kafkalite.capture.rotation import CaptureError
 from kafkalite.config.definitions import ConfigError
 from kafkalite.testing import Broker
 from kafkalite.transactions.state import TransactionState
@@ -167,3 +170,28 @@ def test_a_test_sees_transactions_and_fences_their_producers() -> None:
         assert refusal.value.args[0].code() in {KafkaError._FENCED, KafkaError.PRODUCER_FENCED}
         with pytest.raises(RuntimeError, match=r"cannot fence ''.*INVALID_REQUEST"):
             broker.fence_producers("")
+
+
+def test_traffic_is_recorded_where_it_is_asked_for(tmp_path: Path) -> None:
+    captures = tmp_path / "captures"
+    broker = Broker(capture=captures)
+    for _ in range(2):
+        with broker:
+            host, port = broker.bootstrap_servers.split(":")
+            with socket.create_connection((host, int(port))) as connection:
+                connection.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\7\xff\xff")
+                connection.recv(4096)
+    problems: list[Problem] = []
+    requests = [
+        each
+        for each in read([str(captures)], problems.append)
+        if isinstance(each, Frame) and each.direction is Direction.REQUEST
+    ]
+    assert problems == []
+    assert [each.body for each in requests] == [b"\0\x12\0\0\0\0\0\7\xff\xff"] * 2
+
+
+def test_where_nothing_can_be_recorded_nothing_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CaptureError), Broker(capture=tmp_path / "file"):
+        pass

@@ -1,0 +1,188 @@
+"""The recorder and its process: all arrives, whatever dies, and nothing ever reaches a client."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.capture import recorder as recorder_module
+from kafkalite.capture.model import Endpoint
+from kafkalite.capture.recorder import Recorder
+from kafkalite.capture.ring import MAX_RECORD_BYTES
+from kafkalite.capture.rotation import CaptureError
+from kafkalite.capture.scribe import CaptureOptions
+from kafkalite.ports.clock import StandingClock
+from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafkalite.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkalite.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from tests.unit.capture.recorded import BROKER, CLIENT, events_of, frames_of, request, response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from kafkalite.capture.recorder import Tap
+
+HELLO = request(0, ApiVersionsRequest())
+WELCOME = response(0, ApiVersionsResponse())
+PARTITION = ProduceRequest.PartitionProduceData(records=bytes(2 * MAX_RECORD_BYTES))
+LARGE = request(
+    3,
+    ProduceRequest(
+        topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[PARTITION])]
+    ),
+)
+clock = StandingClock(1_795_328_756_909)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
+    """Give a maker of recorders, which are closed at the end."""
+    recorders: list[Recorder] = []
+
+    def make(**options: object) -> Recorder:
+        wanted = CaptureOptions(**options)  # type: ignore[arg-type]
+        told: list[str] = []
+        made = Recorder(str(tmp_path / "captures"), clock.now_ns, wanted, told.append)
+        recorders.append(made)
+        made.told = told  # type: ignore[attr-defined]
+        return made
+
+    yield make
+    for each in recorders:
+        each.close()
+
+
+def opened(recorder: Recorder, port: int = CLIENT.port) -> Tap:
+    return recorder.open(
+        client=Endpoint(CLIENT.host, port), broker=BROKER, node_id=1, listener="PLAINTEXT"
+    )
+
+
+def told_by(recorder: Recorder) -> list[str]:
+    said: list[str] = recorder.told  # type: ignore[attr-defined]
+    return said
+
+
+def test_what_was_handed_over_is_written_when_it_is_closed(
+    tmp_path: Path, made: Callable[..., Recorder]
+) -> None:
+    recorder = made()
+    tap = opened(recorder)
+    for start in range(0, len(HELLO), 3):
+        tap.received(memoryview(HELLO)[start : start + 3])
+    tap.sent((WELCOME[:5], memoryview(WELCOME)[5:]))
+    tap.received(bytearray(LARGE))
+    tap.sent((response(3, ProduceResponse()),))
+    tap.close()
+    recorder.close()
+    recorder.close()
+    events = events_of(tmp_path / "captures")
+    assert events[0].at_ns == clock.now_ns()
+    assert frames_of(tmp_path / "captures") == [
+        each[4:] for each in (HELLO, WELCOME, LARGE, response(3, ProduceResponse()))
+    ]
+    assert told_by(recorder) == []
+
+
+def test_options_reach_the_process(tmp_path: Path, made: Callable[..., Recorder]) -> None:
+    secret = request(2, SaslAuthenticateRequest(auth_bytes=b"hunter2"))
+    for keep in (False, True):
+        recorder = made(keep_secrets=keep, file_bytes=100_000, file_s=1.5, snap_records=3)
+        tap = opened(recorder)
+        tap.received(secret)
+        recorder.close()
+        written = b"".join(each.read_bytes() for each in (tmp_path / "captures").iterdir())
+        assert (b"hunter2" in written) is keep
+
+
+def test_a_directory_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CaptureError, match=r"^cannot write captures to .*/file: file exists$"):
+        Recorder(str(tmp_path / "file"), clock.now_ns)
+
+
+def test_a_process_that_cannot_be_started_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    with pytest.raises(CaptureError, match="cannot start the process"):
+        Recorder(str(tmp_path), clock.now_ns)
+
+
+def test_when_its_process_dies_it_says_so_and_harms_nobody(made: Callable[..., Recorder]) -> None:
+    recorder = made()
+    tap = opened(recorder)
+    recorder._process.kill()
+    recorder._process.wait()
+    assert recorder._is_gone.wait(10)
+    for _ in range(40):
+        tap.received(LARGE)
+    tap.close()
+    opened(recorder).close()
+    assert told_by(recorder) == ["capture ended: the process that writes it is gone"]
+
+
+def test_a_disk_that_is_too_slow_costs_connections_their_recording_only(
+    tmp_path: Path, made: Callable[..., Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder_module, "PATIENCE_S", 0.005)
+    recorder = made()
+    tap = opened(recorder)
+    tap.received(HELLO)
+    recorder._process.send_signal(signal.SIGSTOP)
+    for _ in range(20):
+        tap.received(LARGE)
+    assert len(told_by(recorder)) == 1
+    assert "too slow" in told_by(recorder)[0]
+    recorder._process.send_signal(signal.SIGCONT)
+    while not recorder._ring.has_half():
+        os.sched_yield()
+    later = opened(recorder, 40_001)
+    tap.received(HELLO)
+    later.received(HELLO)
+    recorder.close()
+    frames = frames_of(tmp_path / "captures")
+    assert frames[0] == frames[-1] == HELLO[4:]
+    assert told_by(recorder)[1:] == ["capture goes on with connections that are new"]
+
+
+KILLED = """
+import os, signal, sys
+from kafkalite.capture.model import Endpoint
+from kafkalite.capture.recorder import Recorder
+recorder = Recorder(sys.argv[1], lambda: 1)
+tap = recorder.open(client=Endpoint("127.0.0.1", 1), broker=Endpoint("127.0.0.1", 2), node_id=1,
+                    listener="A")
+for _ in range(1000):
+    tap.received(bytes.fromhex(sys.argv[2]))
+os.write(1, b"%d" % recorder._process.pid)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_broker_that_is_killed_loses_nothing_that_it_handed_over(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path), HELLO.hex()], capture_output=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    deadline = time.monotonic() + 10
+    while is_running(int(done.stdout)):
+        assert time.monotonic() < deadline
+        os.sched_yield()
+    assert frames_of(tmp_path) == [HELLO[4:]] * 1000
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:  # noqa: PTH123
+        return stat.read().rsplit(")", 1)[1].split()[0] != "Z"

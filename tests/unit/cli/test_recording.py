@@ -1,0 +1,95 @@
+"""How a recording is asked for, and what is refused."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.capture.rotation import CaptureError
+from kafkalite.cli.main import main
+from kafkalite.cli.recording import ONLY_RECORDING, add_recording_options, recorder_from
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_recording_options(parser)
+    return parser.parse_args(arguments)
+
+
+def test_nothing_asked_is_the_default() -> None:
+    asked = parsed()
+    assert [getattr(asked, name) or None for name in ONLY_RECORDING] == [None] * 4
+
+
+def test_sizes_have_units() -> None:
+    sizes = [parsed("--rotate-bytes", text).rotate_bytes for text in ("65536", "500k", "64M", "1g")]
+    assert sizes == [65536, 500 * 1024, 64 * 1024**2, 1024**3]
+    assert parsed("--rotate-seconds", "0.5").rotate_seconds == 0.5
+    assert parsed("--snap-records", "0").snap_records == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--rotate-bytes", "1k"),
+        ("--rotate-bytes", "64 m"),
+        ("--rotate-bytes", "much"),
+        ("--rotate-seconds", "0"),
+        ("--rotate-seconds", "-1"),
+        ("--rotate-seconds", "nan"),
+        ("--snap-records", "-1"),
+        ("--snap-records", "٣"),
+    ],
+)
+def test_what_is_no_size_is_refused(
+    arguments: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parsed(*arguments)
+    assert repr(arguments[1]) in capsys.readouterr().err
+
+
+def test_a_recorder_is_made_as_asked(tmp_path: Path) -> None:
+    asked = parsed("--snap-records", "3", "--rotate-bytes", "64k")
+    recorder = recorder_from(asked, str(tmp_path / "here"), lambda: 5, pytest.fail)
+    recorder.close()
+    (file,) = (tmp_path / "here").iterdir()
+    assert file.name.startswith("kafkalite-19700101T000000.000000005Z")
+
+
+def test_no_directory_is_no_place(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="empty"):
+        recorder_from(parsed(), " ", lambda: 5, pytest.fail)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CaptureError, match="cannot write"):
+        recorder_from(parsed(), str(tmp_path / "file"), lambda: 5, pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--capture", "{file}"), "--capture: cannot write captures to"),
+        (("--capture", ""), "--capture: the directory for captures is empty"),
+        (("--keep-secrets",), "--keep-secrets needs --capture"),
+        (("--snap-records", "0"), "--snap-records needs --capture"),
+    ],
+)
+def test_a_broker_that_cannot_record_as_asked_does_not_start(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    complaint: str,
+) -> None:
+    (tmp_path / "file").write_text("")
+    wanted = [each.format(file=tmp_path / "file") for each in arguments]
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", "--listen", "127.0.0.1:0", *wanted])
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"kafkalite: {complaint}")
+    assert error.count("\n") == 1

@@ -1,0 +1,80 @@
+"""A recorded connection: serves as any other, and every byte passes the tap once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from kafkalite.capture.model import Endpoint
+from kafkalite.server.connection import JOINED_BYTES
+from kafkalite.server.tapping import RecordedConnection
+from kafkalite.wire.session import BURST_BYTES
+from tests.unit.server.test_connection import FakeTransport, Node, send, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.capture.recorder import Recorder
+
+
+class HeardTap:
+    """A recorder and its one tap, which keep what they hear."""
+
+    def __init__(self) -> None:
+        self.received_bytes = b""
+        self.sent_bytes = b""
+        self.is_closed = False
+        self.ends: dict[str, Any] = {}
+
+    def open(self, **ends: Endpoint | int | str) -> HeardTap:
+        self.ends = ends
+        return self
+
+    def received(self, data: memoryview) -> None:
+        self.received_bytes += bytes(data)
+
+    def sent(self, pieces: Sequence[bytes | memoryview]) -> None:
+        self.sent_bytes += b"".join(pieces)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def connected() -> tuple[HeardTap, FakeTransport]:
+    tap, node = HeardTap(), Node()
+    connection = RecordedConnection(node.door._replace(recorder=cast("Recorder", tap)))
+    transport = FakeTransport(connection, "10.0.0.1", 40_001)
+    connection.connection_made(transport)
+    return tap, transport
+
+
+async def test_what_is_served_is_what_is_recorded() -> None:
+    tap, client = connected()
+    send(client, b"one", b"two")
+    send(client, b"big")
+    assert client.writes == [b"onetwo", bytes(BURST_BYTES)]
+    assert BURST_BYTES > JOINED_BYTES, "so both ways to write were gone"
+    assert tap.received_bytes == b"\0\0\0\3one\0\0\0\3two\0\0\0\3big"
+    assert tap.sent_bytes == b"".join(client.writes)
+    assert tap.ends["client"] == Endpoint("10.0.0.1", 40_001)
+    assert (tap.ends["node_id"], tap.ends["listener"]) == (1, "PLAINTEXT")
+
+
+async def test_what_ends_a_connection_is_recorded_too() -> None:
+    tap, client = connected()
+    send(client, b"bad")
+    await settle()
+    assert client.closed
+    assert tap.is_closed
+    assert tap.received_bytes == b"\0\0\0\3bad"
+    assert tap.sent_bytes == b""
+
+
+async def test_backpressure_passes_the_tap() -> None:
+    tap, client = connected()
+    client.is_stuck = True
+    send(client, b"one")
+    send(client, b"two")
+    assert tap.sent_bytes == b"one"
+    client.unstick()
+    assert tap.sent_bytes == b"onetwo"
+    assert tap.received_bytes == b"\0\0\0\3one\0\0\0\3two"
