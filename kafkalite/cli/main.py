@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite import __version__
-from kafkalite.cli import audit, capture, drive, fence, replay, serve, show
+from kafkalite.cli import audit, capture, diff, drive, fence, replay, serve, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +53,12 @@ _COMMANDS = (
         audit.audit,
     ),
     ("show", "Print what captures say, a line an exchange.", show.add_show, show.show),
+    (
+        "diff",
+        "Tell in what two captures differ, by API and field.",
+        diff.add_diff,
+        diff.diff,
+    ),
     (
         "replay",
         "Play a capture again on a broker, and tell which answers differ.",

@@ -235,7 +235,7 @@ def iso_of(at_ns: int) -> str:
 def shown(path: str, value: object) -> str:
     """Return a value in few words; an error by its name."""
     if is_error(path) and isinstance(value, int):
-        return _error_name(value)
+        return error_name(value)
     if isinstance(value, bytes | memoryview):
         text = bytes(value).hex()
     else:
@@ -243,7 +243,8 @@ def shown(path: str, value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}… ({len(text)})"
 
 
-def _error_name(code: int) -> str:
+def error_name(code: int) -> str:
+    """Return Kafka's name of an error, its number where it has none."""
     try:
         return ErrorCode(code).name
     except ValueError:

@@ -95,14 +95,17 @@ _NO_ID = bytes(16)
 
 
 @cache
-def shape_of(api_key: int, version: int | None, direction: Direction) -> Shape:
+def shape_of(
+    api_key: int, version: int | None, direction: Direction, other: int | None = None
+) -> Shape:
     """Return the shape of an API's requests or responses; KeyError for an unknown key.
 
-    Without a version it has the fields of all.
+    Without a version it has the fields of all; with an `other` one those that are in both.
     """
     api = codec.api_name(api_key)
     spec = load_spec("apis", f"{snake_case(api)}_{direction.name.lower()}")
-    return _shape(api, "", spec.fields, spec.structs, version)
+    versions = [each for each in (version, other) if each is not None]
+    return _shape(api, "", spec.fields, spec.structs, versions)
 
 
 def _shape(
@@ -110,12 +113,12 @@ def _shape(
     prefix: str,
     fields: Sequence[FieldSpec],
     structs: Mapping[str, StructSpec],
-    version: int | None,
+    versions: Sequence[int],
 ) -> Shape:
     leaves: list[Leaf] = []
     branches: list[Branch] = []
     for field in fields:
-        if version is not None and version not in field.versions:
+        if not all(version in field.versions for version in versions):
             continue
         name = field.attribute
         path = f"{prefix}{name}"
@@ -123,7 +126,7 @@ def _shape(
         if struct is None:
             leaves.append(Leaf(name, path, field.is_array, mask_of(api, path)))
             continue
-        inner = _shape(api, f"{path}.", struct.fields, structs, version)
+        inner = _shape(api, f"{path}.", struct.fields, structs, versions)
         there = {leaf.name for leaf in inner.leaves}
         keys = tuple(key for key in KEYS.get(name, ()) if key in there)
         branches.append(

@@ -1,0 +1,141 @@
+"""Sides: what a capture shows of its clients and brokers, API by API, to be held against another.
+
+Clients are told apart by their ids without the numbers in them, for these change from run to run.
+Of each client and API the first exchanges are kept whole; of the others only what is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkalite.capture.messages import is_known, parse_request, parse_response, response_version
+from kafkalite.capture.model import Direction
+from kafkalite.capture.reading import exchanges, read
+from kafkalite.protocol import codec
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.replay.refusals import error_codes
+from kafkalite.replay.report import MOST_PROBLEMS, error_name
+from kafkalite.replay.shapes import shape_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from kafkalite.capture.model import Exchange, Problem
+
+MOST_KEPT = 2_000
+"""Exchanges of one client and API that are kept whole."""
+
+_API_VERSIONS = 18
+_DIGITS = re.compile(r"\d+")
+_S_NS = 1_000_000_000
+
+
+class Part(NamedTuple):
+    """A client and an API that it asks."""
+
+    role: str
+    api_key: int
+
+
+@dataclass(slots=True)
+class Usage:
+    """How an API was used."""
+
+    requests: int = 0
+    versions: Counter[int] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    unanswered: int = 0
+
+
+@dataclass(slots=True)
+class Side:
+    """What one capture shows."""
+
+    name: str
+    connections: set[int] = field(default_factory=set)
+    requests: int = 0
+    seconds: float = 0.0
+    software: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Client → the libraries and versions by which it calls itself."""
+    usage: defaultdict[int, Usage] = field(default_factory=lambda: defaultdict(Usage))
+    """API → how it was used."""
+    counts: Counter[Part] = field(default_factory=Counter)
+    kept: defaultdict[Part, list[Exchange]] = field(default_factory=lambda: defaultdict(list))
+    problems: list[Problem] = field(default_factory=list)
+
+    def problem(self, problem: Problem) -> None:
+        """Take what is wrong with the capture."""
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem)
+
+
+def side_of(name: str, paths: Iterable[str | os.PathLike[str]]) -> Side:
+    """Read captures whole, and return what they show."""
+    side = Side(name)
+    first_ns = last_ns = None
+    for exchange in exchanges(read(paths, side.problem), side.problem):
+        first_ns = exchange.sent_ns if first_ns is None else min(first_ns, exchange.sent_ns)
+        last_ns = max(last_ns or 0, exchange.answered_ns or exchange.sent_ns)
+        add(side, exchange)
+    side.seconds = ((last_ns or 0) - (first_ns or 0)) / _S_NS
+    return side
+
+
+def role_of(exchange: Exchange) -> str:
+    """Return which client asked, as it is called in every run."""
+    return _DIGITS.sub("#", exchange.client_id or "(no client id)")
+
+
+def add(side: Side, exchange: Exchange) -> None:
+    """Count an exchange, and keep it if it is one of the first."""
+    side.connections.add(exchange.connection.number)
+    side.requests += 1
+    part = Part(role_of(exchange), exchange.api_key)
+    side.counts[part] += 1
+    usage = side.usage[exchange.api_key]
+    usage.requests += 1
+    usage.versions[exchange.api_version] += 1
+    if not is_known(exchange.api_key, exchange.api_version):
+        return
+    if len(side.kept[part]) < MOST_KEPT:
+        side.kept[part].append(exchange)
+    if exchange.api_key == _API_VERSIONS:
+        _name_software(side, exchange)
+    if exchange.response is None:
+        usage.unanswered += 1
+    else:
+        usage.errors.update(_errors(exchange))
+
+
+def _name_software(side: Side, exchange: Exchange) -> None:
+    try:
+        request: Any = parse_request(exchange)
+    except ProtocolViolation:
+        return
+    if request.client_software_name:
+        told = f"{request.client_software_name} {request.client_software_version}".rstrip()
+        side.software[role_of(exchange)].add(told)
+
+
+def _errors(exchange: Exchange) -> Counter[str]:
+    assert exchange.response is not None
+    version = response_version(exchange.response, exchange.api_key, exchange.api_version)
+    try:
+        codes = error_codes(
+            shape_of(exchange.api_key, version, Direction.RESPONSE), parse_response(exchange)
+        )
+    except ProtocolViolation:
+        return Counter()
+    return Counter(error_name(code) for code in codes if code)
+
+
+def api_name(api_key: int) -> str:
+    """Return an API's name, its number where it is unknown."""
+    try:
+        return codec.api_name(api_key)
+    except KeyError:
+        return f"API {api_key}"
