@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,12 +24,23 @@ settings.register_profile("long", _PATIENT, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "quick")
 
 
+_PIPELINE = "spark"
+"""The directories of its tests, and their marker."""
+
+# The extra is large, so its tests are a run of their own.
+collect_ignore_glob = [] if find_spec("pyspark") else ["spark/*", "unit/spark/*"]
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Ask whoever is not ours once more: real clients and brokers have races of their own.
 
-    The summary tells of each time it was needed. What is ours alone must hold the first time.
+    The summary tells of each time it was needed. What is ours alone must hold the first time. What
+    needs the extra of the pipeline is marked so, whether or not it starts a session.
     """
     for item in items:
+        if _PIPELINE in item.path.parts:
+            item.add_marker(_PIPELINE)
         if item.get_closest_marker("client") or item.get_closest_marker("oracle"):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
