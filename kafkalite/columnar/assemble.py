@@ -19,6 +19,7 @@ from kafkalite.columnar.plan import (
     Flags,
     Lists,
     Number,
+    PackedLists,
     Slices,
     Sometimes,
     Structs,
@@ -77,6 +78,8 @@ class Assembly:
                 return self._text(cut, order) if column.is_text else cut
             case Lists():
                 return self._lists(column, order)
+            case PackedLists():
+                return self._packed(column, order)
             case Structs():
                 children = [self.column(each, order) for each in column.children]
                 return struct_array(column.type, children, order.size)
@@ -121,6 +124,21 @@ class Assembly:
         inner = self._rows(column.level, order, counts, offsets)
         values = self.column(column.element, inner)
         return list_array(column.type, offsets, values, is_null)
+
+    def _packed(self, column: PackedLists, order: Order) -> pa.Array:
+        """Copy arrays whole, end to end: what is between two of their rows is nothing."""
+        starts = order.of(self.notes.slot(column.slot))
+        stops = order.of(self.notes.slot(column.slot + 1))
+        is_null = stops < starts
+        counts = np.where(is_null, 0, stops - starts) // column.size
+        offsets = np.zeros(order.size + 1, dtype=np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        _, _, values = slice_array(self.notes.data, starts, stops).buffers()
+        size = int(offsets[-1])
+        held = values if values is not None and size else b""
+        self._runs[column.run] = np.frombuffer(held, f"V{column.size}", size)
+        inner = Order(None, size, lambda: np.repeat(order.rows(), counts))
+        return list_array(column.type, offsets, self.column(column.element, inner), is_null)
 
     def _rows(self, level: int, order: Order, counts: Ints, offsets: Ints) -> Order:
         """Find the order of an array level's instances: by message, then by rank."""

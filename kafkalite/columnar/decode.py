@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 _API_VERSIONS: Final = 18
 _PIECE_ROWS: Final = 1 << 17
-"""So many frames are decoded at once: enough to make numpy's overhead small, few enough for
-what is noted of them to stay near the processor."""
+_PIECE_BYTES: Final = 16 << 20
+"""So much is decoded at once: enough to make numpy's overhead small, little enough for what is
+noted of it to fit any memory."""
 
 
 class RowError(NamedTuple):
@@ -112,15 +113,15 @@ def decode_table(
 
 def decode_plan(plan: Plan, payload: pa.Array, starts: ArrayLike | pa.Array = 0) -> Decoded:
     """Decode frames by a plan of any message."""
-    if isinstance(payload, pa.ChunkedArray):
-        payload = payload.combine_chunks()
     begins = _ints(starts, len(payload))
     parts: list[pa.StructArray] = []
     errors: list[RowError] = []
-    for first, size in _pieces(payload):
-        part = _decode_piece(plan, payload.slice(first, size), begins[first : first + size])
+    first = 0
+    for piece in _pieces(payload):
+        part = _decode_piece(plan, piece, begins[first : first + len(piece)])
         parts.append(part.values)
         errors += [each._replace(row=first + each.row) for each in part.errors]
+        first += len(piece)
     if len(parts) == 1:
         return Decoded(parts[0], tuple(errors))
     return Decoded(pa.concat_arrays(parts) if parts else pa.nulls(0, plan.type), tuple(errors))
@@ -163,9 +164,17 @@ def _good_rows(count: int, refused: dict[int, str]) -> Order:
     return Order(good, len(good), lambda: good)
 
 
-def _pieces(payload: pa.Array) -> Iterator[tuple[int, int]]:
-    for first in range(0, len(payload), _PIECE_ROWS):
-        yield first, min(_PIECE_ROWS, len(payload) - first)
+def _pieces(payload: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
+    """Cut a column into pieces that have neither too many rows nor, if it can be, bytes."""
+    chunks = payload.chunks if isinstance(payload, pa.ChunkedArray) else [payload]
+    for chunk in chunks:
+        _, offsets = binary_parts(chunk)
+        first = 0
+        while first < len(chunk):
+            reach = int(np.searchsorted(offsets, offsets[first] + _PIECE_BYTES, "right")) - 1
+            last = min(max(reach, first + 1), first + _PIECE_ROWS, len(chunk))
+            yield chunk.slice(first, last - first)
+            first = last
 
 
 def binary_parts(column: pa.Array) -> tuple[Bytes, Ints]:

@@ -58,8 +58,18 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """An array of rows of one size; keeps start and end, as `Counted` does."""
+
+    compact: bool
+    nullable: bool
+    size: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """An array; keeps its count, -1 where it is null. Its rows are a level of their own."""
+    """An array of any other rows, which are a level; keeps its count, -1 where it is null."""
 
     compact: bool
     nullable: bool
@@ -82,16 +92,15 @@ class Tags:
     known: dict[int, Body]
 
 
-Step = Run | Counted | Rows | Maybe | Tags
+Step = Run | Counted | Packed | Rows | Maybe | Tags
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
-    """The steps over one instance of a level; `size` where every instance has the same."""
+    """The steps over one instance of a level."""
 
     level: int
     steps: tuple[Step, ...]
-    size: int | None
 
 
 # -- columns ------------------------------------------------------------------------------
@@ -142,6 +151,17 @@ class Lists:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class PackedLists:
+    """An array by the slots of a `Packed`; the slot of a run stands for all of its rows."""
+
+    type: pa.DataType
+    slot: int
+    size: int
+    run: int
+    element: Column
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Structs:
     """A struct that is always there, in the same level."""
 
@@ -167,7 +187,7 @@ class Absent:
     type: pa.DataType
 
 
-Column = Number | Flags | Uuids | Slices | Lists | Structs | Sometimes | Absent
+Column = Number | Flags | Uuids | Slices | Lists | PackedLists | Structs | Sometimes | Absent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -283,10 +303,17 @@ class _Planner:
 
     def _rows(self, node: KafkaArray, wanted: pa.DataType | None, steps: _Steps) -> Column | None:
         inner = self._steps(steps.level)
-        slot = self._slot(wanted)
         inside = None if wanted is None else wanted.value_type
         element = self._field(node.subcon, inside, inner)
-        steps.add(Rows(node.compact, node.nullable, slot, _body(inner)))
+        body = _body(inner)
+        if len(body.steps) == 1 and isinstance(run := body.steps[0], Run):
+            slot = self._slot(wanted, 2)
+            steps.add(Packed(node.compact, node.nullable, run.size, slot))
+            if wanted is None or element is None:
+                return None
+            return PackedLists(wanted, slot, run.size, run.slot, element)
+        slot = self._slot(wanted)
+        steps.add(Rows(node.compact, node.nullable, slot, body))
         if wanted is None or element is None:
             return None
         return Lists(wanted, slot, inner.level, element)
@@ -327,9 +354,7 @@ class _Planner:
 
 
 def _body(steps: _Steps) -> Body:
-    done = steps.finish()
-    is_fixed = len(done) == 1 and isinstance(done[0], Run)
-    return Body(steps.level, done, done[0].size if is_fixed else None)  # type: ignore[union-attr]
+    return Body(steps.level, steps.finish())
 
 
 def plain(value: Any, node: Construct) -> Any:  # noqa: ANN401 - of any field

@@ -29,7 +29,7 @@ from kafkalite.columnar.notes import (
     Notes,
     unaligned,
 )
-from kafkalite.columnar.plan import Body, Counted, Maybe, Rows, Run, Tags
+from kafkalite.columnar.plan import Body, Counted, Maybe, Packed, Rows, Run, Tags
 from kafkalite.columnar.tail import Tail
 from kafkalite.columnar.varints import INVALID, ONE_BYTE, read_varints
 from kafkalite.protocol.straightline import LONGEST_STRING
@@ -87,6 +87,8 @@ class Walk:
                     front.at = front.at + step.size
                 case Counted():
                     self._counted(step, front)
+                case Packed():
+                    self._packed(step, front)
                 case Rows():
                     self._rows(step, front)
                 case Maybe():
@@ -103,7 +105,7 @@ class Walk:
             front.at[wrong] = self._notes.refuse(front.rows[wrong], why)
             front.ends[wrong] = FAR
 
-    def _length(self, step: Counted | Rows, front: Front) -> Ints:
+    def _length(self, step: Counted | Packed | Rows, front: Front) -> Ints:
         """Read lengths, -1 for null, and step behind them."""
         if step.compact:
             length, front.at = read_varints(self._data, front.at)
@@ -171,25 +173,21 @@ class Walk:
         left = np.maximum(count, 0)
         if not left.any():
             return
-        if step.body.size is not None:
-            self._equal_rows(step.body, step.body.size, left, front)
-        else:
-            self._waves(step.body, left, front)
+        self._waves(step.body, left, front)
 
-    def _equal_rows(self, body: Body, size: int, left: Ints, front: Front) -> None:
-        """Walk all rows of all arrays in one go, as they are all of one size."""
-        at = front.at
-        front.at = at + left * size
-        wrong = front.at > front.ends
+    def _packed(self, step: Packed, front: Front) -> None:
+        count = self._length(step, front)
+        starts = front.at
+        reach = starts + np.maximum(count, 0) * step.size
+        wrong = reach > front.ends
         if wrong.any():
             self._refuse(wrong, front, PAST)
-            left[wrong] = 0
-        owners = np.repeat(np.arange(len(at)), left)
-        ranks = np.arange(len(owners)) - np.repeat(np.cumsum(left) - left, left)
-        self._notes.enter(body.level, owners + front.base, ranks)
-        (run,) = body.steps
-        if isinstance(run, Run) and run.slot >= 0:
-            self._notes.keep(run.slot, at[owners] + ranks * size)
+            reach[wrong] = starts[wrong]
+        if step.slot >= 0:
+            self._notes.keep(step.slot, starts)
+            stops = np.where(count < 0, starts - 1, reach) if step.nullable else reach
+            self._notes.keep(step.slot + 1, stops)
+        front.at = reach
 
     def _waves(self, body: Body, left: Ints, front: Front) -> None:
         """Walk the first rows of all arrays, then the second ones, and so on."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kafkalite.capture.model import Direction
+from kafkalite.columnar import decode as decode_module
 from kafkalite.columnar.decode import Decoded, decode, decode_table
 from kafkalite.columnar.plan import plain
 from kafkalite.columnar.schema import message_spec, message_type, pruned_type
@@ -146,6 +147,21 @@ def test_a_slice_of_a_column_is_a_column() -> None:
     found = decode(OFFSET_COMMIT, 9, Direction.REQUEST, frames.slice(1))
 
     assert groups(found) == ["a", None, "b"]
+
+
+def test_a_column_in_chunks_is_decoded_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode_module, "_PIECE_ROWS", 4)
+    monkeypatch.setattr(decode_module, "_PIECE_BYTES", 100)
+    frames = [commit_frame(f"group {number}" * (number % 20)) for number in range(40)]
+    frames[13] = b"?"
+    column = pa.chunked_array([pa.array(frames[:25]), pa.array(frames[25:])], pa.binary())
+
+    found = decode(OFFSET_COMMIT, 9, Direction.REQUEST, column)
+
+    expected: list[str | None] = [f"group {number}" * (number % 20) for number in range(40)]
+    expected[13] = None
+    assert groups(found) == expected
+    assert [error.row for error in found.errors] == [13]
 
 
 def test_versions_may_be_mixed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.capture.model import Direction
-from kafkalite.columnar.plan import UNKEPT, Counted, Rows, Run, Tags, message_plan
+from kafkalite.columnar.plan import UNKEPT, Counted, Packed, Rows, Run, Tags, message_plan
 
 
 def test_neighbours_of_fixed_size_are_one_step() -> None:
@@ -34,10 +34,14 @@ def test_what_nobody_asks_for_has_no_slot() -> None:
     assert plan.slots == 2
 
 
-def test_rows_of_one_size_are_known_as_such() -> None:
+def test_rows_of_one_size_are_packed() -> None:
     plan = message_plan(71, 0, Direction.RESPONSE)
-    accepted = [step for step in plan.body.steps if isinstance(step, Rows)]
-    assert accepted[0].body.size == 1
+
+    accepted, requested = (step for step in plan.body.steps if not isinstance(step, Run | Tags))
+
+    assert isinstance(accepted, Packed)
+    assert accepted.size == 1
+    assert isinstance(requested, Rows)
 
 
 def test_an_unknown_version_has_no_plan() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from kafkalite.capture.model import Direction
 from kafkalite.columnar import walk as walk_module
-from kafkalite.columnar.plan import Counted, message_plan
+from kafkalite.columnar.plan import Counted, Rows, message_plan
 from kafkalite.columnar.walk import walk_messages
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ def test_broken_messages_are_marked_and_the_others_go_on() -> None:
         1: "a length that runs past the end of the frame",
         3: "the frame ends inside a field",
     }
-    assert walk.slot(0)[[0, 2]].tolist() == [2, 2]
+    (topics,) = plan.body.steps
+    assert isinstance(topics, Rows)
+    assert walk.slot(topics.slot)[[0, 2]].tolist() == [2, 2]
 
 
 def test_few_long_arrays_among_short_ones_end_alike() -> None:
