@@ -28,6 +28,7 @@ class Lot:
     inputs: tuple[InputFile, ...]
     requests: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    connections: tuple[str, ...] = ()
     loose: tuple[str, ...] = ()
     """What does not stand by itself: frames and answers of which another file may have the rest."""
     rows: int = 0
@@ -37,7 +38,7 @@ class Lot:
     @property
     def outputs(self) -> tuple[str, ...]:
         """All that it wrote."""
-        return (*self.requests, *self.problems, *self.loose)
+        return (*self.requests, *self.problems, *self.connections, *self.loose)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from functools import cache, reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkalite.columnar import tables
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 REQUESTS: Final = "requests"
 PROBLEMS: Final = "problems"
+CONNECTIONS: Final = "connections"
+"""Numbers that connections have in one file, and those that they have over all."""
 
 _DATE: Final = pa.field("date", pa.date32(), nullable=False)
 
@@ -69,12 +72,14 @@ class Requests:
     ) -> Requests:
         """Return the requests that a run of the pipeline left in `out`."""
         seen = {name.split("/")[0] for name in (out / REQUESTS).walk() if name.startswith("api=")}
+        names = None
+        if any((out / CONNECTIONS).walk()):
+            names = f.broadcast(spark.read.parquet((out / CONNECTIONS).url))
         frames = {}
         for folder in sorted(seen):
             key = api_key(folder.removeprefix("api="))
-            frames[key] = spark.read.schema(spark_schema(key)).parquet(
-                (out / REQUESTS / folder).url
-            )
+            rows = spark.read.schema(spark_schema(key)).parquet((out / REQUESTS / folder).url)
+            frames[key] = rows if names is None else _named(rows, names)
         problems = None
         if any((out / PROBLEMS).walk()):
             problems = spark.read.schema(from_arrow_schema(tables.PROBLEMS)).parquet(
@@ -87,6 +92,10 @@ class Requests:
         key = api_key(api)
         found = self._by_api.get(key)
         return self.spark.createDataFrame([], spark_schema(key)) if found is None else found
+
+    def apis(self) -> tuple[int, ...]:
+        """Return the keys of the APIs that came."""
+        return tuple(sorted(self._by_api))
 
     def envelopes(self) -> DataFrame:
         """Return what all requests have, whatever their API, and `date`."""
@@ -123,6 +132,13 @@ def api_key(api: str | int) -> int:
 def spark_schema(key: int) -> StructType:
     """Return the columns of one API's requests, and `date`, as Spark names types."""
     return from_arrow_schema(tables.requests(key).append(_DATE))
+
+
+def _named(rows: DataFrame, names: DataFrame) -> DataFrame:
+    """Give connections their one number where files have several for them."""
+    right = f.coalesce("id", "connection").alias("connection")
+    columns = [right if name == "connection" else f.col(name) for name in rows.columns]
+    return rows.join(names, "connection", "left").select(*columns)
 
 
 def _dated(table: pa.Table) -> pa.Table:

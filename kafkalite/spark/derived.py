@@ -1,0 +1,57 @@
+"""States and audits: tables made of requests, each written once and then read by the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.spark.audits import AUDITS, STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import DataFrame
+
+    from kafkalite.spark.audits import AuditOptions
+    from kafkalite.spark.places import Place
+    from kafkalite.spark.requests import Requests
+    from kafkalite.spark.telling import Teller
+
+STATE: Final = "state"
+AUDIT: Final = "audits"
+
+
+class Derived:
+    """The tables of one run, below a folder of its own."""
+
+    def __init__(self, staged: Place, options: AuditOptions, tell: Teller) -> None:
+        self._staged = staged
+        self._options = options
+        self._tell = tell
+        self.folders: list[str] = []
+        """What was written: tables, by their paths below the folder."""
+
+    def state(self, requests: Requests, name: str) -> DataFrame:
+        """Make a state, and return it as it was written."""
+        self._tell.step(f"state: {name}")
+        return self._written(f"{STATE}/{name}", STATES[name](requests, self._options))
+
+    def audit(self, requests: Requests, names: Iterable[str]) -> None:
+        """Make the tables of audits."""
+        for name in names:
+            audit = AUDITS[name]
+            self._tell.step(f"audit: {name}: {audit.summary}")
+            for table, frame in audit.tables(requests, self._options).items():
+                self._written(f"{AUDIT}/{table}", frame)
+
+    def moves(self) -> Iterator[tuple[str, str]]:
+        """Yield the files that were written: where below the folder, and where they belong."""
+        for folder in self.folders:
+            for name in (self._staged / folder).walk():
+                if name.endswith(".parquet"):
+                    yield f"{folder}/{name}", f"{folder}/{name}"
+
+    def _written(self, folder: str, frame: DataFrame) -> DataFrame:
+        where = (self._staged / folder).url
+        frame.write.parquet(where)
+        self.folders.append(folder)
+        return frame.sparkSession.read.schema(frame.schema).parquet(where)
