@@ -80,7 +80,6 @@ class Dialogue:
         "_heads",
         "_held",
         "_held_bytes",
-        "_is_refused",
         "_is_resumed",
         "_note",
         "_opened_ns",
@@ -89,6 +88,7 @@ class Dialogue:
         "_setting",
         "_skips",
         "events",
+        "is_refused",
     )
 
     def __init__(
@@ -101,7 +101,8 @@ class Dialogue:
         self._client_side = self._known_client()
         self._opened_ns: int | None = None
         self._connection: Connection | None = None
-        self._is_refused = False
+        self.is_refused = False
+        """Whether it is not Kafka, so that no more of it is of use."""
         self._is_resumed = False
         self._skips = [0, 0]
         self._held: list[tuple[int, Piece | Hole]] | None = []
@@ -120,11 +121,6 @@ class Dialogue:
         setting = self._setting
         known = [end in setting.brokers or end.port in setting.ports for end in self._ends]
         return known.index(False) if known.count(True) == 1 else None
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether it is not Kafka, so that no more of it is of use."""
-        return self._is_refused
 
     @property
     def undecided_since_ns(self) -> int | None:
@@ -154,16 +150,16 @@ class Dialogue:
     def run(self, side: int, run: Run) -> None:
         """Take more of what one side said."""
         for item in run:
-            if self._is_refused:
+            if self.is_refused:
                 return
-            if self._held is None:
-                self._apply(side, item)
-            else:
+            if self._held is not None:
                 self._hold(side, item)
+            else:
+                self._apply(side, item)
 
     def rests(self) -> Rests | None:
         """Return what either side has left; None where not everything is in order."""
-        if self._is_refused or self._client_side is None or not self._framers:
+        if self.is_refused or self._client_side is None or not self._framers:
             return None
         left = [framer.unfinished for framer in self._framers]
         if left[0] is None or left[1] is None:
@@ -173,7 +169,7 @@ class Dialogue:
 
     def settle(self) -> None:
         """Decide who is who by what little there is."""
-        if self._held is None or self._is_refused:
+        if self._held is None or self.is_refused:
             return
         if self._client_side is None:
             # Servers have the lower ports, those that systems give to clients are high.
@@ -182,7 +178,7 @@ class Dialogue:
 
     def finish(self, at_ns: int, *, is_closed: bool) -> None:
         """Note that nothing more will come."""
-        if not self._is_refused and self._connection is None and any(self._heads):
+        if not self.is_refused and self._connection is None and any(self._heads):
             self._refuse(self._why_unreadable())
         if self._connection is not None and is_closed:
             self.events.append(Closed(at_ns, self._connection))
@@ -267,7 +263,7 @@ class Dialogue:
         )
 
     def _refuse(self, why: str) -> None:
-        self._is_refused = True
+        self.is_refused = True
         self._held = None
         self._probes = None
         self._framers = []

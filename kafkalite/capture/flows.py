@@ -42,7 +42,16 @@ class Rest(NamedTuple):
 class Flow:
     """One connection, from the first of its packets that the capture has."""
 
-    __slots__ = ("_ends", "_streams", "dialogue", "flows", "initials", "is_over", "last_ns")
+    __slots__ = (
+        "_ends",
+        "_is_ending",
+        "_streams",
+        "dialogue",
+        "flows",
+        "initials",
+        "is_over",
+        "last_ns",
+    )
 
     def __init__(self, segment: Segment, setting: Setting) -> None:
         self.flows = (segment.flow, reverse(segment.flow))
@@ -52,6 +61,7 @@ class Flow:
         self.initials: list[int | None] = [None, None]
         self.last_ns = segment.at_ns
         self.is_over = False
+        self._is_ending = False
         self._streams = (Stream(), Stream())
 
     @property
@@ -77,23 +87,27 @@ class Flow:
         self.last_ns = segment.at_ns
         stream, other = self._streams[side], self._streams[1 - side]
         flags, seq = segment.flags, segment.seq
+        if segment.comment is not None:
+            self._read_note(segment.comment, side)
         if flags & SYN:
             self._open(segment, side)
             seq = seq + 1 & _MASK
-        if segment.comment is not None:
-            self._read_note(segment.comment, side)
         if flags & ACK:
             other.acknowledged = segment.ack
-        if segment.payload or segment.missing:
-            if self.is_over or self.dialogue.is_refused:
-                return
+        if (segment.payload or segment.missing) and not (self.is_over or self.dialogue.is_refused):
             self.dialogue.run(side, stream.push(segment, seq))
-        if flags & FIN:
-            stream.close(seq + len(segment.payload) + segment.missing & _MASK)
         if stream.since_ns is not None or other.since_ns is not None:
             self.wait_no_longer(segment.at_ns)
-        if not self.is_over and (flags & RST or (stream.is_at_end and other.is_at_end)):
+        if flags & FIN:
+            self._is_ending = True
+            stream.close(seq + len(segment.payload) + segment.missing & _MASK)
+        if flags & RST or (self._is_ending and self._is_at_end()):
             self.finish(segment.at_ns, is_closed=True)
+
+    def _is_at_end(self) -> bool:
+        """Whether both sides have said their last; where nobody listens, one is enough."""
+        first, second = self._streams
+        return self.dialogue.is_refused or (first.is_at_end and second.is_at_end)
 
     def _open(self, segment: Segment, side: int) -> None:
         self.initials[side] = segment.seq
@@ -123,6 +137,8 @@ class Flow:
         since = self.dialogue.undecided_since_ns
         if since is not None and (at_all or now_ns - since >= UNDECIDED_NS):
             self.dialogue.settle()
+        if self._is_ending and self._is_at_end():
+            self.finish(now_ns, is_closed=True)
 
     def finish(self, at_ns: int, *, is_closed: bool) -> None:
         """Tell what is left."""
@@ -195,7 +211,9 @@ class Flows:
         flow.take(segment, side)
         if flow.is_over and not was_over:
             self._ended.append((segment.at_ns, flow))
-        self._note_wait(flow)
+        since = flow.since_ns
+        if since is not None or self._waiting:
+            self._note_wait(flow, since)
         told = flow.told()
         return events + told if events else told
 
@@ -204,7 +222,9 @@ class Flows:
         events: list[Event] = []
         for flow in tuple(self._waiting):
             flow.wait_no_longer(now_ns, at_all=at_all)
-            self._note_wait(flow)
+            if flow.is_over:
+                self._ended.append((now_ns, flow))
+            self._note_wait(flow, flow.since_ns)
             events += flow.told()
         times = (flow.since_ns for flow in self._waiting)
         self.low_ns = min((each for each in times if each is not None), default=None)
@@ -222,8 +242,7 @@ class Flows:
         self.low_ns = None
         return events
 
-    def _note_wait(self, flow: Flow) -> None:
-        since = flow.since_ns
+    def _note_wait(self, flow: Flow, since: int | None) -> None:
         if since is not None:
             self._waiting[flow] = None
             if self.low_ns is None or since < self.low_ns:

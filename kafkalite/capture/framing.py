@@ -204,7 +204,9 @@ class Framer:
                     return frames
                 frames += self._split(each)
             return frames
-        return self._split(piece)
+        if self._skip or self._have:
+            return self._split(piece)
+        return self._frames(piece.data, piece, piece)
 
     def hole(self, size: int) -> None:
         """Go on after missing bytes."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from kafkalite.capture.blocks import Interface, Packet, Reporter
 
+_CUT: Final = "the capture kept only the beginning"
 _NEEDS_EXTRA: Final = "its headers need dpkt: pip install 'kafkalite[capture]'"
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
@@ -147,7 +148,7 @@ class Dissector:
         payload = data[body:end]
         missing = end - body - len(payload)
         if missing:
-            self._tell(packet, ProblemKind.TRUNCATED_PACKET, f"{missing} bytes were not kept")
+            self._tell(packet, ProblemKind.TRUNCATED_PACKET, _CUT)
         return Segment(
             packet.at_ns, addresses + data[at : at + 4], seq, ack, flags, payload, missing,
             self._file, packet.offset, packet.interface, packet.comment,
@@ -162,7 +163,7 @@ class Dissector:
             raise _Unreadable(ProblemKind.IP_FRAGMENT, "a fragment of an IP packet")
         missing = found.missing
         if missing:
-            self._tell(packet, ProblemKind.TRUNCATED_PACKET, f"{missing} bytes were not kept")
+            self._tell(packet, ProblemKind.TRUNCATED_PACKET, _CUT)
         return Segment(
             packet.at_ns, found.flow, found.seq, found.ack, found.flags, found.payload, missing,
             self._file, packet.offset, packet.interface, packet.comment,

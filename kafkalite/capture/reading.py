@@ -53,7 +53,13 @@ def read(
     now_ns = 0
     for number, segment in enumerate(segments(paths, problems)):
         now_ns = segment.at_ns
-        held.add(flows.take(segment))
+        events = flows.take(segment)
+        if events:
+            if flows.low_ns is None and not held.is_any:
+                # Nothing earlier can come: the usual case, and so there is no need to sort.
+                yield from events if len(events) == 1 else sorted(events, key=_at_ns)
+                continue
+            held.add(events)
         if number % _SWEEP_SEGMENTS == 0 and flows.low_ns is not None:
             held.add(flows.sweep(now_ns, at_all=held.size > MAX_HELD_BYTES))
         if held.is_any:
@@ -90,6 +96,10 @@ class _Held:
             _, _, event = heappop(heap)
             self.size -= _size(event)
             yield event
+
+
+def _at_ns(event: Event) -> int:
+    return event.at_ns
 
 
 def _size(event: Event) -> int:

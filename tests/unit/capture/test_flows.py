@@ -239,3 +239,41 @@ def test_a_connection_that_is_in_order_says_where_it_is() -> None:
     assert rest.unfinished == (REQUEST[:10], b"")
     assert rest.origins == (5 * MS, None)
     assert rest.next_seqs == (8 + len(REQUEST) + 10, 71 + len(RESPONSE))
+
+
+def test_what_is_said_last_may_come_after_the_farewell() -> None:
+    wire, said = Wire(), talk()
+    said.request(5 * MS, REQUEST)
+    said.close(6 * MS)
+    late = next(each for each in said.packets if each.at_ns == 5 * MS)
+    packets = [each for each in said.packets if each is not late]
+    wire.put(*packets)
+    assert wire.shape == "oqa"
+    wire.put(late)
+    assert wire.shape == "oqaqc"
+    wire.finish()
+    assert wire.problems == []
+
+
+def test_a_farewell_behind_a_hole_is_one_once_the_hole_is_given_up() -> None:
+    wire, said = Wire(), talk()
+    said.request(5 * MS, REQUEST)
+    said.request(6 * MS, REQUEST)
+    said.close(7 * MS)
+    wire.put(*(each for each in said.packets if each.at_ns != 5 * MS))
+    assert wire.shape == "oqa"
+    wire.sweep(1000 * MS)
+    assert wire.shape == "oqagqc"
+
+
+def test_what_is_not_kafka_is_forgotten_as_well() -> None:
+    wire = Wire()
+    web = Talk(CLIENT, traffic.BROKER, 0)
+    web.request(MS, b"GET / HTTP/1.1\r\n\r\n")
+    web.close(2 * MS)
+    wire.put(*web.packets)
+    assert wire.flows.count == 1
+    later = Talk(Endpoint("10.0.0.1", 41_000), traffic.BROKER, 100_000 * MS)
+    wire.put(*later.packets)
+    assert wire.flows.count == 1
+    assert wire.events == []
