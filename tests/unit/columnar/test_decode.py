@@ -21,8 +21,8 @@ from tests.properties.codec_samples import IS_LONG, Samples
 if TYPE_CHECKING:
     from kafkalite.protocol.primitives import KafkaStruct
 
-MESSAGES: Final = 30 if IS_LONG else 2
-MUTATIONS: Final = 20 if IS_LONG else 4
+MESSAGES: Final = 30 if IS_LONG else 1
+MUTATIONS: Final = 20 if IS_LONG else 5
 PARSERS: Final = (codec.request_parser, codec.response_parser)
 OFFSET_COMMIT: Final = 8
 API_VERSIONS: Final = 18

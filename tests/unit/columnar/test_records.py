@@ -108,7 +108,7 @@ def test_a_damaged_batch_is_refused_as_storage_refuses_it(
     monkeypatch.setattr(record_parts, "_FEW", few)
     random = Random(7)  # noqa: S311 - it draws test data
     cells = []
-    for number in range(300):
+    for number in range(120):
         frame = bytearray(batch(random, number, 3))
         for _ in range(random.choice((1, 1, 2))):
             frame[random.randrange(57, len(frame))] = random.choice((0, 1, 2, 127, 128, 255))
@@ -118,7 +118,7 @@ def test_a_damaged_batch_is_refused_as_storage_refuses_it(
     rows, _ = columnar(cells)
 
     assert rows == expected
-    assert 300 * 3 < len(rows) < 300 * 2 * 9
+    assert 120 * 3 < len(rows) < 120 * 2 * 9
 
 
 def test_control_batches_say_so_and_may_be_left_out() -> None:

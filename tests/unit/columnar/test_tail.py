@@ -37,7 +37,7 @@ def test_both_walks_are_the_same(
 def test_a_long_hostile_section_of_tags_is_passed_over() -> None:
     """As many tags as bytes allow must not take a vector's step each."""
     head = b"\x02g" + b"\x00\x00\x00\x00" + b"\x01" + b"\x00" + b"\x01"
-    tags = b"\x80\x80\x04" + b"\x28\x00" * 65536
+    tags = b"\x80\x80\x01" + b"\x28\x00" * 16384
 
     found = decode(8, 9, Direction.REQUEST, pa.array([head + tags, head + tags[:-1]], pa.binary()))
 
