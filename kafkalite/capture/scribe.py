@@ -52,6 +52,7 @@ class Scribe:
         self, directory: str, options: CaptureOptions, tell: Callable[[str], None]
     ) -> None:
         self._rules = Rules(options.snap_records, keep_secrets=options.keep_secrets)
+        self._tell = tell
         self._interfaces: dict[tuple[int, str], int] = {}
         self._transcripts: dict[int, Transcript] = {}
         self._rotation = Rotation(
@@ -85,21 +86,41 @@ class Scribe:
         transcript = self._transcripts.get(number)
         if transcript is not None:
             self._rotation.make_ready(at_ns)
-            transcript.received(at_ns, data)
+            try:
+                transcript.received(at_ns, data)
+            except Exception as fault:  # noqa: BLE001 - whatever it is, the others go on
+                self._give_up(number, fault)
 
     def sent(self, number: int, at_ns: int, data: bytes) -> None:
         """Write down bytes that a client is sent."""
         transcript = self._transcripts.get(number)
         if transcript is not None:
             self._rotation.make_ready(at_ns)
-            transcript.sent(at_ns, data)
+            try:
+                transcript.sent(at_ns, data)
+            except Exception as fault:  # noqa: BLE001 - whatever it is, the others go on
+                self._give_up(number, fault)
 
     def closed(self, number: int, at_ns: int) -> None:
         """End a connection."""
-        transcript = self._transcripts.pop(number, None)
-        if transcript is not None:
+        if number in self._transcripts:
             self._rotation.make_ready(at_ns)
-            transcript.finish(at_ns, is_closed=True)
+            self._finish(number, at_ns, is_closed=True)
+
+    def _finish(self, number: int, at_ns: int, *, is_closed: bool) -> None:
+        try:
+            self._transcripts[number].finish(at_ns, is_closed=is_closed)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the others go on
+            self._give_up(number, fault)
+        else:
+            del self._transcripts[number]
+
+    def _give_up(self, number: int, fault: Exception) -> None:
+        """Record a connection no further: what is not understood might be a secret."""
+        transcript = self._transcripts.pop(number)
+        self._tell(
+            f"capture has a fault, and {transcript.client} is recorded no further: {fault!r}"
+        )
 
     def lose_all(self) -> None:
         """Give up the connections there are: what passed on them is not known any more."""
@@ -111,9 +132,8 @@ class Scribe:
 
     def close(self, at_ns: int) -> None:
         """End the recording; connections that are still open have no end in it."""
-        for transcript in self._transcripts.values():
-            transcript.finish(at_ns, is_closed=False)
-        self._transcripts.clear()
+        for number in tuple(self._transcripts):
+            self._finish(number, at_ns, is_closed=False)
         self._rotation.close()
 
     def _head(self) -> bytes:

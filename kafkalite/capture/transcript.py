@@ -22,11 +22,12 @@ _RESPONSE_HEAD: Final = 8
 class Transcript:
     """What is known of one connection, from its handshake to its farewell."""
 
-    __slots__ = ("_answers", "_client", "_judge", "_requests", "_rotation", "_wire")
+    __slots__ = ("_answers", "_judge", "_requests", "_rotation", "_wire", "client")
 
     def __init__(self, wire: Wire, client: str, rotation: Rotation, judge: Judge) -> None:
         self._wire = wire
-        self._client = client
+        self.client = client
+        """The client's end, as people write it."""
         self._judge = judge
         requests = Cutter(judge.plain_requests, judge.request, _REQUEST_HEAD)
         answers = Cutter(judge.plain_responses, judge.response, _RESPONSE_HEAD)
@@ -89,7 +90,7 @@ class Transcript:
             note,
             opened=self._wire.opened_ns,
             inside=inside or None,
-            client=self._client,
+            client=self.client,
             software=software,
             software_version=version,
         )

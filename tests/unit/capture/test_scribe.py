@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from struct import pack
 from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkalite.capture.blocks import Packet, window
+from kafkalite.capture.judging import Judge
 from kafkalite.capture.model import Closed, Endpoint, Frame, Opened
 from kafkalite.capture.notes import PacketNote, packet_note
 from kafkalite.capture.scribe import CaptureOptions, Ends, Scribe
 from kafkalite.capture.sections import packets
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkalite.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tests.unit.capture.recorded import BROKER, CLIENT, events_of, frames_of, request, response
+from tests.unit.capture.recorded import (
+    BROKER,
+    CLIENT,
+    events_of,
+    framed,
+    frames_of,
+    request,
+    response,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +46,13 @@ HELLO = request(
 WELCOME = response(3, ApiVersionsResponse(), correlation_id=1)
 LARGE = request(4, MetadataRequest(topics=LONG_NAMES), correlation_id=2)
 ANSWER = response(4, MetadataResponse(), correlation_id=2)
+
+HOSTILE = st.builds(
+    lambda key, version, body: framed(pack(">hhih", key, version, 1, -1) + body),
+    st.sampled_from([0, 1, 3, 17, 18, 19, 32, 33, 36, 38, 39, 40, 41, 44, 51, 58, 78, 999]),
+    st.integers(0, 14),
+    st.binary(max_size=200),
+)
 
 
 def begun(directory: Path, **options: object) -> Scribe:
@@ -160,6 +177,45 @@ def test_connections_that_are_not_known_are_passed_over(tmp_path: Path) -> None:
     scribe.closed(0, NS)
     scribe.close(NS)
     assert frames_of(tmp_path) == []
+
+
+@given(st.lists(st.tuples(st.booleans(), st.binary(max_size=300) | HOSTILE), max_size=12))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_bytes_can_stop_it_nor_are_any_lost(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[bool, bytes]]
+) -> None:
+    directory = tmp_path_factory.mktemp("hostile")
+    told: list[str] = []
+    scribe = Scribe(str(directory), CaptureOptions(snap_records=2), told.append)
+    scribe.begin(NS)
+    scribe.opened(0, NS, ENDS)
+    for is_request, data in steps:
+        (scribe.received if is_request else scribe.sent)(0, NS, data)
+    scribe.closed(0, NS)
+    scribe.close(NS)
+    (path,) = directory.iterdir()
+    assert told == []
+    whole = sum(len(each.data) - 40 for each in packets_of(path)[3:-3])
+    assert whole == sum(len(data) for _, data in steps)
+
+
+def test_a_fault_of_ours_costs_one_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    scribe = Scribe(str(tmp_path), CaptureOptions(), told.append)
+    scribe.begin(NS)
+    with monkeypatch.context() as patched:
+        patched.setattr(Judge, "request", lambda *_: 1 / 0)
+        scribe.opened(0, NS, ENDS)
+        scribe.received(0, NS, HELLO)
+    scribe.opened(1, NS, ENDS._replace(client=Endpoint("127.0.0.1", 2)))
+    scribe.received(0, NS, HELLO)
+    scribe.received(1, NS, HELLO)
+    scribe.close(NS)
+    assert frames_of(tmp_path) == [HELLO[4:]]
+    assert len(told) == 1
+    assert "127.0.0.1:40000 is recorded no further" in told[0]
 
 
 def test_what_a_connection_keeps_is_little(tmp_path: Path) -> None:
