@@ -85,7 +85,8 @@ def decode_table(
     begins = _ints(starts, len(payload))
     if api_key == _API_VERSIONS and direction is Direction.RESPONSE:
         spoken = _spoken_api_versions(spoken, payload, begins)
-    kinds = np.unique(spoken).tolist()
+    is_one = len(spoken) > 0 and spoken.min() == spoken.max()
+    kinds = [int(spoken[0])] if is_one else np.unique(spoken).tolist()
     paths = _paths(fields)
     known = {kind: _plan_or_none(api_key, kind, direction, paths) for kind in kinds}
     if len(kinds) == 1 and (plan := known[kinds[0]]) is not None:

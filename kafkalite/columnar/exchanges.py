@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from kafkalite.capture.model import Direction
 from kafkalite.columnar.decode import decode_table
-from kafkalite.columnar.schema import pruned_type
-from kafkalite.columnar.tables import ENVELOPE, PROBLEMS, requests
+from kafkalite.columnar.tables import ENVELOPE, PROBLEMS
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ def typed(
         paths = _paths(side, fields)
         if paths == ():
             continue
-        kind = requests(api_key).field(side).type
         found = decode_table(
             api_key,
             direction,
@@ -45,9 +43,7 @@ def typed(
             fields=paths,
         )
         columns.append(found.values)
-        schema.append(
-            pa.field(side, kind if paths is None else pruned_type(api_key, direction, paths))
-        )
+        schema.append(pa.field(side, found.values.type))
         if found.errors:
             problems.append(_problems(f"{codec.api_name(api_key)} {side}", pairs, found.errors))
     table = pa.Table.from_batches(problems, PROBLEMS).combine_chunks()
