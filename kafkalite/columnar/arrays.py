@@ -51,6 +51,31 @@ u64be: Final = _reader(">i8")
 """Eight bytes as they are, told apart from others only: the sign means nothing."""
 
 
+class Windows:
+    """A few bytes from each of many positions on: gathered once, read at several places."""
+
+    __slots__ = ("_rows", "_width")
+
+    def __init__(self, data: Bytes, at: Ints, width: int) -> None:
+        if len(at) and int(at.max()) + width > len(data):
+            # What is read behind the end is nothing, and asked for by nobody.
+            data = np.concatenate([data, np.zeros(width, np.uint8)])
+        size = max(len(data) - width + 1, 0)
+        every: NDArray[Any] = np.ndarray((size,), f"V{width}", data, strides=(1,))
+        self._rows = every[at]
+        self._width = width
+
+    def read(self, kind: str, offset: int) -> Ints:
+        """Return the numbers of a kind that stand so far from the positions."""
+        if not len(self._rows):
+            return NONE
+        strides = (self._width,)
+        numbers: NDArray[Any] = np.ndarray(
+            self._rows.shape, kind, self._rows, offset=offset, strides=strides
+        )
+        return numbers.astype(np.int64)
+
+
 def where(mask: Mask) -> Ints:
     """Return the positions at which a mask is set."""
     return np.flatnonzero(mask)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from kafkalite.capture.model import ProblemKind
-from kafkalite.columnar.arrays import u16be, u16le, u32be, u32le, where
+from kafkalite.columnar.arrays import Windows, u16be, u16le, u32be, u32le, where
 from kafkalite.columnar.captured import Interface, Packets, nanoseconds
 from kafkalite.columnar.chains import Runs
 
@@ -260,11 +260,12 @@ def _heads(
 ) -> tuple[Packets, Ints, np.ndarray]:
     """Return what the heads of packet blocks say; the original size of a simple one is ~size."""
     u16, u32 = (u16le, u32le) if order == "<" else (u16be, u32be)
-    length = u32(data, at + 4)
-    kind = u32(data, at)
+    window = Windows(data, at, _HEAD)
+    kind, length, interface, high, low, captured, original = (
+        window.read(f"{order}u4", offset) for offset in range(0, _HEAD, 4)
+    )
     if (kind == PACKET).all():
-        ticks = (u32(data, at + 12) << 32) | u32(data, at + 16)
-        interface, captured, original = u32(data, at + 8), u32(data, at + 20), u32(data, at + 24)
+        ticks = high << 32 | low
         room = length - (_HEAD + _TAIL)
         start = at + _HEAD
     else:

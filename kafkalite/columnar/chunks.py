@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,17 @@ class Chunk:
     def place_of(self, packet: Ints) -> Ints:
         """Return where in the file packets stand."""
         return self.offset + self.packets.at[packet]
+
+
+class _Look(NamedTuple):
+    """What matters of one direction in a chunk."""
+
+    direction: int
+    seq: int
+    opens: bool
+    resets: bool
+    last: int
+    """The packet of its last segment."""
 
 
 class ChunkFrames:
@@ -92,51 +103,40 @@ class ChunkFrames:
     def _chosen(self) -> Ints:
         """Return the directions, by their index, of connections that are in order here."""
         s = self._streams
-        for number in np.unique(s.group[~s.is_plain] >> 1).tolist():
-            self.odd.add(number)
-        lines = self._chunk.lines
-        number, size = 0, len(s.group)
-        index = 0
+        self.odd.update(np.unique(s.group[~s.is_plain] >> 1).tolist())
         group = s.group.tolist()
+        looks = self._looks()
+        index, size = 0, len(group)
         while index < size:
             number = group[index] >> 1
-            both = index + 1 < size and group[index + 1] >> 1 == number
-            if number not in self.odd and not self._is_in_order(
-                lines[number], list(range(index, index + 1 + both))
-            ):
+            stop = index + 1 + (index + 1 < size and group[index + 1] >> 1 == number)
+            if number not in self.odd and not self._is_in_order(number, looks[index:stop], index):
                 self.odd.add(number)
-            index += 1 + both
+            index = stop
         if not self.odd:
             return np.arange(size)
         return where(~np.isin(s.group >> 1, list(self.odd)))
 
-    def _is_in_order(self, line: Line, directions: Sequence[int]) -> bool:
-        """Whether what a connection's directions bring follows what they brought before."""
+    def _looks(self) -> list[_Look]:
+        """Return what matters of each direction."""
         s, segments = self._streams, self._chunk.segments
+        first, last = s.order[s.first[:-1]], s.order[s.first[1:] - 1]
+        opens = segments.flags[first] & SYN != 0
+        columns = (s.group & 1, s.seq, opens, s.flags & RST != 0, segments.packet[last])
+        return [_Look(*each) for each in zip(*(c.tolist() for c in columns), strict=True)]
+
+    def _is_in_order(self, number: int, looks: Sequence[_Look], index: int) -> bool:
+        """Whether what a connection's directions bring follows what they brought before."""
+        line = self._chunk.lines[number]
         if line.exact is not None or line.is_over:
             return False
-        expected = list(line.next_seq)
-        last = [0, 0]
-        for index in directions:
-            direction = int(s.group[index]) & 1
-            first = int(s.order[s.first[index]])
-            last[direction] = int(segments.packet[s.order[s.first[index + 1] - 1]])
-            seq = int(s.seq[index])
-            if int(segments.flags[first]) & SYN:
-                if expected[direction] is not None:
-                    return False
-            elif expected[direction] != seq:
+        for look in looks:
+            expected = line.next_seq[look.direction]
+            if expected != (None if look.opens else look.seq):
                 return False
-            if int(s.flags[index]) & RST and last[direction] < last[1 - direction]:
+            if look.resets and look.last < max(each.last for each in looks):
                 return False
-        flags = [0, 0]
-        for index in directions:
-            flags[int(s.group[index]) & 1] = int(s.flags[index])
-        if any(flag & RST for flag in flags) and any(
-            flags[side] & RST and last[side] < last[1 - side] for side in (0, 1)
-        ):
-            return False
-        return line.is_judged or self._judge(line, directions)
+        return line.is_judged or self._judge(line, range(index, index + len(looks)))
 
     def _judge(self, line: Line, directions: Sequence[int]) -> bool:
         """Whether a connection's first bytes are a request's, where it has any."""

@@ -109,7 +109,7 @@ class Connections:
             before, line = line, self._add(client, connection.opened_ns, line.last_ns)
             line.exact = before.exact
         else:
-            line.flows = (client, reverse(client))
+            line.turn(client)
             line.opened_ns = connection.opened_ns
             line.connection = self._identity(line.flows, line.opened_ns)
             line.is_over = False

@@ -7,6 +7,8 @@ import io
 import zlib
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, cast
 
+import numpy as np
+
 from kafkalite.capture.model import ProblemKind
 from kafkalite.columnar.arrays import view
 
@@ -20,6 +22,8 @@ Source = bytes | bytearray | memoryview | IO[bytes]
 
 _GZIP: Final = b"\x1f\x8b"
 _LEAST: Final = 1 << 16
+_PART: Final = 1 << 18
+"""How much is read at once: what stays in the processor's cache until it is copied."""
 
 
 class Chunk(NamedTuple):
@@ -47,7 +51,9 @@ class Chunks:
             else:
                 self._whole = whole
         else:
-            head = self._read_from(source, len(_GZIP))
+            room = bytearray(len(_GZIP))
+            have = self._read_into(source, memoryview(room))
+            head = bytes(room[:have])
             file: IO[bytes] = _Joined(head, source)  # type: ignore[assignment]
             self._file = _unpacked(file) if head == _GZIP else file
 
@@ -73,30 +79,33 @@ class Chunks:
 
     def _of_file(self) -> Iterator[Chunk]:
         assert self._file is not None
-        kept = b""
-        size = self._size
+        kept, size = 0, self._size
+        # One buffer for all chunks: nothing that is given out refers to it.
+        room = np.empty(size + size // 4, np.uint8)
         while True:
-            more = self._read_from(self._file, size)
-            is_last = len(more) < size
-            data = bytes(kept) + more if kept else more
-            del more
+            if kept + size > len(room):
+                room = np.concatenate([room[:kept], np.empty(2 * size, np.uint8)])
+            have = self._read_into(self._file, room[kept : kept + size].data)
+            is_last = have < size
+            data = room[: kept + have]
             self._used = 0
-            yield Chunk(view(data), self._offset, is_last)
+            yield Chunk(data, self._offset, is_last)
             if is_last:
                 return
             size = self._size if self._used else max(self._size, len(data))
-            kept = data[self._used :]
+            kept = len(data) - self._used
+            room[:kept] = data[self._used :]
             self._offset += self._used
 
-    def _read_from(self, file: IO[bytes], size: int) -> bytes:
-        parts = []
+    def _read_into(self, file: IO[bytes], room: memoryview) -> int:
+        """Fill the room as far as the file goes; return how far that is."""
         have = 0
         try:
-            while have < size:
-                part = file.read(size - have)
+            while have < len(room):
+                part = file.read(min(len(room) - have, _PART))
                 if not part:
                     break
-                parts.append(part)
+                room[have : have + len(part)] = part
                 have += len(part)
         except EOFError:
             self._tell(
@@ -104,7 +113,7 @@ class Chunks:
             )
         except (OSError, zlib.error) as error:
             self._tell(ProblemKind.CORRUPT_BLOCK, None, f"cannot be read further: {error}", 1)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return have
 
 
 def _unpacked(file: IO[bytes]) -> IO[bytes]:

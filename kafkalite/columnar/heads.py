@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kafkalite.columnar.arrays import i16be, i32be, u8, where
+from kafkalite.columnar.arrays import Windows, i16be, i32be, u8, where
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.wire.headers import HEADER_BYTES, skip_tagged_fields
@@ -65,8 +65,9 @@ def request_heads(data: Bytes, start: Ints, size: Ints) -> RequestHeads:
         return RequestHeads(
             zeros, zeros, zeros, zeros, zeros - 1, zeros, np.zeros(len(start), np.bool_)
         )
-    api_key, version = i16be(data, at), i16be(data, at + 2)
-    correlation_id, client = i32be(data, at + 4), i16be(data, at + 8)
+    window = Windows(data, at, HEADER_BYTES)
+    api_key, version = window.read(">i2", 0), window.read(">i2", 2)
+    correlation_id, client = window.read(">i4", 4), window.read(">i2", 8)
     body = HEADER_BYTES + np.maximum(client, 0)
     is_right = is_right & (body <= size) & (client >= -1)
     known = (api_key >= 0) & (api_key < _KEYS) & (version >= 0) & (version < _VERSIONS)

@@ -23,13 +23,6 @@ def connection_id(client: Endpoint, broker: Endpoint, opened_ns: int | None, fil
     return int.from_bytes(blake2b(said, digest_size=8).digest(), signed=True)
 
 
-def tuple_hash(client: Endpoint, broker: Endpoint) -> int:
-    """Return the number of a pair of ends, whichever of them is taken for the client."""
-    first, second = sorted((client, broker))
-    said = f"{first} {second}".encode()
-    return int.from_bytes(blake2b(said, digest_size=8).digest(), signed=True)
-
-
 @dataclass(slots=True)
 class Line:
     """One connection, as far as the file has been read."""
@@ -60,15 +53,18 @@ class Line:
     first_ns: int = 0
     last_ns: int = 0
 
-    @property
-    def client(self) -> Endpoint:
-        """The client's end."""
-        return sender(self.flows[0])
+    client: Endpoint = field(init=False)
+    """The client's end."""
+    broker: Endpoint = field(init=False)
+    """The broker's end."""
+    names: tuple[str, str] = field(init=False)
+    """Both as text."""
 
-    @property
-    def broker(self) -> Endpoint:
-        """The broker's end."""
-        return sender(self.flows[1])
+    def __post_init__(self) -> None:
+        self.turn(self.flows[0])
 
-
-__all__ = ["Line", "connection_id", "reverse", "tuple_hash"]
+    def turn(self, client: bytes) -> None:
+        """Take the sender on a flow for the client."""
+        self.flows = (client, reverse(client))
+        self.client, self.broker = sender(client), sender(self.flows[1])
+        self.names = (str(self.client), str(self.broker))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkalite.capture.model import ProblemKind
-from kafkalite.columnar.arrays import NONE, Columns, Ints, none, u8, u16be, u32be, u64be, where
+from kafkalite.columnar.arrays import NONE, Columns, Ints, Windows, none, u8, u16be, u64be, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +43,7 @@ _MAX_LABELS: Final = 8
 _TCP, _FRAGMENT, _AUTHENTICATION = 6, 44, 51
 _EXTENSIONS: Final = np.array([0, 43, 44, 51, 60, 135, 139, 140])
 _MAX_EXTENSIONS: Final = 8
+_ODD, _OTHER_ODD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _V4_HEAD, _V6_HEAD, _TCP_HEAD = 20, 40, 20
 
 
@@ -197,13 +198,14 @@ class _Heads(Columns):
 def _v4(
     data: Bytes, rows: Ints, at: Ints, end: Ints, tell: Callable[[ProblemKind, Ints, str], None]
 ) -> _Heads:
-    first = u32be(data, at)
+    window = Windows(data, at, _V4_HEAD)
+    first = window.read(">u4", 0)
     head = (first >> 24 & 15) * 4
     total = first & 0xFFFF
     # A length of zero is what a card that splits packets itself leaves to it.
     total = np.where(total == 0, end - at, total)
-    fragment = u16be(data, at + 6) & 0x3FFF
-    is_tcp = (u8(data, at + 9) == _TCP) & (head >= _V4_HEAD)
+    fragment = window.read(">u2", 6) & 0x3FFF
+    is_tcp = (window.read("u1", 9) == _TCP) & (head >= _V4_HEAD)
     tell(ProblemKind.IP_FRAGMENT, rows[is_tcp & (fragment != 0)], "fragments of IPv4 packets")
     is_tcp &= fragment == 0
     ip_end = at + total
@@ -254,7 +256,8 @@ def _segments(
         )
         heads = heads.picked(whole)
     tcp = heads.tcp
-    word = u16be(data, tcp + 12)
+    window = Windows(data, tcp, _TCP_HEAD)
+    word = window.read(">u2", 12)
     flags = word & 0xFF
     start = tcp + (word >> 12) * 4
     carried = heads.end - start
@@ -267,7 +270,7 @@ def _segments(
     tell(ProblemKind.TRUNCATED_PACKET, heads.packet[cut], "packets of which the end is not there")
     every = Segments(
         packet=heads.packet, address=heads.address, is_v6=heads.is_v6, tcp=tcp,
-        ports=u32be(data, tcp), seq=u32be(data, tcp + 4), flags=flags, start=start, size=size,
+        ports=window.read(">u4", 0), seq=window.read(">u4", 4), flags=flags, start=start, size=size,
         missing=missing,
     )  # fmt: skip
     if says.all():
@@ -287,10 +290,28 @@ def flows(data: Bytes, segments: Segments) -> tuple[Ints, Ints]:
         source = _paired(_codes(both[v6]), _codes(u64be(data, at + 8)))
         target = _paired(_codes(u64be(data, at + 16)), _codes(u64be(data, at + 24)))
         both[v6] = _paired(source, target)
-    addresses = _codes(both) * 2 + segments.is_v6
-    codes = _paired(_codes(addresses), segments.ports)
+    codes = _codes(_mixed(both, segments))
+    firsts = _firsts(codes)
+    first = firsts[codes]
+    same = (both == both[first]) & (segments.ports == segments.ports[first])
+    if not (same & (segments.is_v6 == segments.is_v6[first])).all():
+        # Two flows have been mixed to the same number: seldom, unless somebody wants it so.
+        addresses = _codes(both) * 2 + segments.is_v6
+        codes = _paired(_codes(addresses), segments.ports)
+        firsts = _firsts(codes)
+    return codes, firsts
+
+
+def _mixed(addresses: Ints, segments: Segments) -> Ints:
+    """Return one number for each segment, which is another one for another flow."""
+    mixed = addresses.view(np.uint64) * _ODD ^ segments.ports.view(np.uint64) * _OTHER_ODD
+    return (mixed + segments.is_v6.view(np.uint64)).view(np.int64)
+
+
+def _firsts(codes: Ints) -> Ints:
+    """Return where each number is first."""
     # Numbers go up where a flow appears, and nowhere else.
-    return codes, where(np.diff(np.maximum.accumulate(codes), prepend=-1) > 0)
+    return where(np.diff(np.maximum.accumulate(codes), prepend=-1) > 0)
 
 
 def _codes(values: Ints) -> Ints:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from kafkalite.columnar import heads
 from kafkalite.columnar.arrays import Bytes, Ints, Mask, where
+from kafkalite.columnar.found import EARLIER
 from kafkalite.columnar.options import Options, Table
 from kafkalite.columnar.payloads import Ranges, text
 from kafkalite.columnar.streams import grouped
@@ -71,12 +72,8 @@ class Party(Protocol):
     """Whoever has two ends."""
 
     @property
-    def client(self) -> object:
-        """The client's end."""
-
-    @property
-    def broker(self) -> object:
-        """The broker's end."""
+    def names(self) -> tuple[str, str]:
+        """The client's end, and the broker's."""
 
     @property
     def node_id(self) -> int | None:
@@ -143,7 +140,7 @@ class Sink:
             mask &= frames.at_ns[request] < options.until_ns
         if not mask.all():
             request, response = request[mask], response[mask]
-        order = np.argsort(frames.packet[request], kind="stable")
+        order = in_time(frames.packet[request])
         request, response = request[order], response[order]
         if options.by_api and len(request):
             asks = known.place[request]
@@ -158,7 +155,7 @@ class Sink:
     def frames(self, known: Known, rows: Ints) -> Iterator[Part]:
         """Yield frames, in the order in which they came."""
         options, frames = self._options, known.frames
-        rows = rows[np.argsort(frames.packet[rows], kind="stable")]
+        rows = rows[in_time(frames.packet[rows])]
         mask = np.ones(len(rows), np.bool_)
         if options.api_keys is not None:
             key = np.where(known.place[rows] < 0, -1, known.request.api_key[known.place[rows]])
@@ -183,7 +180,7 @@ class Sink:
         if Table.UNPAIRED not in self._options.tables or not len(rows):
             return
         frames = known.frames
-        rows = rows[np.argsort(frames.packet[rows], kind="stable")]
+        rows = rows[in_time(frames.packet[rows])]
         bodies, ends = Ranges(known.data, frames.start, frames.size), Ends(self._lines)
         clients = _clients(known)
         for each in self._slices(frames.size[rows]):
@@ -213,7 +210,7 @@ class PairColumns:
         self._ends = Ends(lines)
         self._options = options
         frames = known.frames
-        self._bodies = Ranges(known.data, frames.start, frames.size)
+        self._bodies = Ranges(known.data, frames.start, frames.size, in_time(frames.packet))
         self._clients = _clients(known)
 
     def bodies(self, request: Ints, response: Ints) -> Ints:
@@ -258,7 +255,7 @@ def _clients(known: Known) -> Ranges:
     request = known.request
     size = np.where(request.is_right, np.maximum(request.client_size, 0), 0)
     start = np.minimum(request.client_start, len(known.data) - size)
-    return Ranges(known.data, start, size)
+    return Ranges(known.data, start, size, in_time(known.frames.packet[known.asks]))
 
 
 def _frame_columns(file: str, known: Known, ends: Ends, rows: Ints) -> dict[str, Any]:
@@ -286,6 +283,11 @@ def _frame_columns(file: str, known: Known, ends: Ends, rows: Ints) -> dict[str,
 _US = 1000
 
 
+def in_time(packets: Ints) -> Ints:
+    """Return the order in which packets came, those of earlier chunks first."""
+    return grouped(packets - EARLIER)
+
+
 def times(ns: Ints) -> Any:  # noqa: ANN401 - an Arrow array
     """Return times as the tables have them."""
     return pa.array(ns // _US).cast(TIME)
@@ -297,8 +299,8 @@ class Ends:
     __slots__ = ("_brokers", "_clients", "_connections", "_nodes")
 
     def __init__(self, lines: Parties) -> None:
-        self._clients = pa.array([str(line.client) for line in lines], pa.string())
-        self._brokers = pa.array([str(line.broker) for line in lines], pa.string())
+        self._clients = pa.array([line.names[0] for line in lines], pa.string())
+        self._brokers = pa.array([line.names[1] for line in lines], pa.string())
         self._nodes = pa.array([line.node_id for line in lines], pa.int32())
         self._connections = np.array([line.connection for line in lines], np.int64)
 

@@ -48,8 +48,7 @@ class Stitched:
 class Party(NamedTuple):
     """One connection's ends, as rows tell them."""
 
-    client: str
-    broker: str
+    names: tuple[str, str]
     node_id: int | None
     connection: int
 
@@ -65,7 +64,7 @@ def stitch(connections: pa.Table, fragments: pa.Table, unpaired: pa.Table) -> St
     spanning = _spanning(rows, fragments.to_pylist(), renamed, problems)
     parties = {
         renamed.get(row["connection"], row["connection"]): Party(
-            row["client"], row["broker"], row["node_id"],
+            (row["client"], row["broker"]), row["node_id"],
             renamed.get(row["connection"], row["connection"]),
         )
         for row in reversed(rows)
@@ -229,7 +228,7 @@ def _pairs(
         problems.append(
             (
                 ProblemKind.NO_REQUEST.value, table["file"][row].as_py(), int(frames.offset[row]),
-                f"{party.client} > {party.broker}", "a response to no request", 1,
+                " > ".join(party.names), "a response to no request", 1,
             )
         )  # fmt: skip
     return pa.Table.from_batches(
