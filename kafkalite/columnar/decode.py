@@ -47,6 +47,8 @@ class Decoded(NamedTuple):
     values: pa.StructArray
     """Null where the frame is null or was refused."""
     errors: tuple[RowError, ...]
+    unknown_tags: int = 0
+    """How many tagged fields were passed over, as those of versions yet to come."""
 
 
 def decode(
@@ -94,6 +96,7 @@ def decode_table(
     parts: list[pa.Array] = []
     places: list[Ints] = []
     errors: list[RowError] = []
+    unknown_tags = 0
     wanted = _wanted_type(api_key, direction, paths)
     for kind, plan in known.items():
         rows = np.flatnonzero(spoken == kind)
@@ -105,11 +108,13 @@ def decode_table(
             continue
         part = decode_plan(plan, payload.take(pa.array(rows)), begins[rows])
         parts.append(part.values)
+        unknown_tags += part.unknown_tags
         errors += [each._replace(row=int(rows[each.row])) for each in part.errors]
     if not parts:
         return Decoded(pa.nulls(0, wanted), ())
     order = np.argsort(np.concatenate(places), kind="stable")
-    return Decoded(pa.concat_arrays(parts).take(pa.array(order)), tuple(sorted(errors)))
+    values = pa.concat_arrays(parts).take(pa.array(order))
+    return Decoded(values, tuple(sorted(errors)), unknown_tags)
 
 
 def decode_plan(plan: Plan, payload: pa.Array, starts: ArrayLike | pa.Array = 0) -> Decoded:
@@ -117,15 +122,15 @@ def decode_plan(plan: Plan, payload: pa.Array, starts: ArrayLike | pa.Array = 0)
     begins = _ints(starts, len(payload))
     parts: list[pa.StructArray] = []
     errors: list[RowError] = []
-    first = 0
+    first = unknown_tags = 0
     for piece in _pieces(payload):
         part = _decode_piece(plan, piece, begins[first : first + len(piece)])
         parts.append(part.values)
         errors += [each._replace(row=first + each.row) for each in part.errors]
         first += len(piece)
-    if len(parts) == 1:
-        return Decoded(parts[0], tuple(errors))
-    return Decoded(pa.concat_arrays(parts) if parts else pa.nulls(0, plan.type), tuple(errors))
+        unknown_tags += part.unknown_tags
+    values = parts[0] if len(parts) == 1 else pa.concat_arrays(parts or [pa.nulls(0, plan.type)])
+    return Decoded(values, tuple(errors), unknown_tags)
 
 
 def _decode_piece(plan: Plan, payload: pa.Array, begins: Ints) -> Decoded:
@@ -152,10 +157,10 @@ def _decode_piece(plan: Plan, payload: pa.Array, begins: Ints) -> Decoded:
         values = assembly.column(plan.column, _good_rows(len(rows), notes.reasons))
     errors = tuple(RowError(int(rows[row]), why) for row, why in sorted(notes.reasons.items()))
     if all_there and not errors:
-        return Decoded(values, ())
+        return Decoded(values, (), notes.unknown_tags)
     is_there[[error.row for error in errors]] = False
     places = pa.array(np.cumsum(is_there) - 1, mask=~is_there)
-    return Decoded(values.take(places), errors)
+    return Decoded(values.take(places), errors, notes.unknown_tags)
 
 
 def _good_rows(count: int, refused: dict[int, str]) -> Order:

@@ -42,6 +42,7 @@ class Notes:
         "data",
         "reasons",
         "sizes",
+        "unknown_tags",
         "zeros",
     )
 
@@ -53,6 +54,8 @@ class Notes:
         """Why a message was refused, by its row."""
         self.sizes = [0] * len(plan.above)
         """How many instances each level has."""
+        self.unknown_tags = 0
+        """How many tagged fields were passed over."""
         self._above = plan.above
         self._slots: list[list[Ints]] = [[] for _ in range(plan.slots)]
         self._parents: list[list[Ints]] = [[] for _ in plan.above]

@@ -84,6 +84,8 @@ class Tail:
                     self._refuse(TAG)
                 if self.end == FAR:
                     return
+            else:
+                self._notes.unknown_tags += 1
             self.at = stop
 
     def _enter(self, body: Body, parent: int, rank: int) -> None:

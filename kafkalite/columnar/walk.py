@@ -277,6 +277,7 @@ class Walk:
                 base = self._notes.enter(body.level, owners[chosen] + front.base)
                 self._part(body, chosen, inner, base)
         known = np.isin(tag, list(step.known)) & ~wrong
+        self._notes.unknown_tags += int(np.count_nonzero(~known & ~wrong))
         inner.at, at = stops, inner.at
         self._refuse(known & (at != stops), inner, TAG)
         front.at[owners] = inner.at

@@ -132,6 +132,16 @@ def test_bytes_behind_a_message_are_passed_over() -> None:
     assert groups(decode_commits([commit_frame("a") + b"\x01\x02\x03"])) == ["a"]
 
 
+@pytest.mark.parametrize("copies", [1, 40])
+def test_unknown_tags_are_passed_over_and_counted(copies: int) -> None:
+    tagged = commit_frame("a")[:-1] + b"\x02" + b"\x28\x01?" + b"\x29\x00"
+
+    found = decode_commits([tagged] * copies)
+
+    assert groups(found) == ["a"] * copies
+    assert found.unknown_tags == 2 * copies
+
+
 def test_bodies_begin_where_they_are_said_to() -> None:
     frames = pa.array([b"..." + commit_frame("a"), commit_frame("b"), b"."], pa.binary())
     starts = pa.array([3, 0, 2], pa.int32())
