@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _LENGTH = Struct(">i")
 _CORRELATION = Struct(">i")
+_MOST_HELD = 256 * 1024
+"""Bytes that wait for a `flush` at most."""
 _LARGEST_FRAME = 512 * 1024 * 1024
 
 
@@ -52,6 +54,8 @@ class Lane(asyncio.Protocol):
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._rest = bytearray()
+        self._out: list[bytes] = []
+        self._out_bytes = 0
         self._waiting: deque[Pending] = deque()
         self._drained: asyncio.Future[None] | None = None
         self.is_lost = False
@@ -123,7 +127,10 @@ class Lane(asyncio.Protocol):
             await self._drained
 
     def send(self, frame: bytes, correlation_id: int, *, is_answered: bool) -> Pending:
-        """Send a frame, given without its length; one that gets no answer is over at once."""
+        """Send a frame, given without its length, with the next `flush`.
+
+        One that gets no answer is over at once.
+        """
         pending = Pending(correlation_id)
         if self.is_lost or self._transport is None:
             pending.resolve(None)
@@ -132,11 +139,23 @@ class Lane(asyncio.Protocol):
             self._waiting.append(pending)
         else:
             pending.resolve(None)
-        self._transport.write(_LENGTH.pack(len(frame)) + frame)
+        self._out += (_LENGTH.pack(len(frame)), frame)
+        self._out_bytes += len(frame)
+        if self._out_bytes > _MOST_HELD:
+            self.flush()
         return pending
+
+    def flush(self) -> None:
+        """Write what was sent: several requests at once, as a client that pipelines does."""
+        out = self._out
+        if out and self._transport is not None and not self.is_lost:
+            self._transport.write(b"".join(out))
+        out.clear()
+        self._out_bytes = 0
 
     def close(self) -> None:
         """Leave."""
+        self.flush()
         self.is_lost = True
         if self._transport is not None:
             self._transport.close()

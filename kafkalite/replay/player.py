@@ -80,6 +80,7 @@ class Player:
         self._topic_ids = TopicIds(target, meaning)
         self._lanes: dict[int, Lane] = {}
         self._sent: dict[tuple[int, int], _Sent] = {}
+        self._unflushed: Lane | None = None
         self._silences = 0
         self._changed_ns = -_SETTLING_NS
         """When topics or configurations were last changed, as recorded."""
@@ -99,6 +100,7 @@ class Player:
                 if number % _TURN == 0:
                     await asyncio.sleep(0)
         finally:
+            self._flush()
             for lane in self._lanes.values():
                 lane.close()
         await self._judge.records(self._target)
@@ -109,17 +111,27 @@ class Player:
 
     async def _take(self, step: Step) -> None:
         if isinstance(step, Send):
+            if self._pace.hurry:
+                self._flush()
             await self._pace.due(step.at_ns)
             await self._send(step.exchange)
         elif isinstance(step, Await):
+            self._flush()
             await self._await(step.exchange, step.at_ns)
         elif isinstance(step, Open):
             await self._open(step.connection)
         elif isinstance(step, Close):
+            self._flush()
             await self._pace.due(step.at_ns)
             lane = self._lanes.pop(step.connection.number, None)
             if lane is not None:
                 lane.close()
+
+    def _flush(self) -> None:
+        """Let go out what was sent last: before anything of another connection does."""
+        if self._unflushed is not None:
+            self._unflushed.flush()
+            self._unflushed = None
 
     async def _open(self, connection: Connection) -> Lane:
         lane = await Lane.open(self._routes.address(connection), CONNECT_S)
@@ -144,6 +156,9 @@ class Player:
         lane = self._lanes.get(exchange.connection.number)
         if lane is None or lane.is_lost:
             lane = await self._open(exchange.connection)
+        if lane is not self._unflushed:
+            self._flush()
+            self._unflushed = lane
         is_answered = exchange.response is not None
         pending = lane.send(frame, exchange.correlation_id, is_answered=is_answered)
         self.report.requests += 1
