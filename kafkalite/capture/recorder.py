@@ -104,13 +104,18 @@ class Recorder:
     def open(self, *, client: Endpoint, broker: Endpoint, node_id: int, listener: str) -> Tap:
         """Begin to record a connection; never raises, nor does anything of the tap."""
         number = next(self._numbers) & 0xFFFFFFFF
-        if self._is_stalled and not self._is_gone.is_set() and self._ring.has_half():
-            self._is_stalled = False
-            self.put(Kind.LOST, number, b"")
-            self._tell("capture goes on with connections that are new")
+        if self._is_stalled:
+            self._go_on(number)
         data = encode_ends(Ends(client, broker, node_id, listener))
         self.put(Kind.OPENED, number, data)
         return Tap(self, number, self._ring, self._now_ns)
+
+    def _go_on(self, number: int) -> None:
+        """Record again from this connection on, if there is room by now."""
+        if not self._is_closed and not self._is_gone.is_set() and self._ring.has_half():
+            self._is_stalled = False
+            self.put(Kind.LOST, number, b"")
+            self._tell("capture goes on with connections that are new")
 
     def close(self) -> None:
         """Write down what is left, and end the last file; harmless when that was done."""
