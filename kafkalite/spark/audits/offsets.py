@@ -1,0 +1,274 @@
+"""Expiry of committed offsets (KIP-211): what a retention takes away, and who would rewind.
+
+A classic group's offsets expire when it has been empty for so long; those of consumer and streams
+groups, and of whoever commits without being a member, so long after their commit, but not while
+the group has members. An old client may say itself how long.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.spark.audits.contract import Audit, AuditOptions
+from kafkalite.spark.state.commits import by_partition, commits
+from kafkalite.spark.state.extent import extent
+from kafkalite.spark.state.marks import marks
+from kafkalite.spark.state.order import in_order, until_now
+from kafkalite.spark.state.presence import empty_spells
+from kafkalite.spark.state.signs import CLASSIC, signs
+from kafkalite.spark.state.tables import table
+from kafkalite.spark.state.topics import named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkalite.spark.requests import Requests
+
+LOST: Final = "lost"
+EXPIRED: Final = "expired"
+AT_RISK: Final = "at risk"
+SIMPLE: Final = "simple"
+
+EXPIRY = table(
+    "offset_expiry",
+    "A committed offset that the retention takes away before it is committed again",
+    ("group_id", "string", "the group"),
+    ("protocol", "string", "consumer, streams, classic; simple without members"),
+    ("topic", "string", "the topic's name, or its id in hex where the capture never names it"),
+    ("partition", "int", "the partition"),
+    ("committed_offset", "bigint", "the offset"),
+    ("committed_at", "timestamp", "when it was committed"),
+    ("empty_since", "timestamp", "since when the group had no members; null for one without any"),
+    ("expires_at", "timestamp", "when the retention is over"),
+    (
+        "fate",
+        "string",
+        (
+            "lost: it expires, and the group comes back within the capture; "
+            "expired: it expires within the capture; at risk: it does after it, unless members come"
+        ),
+    ),
+    ("returned_at", "timestamp", "when the group asked for it again or committed it again"),
+    ("was_missing", "boolean", "whether a broker said then that it had no such offset"),
+)
+
+LAG = table(
+    "consumer_lag",
+    "How far a group was behind a partition's end, by the last commit in a bucket of time",
+    ("group_id", "string", "the group"),
+    ("topic", "string", "the topic's name, or its id in hex where the capture never names it"),
+    ("partition", "int", "the partition"),
+    ("at", "timestamp", "when the bucket begins"),
+    ("committed_offset", "bigint", "the last offset committed in it"),
+    ("high_watermark", "bigint", "how far the log was known to reach by its end"),
+    ("lag", "bigint", "the difference"),
+)
+
+_PARTITION: Final = ("group_id", "topic", "partition")
+_NEVER: Final = 2**62
+
+
+def offsets(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
+    """Return the audit's tables."""
+    topics = requests.state("topics")
+    taken = accepted(requests, topics)
+    spells = empty_spells(signs(requests), options.session_timeout_ms)
+    bucket_us = options.bucket_ms * 1000
+    return {
+        EXPIRY.name: expiry(
+            taken, spells, fetches(requests, topics), extent(requests), options.retention_ms
+        ),
+        LAG.name: lag(taken, marks(requests, topics, bucket_us), bucket_us),
+    }
+
+
+def accepted(requests: Requests, topics: DataFrame) -> DataFrame:
+    """Return every partition of a commit that a broker took, and when.
+
+    A commit in a transaction counts from when its transaction was committed, if it was.
+    """
+    rows = by_partition(commits(requests), topics).where(f.col("error") == ErrorCode.NONE)
+    ends = (
+        requests.of("EndTxn")
+        .where(f.col("response.error_code") == ErrorCode.NONE)
+        .select(
+            "request.transactional_id",
+            f.col("request.committed").alias("is_committed"),
+            f.unix_micros("answered").alias("at_us"),
+        )
+    )
+    plain = rows.where("not is_transactional").withColumn("at_us", f.col("end_us"))
+    next_end = f.min_by(f.struct("at_us", "is_committed"), "at_us")
+    held = rows.where("is_transactional").withColumn("row", f.struct("*")).alias("c")
+    ended = (
+        held.join(
+            ends.alias("e"),
+            f.expr("c.transactional_id = e.transactional_id and e.at_us > c.end_us"),
+        )
+        .groupBy("c.row")
+        .agg(next_end.alias("end"))
+        .where("end.is_committed")
+        .select("row.*", "end.at_us")
+    )
+    return plain.unionByName(ended)
+
+
+def fetches(requests: Requests, topics: DataFrame) -> DataFrame:
+    """Return what groups were told of their offsets: (group, partition, when, whether there)."""
+    calls = requests.of("OffsetFetch").where("answered is not null")
+    no_id = "cast(null as binary)"
+    old = calls.select(
+        f.unix_micros("ts").alias("at_us"),
+        "request.group_id",
+        f.explode("response.topics").alias("t"),
+    ).withColumn("topic_id", f.expr(f"hex({no_id})"))
+    new = (
+        calls.select(f.unix_micros("ts").alias("at_us"), f.explode("response.groups").alias("g"))
+        .select("at_us", "g.group_id", f.explode("g.topics").alias("t"))
+        .withColumn("topic_id", f.hex("t.topic_id"))
+    )
+
+    def flat(told: DataFrame) -> DataFrame:
+        return told.select(
+            "at_us",
+            "group_id",
+            "topic_id",
+            f.col("t.name").alias("topic"),
+            f.explode("t.partitions").alias("p"),
+        ).select(
+            "at_us",
+            "group_id",
+            "topic_id",
+            "topic",
+            f.col("p.partition_index").alias("partition"),
+            (f.col("p.committed_offset") < 0).alias("is_missing"),
+            f.col("p.error_code").alias("error"),
+        )
+
+    told = reduce(DataFrame.unionByName, (flat(old), flat(new)))
+    return named(told.where(f.col("error") == ErrorCode.NONE), topics).drop("topic_id", "error")
+
+
+def expiry(
+    taken: DataFrame, spells: DataFrame, asked: DataFrame, extent_: DataFrame, retention_ms: int
+) -> DataFrame:
+    """Return what the retention takes away, as `EXPIRY`."""
+    ordered = in_order(_PARTITION, ("at_us", "position"))
+    retention = f.when(f.col("retention_ms") >= 0, f.col("retention_ms")).otherwise(retention_ms)
+    lasting = taken.withColumns(
+        {"next_us": f.lead("at_us").over(ordered), "retention_us": retention * 1000}
+    ).where("next_us is null or next_us - at_us >= retention_us")
+    own_time = (f.col("s.protocol") != CLASSIC) | (f.col("c.retention_ms") >= 0)
+    due = f.when(
+        own_time, f.greatest(f.expr("c.at_us + c.retention_us"), f.col("s.from_us"))
+    ).otherwise(f.greatest(f.expr("s.from_us + c.retention_us"), f.col("c.at_us")))
+    emptied = (
+        lasting.alias("c")
+        .join(spells.alias("s"), "group_id")
+        .withColumns(
+            {"due_us": due, "empty_us": f.col("s.from_us"), "protocol": f.col("s.protocol")}
+        )
+        .where("due_us < coalesce(s.until_us, due_us + 1) and due_us > at_us")
+        .where("s.until_us is null or s.until_us > at_us")
+    )
+    simple = (
+        lasting.join(spells.select("group_id").distinct(), "group_id", "left_anti")
+        .where("member_id = ''")
+        .withColumns(
+            {
+                "due_us": f.col("at_us") + f.col("retention_us"),
+                "empty_us": f.lit(None).cast("bigint"),
+                "protocol": f.lit(SIMPLE),
+            }
+        )
+    )
+    columns = (
+        *_PARTITION,
+        "protocol",
+        "committed_offset",
+        "at_us",
+        "next_us",
+        "due_us",
+        "empty_us",
+    )
+    dues = emptied.select(*columns).unionByName(simple.select(*columns))
+    # Of several spells that end an offset it is the first that does.
+    first = dues.groupBy(*_PARTITION, "at_us").agg(
+        f.min_by(f.struct(*columns), "due_us").alias("d")
+    )
+    return _with_fates(
+        first.select("d.*").where("due_us < coalesce(next_us, due_us + 1)"), asked, extent_
+    )
+
+
+def _with_fates(dues: DataFrame, asked: DataFrame, extent_: DataFrame) -> DataFrame:
+    """Say of each offset that expires whether anybody came back for it, and what it was told."""
+    later = f.expr(
+        "d.group_id = q.group_id and d.topic = q.topic and d.partition = q.partition"
+        f" and q.at_us >= d.due_us and q.at_us <= coalesce(d.next_us, {_NEVER})"
+    )
+    row = f.struct(*(f"d.{name}" for name in dues.columns)).alias("d")
+    met = (
+        dues.alias("d")
+        .join(asked.select(*_PARTITION, f.col("at_us"), "is_missing").alias("q"), later, "left")
+        .groupBy(row)
+        .agg(f.min("q.at_us").alias("asked_us"), f.bool_or("q.is_missing").alias("was_missing"))
+        .select("d.*", "asked_us", "was_missing")
+        .crossJoin(f.broadcast(extent_))
+    )
+    back = f.least("asked_us", "next_us")
+    fate = (
+        f.when(back.isNotNull(), LOST)
+        .when(f.col("due_us") <= f.col("last_us"), EXPIRED)
+        .otherwise(AT_RISK)
+    )
+    return EXPIRY.shape(
+        met.withColumns(
+            {
+                "fate": fate,
+                "committed_at": f.timestamp_micros("at_us"),
+                "empty_since": f.timestamp_micros("empty_us"),
+                "expires_at": f.timestamp_micros("due_us"),
+                "returned_at": f.timestamp_micros(back),
+            }
+        )
+    )
+
+
+def lag(taken: DataFrame, watermarks: DataFrame, bucket_us: int) -> DataFrame:
+    """Return how far groups were behind, as `LAG`."""
+    bucket = (f.col("at_us") - f.col("at_us") % bucket_us).alias("bucket_us")
+    committed = taken.groupBy(*_PARTITION, bucket).agg(
+        f.max_by("committed_offset", f.struct("at_us", "position")).alias("committed_offset")
+    )
+    both = committed.unionByName(watermarks, allowMissingColumns=True).withColumn(
+        "kind", f.col("group_id").isNotNull().cast("int")
+    )
+    # What was told in the same bucket counts: a watermark comes before the commits beside it.
+    reached = f.last("high_watermark", ignorenulls=True).over(
+        until_now(("topic", "partition"), ("bucket_us", "kind"))
+    )
+    known = both.withColumn("reached", reached).where("kind = 1 and reached is not null")
+    return LAG.shape(
+        known.withColumns(
+            {
+                "at": f.timestamp_micros("bucket_us"),
+                "high_watermark": f.greatest("reached", "committed_offset"),
+                "lag": f.greatest(f.col("reached") - f.col("committed_offset"), f.lit(0)),
+            }
+        )
+    )
+
+
+OFFSETS = Audit(
+    "offsets",
+    "which committed offsets a retention takes away, who would rewind, and how far groups lag",
+    (EXPIRY, LAG),
+    offsets,
+)
+"""The audit."""

@@ -1,0 +1,86 @@
+"""Metadata as each client was told it: leader epochs and topic ids, by partition and over time."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from kafkalite.spark.state.tables import table
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from kafkalite.spark.requests import Requests
+
+VIEWS = table(
+    "metadata_views",
+    "What a client was told of a partition's leader",
+    ("host", "string", "the client's address"),
+    ("client_id", "string", "and its name"),
+    ("client", "string", "host:port of the connection"),
+    ("broker", "string", "who told it: host:port"),
+    ("connection", "bigint", "the connection"),
+    ("at_us", "bigint", "when the answer went: microseconds since the Unix epoch"),
+    ("position", "bigint", "where in its file the request stands"),
+    ("api", "string", "what it had asked"),
+    ("topic", "string", "the topic's name"),
+    ("topic_id", "string", "its id in hex; empty in versions without"),
+    ("partition", "int", "the partition"),
+    ("leader_id", "int", "the leader"),
+    ("leader_epoch", "int", "its epoch"),
+)
+
+NO_ID = "00000000000000000000000000000000"
+
+_WHERE = (
+    ("Metadata", "t.name"),
+    ("DescribeTopicPartitions", "t.name"),
+)
+
+
+def host() -> Column:
+    """Return the address of who sent a request, without the port."""
+    return f.regexp_replace("client", ":[0-9]+$", "").alias("host")
+
+
+def views(requests: Requests) -> DataFrame:
+    """Return what clients were told, as `VIEWS`."""
+    return reduce(DataFrame.unionByName, (_of(requests, *each) for each in _WHERE))
+
+
+def _of(requests: Requests, api: str, name: str) -> DataFrame:
+    told = (
+        requests.of(api)
+        .where("answered is not null")
+        .select(
+            host(),
+            "client_id",
+            "client",
+            "broker",
+            "connection",
+            f.unix_micros("answered").alias("at_us"),
+            f.col("offset").alias("position"),
+            f.explode("response.topics").alias("t"),
+        )
+        .select(
+            "*",
+            f.col(name).alias("topic"),
+            f.nullif(f.coalesce(f.hex("t.topic_id"), f.lit("")), f.lit(NO_ID)).alias("id"),
+            f.explode("t.partitions").alias("p"),
+        )
+        .where("p.leader_epoch >= 0")
+    )
+    return VIEWS.shape(
+        told.withColumns(
+            {
+                "api": f.lit(api),
+                "topic_id": f.coalesce("id", f.lit("")),
+                "partition": f.col("p.partition_index"),
+                "leader_id": f.col("p.leader_id"),
+                "leader_epoch": f.col("p.leader_epoch"),
+            }
+        )
+    )

@@ -1,0 +1,1 @@
+"""A generator that knows the truth: clients of a real kafkalite, and what they planted."""

@@ -1,0 +1,68 @@
+"""All stories together in one capture, from several seeds, and what there is to find in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.spark.truth import fenced, forgotten, haunted, outdated, produced
+from tests.spark.truth.crew import Topics, Truth
+from tests.spark.truth.stage import Said, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "offsets.retention.minutes": str(forgotten.RETENTION_MIN),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What one seed made of the stories."""
+
+    prefix: str
+    fenced: Truth
+    haunted: list[haunted.Haunting]
+    produced: produced.Produced
+    outdated: outdated.Outdated
+    forgotten: forgotten.Forgotten
+
+
+def play(directory: Path, seeds: Iterable[int]) -> tuple[list[Said], list[Played]]:
+    """Play every story once a seed; return all that was said, and the truth."""
+    said: list[Said] = []
+    played: list[Played] = []
+    lines = 0
+    for seed in seeds:
+        stage = Stage(directory / f"broker-{seed}", seed, SETTINGS, lines=lines)
+        topics = Topics(stage)
+        # Made first and in one order, so that all seeds know them by the same ids.
+        for name, partitions in (
+            ("orders", 8),
+            ("payments", 4),
+            (haunted.TOPIC, haunted.PARTITIONS),
+            (produced.TOPIC, 2),
+            (outdated.TOPIC, outdated.PARTITIONS),
+            (forgotten.TOPIC, forgotten.PARTITIONS),
+        ):
+            topics.create(name, partitions)
+        prefix = f"seed-{seed}"
+        played.append(
+            Played(
+                prefix=prefix,
+                fenced=fenced.commits(stage, topics, prefix),
+                outdated=outdated.metadata(stage, topics, prefix),
+                forgotten=forgotten.offsets(stage, topics, prefix),
+                # Last, for what is open or silent at the end must not be long so.
+                haunted=haunted.ghosts(stage, topics, prefix),
+                produced=produced.transactions(stage, topics, prefix),
+            )
+        )
+        said += stage.said
+        lines = stage.lines
+        stage.close()
+    return said, played
