@@ -110,10 +110,9 @@ class Assembly:
         try:
             return cut.cast(pa.string())
         except pa.ArrowInvalid:
-            checked = [_decoded(each) for each in cut.to_pylist()]
-            wrong = np.array([each is _decoded for each in checked])
-            self.not_text.update(order.rows()[wrong].tolist())
-            return pa.array([None if each is _decoded else each for each in checked], pa.string())
+            # Whoever asked leaves these messages out and asks again.
+            self.not_text.update(order.rows()[not_text(cut)].tolist())
+            return pa.nulls(len(cut), pa.string())
 
     def _lists(self, column: Lists, order: Order) -> pa.Array:
         counts = order.of(self.notes.slot(column.slot))
@@ -191,12 +190,38 @@ class Assembly:
         return pa.concat_arrays([values, default]).take(pa.array(at))
 
 
-def _decoded(text: bytes | None) -> object:
-    """Decode UTF-8; this very function where it is none."""
+def not_text(column: pa.BinaryArray) -> Ints:
+    """Find the values that are no UTF-8: only those with a byte above ASCII can be."""
+    data, offsets = binary_parts(column)
+    suspects = np.searchsorted(offsets, np.flatnonzero(data >= ONE_BYTE), "right") - 1
+    wrong = [each for each in np.unique(suspects).tolist() if not _is_text(column[each].as_py())]
+    return np.array(wrong, dtype=np.int64)
+
+
+def _is_text(value: bytes) -> bool:
     try:
-        return None if text is None else text.decode()
+        value.decode()
     except UnicodeDecodeError:
-        return _decoded
+        return False
+    return True
+
+
+def binary_parts(column: pa.Array) -> tuple[Bytes, Ints]:
+    """Return the bytes that a binary column lies in, and where each of its rows begins.
+
+    One offset more than rows; they count from the first of the bytes returned.
+    """
+    code = np.dtype(np.int64 if pa.types.is_large_binary(column.type) else np.int32)
+    _, offsets_buffer, values_buffer = column.buffers()
+    if not len(column) or offsets_buffer is None:
+        return np.zeros(0, dtype=np.uint8), np.zeros(len(column) + 1, dtype=np.int64)
+    offsets = np.frombuffer(
+        offsets_buffer, code, len(column) + 1, column.offset * code.itemsize
+    ).astype(np.int64)
+    first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
+    if values_buffer is None or not size:
+        return np.zeros(0, dtype=np.uint8), offsets - first
+    return np.frombuffer(values_buffer, np.uint8, size, first), offsets - first
 
 
 def slice_array(data: Bytes, starts: Ints, stops: Ints) -> pa.BinaryArray:

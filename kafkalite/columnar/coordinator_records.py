@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from kafkalite.capture.model import ProblemKind
-from kafkalite.columnar.decode import Decoded, RowError, binary_parts, decode_plan
+from kafkalite.columnar.assemble import binary_parts
+from kafkalite.columnar.decode import Decoded, RowError, decode_plan
 from kafkalite.columnar.notes import unaligned
 from kafkalite.columnar.plan import spec_plan
 from kafkalite.columnar.schema import spec_type

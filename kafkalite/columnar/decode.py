@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkalite.capture.model import Direction, ProblemKind
-from kafkalite.columnar.assemble import Assembly, Order
+from kafkalite.columnar.assemble import Assembly, Order, binary_parts
 from kafkalite.columnar.plan import message_plan
 from kafkalite.columnar.schema import message_type, prune
 from kafkalite.columnar.walk import walk_messages
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from kafkalite.columnar.notes import Bytes, Ints
+    from kafkalite.columnar.notes import Ints
     from kafkalite.columnar.plan import Plan
 
 _API_VERSIONS: Final = 18
@@ -166,7 +166,9 @@ def _decode_piece(plan: Plan, payload: pa.Array, begins: Ints) -> Decoded:
 def _good_rows(count: int, refused: dict[int, str]) -> Order:
     if not refused:
         return Order(None, count, lambda: np.arange(count))
-    good = np.setdiff1d(np.arange(count), np.fromiter(refused, dtype=np.int64))
+    is_good = np.ones(count, dtype=np.bool_)
+    is_good[list(refused)] = False
+    good = np.flatnonzero(is_good)
     return Order(good, len(good), lambda: good)
 
 
@@ -181,24 +183,6 @@ def _pieces(payload: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
             last = min(max(reach, first + 1), first + _PIECE_ROWS, len(chunk))
             yield chunk.slice(first, last - first)
             first = last
-
-
-def binary_parts(column: pa.Array) -> tuple[Bytes, Ints]:
-    """Return the bytes that a binary column lies in, and where each of its rows begins.
-
-    One offset more than rows; they count from the first of the bytes returned.
-    """
-    code = np.dtype(np.int64 if pa.types.is_large_binary(column.type) else np.int32)
-    _, offsets_buffer, values_buffer = column.buffers()
-    if not len(column) or offsets_buffer is None:
-        return np.zeros(0, dtype=np.uint8), np.zeros(len(column) + 1, dtype=np.int64)
-    offsets = np.frombuffer(
-        offsets_buffer, code, len(column) + 1, column.offset * code.itemsize
-    ).astype(np.int64)
-    first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
-    if values_buffer is None or not size:
-        return np.zeros(0, dtype=np.uint8), offsets - first
-    return np.frombuffer(values_buffer, np.uint8, size, first), offsets - first
 
 
 def _spoken_api_versions(versions: Ints, payload: pa.Array, begins: Ints) -> Ints:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kafkalite.columnar.assemble import list_array, slice_array, struct_array
+from kafkalite.columnar.assemble import list_array, not_text, slice_array, struct_array
 from kafkalite.columnar.varints import read_zigzags
 from kafkalite.storage.records import MalformedRecordsError, read_varint
 
@@ -204,16 +204,7 @@ def header_lists(
     try:
         names = keys.cast(pa.string())
     except pa.ArrowInvalid:
-        is_text = np.array([_is_text(each) for each in keys.to_pylist()])
-        spoilt = headers.owner[chosen][~is_text]
+        spoilt = headers.owner[chosen][not_text(keys)]
         names = pa.nulls(len(keys), pa.string())
     pairs = struct_array(HEADER, [names, values], len(keys))
     return list_array(HEADERS, offsets, pairs, np.zeros(len(counts), dtype=np.bool_)), spoilt
-
-
-def _is_text(name: bytes) -> bool:
-    try:
-        name.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

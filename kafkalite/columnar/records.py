@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from kafkalite.capture.model import ProblemKind
-from kafkalite.columnar.assemble import slice_array
+from kafkalite.columnar.assemble import binary_parts, slice_array
 from kafkalite.columnar.batches import BatchError, Heads, find_batches, wrong_crcs
-from kafkalite.columnar.decode import binary_parts
 from kafkalite.columnar.record_parts import (
     HEADERS,
     Bodies,
