@@ -119,7 +119,12 @@ class Judge:
             )
 
     def note_shifts(self) -> None:
-        """Note the counters that the target counts otherwise."""
+        """Note the counters that the target counts otherwise, and how it differs in size."""
+        if self._meaning.nodes is not None:
+            recorded, there = self._meaning.nodes
+            self._report.notes.append(
+                f"the recorded cluster has {recorded} nodes, the target {there}"
+            )
         for shift in self._meaning.shifts():
             whose = " ".join(str(part) for part in shift.scope if part is not None)
             self._report.notes.append(f"{shift.kind.value} of {whose}: the target is {shift.by:+d}")

@@ -96,6 +96,8 @@ class Mapping:
         self._shift: dict[tuple[Kind, tuple[object, ...]], int] = {}
         self.topics: dict[bytes, str] = {}
         """The recorded topic ids' names, as far as they were told."""
+        self.nodes: tuple[int, int] | None = None
+        """How many nodes the recorded cluster and the target have, where that is not as many."""
         self.moved: set[Kind] = set()
         """The kinds of which a value is another one at the target."""
 

@@ -145,6 +145,8 @@ class Routes:
         if recorded and recorded != self._recorded:
             self._recorded = recorded
             there = sorted(self._target.nodes)
+            if len(recorded) != len(there):
+                self._meaning.nodes = len(recorded), len(there)
             for rank, node_id in enumerate(recorded):
                 same = node_id if node_id in self._target.nodes else None
                 stands_in = there[min(rank, len(there) - 1)] if there else node_id

@@ -41,7 +41,7 @@ ONE, TWO = connection(0), connection(1)
 
 
 def client_of(broker: Broker) -> RawClient:
-    return RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))
+    return RawClient(int(broker.bootstrap_servers.partition(",")[0].rpartition(":")[2]))
 
 
 def produce(client: RawClient, producer: Producer, value: bytes) -> int:
@@ -125,6 +125,18 @@ def test_a_release_that_lacks_a_version_is_told_and_not_asked(capture: Path) -> 
         report = replay(capture, to=broker.bootstrap_servers)
     assert report.skipped["Metadata", NOT_SERVED] == 1
     assert report.at_least(Severity.UNANSWERED)
+
+
+def test_a_target_of_another_size_takes_all_connections(tmp_path: Path) -> None:
+    with (
+        Broker(3, topics={"orders": 3}, capture=tmp_path / "capture") as broker,
+        closing(client_of(broker)) as client,
+    ):
+        client.call(MetadataRequest(topics=None), 12)
+    with Broker(topics={"orders": 3}) as single:
+        report = replay(tmp_path / "capture", to=single.bootstrap_servers)
+    assert report.findings == []
+    assert report.notes == ["the recorded cluster has 3 nodes, the target 1"]
 
 
 def test_other_clients_are_left_out(capture: Path) -> None:
