@@ -3,8 +3,9 @@
 Two brokers, of which one records, are measured in turns, and the best rates of each are compared.
 Heartbeats are pipelined in one connection, which is the most that a broker is ever asked, and asked
 one by one; records are produced by kafka-python and by librdkafka, as fast as each can. Beside
-every rate stands what an answer, or a megabyte, costs the broker's own process: where processors
-are few or busy, the process that writes the capture takes its time from somebody.
+every rate stands how much more processor time an answer, or a megabyte, costs the broker, and how
+much the process that writes the capture takes, both as parts of what it costs the broker alone:
+where processors are few or busy, the writer takes its time from somebody.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from tests.perf.pipeline import cpu_seconds, frame, pump
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    Run = Callable[[ServedKafkalite], "Taken"]
+
 LARGEST_OVERHEAD = 0.10
 """What recording may take of a rate that is promised."""
 
@@ -40,6 +43,7 @@ _ASKED = 10_000
 _BATCH = 500
 _SIZE = 1000
 _MEGA = 1_000_000
+_DRAINED_S = 0.5
 _MEMORY = "/dev/shm"  # noqa: S108 - a directory of our own is made in it
 _names = (f"group-{number}" for number in itertools.count())
 
@@ -91,7 +95,7 @@ def produced_by_librdkafka(broker: ServedKafkalite, count: int = 200_000) -> Tak
     return Taken(count * _SIZE / _MEGA, taken, cpu_seconds(broker.pid) - cpu)
 
 
-MEASURES: Mapping[str, Callable[[ServedKafkalite], Taken]] = {
+MEASURES: Mapping[str, Run] = {
     "heartbeats, pipelined": pipelined,
     "heartbeats, one by one": one_by_one,
     "produce, kafka-python": produced_by_python,
@@ -105,6 +109,8 @@ class Compared:
 
     without: list[Taken] = field(default_factory=list)
     recorded: list[Taken] = field(default_factory=list)
+    written: list[float] = field(default_factory=list)
+    """Processor time of the process that writes, per amount."""
 
     @property
     def overhead(self) -> float:
@@ -115,6 +121,11 @@ class Compared:
     def cpu_overhead(self) -> float:
         """What recording adds to the broker's own processor time."""
         return least_cpu(self.recorded) / least_cpu(self.without) - 1
+
+    @property
+    def writer(self) -> float:
+        """What the writer takes, as part of what the broker takes without it."""
+        return min(self.written) / least_cpu(self.without)
 
 
 def best_rate(taken: Sequence[Taken]) -> float:
@@ -141,27 +152,47 @@ def measure(rounds: int) -> dict[str, Compared]:
                 start(plain)
                 start(recorded)
                 for name, run in MEASURES.items():
-                    turns = [
-                        (plain, found[name].without),
-                        (recorded, found[name].recorded),
-                    ]
-                    for broker, taken in turns if number % 2 else reversed(turns):
-                        taken.append(run(broker))
+                    turns = (_of_plain, _of_recorded)
+                    for turn in turns if number % 2 else reversed(turns):
+                        turn(run, plain if turn is _of_plain else recorded, found[name])
             finally:
                 plain.kill()
                 recorded.kill()
     return found
 
 
+def _of_plain(run: Run, broker: ServedKafkalite, compared: Compared) -> None:
+    compared.without.append(run(broker))
+
+
+def _of_recorded(run: Run, broker: ServedKafkalite, compared: Compared) -> None:
+    (writer,) = children(broker.pid)
+    before = cpu_seconds(writer)
+    taken = run(broker)
+    time.sleep(_DRAINED_S)
+    amount = taken.amount
+    if run is pipelined:
+        # Its rate is per second; the writer had all that came, warming up included.
+        amount *= _SECONDS * 4 / 3
+    compared.recorded.append(taken)
+    compared.written.append((cpu_seconds(writer) - before) / amount)
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(each) for each in " ".join(path.read_text() for path in lists).split()]
+
+
 def table(found: Mapping[str, Compared]) -> str:
     """Return what was measured, in Markdown."""
     lines = [
-        "| a second | plain | recorded | overhead | broker's processor |",
-        "| --- | --- | --- | --- | --- |",
+        "| a second | plain | recorded | overhead | broker's processor | writer's processor |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     lines += [
         f"| {name} | {best_rate(each.without):,.0f} | {best_rate(each.recorded):,.0f} | "
-        f"{each.overhead:.1%} | {each.cpu_overhead:+.1%} |"
+        f"{each.overhead:.1%} | {each.cpu_overhead:+.1%} | {each.writer:+.1%} |"
         for name, each in found.items()
     ]
     return "\n".join(lines) + "\n"

@@ -174,7 +174,7 @@ def test_a_test_sees_transactions_and_fences_their_producers() -> None:
 
 def test_traffic_is_recorded_where_it_is_asked_for(tmp_path: Path) -> None:
     captures = tmp_path / "captures"
-    broker = Broker(capture=captures)
+    broker = Broker(capture=captures, clock="manual@2020-01-01T00:00:00Z")
     for _ in range(2):
         with broker:
             host, port = broker.bootstrap_servers.split(":")
@@ -188,6 +188,7 @@ def test_traffic_is_recorded_where_it_is_asked_for(tmp_path: Path) -> None:
         if isinstance(each, Frame) and each.direction is Direction.REQUEST
     ]
     assert problems == []
+    assert {each.at_ns for each in requests} == {1_577_836_800_000_000_000}
     assert [each.body for each in requests] == [b"\0\x12\0\0\0\0\0\7\xff\xff"] * 2
 
 
