@@ -220,7 +220,7 @@ def records() -> Contest:
         return [view.records() for view in views if view.has_valid_crc()]
 
     return Contest(
-        "records", 300 * 100, 300 * len(data), lambda: list(read_column(column)), scalar, 10
+        "records", 300 * 100, 300 * len(data), lambda: list(read_column(column)), scalar, 6
     )
 
 
@@ -228,12 +228,12 @@ def contests() -> list[Contest]:
     """Set up all."""
     some = ("group_id", "topics.partitions.committed_offset")
     return [
-        contest(8, 9, Direction.REQUEST, commits(), 12),
-        contest(8, 9, Direction.REQUEST, commits(), 18, some),
-        contest(68, 1, Direction.REQUEST, heartbeats(), 6),
-        contest(3, 12, Direction.RESPONSE, clusters(), 3),
-        contest(1, 17, Direction.REQUEST, fetches(), 5),
-        contest(0, 12, Direction.REQUEST, produces(), 6),
+        contest(8, 9, Direction.REQUEST, commits(), 14),
+        contest(8, 9, Direction.REQUEST, commits(), 20, some),
+        contest(68, 1, Direction.REQUEST, heartbeats(), 7),
+        contest(3, 12, Direction.RESPONSE, clusters(), 12),
+        contest(1, 17, Direction.REQUEST, fetches(), 12),
+        contest(0, 12, Direction.REQUEST, produces(), 7),
         records(),
     ]
 
