@@ -8,6 +8,7 @@ right, between a handshake and a farewell. There are no segments that only ackno
 from __future__ import annotations
 
 import ipaddress
+from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -15,6 +16,8 @@ from zlib import crc32
 from kafkalite.capture.pcapng import ENHANCED_PACKET, comment_option, pack_packet_head
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkalite.capture.model import Endpoint
 
 SEGMENT_BYTES: Final = 65_480
@@ -24,6 +27,8 @@ _FIN, _SYN, _PUSH, _ACK = 0x01, 0x02, 0x08, 0x10
 _MASK: Final = 0xFFFFFFFF
 _ONES: Final = 0xFFFF
 _SUMMAND_BYTES: Final = 1024
+LARGE_BYTES: Final = 4096
+"""From here on it pays to add up in other ways than by one division."""
 _WINDOW: Final = 0xFFFF
 _HEADER_BYTES: Final = 20
 _OFFSET: Final = 5 << 12
@@ -106,18 +111,40 @@ class Way:
 def checksum_part(data: bytes) -> int:
     """Return what `data` adds to a one's complement sum, not yet folded to 16 bits.
 
-    A number modulo 2^16 - 1 is the one's complement sum of its halfwords. Much data is added up as
-    large numbers first, which takes a third of the time that one division of it all takes.
+    A number modulo 2^16 - 1 is the one's complement sum of its halfwords.
     """
+    if len(data) >= LARGE_BYTES:
+        return large_sum()(data)
+    value = int.from_bytes(data) % _ONES
+    return value << 8 if len(data) & 1 else value
+
+
+def sum_by_numbers(data: bytes) -> int:
+    """Return the sum of much data: of large numbers, for one division of it all takes longer."""
     if len(data) & 1:
         data += b"\0"
-    if len(data) <= _SUMMAND_BYTES:
-        return int.from_bytes(data) % _ONES
     numbers = [
         int.from_bytes(data[start : start + _SUMMAND_BYTES])
         for start in range(0, len(data), _SUMMAND_BYTES)
     ]
     return sum(numbers) % _ONES
+
+
+@cache
+def large_sum() -> Callable[[bytes], int]:
+    """Return what adds up much data: numpy, where it is there, in a tenth of the time."""
+    try:
+        import numpy as np  # noqa: PLC0415 - not needed, and not before there is much to add up
+    except ImportError:
+        return sum_by_numbers
+
+    def sum_by_numpy(data: bytes) -> int:
+        whole = len(data) & -4
+        words = np.frombuffer(data, ">u4", count=whole // 4)
+        rest = int.from_bytes(data[whole:].ljust(4, b"\0"))
+        return (int(words.sum(dtype=np.uint64)) + rest) % _ONES
+
+    return sum_by_numpy
 
 
 class Wire:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import sys
 from struct import unpack_from
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.capture.model import Endpoint
-from kafkalite.capture.synthetic import SEGMENT_BYTES, Way, Wire, checksum_part
+from kafkalite.capture.synthetic import (
+    SEGMENT_BYTES,
+    Way,
+    Wire,
+    checksum_part,
+    large_sum,
+    sum_by_numbers,
+)
 from tests.unit.capture.recorded import BROKER, CLIENT
 
 if TYPE_CHECKING:
@@ -62,6 +70,20 @@ def packets(blocks: Sequence[bytes]) -> list[Packet]:
 @given(st.binary(max_size=5000))
 def test_a_sum_is_that_of_the_halfwords(data: bytes) -> None:
     assert checksum_part(data) % 0xFFFF == folded(data) % 0xFFFF
+
+
+@pytest.mark.parametrize("size", [4094, 4095, 4096, 4097, 4098, 4099, SEGMENT_BYTES])
+@pytest.mark.parametrize("has_numpy", [True, False])
+def test_so_is_the_sum_of_much_data(
+    monkeypatch: pytest.MonkeyPatch, size: int, *, has_numpy: bool
+) -> None:
+    if not has_numpy:
+        monkeypatch.setitem(sys.modules, "numpy", None)
+    large_sum.cache_clear()
+    for data in ((bytes(range(251)) * 300)[:size], b"\xff" * size):
+        assert checksum_part(data) % 0xFFFF == folded(data) % 0xFFFF
+    assert (large_sum() is sum_by_numbers) is not has_numpy
+    large_sum.cache_clear()
 
 
 @given(
