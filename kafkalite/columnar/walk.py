@@ -110,6 +110,10 @@ class Walk:
         if step.compact:
             length, front.at = read_varints(self._data, front.at)
             length -= 1
+            wrong = front.at > front.ends
+            if wrong.any():
+                self._refuse(wrong, front, ENDS)
+                length[wrong] = 0
         else:
             is_short = isinstance(step, Counted) and step.is_text
             view, size = (self._int16, 2) if is_short else (self._int32, 4)
