@@ -26,10 +26,13 @@ _NUDGES_MS = (1, 10, 100, 1_000, 5_000)
 
 
 class TargetClock(Protocol):
-    """The target's time, which stands but for what it is told; in milliseconds since the epoch."""
+    """The target's time, in milliseconds since the epoch; that of a `testing.Broker` is one."""
+
+    def pause(self) -> None:
+        """Let time stand but for what is told."""
 
     def now_ms(self) -> int:
-        """Stop the clock and return the time."""
+        """Return the time."""
 
     def set_ms(self, now_ms: int) -> None:
         """Set the time forward; all that is due on the way has been done on return."""
@@ -50,14 +53,19 @@ class ControlledClock:
         parts = urlsplit(url)
         assert parts.hostname is not None
         self._connection = HTTPConnection(parts.hostname, parts.port, timeout=_HTTP_TIMEOUT_S)
+        self._now_ms = 0
+
+    def pause(self) -> None:
+        """Let time stand but for what is told."""
+        self._now_ms = self._tell(b'{"mode": "manual"}')
 
     def now_ms(self) -> int:
-        """Stop the clock and return the time."""
-        return self._tell(b'{"mode": "manual"}')
+        """Return the time, as it was when it was told last."""
+        return self._now_ms
 
     def set_ms(self, now_ms: int) -> None:
         """Set the time forward."""
-        self._tell(b'{"now_ms": %d}' % now_ms)
+        self._now_ms = self._tell(b'{"now_ms": %d}' % now_ms)
 
     def close(self) -> None:
         """Leave; the clock stays as it is."""
@@ -144,6 +152,7 @@ class DrivenPace:
 
     def begin(self, at_ns: int) -> None:
         """Stop the target's clock, and set it to the recorded time of the first step."""
+        self._clock.pause()
         self._now_ms = self._clock.now_ms()
         self._later_ms = max(0, self._now_ms - at_ns // _MS_NS)
         self._set(at_ns // _MS_NS + self._later_ms)

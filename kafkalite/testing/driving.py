@@ -87,6 +87,10 @@ class BrokerClock:
         now_ms = instant_ms(moment) if isinstance(moment, str) else datetime_ms(moment)
         return datetime_of(self._perform(SetClock(now_ms)).now_ms)
 
+    def set_ms(self, now_ms: int) -> None:
+        """Move time forward to this many milliseconds since the Unix epoch; as `advance`."""
+        self._perform(SetClock(now_ms))
+
     def pause(self) -> None:
         """Let time stand until it is advanced; a fetch that waits does so by the client's time."""
         self._perform(RunClock(rate_of(MANUAL)))

@@ -13,10 +13,15 @@ class FakeClock:
 
     def __init__(self, now_ms: int) -> None:
         self.now = now_ms
+        self.stands = False
         self.set_to: list[int] = []
         self.owed: dict[int, Pending] = {}
 
+    def pause(self) -> None:
+        self.stands = True
+
     def now_ms(self) -> int:
+        assert self.stands
         return self.now
 
     def set_ms(self, now_ms: int) -> None:

@@ -127,6 +127,33 @@ def test_a_release_that_lacks_a_version_is_told_and_not_asked(capture: Path) -> 
     assert report.at_least(Severity.UNANSWERED)
 
 
+def test_by_a_driven_clock_what_expires_expires_where_it_did(tmp_path: Path) -> None:
+    with (
+        Broker(capture=tmp_path / "capture", clock="manual@2026-03-01T00:00:00Z") as broker,
+        closing(client_of(broker)) as client,
+    ):
+        client.call(FindCoordinatorRequest(key="g"), 1)
+        _, member_id, _ = join(client, "g")
+        _, _, generation = join(client, "g", member_id)
+        sync = SyncGroupRequest(group_id="g", generation_id=generation, member_id=member_id)
+        client.call(sync, 3)
+        beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
+        for seconds, error in ((9, 0), (9, 0), (11, 25)):
+            broker.clock.advance(seconds=seconds)
+            assert client.call(beat, 3).error_code == error
+        broker.clock.advance(days=1)
+        with closing(client_of(broker)) as another:  # a connection so idle is closed
+            assert another.call(beat, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    with Broker(clock="manual@2026-02-01T00:00:00Z") as driven:
+        report = replay(tmp_path / "capture", to=driven.bootstrap_servers, clock=driven.clock)
+        assert driven.clock.now().isoformat() >= "2026-03-02T00:00:29"
+    assert report.findings == []
+    assert report.recorded_seconds > 86_400
+    with Broker() as real:
+        without = replay(tmp_path / "capture", to=real.bootstrap_servers)
+    assert {found.target for found in without.findings} == {"NONE"}
+
+
 def test_a_target_of_another_size_takes_all_connections(tmp_path: Path) -> None:
     with (
         Broker(3, topics={"orders": 3}, capture=tmp_path / "capture") as broker,
