@@ -132,6 +132,38 @@ JUDGED_ELSEWHERE = {
         for name in ("derived", "inputs", "pipeline", "stitch")
     },
     "spark/sources/contract.py": "tests/unit/spark/sources/test_capture.py",
+    # States and audits are queries: stories of which the truth is known go through them all.
+    **{
+        f"spark/{name}.py": "tests/spark/test_audits.py"
+        for name in (
+            "audits/contract",
+            "audits/fencing",
+            "audits/health",
+            "audits/judging",
+            "audits/members",
+            "audits/metadata",
+            "audits/offsets",
+            "audits/producers",
+            "audits/verdicts",
+            "state/commits",
+            "state/epochs",
+            "state/errors",
+            "state/extent",
+            "state/heartbeats",
+            "state/holdings",
+            "state/marks",
+            "state/order",
+            "state/presence",
+            "state/producing",
+            "state/signs",
+            "state/spans",
+            "state/tables",
+            "state/topics",
+            "state/views",
+        )
+    },
+    "spark/follow.py": "tests/spark/test_follow.py",
+    "spark/report/reading.py": "tests/spark/test_report.py",
 }
 """module → the test module that judges it, where that is not its own; the list only shrinks."""
 
@@ -148,6 +180,7 @@ ONLY_SHAPES = {
     "groups/share/member.py",
     "groups/streams/member.py",
     "storage/marker.py",
+    "spark/report/model.py",
     "transactions/intents.py",
 }
 """Modules of types and values without a decision of their own: mypy judges them."""

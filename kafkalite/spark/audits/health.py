@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame, Window
@@ -186,60 +185,60 @@ def rebalances(signs_of_life: DataFrame, storm: int) -> DataFrame:
 
 def traffic(requests: Requests, topics: DataFrame) -> DataFrame:
     """Return what partitions had to carry, as `TRAFFIC`."""
-    written = (
-        requests.of("Produce")
-        .select(f.explode("request.topic_data").alias("t"))
-        .select(
-            f.col("t.name").alias("topic"),
-            f.hex("t.topic_id").alias("topic_id"),
-            f.explode("t.partition_data").alias("p"),
-        )
-        .select(
-            "topic",
-            "topic_id",
-            f.col("p.index").alias("partition"),
-            f.length("p.records").alias("bytes_in"),
-        )
-    )
-    read = (
-        requests.of("Fetch")
-        .select(f.explode("response.responses").alias("t"))
-        .select(
-            "t.topic", f.hex("t.topic_id").alias("topic_id"), f.explode("t.partitions").alias("p")
-        )
-        .select(
-            "topic",
-            "topic_id",
-            f.col("p.partition_index").alias("partition"),
-            f.length("p.records").alias("bytes_out"),
-        )
-    )
     by = ("topic", "partition")
-    sums = (
-        reduce(
-            lambda left, right: left.unionByName(right, allowMissingColumns=True), (written, read)
-        )
-        .groupBy(*by, "topic_id")
-        .agg(
-            f.coalesce(f.sum("bytes_in"), f.lit(0)).alias("bytes_in"),
-            f.coalesce(f.sum("bytes_out"), f.lit(0)).alias("bytes_out"),
-        )
+    moved = _moved(
+        requests.of("Produce"),
+        "request.topic_data",
+        name="name",
+        partitions="partition_data",
+        index="index",
+        column="bytes_in",
+    ).unionByName(
+        _moved(
+            requests.of("Fetch"),
+            "response.responses",
+            name="topic",
+            partitions="partitions",
+            index="partition_index",
+            column="bytes_out",
+        ),
+        allowMissingColumns=True,
     )
-    named_sums = (
-        named(sums, topics)
-        .groupBy(*by)
-        .agg(f.sum("bytes_in").alias("bytes_in"), f.sum("bytes_out").alias("bytes_out"))
-    )
+    # Names are looked up once a partition, not once a request.
+    sums = named(_summed(moved, *by, "topic_id"), topics)
     topic = Window.partitionBy("topic")
-    moved = f.col("bytes_in") + f.col("bytes_out")
-    share = f.try_divide(moved, f.sum(moved).over(topic))
-    return TRAFFIC.shape(
-        named_sums.withColumns(
-            {"share_of_topic": share, "partitions": f.count(f.lit(1)).over(topic)}
-        ).withColumn(
-            "is_hot",
-            (f.col("partitions") > _HOT) & (f.col("share_of_topic") * f.col("partitions") > _HOT),
+    both = f.col("bytes_in") + f.col("bytes_out")
+    share = f.try_divide(both, f.sum(both).over(topic))
+    shares = _summed(sums, *by).withColumns(
+        {"share_of_topic": share, "partitions": f.count(f.lit(1)).over(topic)}
+    )
+    is_hot = (f.col("partitions") > _HOT) & (f.col("share_of_topic") * f.col("partitions") > _HOT)
+    return TRAFFIC.shape(shares.withColumn("is_hot", is_hot))
+
+
+def _moved(
+    requests: DataFrame, where: str, *, name: str, partitions: str, index: str, column: str
+) -> DataFrame:
+    return (
+        requests.select(f.explode(where).alias("t"))
+        .select(
+            f.col(f"t.{name}").alias("topic"),
+            f.hex("t.topic_id").alias("topic_id"),
+            f.explode(f"t.{partitions}").alias("p"),
         )
+        .select(
+            "topic",
+            "topic_id",
+            f.col(f"p.{index}").alias("partition"),
+            f.length("p.records").alias(column),
+        )
+    )
+
+
+def _summed(moved: DataFrame, *by: str) -> DataFrame:
+    return moved.groupBy(*by).agg(
+        f.coalesce(f.sum("bytes_in"), f.lit(0)).alias("bytes_in"),
+        f.coalesce(f.sum("bytes_out"), f.lit(0)).alias("bytes_out"),
     )
 
 

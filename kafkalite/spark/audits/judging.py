@@ -54,7 +54,7 @@ JUDGED = table(
         "truth",
         "string",
         (
-            "current: at the member's own epoch; innocent: behind, but of a partition held ever since; "
+            "current: at the member's epoch; innocent: behind, but of a partition held ever since; "
             "zombie: another holds it since; given up: nobody else was seen to yet; never its own; "
             "departed: the member was no longer in the group; undecidable: the capture does not "
             "tell; unjudged: of a member without epochs, or of none"

@@ -185,26 +185,7 @@ def transactions(
 
     What was refused is in none. What ends one is its EndTxn, or its id's next producer.
     """
-    took = written.where(f.col("error").isNull() | (f.col("error") == ErrorCode.NONE))
-    taken_over = begun.select(
-        *_ID,
-        "start_us",
-        "end_us",
-        "position",
-        "client",
-        "timeout_ms",
-        f.lit(True).alias("is_end"),
-        f.lit(None).cast("boolean").alias("is_commit"),
-        f.lit(True).alias("is_init"),
-    )
-    rows = took.unionByName(taken_over, allowMissingColumns=True)
-    order = ("start_us", "position")
-    counted = rows.withColumns(
-        {
-            "number": f.coalesce(f.count_if("is_end").over(before_now(_ID, order)), f.lit(0)),
-            "timeout_ms": f.last("timeout_ms", ignorenulls=True).over(before_now(_ID, order)),
-        }
-    )
+    counted = _numbered(begun, written)
     first = f.min_by(
         f.struct("producer_id", "producer_epoch", "client"), f.struct("start_us", "position")
     )
@@ -219,7 +200,7 @@ def transactions(
         first.alias("first"),
     )
     until = f.coalesce("ended_us", "last_us")
-    limit = f.coalesce("timeout_ms", f.lit(timeout_ms)) * 1000
+    limit = f.coalesce("timeout_ms", f.lit(timeout_ms)).cast("bigint") * 1000
     end = (
         f.when(f.col("is_init"), "fenced")
         .when(f.col("is_commit"), "committed")
@@ -241,6 +222,30 @@ def transactions(
                 "seconds": (until - f.col("began_us")) / 1_000_000,
             }
         )
+    )
+
+
+def _numbered(begun: DataFrame, written: DataFrame) -> DataFrame:
+    """Tell each id's transactions apart: a row is of the one after the ends before it."""
+    took = written.where(f.col("error").isNull() | (f.col("error") == ErrorCode.NONE))
+    taken_over = begun.select(
+        *_ID,
+        "start_us",
+        "end_us",
+        "position",
+        "client",
+        "timeout_ms",
+        f.lit(True).alias("is_end"),
+        f.lit(None).cast("boolean").alias("is_commit"),
+        f.lit(True).alias("is_init"),
+    )
+    rows = took.unionByName(taken_over, allowMissingColumns=True)
+    order = ("start_us", "position")
+    return rows.withColumns(
+        {
+            "number": f.coalesce(f.count_if("is_end").over(before_now(_ID, order)), f.lit(0)),
+            "timeout_ms": f.last("timeout_ms", ignorenulls=True).over(before_now(_ID, order)),
+        }
     )
 
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkalite.spark.report.sections import Section
+    from kafkalite.spark.report.model import Section
 
 _TEMPLATE = "page.html.j2"
 

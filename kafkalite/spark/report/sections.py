@@ -5,11 +5,11 @@ Pure: rows in, sections out. Nobody reads a number here that a table does not ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.spark.report import charts
 from kafkalite.spark.report.charts import Bar, Lane, Part, Series, Span
+from kafkalite.spark.report.model import BAD, GOOD, WARN, Listing, Section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,38 +17,8 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
     Rows = Sequence[Row]
 
-GOOD: Final = "good"
-WARN: Final = "warn"
-BAD: Final = "bad"
-
 _FEW: Final = 10
 _LINES: Final = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """A table for people."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[object, ...], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """One audit's part of the report."""
-
-    name: str
-    title: str
-    source: str
-    """Which proposal asked the question."""
-    tone: str
-    headline: str
-    detail: str = ""
-    plot: str = ""
-    legend: tuple[tuple[str, str], ...] = ()
-    """(tone, what it stands for)."""
-    listings: tuple[Listing, ...] = ()
 
 
 def sections(found: Mapping[str, Rows]) -> list[Section]:
@@ -262,7 +232,8 @@ def _producers(found: Mapping[str, Rows]) -> Section:
     accepted = outcomes.get("accepted", 0)
     headline = (
         f"{count(takeovers, 'takeover')} of transactional ids; "
-        f"{count(sum(outcomes.values()), 'write')} of zombies came after one, {accepted} of which the broker took; "
+        f"{count(sum(outcomes.values()), 'write')} of zombies came after one, {accepted} of which "
+        "the broker took; "
         f"{count(ends.get('overdue', 0), 'transaction was', 'transactions were')} left open."
     )
     told = ", ".join(f"{number:,} {end}" for end, number in sorted(ends.items()))
@@ -347,7 +318,7 @@ def _health(found: Mapping[str, Rows]) -> Section:
         detail="99 of a hundred answers took no longer; by magnitude." if bars else "",
         plot=charts.bars(bars, is_log=True),
         listings=(
-            *(_listing(title, found.get(name, ()), columns) for title, name, columns in _WELL_BEING),
+            *(_listing(title, found.get(name, ()), shown) for title, name, shown in _WELL_BEING),
         ),
     )  # fmt: skip
 
