@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 RECORDINGS = sorted((Path(__file__).parent / "kafka-4.3.1").glob("*.pcapng.gz"))
-DAILY = {"confluent-kafka-classic", "java-consumer"}
+DAILY = {"java-consumer"}
 """Read with every run; the others with the long one."""
 
 Lane = tuple[Endpoint, Direction]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
+from kafkalite.capture import pairing
 from kafkalite.capture.model import (
     Closed,
     Connection,
@@ -19,6 +21,9 @@ from kafkalite.capture.model import (
 from kafkalite.capture.reading import exchanges
 from kafkalite.protocol import codec
 from tests.captures import traffic
+
+if TYPE_CHECKING:
+    import pytest
 
 HERE = Connection(
     number=0, client=Endpoint("10.0.0.1", 5), broker=Endpoint("10.0.0.2", 9092), opened_ns=1
@@ -185,10 +190,17 @@ def test_frames_that_hold_no_message_are_told() -> None:
     assert [each.kind for each in problems] == [ProblemKind.MALFORMED] * 3
 
 
-def test_many_unanswered_requests_are_given_up_oldest_first() -> None:
+def test_many_unanswered_requests_are_given_up_oldest_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pairing, "MAX_OPEN", 3)
     script = Script()
-    frame = traffic.request_frame(12, 4, 1, codec.request_class(12)())
-    for _ in range(100_001):
-        script.ask(frame)
-    pairs = exchanges(script.events)
+    for number in range(5):
+        script.commit(number)
+    script.committed(4)
+    found, problems = script.paired()
+    assert told(found) == [(0, 0, False), (1, 1, False), (2, 2, False), (3, 3, False), (4, 4, True)]
+    assert problems == []
+    del script.events[-1]
+    pairs = exchanges(script.events[:4])
     assert next(pairs).position == 0
