@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 READY: Final = "ready"
 """What the process says when it has its first file; anything else says why it has none."""
 
-_SHORTEST_S: Final = 0.001
+_SHORTEST_S: Final = 0.008
 _LONGEST_S: Final = 0.032
 """How long it rests when there is nothing to take: longer each time, up to this."""
 
