@@ -5,7 +5,8 @@ the next. Enhanced packet blocks, of which a capture consists, are found all at 
 in runs; whatever stands between is looked at block by block.
 
 A block is right where its length is the same in front and behind. Where it is not, or cannot be
-one, the walk resumes at the next multiple of four bytes at which a block of a known kind is right.
+one, the walk resumes where a block of a known kind is right next, whatever number of bytes that
+is away.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from kafkalite.capture.blocks import MAX_BLOCK_BYTES
 from kafkalite.capture.model import ProblemKind
 from kafkalite.columnar.arrays import Windows, u16be, u16le, u32be, u32le, where
 from kafkalite.columnar.captured import Interface, Packets, nanoseconds
@@ -30,11 +32,8 @@ if TYPE_CHECKING:
 Tell = Callable[[ProblemKind, int | None, str, int], None]
 """Told what is wrong: the kind, where in the file, a line for people, how often."""
 
-MAX_BLOCK_BYTES: Final = 16 << 20
-"""A longer block is a corrupt length: no link has packets of that size."""
-
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
-_KNOWN: Final = (SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, 4, 5, PACKET)
+_KNOWN: Final = (SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET)
 _MAGIC: Final = {bytes.fromhex("1a2b3c4d"): ">", bytes.fromhex("4d3c2b1a"): "<"}
 _MIN_BLOCK: Final = 12
 _MIN_LENGTHS: Final = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, PACKET: 32}
@@ -73,9 +72,11 @@ class BlockScanner:
         while walk.at < len(data):
             if self._is_lost and not self._resume(walk, is_last=is_last):
                 break
+            if walk.count and walk.order != self._order:
+                self._flush(walk)
             if walk.take_run(self._order):
                 continue
-            verdict, kind, length = _judge(data, walk.at, self._order)
+            verdict, kind, length = self._judge(data, walk.at)
             if verdict is Verdict.WHOLE:
                 self._take_block(walk, kind, length)
             elif verdict is Verdict.UNFINISHED and not is_last:
@@ -85,23 +86,53 @@ class BlockScanner:
                 problem = ProblemKind.TRUNCATED_BLOCK if cut else ProblemKind.CORRUPT_BLOCK
                 self._tell(problem, offset + walk.at, f"{problem} of {length} bytes", 1)
                 self._is_lost = True
-                walk.at += 4
+                walk.at += 1
         self._flush(walk)
         return Packets.joined(walk.parts), min(walk.at, len(data))
 
     def _resume(self, walk: _Walk, *, is_last: bool) -> bool:
         """Go to the next right block; False where the chunk has none, or not the whole of it."""
-        for at in _plausible(walk.data, walk.at, self._order):
-            verdict, _, _ = _judge(walk.data, at, self._order)
-            if verdict is Verdict.WHOLE:
-                self._is_lost = False
-                walk.at = at
-                return True
-            if verdict is Verdict.UNFINISHED and not is_last:
-                walk.at = at
-                return False
-        walk.at = len(walk.data) if is_last else max(walk.at, (len(walk.data) - 8) & ~3)
+        data, order = walk.data, ""
+        places: list[int] = []
+        while order != self._order:
+            # A section's beginning, right or not, says in which order to go on.
+            order = self._order
+            places = _plausible(data, walk.at, order)
+            for at in places:
+                verdict, _, _ = self._judge(data, at)
+                if verdict is Verdict.WHOLE:
+                    self._is_lost = False
+                    walk.at = at
+                    return True
+                if verdict is Verdict.UNFINISHED and not is_last:
+                    walk.at = at
+                    return False
+                if order != self._order:
+                    walk.at = at + 1
+                    break
+        walk.at = len(data) if is_last else max(walk.at, len(data) - _MIN_BLOCK + 1)
         return False
+
+    def _judge(self, data: Bytes, at: int) -> tuple[Verdict, int, int]:
+        """Return what stands at a position: a verdict, the block's kind and its length."""
+        head = bytes(data[at : at + _MIN_BLOCK])
+        if len(head) < _MIN_BLOCK:
+            return Verdict.UNFINISHED, 0, len(head)
+        least = _MIN_BLOCK
+        if head[:4] == SECTION.to_bytes(4):
+            order = _MAGIC.get(head[8:])
+            if order is None:
+                return Verdict.WRONG, SECTION, 0
+            self._order, least = order, _MIN_LENGTHS[SECTION]
+        endian = _ENDIAN[self._order]
+        kind = int.from_bytes(head[:4], endian)
+        length = int.from_bytes(head[4:8], endian)
+        if length % 4 or not least <= length <= MAX_BLOCK_BYTES:
+            return Verdict.WRONG, kind, length
+        if at + length > len(data):
+            return Verdict.UNFINISHED, kind, length
+        tail = bytes(data[at + length - _TAIL : at + length])
+        return Verdict.WHOLE if tail == head[4:8] else Verdict.WRONG, kind, length
 
     def _take_block(self, walk: _Walk, kind: int, length: int) -> None:
         if length < _MIN_LENGTHS.get(kind, _MIN_BLOCK):
@@ -112,6 +143,9 @@ class BlockScanner:
                 1,
             )
         elif kind in _PACKET_KINDS:
+            if walk.count and walk.order != self._order:
+                self._flush(walk)
+            walk.order = self._order
             walk.found.append(np.array([walk.at], np.int64))
             walk.count += 1
         elif kind == SECTION:
@@ -138,7 +172,7 @@ class BlockScanner:
         walk.known.clear()
         walk.count = 0
         packets, ticks, is_right = _heads(
-            walk.data, at, self._order, self.interfaces[self._section :]
+            walk.data, at, walk.order, self.interfaces[self._section :]
         )
         is_right &= packets.interface < known
         if not is_right.all():
@@ -183,20 +217,26 @@ class _Walk:
         self.at = 0
         self.found: list[Ints] = []
         self.count = 0
+        self.order = ""
+        """The byte order of what was found."""
         self.known: list[tuple[int, int]] = []
         """Where an interface appears: how many packets came before, how many interfaces."""
         self.parts: list[Packets] = []
-        self._runs: dict[str, Runs] = {}
+        self._runs: dict[tuple[str, int], Runs] = {}
 
     def take_run(self, order: str) -> bool:
         """Take the run of packets that begins here, if one does."""
-        runs = self._runs.get(order)
+        # All blocks are multiples of four bytes long; where some were lost, not so their places.
+        shift = self.at & 3
+        runs = self._runs.get((order, shift))
         if runs is None:
-            runs = self._runs[order] = Runs(*_candidates(self.data, order))
+            starts, ends = _candidates(self.data[shift:], order)
+            runs = self._runs[order, shift] = Runs(starts + shift, ends + shift)
         first = runs.find(self.at)
         if first < 0:
             return False
         after, self.at = runs.run(first, len(self.data))
+        self.order = order
         self.found.append(runs.starts[first:after])
         self.count += after - first
         return True
@@ -219,37 +259,25 @@ def _candidates(data: Bytes, order: str) -> tuple[Ints, Ints]:
 
 def _plausible(data: Bytes, start: int, order: str) -> list[int]:
     """Return where, from `start` on, a block of a known kind could begin."""
-    words = data[start : start + ((len(data) - start) & ~3)].view(f"{order}u4")
+    found = [_aligned(data, start + shift, order) for shift in range(4)]
+    places: list[int] = np.sort(np.concatenate(found)).tolist()
+    return places
+
+
+def _aligned(data: Bytes, start: int, order: str) -> Ints:
+    """Return the same for every fourth position only."""
+    words = data[start : start + (max(len(data) - start, 0) & ~3)].view(f"{order}u4")
     at = np.flatnonzero(np.isin(words, _KNOWN))
-    follows = words[np.minimum(at + 1, len(words) - 1)]
+    if not len(at):
+        return at
+    follows = words[np.minimum(at + 1, len(words) - 1)].astype(np.int64)
     likely = (follows % 4 == 0) & (follows >= _MIN_BLOCK) & (follows <= MAX_BLOCK_BYTES)
     end = at + follows // 4
     fits = end <= len(words)
     likely &= ~fits | (words[np.where(fits & likely, end, 1) - 1] == follows)
     likely |= (words[at] == SECTION) | (at + 1 >= len(words))
-    places: list[int] = (at[likely] * 4 + start).tolist()
+    places: Ints = at[likely] * 4 + start
     return places
-
-
-def _judge(data: Bytes, at: int, order: str) -> tuple[Verdict, int, int]:
-    """Return what stands at a position: a verdict, the block's kind and its length."""
-    head = bytes(data[at : at + _MIN_BLOCK])
-    if len(head) < _MIN_BLOCK:
-        return Verdict.UNFINISHED, 0, len(head)
-    if head[:4] == SECTION.to_bytes(4):
-        found = _MAGIC.get(head[8:])
-        if found is None:
-            return Verdict.WRONG, SECTION, 0
-        order = found
-    endian = _ENDIAN[order]
-    kind = int.from_bytes(head[:4], endian)
-    length = int.from_bytes(head[4:8], endian)
-    if length % 4 or not _MIN_BLOCK <= length <= MAX_BLOCK_BYTES:
-        return Verdict.WRONG, kind, length
-    if at + length > len(data):
-        return Verdict.UNFINISHED, kind, length
-    tail = bytes(data[at + length - _TAIL : at + length])
-    return Verdict.WHOLE if tail == head[4:8] else Verdict.WRONG, kind, length
 
 
 _ENDIAN: Final[Mapping[str, Literal["little", "big"]]] = {"<": "little", ">": "big"}

@@ -122,6 +122,13 @@ class Exchanging:
         wrong = where((frames.direction == 0) & ~known.is_right & known.is_message)
         wrong = wrong[frames.packet[wrong] != EARLIER]
         self._tell(known, wrong, ProblemKind.MALFORMED, "a request whose header makes no sense")
+        news = (known.request.is_right & (frames.packet[known.asks] != EARLIER)) & ~(
+            heads.is_known_version(known.request.api_key, known.request.version)
+        )
+        if news.any():
+            rows = known.asks[news]
+            rows = rows[known.is_message[rows]]
+            self._tell(known, rows, ProblemKind.UNKNOWN_VERSION, "requests of unknown versions")
         rows = where(takes_part)
         pairs = paired(
             Frames(

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kafkalite.capture.messages import is_known
 from kafkalite.columnar.arrays import Windows, i16be, i32be, u8, where
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.wire.headers import HEADER_BYTES, skip_tagged_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkalite.columnar.arrays import Bytes, Ints, Mask
 
 CORRELATION_BYTES: Final = 4
@@ -28,17 +31,34 @@ _TRANSACTIONAL_ID: Final = np.array([_ABSENT] * 3 + [_PLAIN] * 6 + [_COMPACT] * 
 """How a Produce request of each version has its transactional id, behind which its acks stand."""
 
 
-def _table(name: str) -> Mask:
-    ask = getattr(codec, name)
-    rows = [
-        [bool(key in codec.api_keys() and ask(key, version)) for version in range(_VERSIONS)]
-        for key in range(_KEYS)
+def _table(ask: Callable[[int, int], object], *, unknown: bool) -> Mask:
+    """Return what holds for each API and version; the last row and column stand for all beyond."""
+    keys = codec.api_keys()
+    return np.array(
+        [
+            [bool(ask(key, version)) if key in keys else unknown for version in range(_VERSIONS)]
+            for key in range(_KEYS + 1)
+        ]
+    )
+
+
+# APIs that are yet to come are flexible, as all new ones have been for years.
+_HAS_TAGS: Final = _table(codec.is_flexible, unknown=True)
+_ANSWER_HAS_TAGS: Final = _table(codec.response_header_version, unknown=True)
+_IS_KNOWN: Final = _table(is_known, unknown=False)
+
+
+def _look_up(table: Mask, api_key: Ints, version: Ints) -> Mask:
+    found: Mask = table[
+        np.where(api_key < 0, _KEYS, np.minimum(api_key, _KEYS)),
+        np.where(version < 0, _VERSIONS - 1, np.minimum(version, _VERSIONS - 1)),
     ]
-    return np.array(rows)
+    return found
 
 
-_HAS_TAGS: Final = _table("is_flexible")
-_ANSWER_HAS_TAGS: Final = _table("response_header_version")
+def is_known_version(api_key: Ints, version: Ints) -> Mask:
+    """Return for which APIs and versions there are codecs."""
+    return _look_up(_IS_KNOWN, api_key, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +70,7 @@ class RequestHeads:
     correlation_id: Ints
     client_start: Ints
     client_size: Ints
-    """-1 for null."""
+    """Negative for null."""
     body: Ints
     """Where the body begins, counted from the frame's start."""
     is_right: Mask
@@ -69,10 +89,8 @@ def request_heads(data: Bytes, start: Ints, size: Ints) -> RequestHeads:
     api_key, version = window.read(">i2", 0), window.read(">i2", 2)
     correlation_id, client = window.read(">i4", 4), window.read(">i2", 8)
     body = HEADER_BYTES + np.maximum(client, 0)
-    is_right = is_right & (body <= size) & (client >= -1)
-    known = (api_key >= 0) & (api_key < _KEYS) & (version >= 0) & (version < _VERSIONS)
-    tagged = is_right & known & _HAS_TAGS[np.where(known, api_key, 0), np.where(known, version, 0)]
-    rows = where(tagged)
+    is_right = is_right & (body <= size) & (api_key >= 0)
+    rows = where(is_right & _look_up(_HAS_TAGS, api_key, version))
     body, is_right = _past_tags(data, start, size, body, is_right, rows=rows)
     return RequestHeads(
         api_key, version, correlation_id, start + HEADER_BYTES, client, body, is_right
@@ -98,14 +116,12 @@ def _past_tags(
 
 
 def response_bodies(data: Bytes, start: Ints, size: Ints, api_key: Ints, version: Ints) -> Ints:
-    """Return where the bodies of responses begin, counted from the frame; -1 in a cut header."""
+    """Return where the bodies of responses begin, counted from the frame; else its end."""
     body = np.full(len(start), CORRELATION_BYTES, np.int64)
-    known = (api_key >= 0) & (api_key < _KEYS) & (version >= 0) & (version < _VERSIONS)
-    tagged = known & _ANSWER_HAS_TAGS[np.where(known, api_key, 0), np.where(known, version, 0)]
+    tagged = _look_up(_ANSWER_HAS_TAGS, api_key, version)
     is_right = size >= CORRELATION_BYTES
     body, is_right = _past_tags(data, start, size, body, is_right, rows=where(tagged & is_right))
-    body[~is_right] = -1
-    return body
+    return np.where(is_right, body, size)
 
 
 def correlation_ids(data: Bytes, start: Ints, size: Ints) -> Ints:

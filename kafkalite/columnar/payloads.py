@@ -1,4 +1,4 @@
-"""Ranges of a buffer → Arrow columns of bytes and text, without one Python object a row."""
+"""Ranges of a buffer → Arrow columns of bytes, without one Python object a row."""
 
 from __future__ import annotations
 
@@ -46,14 +46,3 @@ class Ranges:
         else:
             slots = pa.array(self._slots[rows])
         return self._array.take(slots).cast(pa.binary())
-
-
-def text(column: Any) -> Any:  # noqa: ANN401 - Arrow arrays
-    """Return bytes as text, with replacements where they are none."""
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowInvalid:
-        decoded = [
-            None if each is None else each.decode("utf-8", "replace") for each in column.to_pylist()
-        ]
-        return pa.array(decoded, pa.string())

@@ -14,7 +14,7 @@ from kafkalite.columnar import heads
 from kafkalite.columnar.arrays import Bytes, Ints, Mask, where
 from kafkalite.columnar.found import EARLIER
 from kafkalite.columnar.options import Options, Table
-from kafkalite.columnar.payloads import Ranges, text
+from kafkalite.columnar.payloads import Ranges
 from kafkalite.columnar.streams import grouped
 from kafkalite.columnar.tables import FRAMES, PAIRS, TIME, UNPAIRED
 
@@ -42,6 +42,8 @@ class Known:
     """One row a request."""
     place: Ints = field(init=False)
     """Each frame's row in `request`; of a response, its request's; -1 for none."""
+    client_id: Any = field(init=False)
+    """What clients call themselves: a column of text, one row a request."""
     is_right: Mask = field(init=False)
     is_message: Mask = field(init=False)
     """Which of them are no bare tokens of SASL."""
@@ -53,6 +55,7 @@ class Known:
         self.request = heads.request_heads(data, frames.start[self.asks], frames.size[self.asks])
         self.place = np.full(len(frames), -1, np.int64)
         self.place[self.asks] = np.arange(len(self.asks))
+        self.client_id = _client_ids(data, self.request, in_time(frames.packet[self.asks]))
         self.is_right = np.ones(len(frames), np.bool_)
         self.is_right[self.asks] = self.request.is_right
         self.is_right[says] = frames.size[says] >= heads.CORRELATION_BYTES
@@ -182,18 +185,16 @@ class Sink:
         frames = known.frames
         rows = rows[in_time(frames.packet[rows])]
         bodies, ends = Ranges(known.data, frames.start, frames.size), Ends(self._lines)
-        clients = _clients(known)
         for each in self._slices(frames.size[rows]):
             part = rows[each]
             place = known.place[part]
             is_response = place < 0
             ask = np.where(is_response, 0, place)
-            size = known.request.client_size if len(known.asks) else np.full(1, -1)
             body = known.request.body if len(known.asks) else np.zeros(1, np.int64)
             columns = {
                 **_frame_columns(self._file, known, ends, part),
                 "payload": bodies.take(part),
-                "client_id": text(clients.take(ask, is_response | (size[ask] < 0))),
+                "client_id": known.client_id.take(pa.array(ask, mask=is_response)),
                 "start": pa.array(body[ask].astype(np.int32), mask=is_response),
                 "place": pa.array(self._placed + np.arange(len(part))),
             }
@@ -211,7 +212,6 @@ class PairColumns:
         self._options = options
         frames = known.frames
         self._bodies = Ranges(known.data, frames.start, frames.size, in_time(frames.packet))
-        self._clients = _clients(known)
 
     def bodies(self, request: Ints, response: Ints) -> Ints:
         """Return where the bodies of responses begin."""
@@ -237,7 +237,7 @@ class PairColumns:
             "api_key": pa.array(request.api_key[ask].astype(np.int16)),
             "api_version": pa.array(request.version[ask].astype(np.int16)),
             "correlation_id": pa.array(request.correlation_id[ask].astype(np.int32)),
-            "client_id": text(self._clients.take(ask, request.client_size[ask] < 0)),
+            "client_id": self._known.client_id.take(pa.array(ask)),
             "request_bytes": pa.array(frames.size[row].astype(np.int32)),
             "response_bytes": pa.array(frames.size[said].astype(np.int32), mask=mask),
             "file": pa.repeat(pa.scalar(self._file), len(row)),
@@ -250,12 +250,25 @@ class PairColumns:
         return batch(PAIRS, columns)
 
 
-def _clients(known: Known) -> Ranges:
-    """Return the ids that clients give themselves, one a request."""
-    request = known.request
+def _client_ids(data: Bytes, request: RequestHeads, order: Ints) -> Any:  # noqa: ANN401
+    """Return the ids that clients give themselves; a request with one that is no text is wrong."""
     size = np.where(request.is_right, np.maximum(request.client_size, 0), 0)
-    start = np.minimum(request.client_start, len(known.data) - size)
-    return Ranges(known.data, start, size, in_time(known.frames.packet[known.asks]))
+    start = np.minimum(request.client_start, len(data) - size)
+    is_null = ~request.is_right | (request.client_size < 0)
+    column = Ranges(data, start, size, order).take(np.arange(len(size)), is_null)
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        ids = [_text(each) for each in column.to_pylist()]
+        request.is_right[[each is None for each in ids] & ~is_null] = False
+        return pa.array(ids, pa.string())
+
+
+def _text(data: bytes | None) -> str | None:
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _frame_columns(file: str, known: Known, ends: Ends, rows: Ints) -> dict[str, Any]:

@@ -1,0 +1,25 @@
+"""The arithmetic of the benchmark of captures in columns."""
+
+from __future__ import annotations
+
+from tests.perf.columnar_bench import Speed, missed, table
+
+SPEEDS = [
+    Speed("paired requests", 0.5, 1_000_000, 100_000_000),
+    Speed("typed OffsetCommit", 0.5, 1_000_000, 100_000_000),
+    Speed("tshark", 10.0, 500_000, 50_000_000),
+]
+
+
+def test_floors_that_are_kept_are_not_told() -> None:
+    assert missed(SPEEDS) == []
+    assert "| paired requests | 0.50 | 200 | 2.000 |" in table(SPEEDS)
+
+
+def test_a_floor_that_is_missed_is_told() -> None:
+    slow = [
+        Speed("paired requests", 5.0, 1_000_000, 1),
+        Speed("typed OffsetCommit", 9.0, 900_000, 1),
+    ]
+    told = missed([*slow, SPEEDS[2]])
+    assert told == ["200,000 frames/s to pairs, not 300,000", "2.0 times tshark, not 20"]

@@ -1,0 +1,59 @@
+"""Packets to segments, and segments to flows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kafkalite.capture.model import Endpoint, ProblemKind
+from kafkalite.columnar import packets as module
+from kafkalite.columnar.blocks import BlockScanner
+from kafkalite.columnar.packets import SegmentReader, flows
+from tests.captures.damage import Talk, kept
+
+BROKER = Endpoint("10.0.0.1", 9092)
+
+
+def capture(network: str = "ip4", *, cut: int | None = None) -> np.ndarray:
+    talks = [Talk(Endpoint("10.0.0.2", 40000 + number), BROKER, 1_000) for number in range(3)]
+    for talk in talks:
+        talk.request(2_000, b"\0\0\0\4abcd")
+    every = kept([each for talk in talks for each in talk.packets], network=network)
+    return np.frombuffer(every[:cut], np.uint8)
+
+
+def read(data: np.ndarray) -> tuple[module.Segments, module.Segments, list[ProblemKind]]:
+    told: list[ProblemKind] = []
+    scanner = BlockScanner(lambda kind, *_: told.append(kind))
+    found, _ = scanner.scan(data, 0, is_last=True)
+    reader = SegmentReader(lambda kind, *_: told.append(kind), scanner.interfaces)
+    return *reader.read(data, 0, found), told
+
+
+@pytest.mark.parametrize("network", ["ip4", "ip6"])
+def test_what_only_acknowledges_is_kept_apart(network: str) -> None:
+    said, silent, told = read(capture(network))
+    assert said.size.tolist() == [0, 0, 8] * 3  # SYN, SYN-ACK, a request
+    assert len(silent) == 6
+    assert told == []
+
+
+@pytest.mark.parametrize("network", ["ip4", "ip6"])
+def test_flows_are_told_apart_even_where_their_numbers_are_mixed_up(
+    network: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = capture(network)
+    said, _, _ = read(data)
+    codes, firsts = flows(data, said)
+    assert codes.tolist() == [0, 1, 0, 2, 3, 2, 4, 5, 4]
+    assert firsts.tolist() == [0, 1, 3, 4, 6, 7]
+    monkeypatch.setattr(module, "_mixed", lambda *_: np.zeros(len(said), np.int64))
+    again, places = flows(data, said)
+    assert again.tolist() == codes.tolist()
+    assert places.tolist() == firsts.tolist()
+
+
+def test_a_file_that_ends_within_a_packet_has_those_before() -> None:
+    said, _, told = read(capture(cut=-30))
+    assert len(said) == 9
+    assert told == [ProblemKind.TRUNCATED_BLOCK]
