@@ -1,0 +1,217 @@
+"""Captures to tables to audits: what `kafkalite audit` does, and what it leaves in its folder.
+
+    requests/api=OffsetCommit/date=2026-11-22/*.parquet   typed requests with their responses
+    connections/*.parquet                                 numbers of connections that are others'
+    problems/*.parquet                                    what is wrong with the captures
+    state/<table>/*.parquet                               what audits share
+    audits/<table>/*.parquet                              what they found
+    report.html                                           the same for people
+    _kafkalite/                                           what was read and done: see `manifest`
+
+What is there is a function of the input as it is: a second run does nothing, a run with new files
+reads those alone, and one that is interrupted has done nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+import kafkalite
+from kafkalite.columnar.options import EVERYTHING
+from kafkalite.spark import journal, manifest
+from kafkalite.spark.audits import AUDITS, AuditOptions
+from kafkalite.spark.derived import Derived
+from kafkalite.spark.inputs import ByName, BySpark
+from kafkalite.spark.journal import Change
+from kafkalite.spark.manifest import Lot, Manifest
+from kafkalite.spark.places import PlaceError, place
+from kafkalite.spark.report import write_report
+from kafkalite.spark.requests import Requests
+from kafkalite.spark.stages.decoding import CONNECTIONS, LOOSE, PROBLEMS, REQUESTS, Task
+from kafkalite.spark.stitch import stitch
+from kafkalite.spark.telling import Silent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafkalite.columnar.options import Options
+    from kafkalite.spark.places import InputFile, Place
+    from kafkalite.spark.telling import Teller
+
+REPORT: Final = "report.html"
+
+_TABLES: Final = (REQUESTS.rstrip("/"), PROBLEMS, CONNECTIONS, LOOSE)
+"""Folders whose files the manifest knows one by one."""
+
+
+class NothingToAuditError(Exception):
+    """There is no capture where one was said to be; the text is one line for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is asked of a run."""
+
+    inputs: tuple[str, ...]
+    """Files, folders and patterns, by path or URL."""
+    out: str
+    options: Options = EVERYTHING
+    audits: tuple[str, ...] = tuple(AUDITS)
+    audit_options: AuditOptions = field(default_factory=AuditOptions)
+    keep_vanished: bool = False
+    """Whether what a file gave stays when the file is gone."""
+    by_spark: bool = False
+    """Whether Spark reads the input, with Hadoop's file systems and their credentials."""
+    lot_bytes: int = 128 << 20
+    """How much a task reads; a file is not divided."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run did."""
+
+    files: int
+    """How many files there are."""
+    read: int
+    """How many were read in this run."""
+    size: int
+    """How many bytes they had."""
+    requests: int
+    """How many requests there are, of all files."""
+    quarantined: tuple[str, ...]
+    """Files that could not be read, or not to their ends."""
+    report: str | None
+    """Where the report is."""
+
+
+def audit(spark: SparkSession, job: Job, tell: Teller | None = None) -> Outcome:
+    """Bring the tables and the report in `job.out` up to what the input says.
+
+    NothingToAuditError or PlaceError, each with one line for people, when that cannot be.
+    """
+    out = place(job.out)
+    with journal.alone(out):
+        return _Run(spark, job, out, tell or Silent()).run()
+
+
+class _Run:
+    """One run."""
+
+    def __init__(self, spark: SparkSession, job: Job, out: Place, tell: Teller) -> None:
+        self._spark = spark
+        self._job = job
+        self._out = out
+        self._tell = tell
+        self._read = 0
+        self._size = 0
+        journal.recover(out)
+        self._done = self._manifest()
+
+    def run(self) -> Outcome:
+        source = (BySpark if self._job.by_spark else ByName)(self._spark, self._job.inputs)
+        listed = source.find(without=self._out)
+        if not listed and not (self._job.keep_vanished and self._done.lots):
+            raise NothingToAuditError(f"{' '.join(self._job.inputs)}: there are no files")
+        plan = manifest.plan(self._done, listed, keep_vanished=self._job.keep_vanished)
+        if not plan.is_empty or self._done.stitched is None:
+            self._decode(source, plan)
+        report = self._audit() if self._job.audits else None
+        lots = self._done.lots
+        stitched = self._done.stitched
+        return Outcome(
+            files=sum(len(lot.inputs) for lot in lots),
+            read=self._read,
+            size=self._size,
+            requests=sum(lot.rows for lot in lots) + (stitched.rows if stitched else 0),
+            quarantined=tuple(name for lot in lots for name in lot.quarantined),
+            report=report,
+        )
+
+    def _manifest(self) -> Manifest:
+        text = (self._out / manifest.NAME).read_text()
+        if text is None and any(True for name in _TABLES for _ in (self._out / name).walk()):
+            raise PlaceError(f"{self._out.url}: has tables that no run of this pipeline wrote")
+        try:
+            return Manifest.from_json(text, _decoder(self._job.options))
+        except ValueError as error:
+            raise PlaceError(f"{(self._out / manifest.NAME).url}: {error}") from error
+
+    def _decode(self, source: ByName | BySpark, plan: manifest.Plan) -> None:
+        run = self._done.run + 1
+        staged = self._out / journal.STAGING
+        task = Task(staged=staged, name=f"{run:06}", options=self._job.options)
+        new: list[Lot] = []
+        if plan.read:
+            self._read, self._size = len(plan.read), sum(each.size for each in plan.read)
+            new = source.decode(plan.read, task, self._job.lot_bytes, self._tell)
+            if not plan.keep:
+                _refuse_all_quarantined(plan.read, new)
+        lots = (*plan.keep, *new)
+        stitched = stitch(self._spark, lots, new, self._out, task, self._tell)
+        kept = replace(self._done, run=run, lots=lots, stitched=stitched, audited="")
+        self._commit(kept, staged)
+
+    def _commit(self, kept: Manifest, staged: Place) -> None:
+        outputs = kept.outputs
+        gone = [
+            f"{folder}/{name}"
+            for folder in _TABLES
+            for name in (self._out / folder).walk()
+            if f"{folder}/{name}" not in outputs
+        ]
+        moves = [(f"{journal.STAGING}/{name}", name) for name in staged.walk() if name in outputs]
+        journal.commit(
+            self._out,
+            Change(moves=tuple(moves), deletes=tuple(gone), manifest=kept.to_json()),
+        )
+        staged.delete()
+        self._done = kept
+
+    def _audit(self) -> str:
+        asked = json.dumps([list(self._job.audits), repr(self._job.audit_options)])
+        report = self._out / REPORT
+        if self._done.audited == asked and report.exists():
+            self._tell.step("nothing is new since these audits were made")
+            return report.url
+        staged = self._out / journal.STAGING
+        derived = Derived(staged, self._job.audit_options, self._tell)
+        requests = Requests.read(self._spark, self._out, derived.state)
+        derived.audit(requests, self._job.audits)
+        moves = [(f"{journal.STAGING}/{source}", target) for source, target in derived.moves()]
+        done = replace(self._done, audited=asked)
+        journal.commit(
+            self._out,
+            Change(
+                moves=tuple(moves),
+                deletes=(*derived.folders, REPORT),
+                manifest=replace(done, audited="").to_json(),
+            ),
+        )
+        staged.delete()
+        self._tell.step("report")
+        write_report(self._spark, self._out)
+        (self._out / manifest.NAME).write_text(done.to_json())
+        self._done = done
+        return report.url
+
+
+def _decoder(options: Options) -> str:
+    """Say how files are decoded, as far as it decides what is written."""
+    chosen = (
+        sorted(options.api_keys or ()),
+        options.from_ns,
+        options.until_ns,
+        options.clients,
+    )
+    return f"{kafkalite.__version__} {json.dumps(chosen)}"
+
+
+def _refuse_all_quarantined(files: tuple[InputFile, ...], lots: list[Lot]) -> None:
+    """Refuse an input in which no file is a capture."""
+    quarantined = {name for lot in lots for name in lot.quarantined}
+    if len(quarantined) == len(files) and not any(lot.rows or lot.loose for lot in lots):
+        first = files[0].url
+        more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+        raise NothingToAuditError(f"{first}{more}: not a capture that could be read")

@@ -1,0 +1,77 @@
+"""`kafkalite audit`: what its options mean, and one line for what cannot be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.cli.audit import COUNTS, DURATIONS
+from kafkalite.cli.main import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pyspark = pytest.importorskip("pyspark")
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", *arguments])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("kafkalite: ")
+    return said
+
+
+def test_every_option_of_the_audits_can_be_set() -> None:
+    from kafkalite.spark.audits import AuditOptions  # noqa: PLC0415 - not without the extra
+
+    settable = {setting.field for setting in (*DURATIONS, *COUNTS)}
+    assert settable == {each.name for each in fields(AuditOptions)}
+
+
+def test_the_defaults_are_those_of_the_audits() -> None:
+    from kafkalite.control.times import duration_ms  # noqa: PLC0415 - as above
+    from kafkalite.spark.audits import AuditOptions  # noqa: PLC0415
+
+    ours = AuditOptions()
+    assert {each.field: duration_ms(each.default) for each in DURATIONS} | {
+        each.field: int(each.default) for each in COUNTS
+    } == {each.name: getattr(ours, each.name) for each in fields(AuditOptions)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--jobs", "fencng"], "fencing"),
+        (["--conf", "spark.sql"], "KEY=VALUE"),
+        (["--api", "OffsetComit"], "OffsetComit"),
+        (["--from", "yesterday"], "--from"),
+        (["--offset-retention", "a week"], "--offset-retention"),
+        (["--storm", "0"], "--storm"),
+        (["--task-mib", "0"], "--task-mib"),
+    ],
+)
+def test_bad_use_is_told_before_spark_starts(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], word: str
+) -> None:
+    assert word in refused(capsys, str(tmp_path), "--out", str(tmp_path / "out"), *arguments)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_spark_one_line_says_what_to_install(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "from kafkalite.cli.main import main\n"
+        "main(['audit', 'in', '--out', 'out'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "kafkalite: audits need pyspark: pip install 'kafkalite[spark]'\n"
