@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite import replay as package
 from kafkalite.capture.model import Direction
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -164,6 +165,13 @@ def test_a_target_of_another_size_takes_all_connections(tmp_path: Path) -> None:
         report = replay(tmp_path / "capture", to=single.bootstrap_servers)
     assert report.findings == []
     assert report.notes == ["the recorded cluster has 3 nodes, the target 1"]
+
+
+def test_the_package_gives_its_calls_by_name(capture: Path) -> None:
+    assert package.replay is replay
+    assert package.diff(capture, [capture]).changes == []
+    with pytest.raises(AttributeError, match="rewind"):
+        package.rewind  # noqa: B018 - there is none
 
 
 def test_other_clients_are_left_out(capture: Path) -> None:
