@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from pyspark.sql import DataFrame, SparkSession
+
     from kafkalite.columnar.options import Options
     from kafkalite.spark.audits import AuditOptions
     from kafkalite.spark.pipeline import Job, Outcome
+    from kafkalite.spark.requests import Requests
+    from kafkalite.spark.telling import Console
 
 FAILED_STATUS = 1
 USAGE_STATUS = 2
@@ -82,6 +86,11 @@ def add_audit(parser: ArgumentParser) -> None:
         metavar="NAME,NAME",
         help="the audits to make [all]; `requests` makes none, only the tables",
     )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="go on with the fencing and members audits as files are added, until interrupted",
+    )
     spark = parser.add_argument_group("Spark")
     spark.add_argument(
         "--master", default="local[*]", metavar="URL", help="where Spark runs [local[*]]"
@@ -141,15 +150,22 @@ def audit(asked: Namespace) -> None:
     except ValueError as error:
         _end(USAGE_STATUS, str(error))
     try:
-        outcome = _run(asked.master, conf, job, cache_folder(os.environ))
+        outcome = _run(asked.master, conf, job, cache_folder(os.environ), asked.follow)
     except (NoJavaError, NothingToAuditError, PlaceError) as error:
         _end(USAGE_STATUS, str(error))
     except (PySparkException, Py4JError) as error:
         _end(FAILED_STATUS, f"Spark failed: {_reason(error)}")
-    _tell(outcome)
+    if outcome is not None:
+        _tell(outcome)
 
 
-def _run(master: str, conf: Mapping[str, str], job: Job, cache: Path) -> Outcome:
+def _run(
+    master: str,
+    conf: Mapping[str, str],
+    job: Job,
+    cache: Path,
+    is_followed: bool,  # noqa: FBT001
+) -> Outcome | None:
     from kafkalite.ports.clock import DrivenClock  # noqa: PLC0415 - see above
     from kafkalite.spark.pipeline import audit as run  # noqa: PLC0415
     from kafkalite.spark.session import start  # noqa: PLC0415
@@ -160,9 +176,30 @@ def _run(master: str, conf: Mapping[str, str], job: Job, cache: Path) -> Outcome
     try:
         if not master.startswith("local"):
             ship(session, cache)
-        return run(session, job, Console(sys.stderr, DrivenClock().now_ms))
+        console = Console(sys.stderr, DrivenClock().now_ms)
+        if is_followed:
+            _follow(session, job, console)
+            return None
+        return run(session, job, console)
     finally:
         session.stop()
+
+
+def _follow(session: SparkSession, job: Job, console: Console) -> None:
+    from kafkalite.spark.audits import STATES  # noqa: PLC0415 - see above
+    from kafkalite.spark.follow import Follower  # noqa: PLC0415
+    from kafkalite.spark.following import follow  # noqa: PLC0415
+    from kafkalite.spark.places import place  # noqa: PLC0415
+
+    def derive(requests: Requests, name: str) -> DataFrame:
+        return STATES[name](requests, job.audit_options).cache()
+
+    out = place(job.out) / "follow"
+    follower = Follower(session, out, job.audit_options)
+    follow(session, job.inputs, out, follower.absorb, derive, options=job.options, tell=console)
+    follower.finish()
+    for row in (*follower.totals().collect(), *follower.ghosts().collect()):
+        say(" ".join(f"{name}={value}" for name, value in row.asDict().items()) + "\n")
 
 
 def _tell(outcome: Outcome) -> None:

@@ -11,6 +11,7 @@ import pytest
 from kafkalite.capture.reading import exchanges, read
 from kafkalite.columnar.options import Options
 from kafkalite.protocol import codec
+from kafkalite.spark.following import follow
 from kafkalite.spark.pipeline import Job, NothingToAuditError, Outcome, audit
 from kafkalite.spark.places import PlaceError, place
 from kafkalite.spark.requests import Requests
@@ -207,3 +208,24 @@ def test_audits_leave_their_tables_and_a_report(
     assert any(name.startswith("audits/") for name in before)
     ran(spark, tmp_path, captures, audits=("fencing",))
     assert state(tmp_path) == before
+
+
+def test_a_growing_capture_is_handed_on_batch_by_batch(
+    spark: SparkSession, captures: Path, tmp_path: Path
+) -> None:
+    folder, out = tmp_path / "in", place(str(tmp_path / "out"))
+    folder.mkdir()
+    batches: dict[int, int] = {}
+
+    def each(requests: Requests, number: int) -> None:
+        batches[number] = requests.envelopes().count()
+
+    first, *rest = sorted(captures.iterdir())
+    for paths in ([first], rest):
+        for path in paths:
+            shutil.copy2(path, folder)
+        # What may still be written to is left for the next time.
+        (folder / "z-growing.pcapng").write_bytes(first.read_bytes()[:100])
+        follow(spark, [str(folder)], out, each, available_now=True)
+    assert list(batches) == [0, 1]
+    assert batches[0] + batches[1] == expected(*captures.iterdir()).total()

@@ -43,6 +43,10 @@ ENVELOPES: Final = "envelopes"
 _LENGTH_BYTES: Final = 4
 _LEAST_BYTES: Final = 12
 
+FILES: Final = "files"
+FILES_SCHEMA: Final = pa.schema([pa.field("file", pa.string()), pa.field("size", pa.int64())])
+"""The files themselves, unread."""
+
 _READS: Final[Mapping[str, frozenset[Table]]] = {
     REQUESTS: frozenset({Table.PAIRS, Table.UNPAIRED}),
     ENVELOPES: frozenset({Table.PAIRS, Table.UNPAIRED}),
@@ -50,6 +54,7 @@ _READS: Final[Mapping[str, frozenset[Table]]] = {
     "fragments": frozenset({Table.FRAGMENTS}),
     "connections": frozenset({Table.CONNECTIONS}),
     "problems": frozenset({Table.PAIRS, Table.PROBLEMS}),
+    FILES: frozenset(),
 }
 """The tables that can be asked for, and what is read for them."""
 
@@ -59,6 +64,7 @@ _SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     "fragments": tables.FRAGMENTS,
     "connections": tables.CONNECTIONS,
     "problems": tables.PROBLEMS,
+    FILES: FILES_SCHEMA,
 }
 
 
@@ -121,6 +127,11 @@ class Rows:
         """Yield the rows of a file; what is wrong with it are rows of the table of problems."""
         try:
             where = place(name)
+            if self.table == FILES:
+                size = where.files.get_file_info(where.path).size
+                rows = {"file": [name], "size": [size]}
+                yield self._shaped(pa.RecordBatch.from_pydict(rows, schema=FILES_SCHEMA))
+                return
             with where.files.open_input_file(where.path) as source:
                 yield from map(self._shaped, self._of(source, name))
         except (OSError, PlaceError, pa.ArrowException) as error:
