@@ -39,6 +39,8 @@ OPTIONS: Final = (
 """What every source can be asked."""
 
 _TASK_BYTES: Final = 96 << 20
+_TASKS: Final = 8
+"""So many at least, where there are files enough: a source is not told how many cores there are."""
 
 
 class Question(Protocol):
@@ -137,7 +139,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _shared(question: Question, files: Sequence[InputFile]) -> list[InputPartition]:
-    parts = lots(files, 1, question.asked.number("bytesPerTask", _TASK_BYTES))
+    parts = lots(files, _TASKS, question.asked.number("bytesPerTask", _TASK_BYTES))
     return [InputPartition(tuple(each.url for each in part)) for part in parts]
 
 
