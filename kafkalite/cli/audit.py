@@ -91,6 +91,12 @@ def add_audit(parser: ArgumentParser) -> None:
         action="store_true",
         help="go on with the fencing and members audits as files are added, until interrupted",
     )
+    _add_spark(parser)
+    _add_chosen(parser)
+    _add_settings(parser)
+
+
+def _add_spark(parser: ArgumentParser) -> None:
     spark = parser.add_argument_group("Spark")
     spark.add_argument(
         "--master", default="local[*]", metavar="URL", help="where Spark runs [local[*]]"
@@ -110,6 +116,9 @@ def add_audit(parser: ArgumentParser) -> None:
     spark.add_argument(
         "--task-mib", type=int, default=128, metavar="N", help="how much a task reads [128]"
     )
+
+
+def _add_chosen(parser: ArgumentParser) -> None:
     chosen = parser.add_argument_group("what is read")
     chosen.add_argument("--from", dest="since", metavar="TIME", help="requests from this time on")
     chosen.add_argument("--until", metavar="TIME", help="requests before this time")
@@ -120,6 +129,9 @@ def add_audit(parser: ArgumentParser) -> None:
         action="store_true",
         help="keep what files gave that are no longer there",
     )
+
+
+def _add_settings(parser: ArgumentParser) -> None:
     audits = parser.add_argument_group("audits")
     for setting in (*DURATIONS, *COUNTS):
         audits.add_argument(
