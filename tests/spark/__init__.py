@@ -1,0 +1,1 @@
+"""The pipeline, run by a Spark of its own; see the marker `spark`."""
