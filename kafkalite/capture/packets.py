@@ -33,7 +33,6 @@ _IP4, _IP6 = 0x0800, 0x86DD
 _VLANS: Final = frozenset((0x8100, 0x88A8, 0x9100, 0x9200))
 _NULL, _ETHERNET, _RAW, _LOOP, _COOKED, _RAW4, _RAW6, _COOKED2 = 0, 1, 101, 108, 113, 228, 229, 276
 _TCP: Final = 6
-_FRAGMENT: Final = 44
 _IP4_BYTES, _IP6_BYTES, _TCP_BYTES = 20, 40, 20
 _PLAIN_IP4: Final = 0x45
 _IS_FRAGMENT: Final = 0x3FFF  # more fragments, or an offset

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kafkalite.columnar.packets import Segments
 
 _HEAD_BYTES = 2048
-_MASK = 0xFFFFFFFF
 
 
 @dataclass(slots=True)

@@ -138,6 +138,3 @@ class _Joined(io.RawIOBase):
             )
             return part
         return self._rest.read(size)
-
-    def seekable(self) -> bool:
-        return False

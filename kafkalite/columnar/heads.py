@@ -25,7 +25,7 @@ CORRELATION_BYTES: Final = 4
 _VERSIONS: Final = 64
 _KEYS: Final = max(codec.api_keys()) + 1
 _PRODUCE: Final = 0
-_ONE_BYTE, _TWO_BYTES = 0x80, 0x4000
+_ONE_BYTE: Final = 0x80
 _ABSENT, _PLAIN, _COMPACT = 0, 1, 2
 _TRANSACTIONAL_ID: Final = np.array([_ABSENT] * 3 + [_PLAIN] * 6 + [_COMPACT] * (_VERSIONS - 9))
 """How a Produce request of each version has its transactional id, behind which its acks stand."""

@@ -43,7 +43,6 @@ RECORDS_SCHEMA: Final = pa.schema(
 """One row a record."""
 
 _LOG: Final = ".log"
-_HEAD_BYTES: Final = 61
 
 
 class Segment(NamedTuple):

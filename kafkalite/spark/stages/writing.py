@@ -27,8 +27,6 @@ GROUP_ROWS: Final = 1 << 17
 OPEN_FILES: Final = 256
 """Days and APIs that are written at once; beyond these, the one that was begun first is closed."""
 
-_DAY_US: Final = 86_400_000_000
-
 
 @dataclass(slots=True)
 class _File:
