@@ -128,6 +128,8 @@ class Rotation:
 
     def _go_on(self, at_ns: int) -> None:
         self.close()
+        if self._lost_bytes:
+            return  # the file's end was not written: the next one is for `_retry`
         try:
             self._open(at_ns)
         except OSError as error:

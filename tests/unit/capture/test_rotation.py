@@ -151,6 +151,24 @@ def test_a_disk_that_stays_full_is_told_of_once(
     assert len(series.told) == 1
 
 
+def test_a_file_whose_end_cannot_be_written_is_followed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = Series(tmp_path, monkeypatch, file_ns=10 * SECOND_NS)
+    series.rotation.begin(BEGIN_NS)
+    series.add(b"before")
+    series.room = 0
+    series.rotation.make_ready(BEGIN_NS + 10 * SECOND_NS)
+    series.room = None
+    series.add(b"too soon", BEGIN_NS + 11 * SECOND_NS)
+    series.add(b"after", BEGIN_NS + 15 * SECOND_NS)
+    series.rotation.close()
+    assert series.contents() == [b"HEADbefore", b"HEADafterTAIL"]
+    assert "no space left on device" in series.told[0]
+    assert "12 bytes of packets are missing" in series.told[1]
+    assert len(series.told) == 2
+
+
 def test_no_more_than_so_much_waits_to_be_written(tmp_path: Path) -> None:
     series = Series(tmp_path, file_bytes=10**9)
     series.rotation.begin(0)
