@@ -220,11 +220,11 @@ class Broker:
             from kafkalite.capture.recorder import Recorder  # noqa: PLC0415 - rarely used
 
             self._recorder = Recorder(self._capture, self._time.now_ns, tell=self._log.error)
-        settings, stage = self._staged()
-        broker = ServerBroker(
-            settings, self._log, clock=self._time, recorder=self._recorder, stage=stage
-        )
         try:
+            settings, stage = self._staged()
+            broker = ServerBroker(
+                settings, self._log, clock=self._time, recorder=self._recorder, stage=stage
+            )
             await broker.start()
         except BaseException:
             self._end_capture()

@@ -17,6 +17,7 @@ from kafkalite.capture.model import Direction, Frame, Problem
 from kafkalite.capture.reading import read
 from kafkalite.capture.rotation import CaptureError
 from kafkalite.config.definitions import ConfigError
+from kafkalite.replay.staging import StagingError
 from kafkalite.testing import Broker
 from kafkalite.transactions.state import TransactionState
 
@@ -196,3 +197,13 @@ def test_where_nothing_can_be_recorded_nothing_starts(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CaptureError), Broker(capture=tmp_path / "file"):
         pass
+
+
+def test_a_recording_ends_where_the_broker_cannot_start(tmp_path: Path) -> None:
+    broker = Broker(capture=tmp_path / "captures", replay=tmp_path / "none")
+    with pytest.raises(StagingError, match="no requests to replay"):
+        broker.start()
+    (capture,) = (tmp_path / "captures").iterdir()
+    problems: list[Problem] = []
+    assert list(read([str(capture)], problems.append)) == problems == []
+    assert not [each for each in threading.enumerate() if each.name == "kafkalite-capture"]
