@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.capture.messages import parse_response
 from kafkalite.control.kafka_client import KafkaClient, UnreachableError
-from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol.messages.fetch import FetchRequest
 from kafkalite.protocol.messages.metadata import MetadataRequest
@@ -111,7 +111,10 @@ async def _fetched(
 
 
 def _end_of(data: bytes) -> int | None:
-    batches = split_batches(data)
+    try:
+        batches = split_batches(data)
+    except KafkaError:
+        return None  # as where there is nothing: neither is there to be compared
     return batches[-1].last_offset + 1 if batches else None
 
 
