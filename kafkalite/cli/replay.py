@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentTypeError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite.cli.streams import open_closed_streams, printable, say
 
@@ -106,7 +106,7 @@ def _as_json(shape: object) -> str:
     return f"{json.dumps(shape, indent=2)}\n"
 
 
-def _end(status: int, text: str) -> None:
+def _end(status: int, text: str) -> NoReturn:
     sys.stderr.write(f"kafkalite: {text}\n")
     sys.exit(status)
 
