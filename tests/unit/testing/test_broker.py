@@ -205,5 +205,6 @@ def test_a_recording_ends_where_the_broker_cannot_start(tmp_path: Path) -> None:
         broker.start()
     (capture,) = (tmp_path / "captures").iterdir()
     problems: list[Problem] = []
-    assert list(read([str(capture)], problems.append)) == problems == []
+    assert list(read([str(capture)], problems.append)) == []
+    assert problems == []
     assert not [each for each in threading.enumerate() if each.name == "kafkalite-capture"]
