@@ -55,7 +55,3 @@ def staged_from(asked: Namespace, log: Log) -> Staged | None:
         return staged(asked.replay, match, on_miss, log)
     except StagingError as error:
         raise SettingsError(f"--replay: {error}") from error
-    except ImportError as error:
-        raise SettingsError(
-            f"--replay needs {error.name}: pip install 'kafkalite[capture]'"
-        ) from error
