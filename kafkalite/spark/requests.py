@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkalite.columnar import tables
 from kafkalite.protocol import codec
+from kafkalite.spark.state.tables import nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -91,7 +92,7 @@ class Requests:
         """Return one API's requests: the columns of `tables.requests`, and `date`."""
         key = api_key(api)
         found = self._by_api.get(key)
-        return self.spark.createDataFrame([], spark_schema(key)) if found is None else found
+        return nothing(self.spark, spark_schema(key)) if found is None else found
 
     def apis(self) -> tuple[int, ...]:
         """Return the keys of the APIs that came."""
@@ -103,13 +104,13 @@ class Requests:
         frames = [frame.select(*columns) for frame in self._by_api.values()]
         if not frames:
             schema = from_arrow_schema(tables.ENVELOPE.append(_DATE))
-            return self.spark.createDataFrame([], schema)
+            return nothing(self.spark, schema)
         return reduce(lambda left, right: left.unionByName(right), frames)
 
     def problems(self) -> DataFrame:
         """Return what is wrong with the capture."""
         if self._problems is None:
-            return self.spark.createDataFrame([], from_arrow_schema(tables.PROBLEMS))
+            return nothing(self.spark, from_arrow_schema(tables.PROBLEMS))
         return self._problems
 
     def state(self, name: str) -> DataFrame:

@@ -17,7 +17,9 @@ from kafkalite.spark.audits.metadata import METADATA
 from kafkalite.spark.audits.offsets import OFFSETS
 from kafkalite.spark.audits.producers import PRODUCERS
 from kafkalite.spark.state.epochs import EPOCHS, epochs
+from kafkalite.spark.state.extent import EXTENT, extent
 from kafkalite.spark.state.holdings import HOLDINGS, holdings
+from kafkalite.spark.state.signs import SIGNS, signs
 from kafkalite.spark.state.topics import TASKS, TOPICS, tasks, topics
 
 if TYPE_CHECKING:
@@ -41,11 +43,13 @@ STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
     EPOCHS.name: lambda requests, _: epochs(requests),
     HOLDINGS.name: lambda requests, _: _held(requests),
     JUDGED.name: lambda requests, _: judged(requests),
+    SIGNS.name: lambda requests, _: signs(requests),
+    EXTENT.name: lambda requests, _: extent(requests),
 }
 """The states that audits share, each made once."""
 
 STATE_TABLES: Final[Mapping[str, Table]] = {
-    each.name: each for each in (TOPICS, TASKS, EPOCHS, HOLDINGS, JUDGED)
+    each.name: each for each in (TOPICS, TASKS, EPOCHS, HOLDINGS, JUDGED, SIGNS, EXTENT)
 }
 """What the columns of the states say."""
 

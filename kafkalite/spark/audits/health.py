@@ -12,7 +12,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.spark.audits.contract import Audit, AuditOptions
 from kafkalite.spark.state.errors import ERROR_NAMES, errors
 from kafkalite.spark.state.order import in_order
-from kafkalite.spark.state.signs import signs
+from kafkalite.spark.state.signs import SIGNS
 from kafkalite.spark.state.tables import table
 from kafkalite.spark.state.topics import named
 from kafkalite.spark.state.views import host
@@ -109,7 +109,7 @@ def health(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]
         LATENCY.name: latency(asked),
         LOAD.name: load(asked, options.bucket_ms * 1000),
         ERRORS.name: error_counts(told),
-        REBALANCES.name: rebalances(signs(requests), options.storm_rebalances),
+        REBALANCES.name: rebalances(requests.state(SIGNS.name), options.storm_rebalances),
         TRAFFIC.name: traffic(requests, requests.state("topics")),
         CLIENTS.name: clients(asked, retries(requests)),
     }

@@ -62,6 +62,7 @@ JUDGED = table(
     ),
     ("error", "smallint", "what the broker answered; null without an answer"),
     ("broker", "string", "accept or refuse as the broker did; other for other errors"),
+    ("retention_ms", "bigint", "how long to keep it, where an old client says so; else -1"),
     ("start_us", "bigint", "when the request came: microseconds since the Unix epoch"),
     ("end_us", "bigint", "when its answer went; null without one"),
     ("connection", "bigint", "the connection it came by"),

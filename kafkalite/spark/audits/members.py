@@ -13,9 +13,9 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.spark.audits.contract import Audit, AuditOptions
-from kafkalite.spark.state.extent import extent
+from kafkalite.spark.state.extent import EXTENT
 from kafkalite.spark.state.order import in_order, until_now
-from kafkalite.spark.state.signs import JOIN, is_over, signs
+from kafkalite.spark.state.signs import JOIN, SIGNS, is_over
 from kafkalite.spark.state.tables import table
 
 if TYPE_CHECKING:
@@ -80,7 +80,10 @@ _US: Final = 1_000_000
 def members(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
     found = ghosts(
-        signs(requests), requests.state("holdings"), extent(requests), options.session_timeout_ms
+        requests.state(SIGNS.name),
+        requests.state("holdings"),
+        requests.state(EXTENT.name),
+        options.session_timeout_ms,
     )
     return {GHOSTS.name: found, TOTALS.name: totals(found)}
 

@@ -15,12 +15,12 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.spark.audits.contract import Audit, AuditOptions
-from kafkalite.spark.state.commits import by_partition, commits
-from kafkalite.spark.state.extent import extent
+from kafkalite.spark.audits.judging import JUDGED
+from kafkalite.spark.state.extent import EXTENT
 from kafkalite.spark.state.marks import marks
 from kafkalite.spark.state.order import in_order, until_now
 from kafkalite.spark.state.presence import empty_spells
-from kafkalite.spark.state.signs import CLASSIC, signs
+from kafkalite.spark.state.signs import CLASSIC, SIGNS
 from kafkalite.spark.state.tables import table
 from kafkalite.spark.state.topics import named
 
@@ -76,31 +76,31 @@ _NEVER: Final = 2**62
 def offsets(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
     topics = requests.state("topics")
-    taken = accepted(requests, topics)
-    spells = empty_spells(signs(requests), options.session_timeout_ms)
+    taken = accepted(requests.state(JUDGED.name), requests.of("EndTxn"))
+    spells = empty_spells(requests.state(SIGNS.name), options.session_timeout_ms)
     bucket_us = options.bucket_ms * 1000
     return {
         EXPIRY.name: expiry(
-            taken, spells, fetches(requests, topics), extent(requests), options.retention_ms
+            taken,
+            spells,
+            fetches(requests, topics),
+            requests.state(EXTENT.name),
+            options.retention_ms,
         ),
         LAG.name: lag(taken, marks(requests, topics, bucket_us), bucket_us),
     }
 
 
-def accepted(requests: Requests, topics: DataFrame) -> DataFrame:
+def accepted(judged_commits: DataFrame, end_requests: DataFrame) -> DataFrame:
     """Return every partition of a commit that a broker took, and when.
 
     A commit in a transaction counts from when its transaction was committed, if it was.
     """
-    rows = by_partition(commits(requests), topics).where(f.col("error") == ErrorCode.NONE)
-    ends = (
-        requests.of("EndTxn")
-        .where(f.col("response.error_code") == ErrorCode.NONE)
-        .select(
-            "request.transactional_id",
-            f.col("request.committed").alias("is_committed"),
-            f.unix_micros("answered").alias("at_us"),
-        )
+    rows = judged_commits.where(f.col("error") == ErrorCode.NONE)
+    ends = end_requests.where(f.col("response.error_code") == ErrorCode.NONE).select(
+        "request.transactional_id",
+        f.col("request.committed").alias("is_committed"),
+        f.unix_micros("answered").alias("at_us"),
     )
     plain = rows.where("not is_transactional").withColumn("at_us", f.col("end_us"))
     next_end = f.min_by(f.struct("at_us", "is_committed"), "at_us")

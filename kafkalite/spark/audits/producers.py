@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.spark.audits.contract import Audit, AuditOptions
-from kafkalite.spark.state.extent import extent
+from kafkalite.spark.state.extent import EXTENT
 from kafkalite.spark.state.order import before_now, in_order, until_now
 from kafkalite.spark.state.producing import inits, writes
 from kafkalite.spark.state.tables import table
@@ -102,7 +102,7 @@ def producers(requests: Requests, options: AuditOptions) -> Mapping[str, DataFra
         FENCES.name: found,
         ZOMBIES.name: zombies(begun, written),
         TRANSACTIONS.name: transactions(
-            begun, written, extent(requests), options.transaction_timeout_ms
+            begun, written, requests.state(EXTENT.name), options.transaction_timeout_ms
         ),
         TASKS.name: tasks(found, connect_groups(requests)),
     }

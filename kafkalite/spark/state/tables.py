@@ -48,7 +48,17 @@ class Table:
 
     def empty(self, spark: SparkSession) -> DataFrame:
         """Return the table without rows."""
-        return spark.createDataFrame([], self.schema)
+        return nothing(spark, self.schema)
+
+
+def nothing(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Return no rows with these columns, such that Spark knows it while it plans.
+
+    What it joins or unions with that is then left out of the plan; rows made here by Python, even
+    none, would be a job of their own.
+    """
+    empty = (f.lit(None).cast(each.dataType).alias(each.name) for each in schema)
+    return spark.range(1).select(*empty).where(f.lit(False))
 
 
 def _ddl(column: Column) -> str:
