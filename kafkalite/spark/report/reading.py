@@ -42,11 +42,15 @@ def found(written: Mapping[str, DataFrame]) -> dict[str, list[dict[str, Any]]]:
 
 def _worst(*order: str) -> Callable[[DataFrame], DataFrame]:
     """Ask for the first rows by some columns, "-" before one that counts downwards."""
-    by = [
-        f.col(each.removeprefix("-")).desc_nulls_last() if each.startswith("-") else f.col(each)
-        for each in order
-    ]
-    return lambda frame: frame.orderBy(*by).limit(_ROWS)
+
+    def ask(frame: DataFrame) -> DataFrame:
+        by = [
+            f.col(each.removeprefix("-")).desc_nulls_last() if each.startswith("-") else f.col(each)
+            for each in order
+        ]
+        return frame.orderBy(*by).limit(_ROWS)
+
+    return ask
 
 
 def _costliest(ghosts: DataFrame) -> DataFrame:
