@@ -58,6 +58,14 @@ def _is_flexible(api_key: int, api_version: int) -> bool:
         return True  # APIs that are yet to come are flexible, as all new ones have been for years
 
 
+def api_name(api_key: int) -> str:
+    """Return an API's name, its number where it is unknown."""
+    try:
+        return codec.api_name(api_key)
+    except KeyError:
+        return f"API {api_key}"
+
+
 def is_known(api_key: int, api_version: int) -> bool:
     """Whether there is a codec for a version of an API."""
     return (api_key, api_version) in _known()

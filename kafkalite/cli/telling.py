@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.capture.kafka_json import as_json
-from kafkalite.capture.messages import parse_request, parse_response, response_version
+from kafkalite.capture.messages import api_name, parse_request, parse_response, response_version
 from kafkalite.capture.model import Direction
 from kafkalite.capture.summary import errors, groups, summary, topics
 from kafkalite.cli.streams import printable
@@ -116,7 +116,7 @@ def line(decoded: Decoded) -> str:
     words = (
         _time(exchange.sent_ns),
         f"{client} > {broker}",
-        f"{_api_name(exchange.api_key)} v{exchange.api_version}",
+        f"{api_name(exchange.api_key)} v{exchange.api_version}",
         _latency(exchange),
         about,
         reason or _outcome(decoded),
@@ -140,7 +140,7 @@ def json_line(decoded: Decoded, *, records: bool) -> str:
         "broker": str(connection.broker),
         "nodeId": connection.node_id,
         "listener": connection.listener,
-        "api": _api_name(exchange.api_key),
+        "api": api_name(exchange.api_key),
         "apiKey": exchange.api_key,
         "apiVersion": exchange.api_version,
         "correlationId": exchange.correlation_id,
@@ -185,13 +185,6 @@ def _latency(exchange: Exchange) -> str:
 
 def _outcome(decoded: Decoded) -> str:
     return " ".join(errors(decoded.response)) if decoded.response is not None else ""
-
-
-def _api_name(api_key: int) -> str:
-    try:
-        return codec.api_name(api_key)
-    except KeyError:
-        return f"API {api_key}"
 
 
 def problem_line(problem: Problem, *, as_json: bool) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.capture.messages import parse_request, parse_response, response_version
+from kafkalite.capture.messages import api_name, parse_request, parse_response, response_version
 from kafkalite.capture.model import Direction
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.replay.compare import Comparison, Difference
@@ -19,7 +19,7 @@ from kafkalite.replay.mapping import Mapping, Scope
 from kafkalite.replay.masks import Treatment
 from kafkalite.replay.report import shown
 from kafkalite.replay.shapes import shape_of
-from kafkalite.replay.sides import Side, api_name, side_of
+from kafkalite.replay.sides import Side, side_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,6 +6,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.capture.messages import (
+    api_name,
     parse_request,
     parse_response,
     response_start,
@@ -60,7 +61,7 @@ class Judge:
             self.tell(exchange, Difference(WHOLE, "a message", violation.reason))
             return
         self._report.equal += not differences
-        circumstances = Circumstances(api_of(exchange), is_raced, is_settling)
+        circumstances = Circumstances(api_name(exchange.api_key), is_raced, is_settling)
         for difference in differences:
             verdict = judge(difference, circumstances, self._explained)
             self._report.add(verdict.severity, where(exchange), difference, verdict.reason)
@@ -130,21 +131,13 @@ class Judge:
             self._report.notes.append(f"{shift.kind.value} of {whose}: the target is {shift.by:+d}")
 
 
-def api_of(exchange: Exchange) -> str:
-    """Return the name of an exchange's API."""
-    try:
-        return codec.api_name(exchange.api_key)
-    except KeyError:
-        return f"API {exchange.api_key}"
-
-
 def where(exchange: Exchange) -> Where:
     """Return where an exchange stands in its capture."""
     return Where(
         exchange.sent_ns,
         str(exchange.connection),
         exchange.client_id,
-        api_of(exchange),
+        api_name(exchange.api_key),
         exchange.api_version,
     )
 

@@ -10,10 +10,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkalite.capture.messages import api_name
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.replay.compare import Difference
 from kafkalite.replay.findings import Severity
-from kafkalite.replay.judging import WHOLE, Judge, api_of
+from kafkalite.replay.judging import WHOLE, Judge
 from kafkalite.replay.lanes import Lane
 from kafkalite.replay.mapping import Mapping
 from kafkalite.replay.outgoing import Outgoing
@@ -140,7 +141,7 @@ class Player:
         return lane
 
     async def _send(self, exchange: Exchange) -> None:
-        api = api_of(exchange)
+        api = api_name(exchange.api_key)
         self._topic_ids.look_ahead(exchange)
         why_not = self._why_not(exchange)
         frame = b""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkalite.capture.messages import is_known, parse_request, parse_response, response_version
 from kafkalite.capture.model import Direction
 from kafkalite.capture.reading import exchanges, read
-from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.replay.refusals import error_codes
 from kafkalite.replay.report import MOST_PROBLEMS, error_name
@@ -131,11 +130,3 @@ def _errors(exchange: Exchange) -> Counter[str]:
     except ProtocolViolation:
         return Counter()
     return Counter(error_name(code) for code in codes if code)
-
-
-def api_name(api_key: int) -> str:
-    """Return an API's name, its number where it is unknown."""
-    try:
-        return codec.api_name(api_key)
-    except KeyError:
-        return f"API {api_key}"

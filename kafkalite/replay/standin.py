@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.apis.dispatch import MALFORMED
-from kafkalite.capture.messages import parse_request, parse_response, request_header
+from kafkalite.capture.messages import api_name, parse_request, parse_response, request_header
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
@@ -255,7 +255,7 @@ class StandIn:
             answer = self.source.answer(context, header, request)
         except MissError as miss:
             self.played.missed += 1
-            title = f"{_name(header.api_key)} v{header.api_version}"
+            title = f"{api_name(header.api_key)} v{header.api_version}"
             if not self.is_live_on_miss:
                 raise ProtocolViolation(f"the capture has no answer to {title}: {miss}") from None
             self.log.info("left to the live broker", request=title, reason=str(miss))
@@ -306,7 +306,7 @@ def _read(frame: bytes) -> tuple[Header, Any]:
             f"API {header.api_key} of version {header.api_version} is unknown"
         ) from None
     except MALFORMED as error:
-        name = _name(header.api_key)
+        name = api_name(header.api_key)
         raise ProtocolViolation(f"malformed {name} v{header.api_version}: {error}") from error
     return header, request
 
@@ -323,12 +323,5 @@ def _encode(header: Header, response: Message, out: Pieces) -> int:
     return len(head) + size
 
 
-def _name(api_key: int) -> str:
-    try:
-        return codec.api_name(api_key)
-    except KeyError:
-        return f"API {api_key}"
-
-
 def _title(exchange: Exchange) -> str:
-    return f"{_name(exchange.api_key)} v{exchange.api_version}"
+    return f"{api_name(exchange.api_key)} v{exchange.api_version}"
