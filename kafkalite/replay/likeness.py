@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _NO_ID = bytes(16)
 _TOPIC_NAMES = frozenset(("name", "topic", "topic_name"))
+_SOFTWARE = frozenset(("client_software_name", "client_software_version"))
+"""What a client says of itself; it gets the answer that another got."""
 _ECHOED = NAMES - {Kind.TOPIC_ID, Kind.NODE, Kind.SESSION}
 """What a client may have made up itself, and reads again in the answer."""
 
@@ -37,7 +39,7 @@ class Nearness(IntEnum):
     SAME = 0
     """All but what was made up by chance."""
     ALIKE = 1
-    """What they are about; records, offsets and epochs may differ."""
+    """What they are about; records, offsets, epochs and the client's software may differ."""
 
 
 def likeness(api_key: int, request: Message, nearness: Nearness, name_of: NameOf) -> Hashable:
@@ -77,6 +79,8 @@ def _topic(leaf: Leaf, value: Any, name_of: NameOf) -> Hashable:  # noqa: ANN401
 def _of_leaf(leaf: Leaf, value: Any, nearness: Nearness) -> Hashable:  # noqa: ANN401 - of any leaf
     kind, treatment = leaf.mask.kind, leaf.mask.treatment
     if treatment is Treatment.IGNORED or kind in NAMES:
+        return None
+    if nearness is Nearness.ALIKE and leaf.name in _SOFTWARE:
         return None
     if kind is Kind.RECORDS:
         return None if nearness is Nearness.ALIKE else (leaf.name, tuple(_contents(value)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.protocol.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -62,6 +63,15 @@ def test_commits_are_alike_by_what_they_are_about(
 ) -> None:
     assert is_like(commit(), other, Nearness.SAME) is same
     assert is_like(commit(), other, Nearness.ALIKE) is alike
+
+
+def test_another_client_asks_alike_whatever_it_calls_itself() -> None:
+    def asked(name: str, version: str, nearness: Nearness) -> object:
+        request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
+        return likeness(18, request, nearness, NAMES.get)
+
+    assert asked("librdkafka", "2.0.2", Nearness.ALIKE) == asked("java", "4.1", Nearness.ALIKE)
+    assert asked("librdkafka", "2.0.2", Nearness.SAME) != asked("java", "4.1", Nearness.SAME)
 
 
 def test_the_order_of_topics_means_nothing() -> None:
