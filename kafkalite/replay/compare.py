@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.replay.mapping import NAMES, Kind
+from kafkalite.protocol.uuids import uuid_to_text
+from kafkalite.replay.mapping import COUNTERS, NAMES, Kind
 from kafkalite.replay.masks import Treatment
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class Difference:
     target: object
     row: str = ""
     """What tells the rows apart in which it stands, such as "orders 3"."""
+    meant: object = None
+    """What the recorded value is at the target, where that is another one."""
 
 
 def is_error(path: str) -> bool:
@@ -73,7 +76,8 @@ class Comparison:
         for leaf in shape.leaves:
             theirs, ours = getattr(recorded, leaf.name), getattr(target, leaf.name)
             if not self._alike(leaf, theirs, ours, scope):
-                found.append(self._difference(leaf.path, theirs, ours))
+                meant = self._meant(leaf, theirs, ours, scope)
+                found.append(self._difference(leaf.path, theirs, ours, meant))
                 if is_error(leaf.path):
                     # One that was refused and one that was not: nothing else can be compared.
                     self._found.append(found[-1])
@@ -93,11 +97,27 @@ class Comparison:
             else:
                 self._structs(branch.shape, theirs, ours, scope)
 
-    def _difference(self, path: str, recorded: object, target: object) -> Difference:
+    def _difference(
+        self, path: str, recorded: object, target: object, meant: object = None
+    ) -> Difference:
         row = " ".join(
-            str(_key(branch, row)[1]) for branch, row in self._rows_within if branch.keys
+            self._told(_key(branch, row)[1]) for branch, row in self._rows_within if branch.keys
         )
-        return Difference(path, recorded, target, row)
+        return Difference(path, recorded, target, row, meant)
+
+    def _told(self, name: object) -> str:
+        """Return what tells a row apart as people know it: a topic by its name."""
+        if isinstance(name, bytes):
+            return self._meaning.topics.get(name) or uuid_to_text(name)
+        return str(name)
+
+    def _meant(self, leaf: Leaf, theirs: Any, ours: Any, scope: Scope) -> object:  # noqa: ANN401 - any value
+        """Return what a counter should be at the target, None where both values say it."""
+        kind = leaf.mask.kind
+        if kind not in COUNTERS or not isinstance(theirs, int):
+            return None
+        meant = self._meaning.translate(kind, scope, theirs)
+        return None if meant in (theirs, ours) else meant
 
     def _name_topic(self, shape: Shape, recorded: Any) -> None:  # noqa: ANN401 - any struct
         if "name" in shape.topics and "topic_id" in shape.topics:
@@ -257,5 +277,9 @@ def _tells_no_error(shape: Shape, row: Any) -> bool:  # noqa: ANN401 - any struc
 def _summary(branch: Branch, row: Any) -> str:  # noqa: ANN401 - any struct
     """Name a row by what tells it apart, and by its error if it has one."""
     names = [name for name in (*branch.keys, "error_code") if hasattr(row, name)]
-    told = [f"{name}={getattr(row, name)!r}" for name in names]
+    told = [f"{name}={_plain(getattr(row, name))}" for name in names]
     return " ".join(told) or repr(row)
+
+
+def _plain(value: object) -> str:
+    return uuid_to_text(value) if isinstance(value, bytes) else repr(value)

@@ -145,7 +145,10 @@ class ReplayReport:
     ) -> None:
         """Count a finding."""
         path = difference.path
-        told = (shown(path, difference.recorded), shown(path, difference.target))
+        recorded = shown(path, difference.recorded)
+        if difference.meant is not None:
+            recorded += f", which is {difference.meant} at the target"
+        told = (recorded, shown(path, difference.target))
         apart = told if is_error(path) or severity is Severity.UNANSWERED else ()
         row = difference.row if where.api in _ROWS_APART else ""
         key: tuple[object, ...] = (severity, where.api, path, reason, apart, row)

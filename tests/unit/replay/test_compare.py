@@ -92,6 +92,23 @@ def test_topic_ids_are_learnt_with_their_names() -> None:
     assert meaning.topics == {b"1" * 16: "a"}
 
 
+def test_an_offset_that_is_off_says_what_it_should_be_and_of_which_topic() -> None:
+    meaning = Mapping()
+    topic_id = bytes(range(16))
+    row = FetchResponse.FetchableTopicResponse(
+        topic_id=topic_id,
+        partitions=[FetchResponse.PartitionData(log_start_offset=0)],
+    )
+    meaning.meet(Kind.OFFSET, Scope(topic=topic_id, partition=0), 0, 5, teaches=True)
+    (found,) = compared(FetchResponse(responses=[row]), FetchResponse(responses=[row]), 16, meaning)
+    assert (found.recorded, found.target, found.meant) == (0, 0, 5)
+    assert found.row == "AAECAwQFBgcICQoLDA0ODw 0"
+    meaning.topics[topic_id] = "orders"
+    meaning.meet(Kind.OFFSET, Scope(topic="orders", partition=0), 0, 5, teaches=True)
+    (found,) = compared(FetchResponse(responses=[row]), FetchResponse(responses=[row]), 16, meaning)
+    assert found.row == "orders 0"
+
+
 def test_an_error_that_differs_says_all_that_is_to_be_said_of_its_row() -> None:
     refused = JoinGroupResponse(error_code=15)
     assert compared(refused, joined("a", "a", ["a"]), 7) == [Difference("error_code", 15, 0)]

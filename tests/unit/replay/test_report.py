@@ -40,6 +40,12 @@ def test_equal_findings_are_counted_and_errors_told_apart() -> None:
     }
 
 
+def test_what_a_recorded_value_is_at_the_target_is_told() -> None:
+    report = ReplayReport()
+    report.add(Severity.DIFFERENCE, HERE, Difference("offset", 0, 0, meant=5))
+    assert "recorded 0, which is 5 at the target\n" in replay_text(report)
+
+
 def test_a_report_fails_by_the_gravest_that_is_counted() -> None:
     report = filled()
     assert report.failed(FailOn.ERROR)
