@@ -15,6 +15,8 @@ from kafkalite.cli.streams import open_closed_streams, printable, say
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from kafkalite.replay.report import ReplayReport
+
 FAILED_STATUS = 1
 USAGE_STATUS = 2
 
@@ -88,11 +90,21 @@ def replay(asked: Namespace) -> None:
         _end(FAILED_STATUS, str(error))
     except ValueError as error:
         _end(USAGE_STATUS, str(error))
+    if not report.requests and not report.skipped:
+        _end(USAGE_STATUS, f"nothing to replay: {_why_nothing(asked, report)}")
     say(_as_json(report.to_json()) if asked.json else printable_lines(replay_text(report)))
-    if not report.requests and report.problems:
-        _end(USAGE_STATUS, f"nothing to replay: {printable(report.problems[0].detail)}")
     if report.failed(FailOn[asked.fail_on.upper()]):
         sys.exit(FAILED_STATUS)
+
+
+def _why_nothing(asked: Namespace, report: ReplayReport) -> str:
+    """Say why no request was found; most of all a path or a pattern was meant otherwise."""
+    if report.problems:
+        first = report.problems[0]
+        return printable(f"{first.file}: {first.detail}")
+    where = ", ".join(asked.captures)
+    whose = "" if asked.clients is None else f" of clients {asked.clients!r}"
+    return printable(f"there are no requests{whose} in {where}")
 
 
 def printable_lines(text: str) -> str:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.streams import open_closed_streams, printable, say
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterable
 
 USAGE_STATUS = 2
+_LAST_PORT = 65_535
 
 
 def add_show(parser: ArgumentParser) -> None:
@@ -53,7 +54,7 @@ def add_show(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--port",
         action="append",
-        type=int,
+        type=_port,
         default=[],
         metavar="PORT",
         help="a port on which brokers listen, for captures that start within connections",
@@ -69,13 +70,15 @@ def show(asked: Namespace) -> None:
 
     open_closed_streams()
     try:
-        _check(asked.paths)
+        _check(asked)
         wish = Wish.of(asked)
     except ValueError as error:
         sys.stderr.write(f"kafkalite: {printable(str(error))}\n")
         sys.exit(USAGE_STATUS)
     problems = Problems()
+    count = 0
     for exchange in exchanges(read(asked.paths, problems, ports=asked.port), problems):
+        count += 1
         decoded = decode(exchange)
         if not asked.problems and wish.fits(decoded):
             say(json_line(decoded, records=asked.records) if asked.json else line(decoded))
@@ -85,9 +88,20 @@ def show(asked: Namespace) -> None:
     elif counts := problems.by_kind():
         told = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
         sys.stderr.write(f"kafkalite: something is wrong (see --problems): {told}\n")
+    elif not count:
+        nowhere = printable(", ".join(asked.paths))
+        sys.stderr.write(f"kafkalite: there are no requests in {nowhere}\n")
 
 
-def _check(paths: Iterable[str]) -> None:
-    for path in paths:
+def _check(asked: Namespace) -> None:
+    for path in asked.paths:
         if not os.path.exists(path):  # noqa: PTH110 - paths are plain text here
             raise ValueError(f"there is no {path!r}")
+    if asked.records and not asked.json:
+        raise ValueError("--records needs --json, for records are bytes")
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _LAST_PORT):
+        raise ArgumentTypeError(f"{text!r} is not a port")
+    return int(text)

@@ -82,8 +82,9 @@ class ControlledClock:
                 raise ClockError(f"the clock at {self._url} cannot be driven: {told['error']}")
             return int(told["now_ms"])
         except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
+            told = getattr(error, "strerror", None) or dumps(str(error))
             raise ClockError(
-                f"no clock can be driven at {self._url}: {dumps(str(error))} "
+                f"no clock can be driven at {self._url}: {told.lower()} "
                 "(is the target served with --control?)"
             ) from error
 

@@ -94,4 +94,22 @@ def test_what_is_no_capture_is_bad_use(
     (tmp_path / "notes.pcapng").write_text("nothing of the kind")
     with pytest.raises(SystemExit, match="2"):
         main(["replay", str(tmp_path), "--to", broker.bootstrap_servers])
-    assert "nothing to replay" in capsys.readouterr().err
+    heard = capsys.readouterr()
+    assert heard.out == ""
+    assert heard.err.startswith("kafkalite: nothing to replay: ")
+    assert "notes.pcapng: neither pcap nor pcapng" in heard.err
+
+
+def test_captures_without_requests_are_bad_use(
+    tmp_path: Path, capture: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for asked, told in (
+        ([str(tmp_path)], f"there are no requests in {tmp_path}"),
+        (
+            [str(capture), "--clients", "nobody*"],
+            f"there are no requests of clients 'nobody*' in {capture}",
+        ),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(["replay", *asked, "--to", broker.bootstrap_servers])
+        assert capsys.readouterr() == ("", f"kafkalite: nothing to replay: {told}\n")

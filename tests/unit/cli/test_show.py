@@ -100,7 +100,12 @@ def test_what_is_wrong_is_counted_on_stderr_and_told_when_asked_for(
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
-    [(["nowhere"], "there is no 'nowhere'"), ([".", "--api", "Cough"], "there is no API 'Cough'")],
+    [
+        (["nowhere"], "there is no 'nowhere'"),
+        ([".", "--api", "Cough"], "there is no API 'Cough'"),
+        ([".", "--records"], "--records needs --json, for records are bytes"),
+        ([".", "--port", "0"], "argument --port: '0' is not a port (see kafkalite show --help)"),
+    ],
 )
 def test_bad_use_is_one_line(
     capsys: pytest.CaptureFixture[str], arguments: list[str], reason: str
@@ -109,6 +114,11 @@ def test_bad_use_is_one_line(
         main(["show", *arguments])
     assert ended.value.code == 2
     assert capsys.readouterr().err == f"kafkalite: {reason}\n"
+
+
+def test_nothing_to_show_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["show", str(tmp_path)])
+    assert capsys.readouterr() == ("", f"kafkalite: there are no requests in {tmp_path}\n")
 
 
 def test_all_kinds_of_traffic_can_be_shown(
