@@ -27,7 +27,7 @@ _NEEDS_EXTRA: Final = "its headers need dpkt: pip install 'kafkalite[capture]'"
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
-_JUMP_NS: Final = 1_000_000_000
+JUMP_NS: Final = 1_000_000_000
 """A capture of several queues goes back in time, but by less than this."""
 _IP4, _IP6 = 0x0800, 0x86DD
 _VLANS: Final = frozenset((0x8100, 0x88A8, 0x9100, 0x9200))
@@ -98,8 +98,8 @@ class Dissector:
     def segment(self, packet: Packet) -> Segment | None:
         """Return the packet's segment, None where there is none in it."""
         data = packet.data
-        if packet.at_ns < self._last_ns - _JUMP_NS:
-            back_s = (self._last_ns - packet.at_ns) // _JUMP_NS
+        if packet.at_ns < self._last_ns - JUMP_NS:
+            back_s = (self._last_ns - packet.at_ns) // JUMP_NS
             self._tell(packet, ProblemKind.CLOCK_JUMP, f"time goes back by {back_s} s")
         self._last_ns = packet.at_ns
         try:

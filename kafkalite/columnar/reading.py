@@ -6,17 +6,20 @@ alone, because a connection goes on in another file, is left to `stitching`.
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from kafkalite.capture.classic import MAGICS
-from kafkalite.capture.model import ProblemKind
+from kafkalite.capture.model import Problem, ProblemKind
+from kafkalite.capture.problems import Problems
 from kafkalite.capture.sections import MAGIC as SECTION_MAGIC
 from kafkalite.columnar.blocks import BlockScanner
 from kafkalite.columnar.chunks import Chunk, ChunkFrames
 from kafkalite.columnar.classic import RecordScanner
+from kafkalite.columnar.clock import ClockWatch
 from kafkalite.columnar.connections import Connections, Seen, table_of
 from kafkalite.columnar.exchanging import Exchanging
 from kafkalite.columnar.files import Chunks
@@ -30,7 +33,6 @@ from kafkalite.columnar.tables import PROBLEMS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkalite.capture.model import Problem
     from kafkalite.columnar.arrays import Bytes
     from kafkalite.columnar.files import Source
     from kafkalite.columnar.packets import Segments
@@ -45,7 +47,9 @@ def read_file(source: Source, name: str, options: Options = EVERYTHING) -> Itera
 
     `source` is the file's bytes or an open binary file, pcapng or pcap, gzipped or not.
     """
-    return _Reading(name, options).of(source)
+    # A file's name may be no text, but what is told of it is.
+    told = name.encode("utf-8", "backslashreplace").decode("utf-8")
+    return _Reading(told, options).of(source)
 
 
 class _Reading:
@@ -54,28 +58,29 @@ class _Reading:
     def __init__(self, name: str, options: Options) -> None:
         self._name = name
         self._options = options
-        self._problems: list[tuple[str, str, int | None, str | None, str, int]] = []
+        self._problems = Problems()
         self._connections = Connections(name)
-        self._exchanging = Exchanging(name, options, self._connections.lines, self.report)
-        self._following = Following(name, self._connections, self.report, self._exchanging.asked)
+        self._exchanging = Exchanging(name, options, self._connections.lines, self._problems)
+        self._following = Following(name, self._connections, self._problems, self._exchanging.asked)
 
     def tell(self, kind: ProblemKind, offset: int | None, detail: str, count: int = 1) -> None:
         """Take a problem of the file."""
-        self._problems.append((kind.value, self._name, offset, None, detail, count))
-
-    def report(self, problem: Problem) -> None:
-        """Take a problem of one of its connections."""
-        self._problems.append(
-            (
-                problem.kind.value, problem.file, problem.offset, problem.connection,
-                problem.detail, problem.count,
+        self._problems(
+            Problem(
+                kind=kind,
+                file=self._name,
+                offset=offset,
+                connection=None,
+                detail=detail,
+                count=count,
             )
-        )  # fmt: skip
+        )
 
     def of(self, source: Source) -> Iterator[Part]:
         """Yield the batches of the file."""
         chunks = Chunks(source, self._options.chunk_bytes, self.tell)
         scanner: BlockScanner | RecordScanner | None = None
+        clock = ClockWatch(self.tell)
         for data, offset, is_last in chunks:
             if scanner is None:
                 scanner = self._scanner(data)
@@ -84,6 +89,7 @@ class _Reading:
                 segment_reader = SegmentReader(self.tell, scanner.interfaces)
             packets, used = scanner.scan(data, offset, is_last=is_last)
             chunks.used(used)
+            clock.watch(packets, offset)
             segments, silent = segment_reader.read(data, offset, packets)
             seen = Seen(data, packets, segments, scanner.interfaces)
             buffer = Buffer(data)
@@ -129,11 +135,11 @@ class _Reading:
         return Found.joined([found, more])
 
     def _told(self) -> Iterator[Part]:
-        if Table.PROBLEMS in self._options.tables and self._problems:
-            columns: Any = zip(*self._problems, strict=True)
+        rows = [astuple(each) for each in self._problems]
+        if Table.PROBLEMS in self._options.tables and rows:
+            columns: Any = zip(*rows, strict=True)
             arrays = [
                 pa.array(list(values), each.type)
                 for values, each in zip(columns, PROBLEMS, strict=True)
             ]
             yield Table.PROBLEMS, pa.RecordBatch.from_arrays(arrays, schema=PROBLEMS)
-            self._problems.clear()
