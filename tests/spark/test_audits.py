@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-SEEDS = (1, 4, 7)
+SEEDS = (1, 4)
 OPTIONS = AuditOptions(retention_ms=RETENTION_MIN * 60_000)
 RULES = {"strict": "strict", "revocation": "revocation-epoch", "assignment": "assignment-epoch"}
 
@@ -268,11 +268,8 @@ def test_states_have_the_columns_they_document(found: Findings) -> None:
         assert [(each.name, each.dataType) for each in found.requests.state(name).schema] == told
 
 
-def test_audits_of_nothing_are_empty_tables(spark: SparkSession) -> None:
+def test_audits_of_nothing_find_nothing(spark: SparkSession) -> None:
     nothing = Requests(spark, {}, derive=lambda requests, name: STATES[name](requests, OPTIONS))
-    sums = {"fencing_totals"}
-    for audit in AUDITS.values():
-        for name, frame in audit.tables(nothing, OPTIONS).items():
-            assert frame.schema is not None
-            if name not in sums and audit.name == "producers":
-                assert frame.isEmpty()
+    for name in ("members", "producers"):
+        for frame in AUDITS[name].tables(nothing, OPTIONS).values():
+            assert frame.isEmpty()

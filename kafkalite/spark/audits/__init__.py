@@ -12,7 +12,7 @@ from kafkalite.spark.audits.contract import Audit, AuditOption, AuditOptions
 from kafkalite.spark.audits.fencing import FENCING, judged
 from kafkalite.spark.audits.health import HEALTH
 from kafkalite.spark.audits.judging import JUDGED
-from kafkalite.spark.audits.members import MEMBERS
+from kafkalite.spark.audits.members import GHOSTS, MEMBERS, haunting
 from kafkalite.spark.audits.metadata import METADATA
 from kafkalite.spark.audits.offsets import OFFSETS
 from kafkalite.spark.audits.producers import PRODUCERS
@@ -45,11 +45,12 @@ STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
     JUDGED.name: lambda requests, _: judged(requests),
     SIGNS.name: lambda requests, _: signs(requests),
     EXTENT.name: lambda requests, _: extent(requests),
+    GHOSTS.name: haunting,
 }
 """The states that audits share, each made once."""
 
 STATE_TABLES: Final[Mapping[str, Table]] = {
-    each.name: each for each in (TOPICS, TASKS, EPOCHS, HOLDINGS, JUDGED, SIGNS, EXTENT)
+    each.name: each for each in (TOPICS, TASKS, EPOCHS, HOLDINGS, JUDGED, SIGNS, EXTENT, GHOSTS)
 }
 """What the columns of the states say."""
 

@@ -6,10 +6,8 @@ have failed, how many of these were of zombies, and how many zombies it would ha
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from kafkalite.spark.audits.contract import Audit, AuditOptions
@@ -21,7 +19,7 @@ from kafkalite.spark.state.tables import Table, table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from kafkalite.spark.requests import Requests
 
@@ -78,18 +76,31 @@ def cases(judged_commits: DataFrame) -> DataFrame:
 def totals(judged_commits: DataFrame, ends: DataFrame) -> DataFrame:
     """Return what each rule makes of it all, as `TOTALS`; `ends` has when transactions ended."""
     rows = judged_commits.where(f.col("truth") != UNJUDGED)
-    sums = rows.groupBy(*_REQUEST).agg(
+    by_request = rows.groupBy(*_REQUEST).agg(
         *(
             count.alias(f"{column}_{name}")
             for column in _COLUMNS.values()
             for name, count in _of_request(column).items()
         )
     )
-    counted = reduce(DataFrame.unionByName, (_of_rule(sums, *each) for each in _COLUMNS.items()))
-    aborted = reduce(
-        DataFrame.unionByName, (_aborted(rows, ends, *each) for each in _COLUMNS.items())
+    sums = by_request.agg(
+        *(
+            total.alias(f"{column}_{name}")
+            for column in _COLUMNS.values()
+            for name, total in _of_all(column).items()
+        )
     )
-    return TOTALS.shape(counted.join(aborted, "rule"))
+    names = list(_of_all(BROKER))
+    of_rules = ", ".join(
+        f"'{rule}', " + ", ".join(f"{column}_{name}" for name in names)
+        for rule, column in _COLUMNS.items()
+    )
+    stacked = sums.selectExpr(f"stack({len(_COLUMNS)}, {of_rules}) as (rule, {', '.join(names)})")
+    return TOTALS.shape(
+        stacked.join(_aborted(rows, ends), "rule", "left").withColumn(
+            "transactions_aborted", f.coalesce("transactions_aborted", f.lit(0))
+        )
+    )
 
 
 _COLUMNS = {**RULE_COLUMNS, BROKER: BROKER}
@@ -100,7 +111,7 @@ def _of_request(column: str) -> dict[str, Column]:
     refused, accepted = f.col(column) == REFUSE, f.col(column) == ACCEPT
     zombie, innocent = f.col("truth") == ZOMBIE, f.col("truth") == INNOCENT
     return {
-        "refused": f.count_if(refused),
+        "partitions_failed": f.count_if(refused),
         "undecidable": f.count_if(f.col(column) == UNDECIDABLE),
         "zombies_refused": f.count_if(refused & zombie),
         "zombies_accepted": f.count_if(accepted & zombie),
@@ -108,52 +119,52 @@ def _of_request(column: str) -> dict[str, Column]:
     }
 
 
-def _of_rule(sums: DataFrame, rule: str, column: str) -> DataFrame:
-    fails = f.col(f"{column}_refused") > 0
+_SUMMED: Final = ("partitions_failed", "zombies_refused", "zombies_accepted", "innocents_refused")
+
+
+def _of_all(column: str) -> dict[str, Column]:
+    """Return what a rule makes of all requests, as aggregates of theirs."""
+    fails = f.col(f"{column}_partitions_failed") > 0
     open_ = ~fails & (f.col(f"{column}_undecidable") > 0)
-    did_fail = f.col(f"{BROKER}_refused") > 0
-    return sums.agg(
-        f.lit(rule).alias("rule"),
-        f.count(f.lit(1)).alias("commits"),
-        f.count_if(fails).alias("commits_failed"),
-        f.count_if(open_).alias("commits_undecidable"),
-        *(
-            f.coalesce(f.sum(f"{column}_{name}"), f.lit(0)).alias(alias)
-            for name, alias in (
-                ("refused", "partitions_failed"),
-                ("zombies_refused", "zombies_refused"),
-                ("zombies_accepted", "zombies_accepted"),
-                ("innocents_refused", "innocents_refused"),
-            )
-        ),
-        f.count_if(~open_ & (fails != did_fail)).alias("otherwise_than_broker"),
-    )
+    did_fail = f.col(f"{BROKER}_partitions_failed") > 0
+    return {
+        "commits": f.count(f.lit(1)),
+        "commits_failed": f.count_if(fails),
+        "commits_undecidable": f.count_if(open_),
+        "otherwise_than_broker": f.count_if(~open_ & (fails != did_fail)),
+        **{name: f.coalesce(f.sum(f"{column}_{name}"), f.lit(0)) for name in _SUMMED},
+    }
 
 
-def _aborted(rows: DataFrame, ends: DataFrame, rule: str, column: str) -> DataFrame:
-    """Count the transactions that a rule's refusals end: a client can only abort them.
+def _aborted(rows: DataFrame, ends: DataFrame) -> DataFrame:
+    """Count the transactions that each rule's refusals end: a client can only abort them.
 
     A producer may go through many transactions at one epoch: they are told apart by the end that
     comes next.
     """
-    refused = rows.where(f.col("is_transactional") & (f.col(column) == REFUSE)).alias("c")
+    rules = ", ".join(
+        f"case when {column} = '{REFUSE}' then '{rule}' end" for rule, column in _COLUMNS.items()
+    )
+    refused = (
+        rows.where("is_transactional")
+        .withColumn("rule", f.explode(f.expr(f"array_compact(array({rules}))")))
+        .alias("c")
+    )
     ended = f.expr("c.transactional_id = e.transactional_id and e.at >= c.start_us")
     by_commit = (
         refused.join(ends.alias("e"), ended, "left")
-        .groupBy("c.transactional_id", "c.producer_id", "c.producer_epoch", "c.start_us")
+        .groupBy("rule", "c.transactional_id", "c.producer_id", "c.producer_epoch", "c.start_us")
         .agg(f.coalesce(f.min("e.at"), f.lit(0)).alias("end"))
     )
-    transaction = ("transactional_id", "producer_id", "producer_epoch", "end")
-    return (
-        by_commit.select(*transaction)
-        .distinct()
-        .agg(f.lit(rule).alias("rule"), f.count(f.lit(1)).alias("transactions_aborted"))
+    transaction = f.struct("transactional_id", "producer_id", "producer_epoch", "end")
+    return by_commit.groupBy("rule").agg(
+        f.count_distinct(transaction).alias("transactions_aborted")
     )
 
 
 FENCING = Audit(
     "fencing",
-    "which commits each rule of fencing refuses, and which of them were zombies'",
+    "which commits each rule of fencing refuses, and which of them came from zombies",
     (TOTALS, CASES),
     fencing,
 )

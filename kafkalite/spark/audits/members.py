@@ -77,15 +77,20 @@ _ORDER: Final = ("end_or_start_us", "start_us", "position")
 _US: Final = 1_000_000
 
 
-def members(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
+def members(requests: Requests, _: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
-    found = ghosts(
+    found = requests.state(GHOSTS.name)
+    return {GHOSTS.name: found, TOTALS.name: totals(found)}
+
+
+def haunting(requests: Requests, options: AuditOptions) -> DataFrame:
+    """Return every ghost of a capture: the state that the audit adds up."""
+    return ghosts(
         requests.state(SIGNS.name),
         requests.state("holdings"),
         requests.state(EXTENT.name),
         options.session_timeout_ms,
     )
-    return {GHOSTS.name: found, TOTALS.name: totals(found)}
 
 
 def ghosts(
