@@ -23,7 +23,9 @@ from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.messages.fetch import FetchRequest
+from kafkalite.protocol.messages.metadata import MetadataRequest
 from kafkalite.proxy.rewriting import ADDRESSED
+from kafkalite.replay.known_topics import KnownTopics
 from kafkalite.replay.likeness import Nearness, echoes, fit, likeness
 from kafkalite.replay.shelf_reader import read_shelves
 from kafkalite.wire.headers import response_head
@@ -166,10 +168,12 @@ class Lenient:
 
     def __init__(self, exchanges: Sequence[Exchange], library: Library) -> None:
         self._library = library
+        self._known_topics = KnownTopics()
         said: tuple[defaultdict[Hashable, list[Exchange]], ...] = tuple(
             defaultdict(list) for _ in Nearness
         )
         for exchange in exchanges:
+            self._known_topics.take(exchange)
             try:
                 request = parse_request(exchange)
                 if exchange.response is None and recorded_answer(exchange).is_due:
@@ -189,6 +193,8 @@ class Lenient:
             response, wait_ms = read_shelves(self._library, request)
             return Answer(response, wait_ms * _MS)
         found = self._found(header, request)
+        if found is None:
+            return self._composed(header, request)
         answer = recorded_answer(found)
         if answer.response is not None:
             words = echoes(header.api_key, parse_request(found), request)
@@ -196,7 +202,18 @@ class Lenient:
             fit(header.api_key, answer.response, words, ids, names)
         return answer
 
-    def _found(self, header: Header, request: Message) -> Exchange:
+    def _composed(self, header: Header, request: Message) -> Answer:
+        """Return what a request must have got that nobody asked like this; MissError."""
+        ids, names = self._library.ids.get, self._library.names.get
+        if isinstance(request, MetadataRequest):
+            response = self._known_topics.answer(request, names)
+            if response is not None:
+                fit(header.api_key, response, {}, ids, names)
+                return Answer(response)
+        raise MissError("nobody asked for anything like it")
+
+    def _found(self, header: Header, request: Message) -> Exchange | None:
+        """Return the exchange of a request that is most like this one, the next one each time."""
         for nearness, tapes in zip(Nearness, self._tapes, strict=True):
             key = likeness(header.api_key, request, nearness, self._library.names.get)
             tape = tapes.get(key)
@@ -204,7 +221,7 @@ class Lenient:
                 found = tape.exchanges[tape.position]
                 tape.position = min(tape.position + 1, len(tape.exchanges) - 1)
                 return found
-        raise MissError("nobody asked for anything like it")
+        return None
 
 
 def recorded_answer(exchange: Exchange) -> Answer:

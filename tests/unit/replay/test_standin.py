@@ -19,7 +19,8 @@ from kafkalite.replay.library import Library
 from kafkalite.replay.standin import Lenient, StandIn, Strict
 from kafkalite.server.logging import Log
 from kafkalite.wire.session import Owed
-from tests.unit.replay.recorded import Recording, request_frame
+from tests.unit.frames import request_content
+from tests.unit.replay.recorded import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +70,9 @@ class Stand:
     def ask(
         self, context: RequestContext, request: Message, version: int, client_id: str = "client"
     ) -> Any:  # noqa: ANN401 - any response, or what is owed
-        frame = bytearray(request_frame(request, version, 4711, client_id))
+        frame = bytearray(
+            request_content(request, version, correlation_id=4711, client_id=client_id.encode())
+        )
         out: Pieces = []
         size = self.dispatch(context, frame, 0, len(frame), out)
         if isinstance(size, Owed) or not out:
@@ -192,7 +195,7 @@ def test_what_the_capture_does_not_have_is_left_to_the_live_broker(match: Match)
     asked = MetadataRequest(topics=None)
 
     assert stand.ask(stand.connect(), asked, 12) == LIVE
-    assert stand.passed_on == [request_frame(asked, 12, 4711, "client")]
+    assert stand.passed_on == [request_content(asked, 12, correlation_id=4711, client_id=b"client")]
 
 
 # --- by position ---------------------------------------------------------------------------------
@@ -295,6 +298,21 @@ def test_another_version_gets_the_answer_in_its_own_words() -> None:
     stand = Stand(lenient(recording))
 
     assert stand.ask(stand.connect(), beat(1), 2).error_code == 27
+
+
+def test_metadata_is_answered_however_it_is_asked_for() -> None:
+    recording = Recording()
+    topic = MetadataResponse.MetadataResponseTopic(name="t", topic_id=bytes(range(16)))
+    nodes = [MetadataResponse.MetadataResponseBroker(node_id=10, host="far", port=1)]
+    recording.say(MetadataRequest(topics=None), MetadataResponse(brokers=nodes, topics=[topic]), 9)
+    asked = [MetadataRequest.MetadataRequestTopic(name="t")]
+    stand = Stand(lenient(recording))
+
+    (row,) = stand.ask(stand.connect(), MetadataRequest(topics=asked), 4).topics
+    assert row.name == "t"
+    asked[0].name = "other"
+    with pytest.raises(ProtocolViolation, match="nobody asked for anything like it"):
+        stand.ask(stand.connect(), MetadataRequest(topics=asked), 4)
 
 
 def test_an_answer_about_something_else_is_none() -> None:
