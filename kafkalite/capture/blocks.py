@@ -85,6 +85,9 @@ class Window:
         """Make `size` bytes from the position on be at hand, if the file has as many."""
         if len(self.buffer) - self.position >= size:
             return True
+        if self._is_at_end:
+            # Not for the sake of speed: a file may claim at each of its bytes that more follows.
+            return False
         parts = [self.buffer[self.position :]]
         have = len(parts[0])
         while have < size and not self._is_at_end:

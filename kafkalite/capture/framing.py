@@ -22,6 +22,13 @@ MAX_FRAME_BYTES: Final = 100 * 1024 * 1024
 
 _SEARCH_BYTES: Final = 4 * 1024 * 1024
 """How much is kept while the start of a frame is looked for."""
+_MAX_OPEN_PLACES: Final = 64
+"""How many places wait for more bytes; where more do, somebody made them up."""
+_EFFORT_A_BYTE: Final = 16
+_EFFORT_A_PLACE: Final = 256
+_FIRST_EFFORT: Final = 1024 * 1024
+"""How much is looked at for each byte that comes, for each place, and beforehand: bytes made to
+look like frames from each place on would otherwise be read over and over."""
 _length = Struct(">i").unpack_from
 
 
@@ -70,7 +77,7 @@ Frames: TypeAlias = list[Whole]
 class _Search:
     """Bytes in which a frame's start is looked for."""
 
-    __slots__ = ("_finder", "_origins", "_places", "_searched", "buffer")
+    __slots__ = ("_effort", "_finder", "_origins", "_places", "_searched", "buffer")
 
     def __init__(self, finder: Finder) -> None:
         self._finder = finder
@@ -78,11 +85,13 @@ class _Search:
         self._origins: list[tuple[int, Piece]] = []
         self._places: list[int] = []
         self._searched = 0
+        self._effort = _FIRST_EFFORT
 
     def add(self, piece: Piece) -> list[Piece] | None:
         """Return what begins with a frame, None while that is not found."""
         self._origins.append((len(self.buffer), piece))
         self.buffer += piece.data
+        self._effort += len(piece.data) * _EFFORT_A_BYTE
         place = self._find()
         if place is not None:
             return self._from(place)
@@ -93,12 +102,17 @@ class _Search:
         judge, buffer = self._finder.judge, self.buffer
         open_places = []
         for place in self._candidates():
+            if self._effort <= 0:
+                break
             verdict = judge(buffer, place)
             if verdict is Verdict.YES:
                 return place
+            self._effort -= _EFFORT_A_PLACE
             if verdict is Verdict.UNKNOWN:
                 open_places.append(place)
-        self._places = open_places
+            else:
+                self._effort -= min(max(_length(buffer, place)[0], 0), len(buffer) - place)
+        self._places = open_places[:_MAX_OPEN_PLACES]
         self._searched = max(0, len(buffer) - self._finder.look_back)
         return None
 
@@ -191,22 +205,20 @@ class Framer:
 
     def feed(self, piece: Piece) -> Frames:
         """Return the frames that more bytes complete."""
-        if self._search is not None:
-            pieces = self._search.add(piece)
-            if pieces is None:
-                return []
-            self._search = None
-            frames: Frames = []
-            for number, each in enumerate(pieces):
-                if self._search is not None:  # out of step again: what follows is for the search
-                    for rest in pieces[number:]:
-                        frames += self.feed(rest)
-                    return frames
-                frames += self._split(each)
-            return frames
-        if self._skip or self._have:
-            return self._split(piece)
-        return self._frames(piece.data, piece, piece)
+        frames: Frames = []
+        waiting = [piece]
+        while waiting:
+            each = waiting.pop()
+            if self._search is not None:
+                found = self._search.add(each)
+                if found is not None:
+                    self._search = None
+                    waiting += reversed(found)
+                continue
+            rest = self._split(each, frames)
+            if rest is not None:
+                waiting.append(rest)
+        return frames
 
     def hole(self, size: int) -> None:
         """Go on after missing bytes."""
@@ -227,7 +239,8 @@ class Framer:
         self._drop()
         self._search = _Search(self._finder)
 
-    def _split(self, piece: Piece) -> Frames:
+    def _split(self, piece: Piece, frames: Frames) -> Piece | None:
+        """Add the frames that a piece completes; return what is left once it is out of step."""
         data = piece.data
         if self._skip:
             cut = min(self._skip, len(data))
@@ -239,22 +252,17 @@ class Framer:
             self._parts.append(data)
             self._have += len(data)
             if self._have < self._need:
-                return []
+                return None
             data = b"".join(self._parts)
             assert self._origin is not None
             origin = self._origin
-        return self._frames(data, origin, piece)
-
-    def _frames(self, data: bytes, origin: Piece, piece: Piece) -> Frames:
-        """Split `data`, whose first frame begins in `origin` and whose last byte is `piece`'s."""
-        frames: Frames = []
         position, size, need = 0, len(data), LENGTH_BYTES
         while size - position >= LENGTH_BYTES:
             (length,) = _length(data, position)
             if not 0 <= length <= self._maximum:
                 self._report(f"a frame of {length} bytes")
                 self._lose()
-                return frames + self.feed(piece._replace(data=data[position + 1 :]))
+                return piece._replace(data=data[position + 1 :])
             stop = position + LENGTH_BYTES + length
             if stop > size:
                 need = stop - position
@@ -267,4 +275,4 @@ class Framer:
         self._need = need
         self._parts = [data[position:]] if self._have else []
         self._origin = origin
-        return frames
+        return None

@@ -6,6 +6,7 @@ The files of one ring follow each other; those of several machines, or interface
 from __future__ import annotations
 
 import os
+import stat
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -35,7 +36,7 @@ class _Source(NamedTuple):
 
 def segments(paths: Iterable[str | os.PathLike[str]], report: Reporter) -> Iterator[Segment]:
     """Return the segments of capture files, directories of them included, in order of time."""
-    waiting = sorted(_dated(_files(paths), report), reverse=True)
+    waiting = sorted(_dated(_files(paths, report), report), reverse=True)
     opened: list[_Source] = []
     while waiting or opened:
         while waiting and (not opened or waiting[-1][0] <= opened[0].at_ns):
@@ -71,17 +72,20 @@ def _continue(
 def packets(path: str, report: Reporter) -> Iterator[Packet]:
     """Return the packets of one capture file."""
     try:
+        # To open a pipe is to wait for somebody who may never come.
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - paths are plain text here
+            report(_unreadable(path, "not a file but a pipe, a socket or a device"))
+            return
         with window(path, report) as view:
             yield from _container(view)
     except OSError as error:
-        problem = Problem(
-            kind=ProblemKind.UNREADABLE,
-            file=path,
-            offset=None,
-            connection=None,
-            detail=error.strerror or str(error),
-        )
-        report(problem)
+        report(_unreadable(path, error.strerror or str(error)))
+
+
+def _unreadable(path: str, detail: str) -> Problem:
+    return Problem(
+        kind=ProblemKind.UNREADABLE, file=path, offset=None, connection=None, detail=detail
+    )
 
 
 def _container(view: Window) -> Iterator[Packet]:
@@ -111,13 +115,18 @@ def _dated(files: Iterable[str], report: Reporter) -> Iterator[tuple[int, str]]:
             yield first.at_ns, path
 
 
-def _files(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+def _files(paths: Iterable[str | os.PathLike[str]], report: Reporter) -> list[str]:
     """Return every file once, those below directories included; hidden ones are none of ours."""
     found: dict[str, None] = {}
+
+    def tell(error: OSError) -> None:
+        report(_unreadable(os.fsdecode(error.filename), error.strerror or str(error)))
+
     for path in [os.fspath(each) for each in paths]:
         if not os.path.isdir(path):  # noqa: PTH112 - paths are plain text here
             found[path] = None
-        for directory, below, names in os.walk(path):
+            continue
+        for directory, below, names in os.walk(path, onerror=tell):
             below[:] = sorted(name for name in below if not name.startswith("."))
             for name in sorted(names):
                 if not name.startswith("."):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -53,6 +54,7 @@ class _Layouts:
         "enhanced",
         "head",
         "interface",
+        "known",
         "long",
         "old",
         "option",
@@ -62,9 +64,12 @@ class _Layouts:
     )
 
     def __init__(self, order: str) -> None:
+        word = Struct(f"{order}I")
+        kinds = (word.pack(kind) for kind in (_INTERFACE, _OLD, _SIMPLE, _ENHANCED))
+        self.known = re.compile(b"|".join(map(re.escape, (MAGIC, *kinds))))
         self.head = Struct(f"{order}II")
         self.plain = Struct(f"{order}7I")
-        self.word = Struct(f"{order}I")
+        self.word = word
         self.long = Struct(f"{order}q")
         self.option = Struct(f"{order}HH")
         self.interface = Struct(f"{order}HHI")
@@ -168,13 +173,10 @@ class _Sections:
         window = self._window
         window.position += 1
         window.has(_MIN_BLOCK_BYTES)
-        word = self._layouts.word.pack
-        places = (
-            window.buffer.find(word(kind) if kind != _SECTION else MAGIC, window.position)
-            for kind in (_SECTION, _INTERFACE, _OLD, _SIMPLE, _ENHANCED)
+        found = self._layouts.known.search(window.buffer, window.position)
+        window.position = (
+            max(window.position, len(window.buffer) - 3) if found is None else found.start()
         )
-        found = min((place for place in places if place >= 0), default=None)
-        window.position = max(window.position, len(window.buffer) - 3) if found is None else found
 
     def _block(self, kind: int, start: int, stop: int) -> Packet | None:
         if kind == _ENHANCED:

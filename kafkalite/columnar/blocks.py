@@ -25,7 +25,7 @@ from kafkalite.columnar.captured import Interface, Packets, nanoseconds
 from kafkalite.columnar.chains import Runs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from kafkalite.columnar.arrays import Bytes, Ints
 
@@ -93,12 +93,10 @@ class BlockScanner:
     def _resume(self, walk: _Walk, *, is_last: bool) -> bool:
         """Go to the next right block; False where the chunk has none, or not the whole of it."""
         data, order = walk.data, ""
-        places: list[int] = []
         while order != self._order:
             # A section's beginning, right or not, says in which order to go on.
             order = self._order
-            places = _plausible(data, walk.at, order)
-            for at in places:
+            for at in walk.plausible(order):
                 verdict, _, _ = self._judge(data, at)
                 if verdict is Verdict.WHOLE:
                     self._is_lost = False
@@ -223,6 +221,7 @@ class _Walk:
         """Where an interface appears: how many packets came before, how many interfaces."""
         self.parts: list[Packets] = []
         self._runs: dict[tuple[str, int], Runs] = {}
+        self._plausible: dict[str, Ints] = {}
 
     def take_run(self, order: str) -> bool:
         """Take the run of packets that begins here, if one does."""
@@ -241,6 +240,16 @@ class _Walk:
         self.count += after - first
         return True
 
+    def plausible(self, order: str) -> Iterator[int]:
+        """Return where, from here on, a block of a known kind could begin."""
+        places = self._plausible.get(order)
+        if places is None:
+            # Looked for once a chunk, however often the way is lost in it.
+            found = [_aligned(self.data, shift, order) for shift in range(4)]
+            places = self._plausible[order] = np.sort(np.concatenate(found))
+        first = int(np.searchsorted(places, self.at))
+        return (int(places[nth]) for nth in range(first, len(places)))
+
 
 def _candidates(data: Bytes, order: str) -> tuple[Ints, Ints]:
     """Return where bytes look like whole packet blocks, and where these end."""
@@ -257,15 +266,8 @@ def _candidates(data: Bytes, order: str) -> tuple[Ints, Ints]:
     return at[agrees] * 4, end[agrees] * 4
 
 
-def _plausible(data: Bytes, start: int, order: str) -> list[int]:
-    """Return where, from `start` on, a block of a known kind could begin."""
-    found = [_aligned(data, start + shift, order) for shift in range(4)]
-    places: list[int] = np.sort(np.concatenate(found)).tolist()
-    return places
-
-
 def _aligned(data: Bytes, start: int, order: str) -> Ints:
-    """Return the same for every fourth position only."""
+    """Return where, at every fourth position from `start` on, a known block could begin."""
     words = data[start : start + (max(len(data) - start, 0) & ~3)].view(f"{order}u4")
     at = np.flatnonzero(np.isin(words, _KNOWN))
     if not len(at):

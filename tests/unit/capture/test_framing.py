@@ -140,3 +140,35 @@ def test_what_is_unfinished_can_be_carried_on_elsewhere() -> None:
     assert split.unfinished == Unfinished(b"\0\0", 7)
     split.feed(piece(b"\0\3two", 8))
     assert split.unfinished == Unfinished(b"", None)
+
+
+def test_lengths_that_make_no_sense_may_come_as_often_as_they_like() -> None:
+    split, said = framer()
+    wanted = MARK + b"!"
+    found = split.feed(piece((frame(wanted) + b"\xff\xff\xff\xff") * 5000))
+    assert [each.body for each in found] == [wanted] * 5000
+    assert set(said) == {"a frame of -1 bytes"}
+
+
+class Credulous(Marked):
+    """Takes every mark for one whose frame is yet to come, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def judge(self, buffer: bytearray, place: int) -> Verdict:
+        assert place < len(buffer)
+        self.asked += 1
+        return Verdict.UNKNOWN
+
+
+def test_frames_that_never_become_whole_are_not_looked_at_for_ever() -> None:
+    finder = Credulous()
+    split = Framer(finder, is_in_step=False, report=lambda _: None)
+    size = 0
+    for number in range(100):
+        data = (b"\0\0\0\1" + MARK) * 2000
+        size += len(data)
+        assert split.feed(piece(data, number)) == []
+    assert finder.asked < 4096 + size / 16 + 100
+    assert split.searched_bytes <= 4 * 1024 * 1024

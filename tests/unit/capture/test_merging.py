@@ -115,3 +115,35 @@ def test_few_of_many_files_are_open_at_once(
         monkeypatch.setattr(Window, "has", counting)
     assert read(tmp_path) == (list(range(100)), [])
     assert max(alive, default=0) - min(alive, default=0) <= 3
+
+
+def test_what_is_no_file_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    write(tmp_path / "one.pcapng", 1)
+    os.mkfifo(tmp_path / "pipe.pcapng")
+    (tmp_path / "loop.pcapng").symlink_to(tmp_path / "loop.pcapng")
+    (tmp_path / "again").symlink_to(tmp_path, target_is_directory=True)
+    found, problems = read(tmp_path)
+    assert found == [1]
+    assert {os.path.basename(each.file) for each in problems} == {"pipe.pcapng", "loop.pcapng"}  # noqa: PTH119
+    assert {each.kind for each in problems} == {ProblemKind.UNREADABLE}
+
+
+def test_a_directory_that_cannot_be_listed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "one.pcapng", 1)
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    scandir = os.scandir
+
+    def refusing(path: str) -> object:
+        if path == str(closed):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    found, problems = read(tmp_path)
+    assert found == [1]
+    assert [(each.kind, each.file, each.detail) for each in problems] == [
+        (ProblemKind.UNREADABLE, str(closed), "Permission denied")
+    ]

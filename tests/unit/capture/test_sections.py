@@ -153,3 +153,15 @@ def test_a_simple_block_before_any_interface_is_told(tmp_path: Path) -> None:
     found, problems = read(tmp_path / "f", data)
     assert found == []
     assert [each.kind for each in problems] == [ProblemKind.CORRUPT_BLOCK]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("size", [44, 64 * 1024 * 1024 - 4])
+def test_blocks_that_lie_at_every_byte_are_passed_in_one_go(tmp_path: Path, size: int) -> None:
+    lies = struct.pack("<III", 6, size, 0) * 90_000
+    _, problems = read(tmp_path / "f", damage.section("<") + damage.interface("<", 1) + lies)
+    assert {each.kind for each in problems} <= {
+        ProblemKind.CORRUPT_BLOCK,
+        ProblemKind.TRUNCATED_BLOCK,
+    }
+    assert problems

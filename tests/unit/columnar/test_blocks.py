@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalite.capture.blocks import MAX_BLOCK_BYTES
 from kafkalite.capture.model import ProblemKind
 from kafkalite.columnar.blocks import BlockScanner, comment_of
 from tests.captures.damage import Kept, block, enhanced, interface, resolution, section
@@ -72,3 +76,11 @@ BLOCKS = st.sampled_from(
 def test_how_a_file_comes_in_chunks_changes_nothing(blocks: list[bytes], step: int) -> None:
     data = section("<") + interface("<", 101) + b"".join(blocks)
     assert scanned(data, step) == scanned(data, 1 << 20)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("size", [44, MAX_BLOCK_BYTES - 4])
+def test_blocks_that_lie_at_every_byte_are_passed_in_one_go(size: int) -> None:
+    lies = struct.pack("<III", 6, size, 0) * 90_000
+    _, problems = scanned(section("<") + interface("<", 101) + lies, 1 << 21)
+    assert problems

@@ -143,3 +143,10 @@ def test_batches_are_bounded_and_may_be_of_one_api_each(tmp_path: Path) -> None:
             )
             assert size <= 20_000
     assert rows == made.frames // 2
+
+
+def test_a_name_that_is_no_text_is_told_as_text() -> None:
+    told = list(read_file(b"junk", "bad\udcff.pcapng"))
+    assert [(table, batch["file"].to_pylist()) for table, batch in told] == [
+        (Table.PROBLEMS, ["bad\\udcff.pcapng"])
+    ]
