@@ -18,14 +18,19 @@ from kafkalite.capture.notes import PacketNote
 from kafkalite.capture.synthetic import SEGMENT_BYTES
 
 LENGTH_BYTES: Final = 4
-HEAD_BYTES: Final = 12
-"""So much of a frame says what it is: its length, API, version and correlation id."""
+REQUEST_HEAD_BYTES: Final = 8
+"""What a request has at least behind its length: API, version and correlation id."""
+HEAD_BYTES: Final = LENGTH_BYTES + REQUEST_HEAD_BYTES
+"""So much of a frame says what it is."""
 
 MAX_FRAME_BYTES: Final = 1024 * 1024 * 1024
 """What claims to be larger is no frame; nor is what follows it."""
 
 MAX_WHOLE_BYTES: Final = 128 * 1024 * 1024
 """A frame that must be seen whole and is larger than this is blanked instead."""
+
+RAW_HEAD_BYTES: Final = 5
+"""So much of what is no frame tells what it is instead: TLS, HTTP."""
 
 FEW_FRAMES: Final = 8
 """So many frames that came together have packets of their own."""
@@ -60,12 +65,15 @@ where each ends, and returns where something else begins."""
 
 
 class Cutter:
-    """One direction of one connection; `head` bytes of a frame stay where it is blanked."""
+    """One direction of one connection; `head` bytes of a frame stay where it is blanked.
 
-    __slots__ = ("_ask", "_held", "_is_raw", "_kept", "_left", "_run", "_size", "_treatment",
-                 "_wanted")  # fmt: skip
+    What is no frame is kept only where `keeps_raw`: nobody knows whether it is a secret.
+    """
 
-    def __init__(self, run: Run, ask: Ask, head: int) -> None:
+    __slots__ = ("_ask", "_held", "_is_raw", "_kept", "_left", "_raw_left", "_run", "_size",
+                 "_treatment", "_wanted")  # fmt: skip
+
+    def __init__(self, run: Run, ask: Ask, head: int, *, keeps_raw: bool = True) -> None:
         self._run = run
         self._ask = ask
         self._kept = {Plain.BLANK: head, Plain.HIDE: LENGTH_BYTES}
@@ -80,6 +88,8 @@ class Cutter:
         """Decided already for the frame that is held or under way."""
         self._is_raw = False
         """Whether these are no frames, as far as can be seen."""
+        self._raw_left = None if keeps_raw else RAW_HEAD_BYTES
+        """So much of what is no frame will be kept; None for all of it."""
 
     @property
     def inside(self) -> int:
@@ -98,7 +108,7 @@ class Cutter:
         position, end = 0, len(data)
         while position < end:
             if self._is_raw:
-                _cut(data[position:], None, out)
+                self._add_raw(data[position:], out)
                 return
             if not self._left and self._treatment is None:
                 ends: list[int] = []
@@ -127,7 +137,7 @@ class Cutter:
         if treatment is not None and treatment is not Plain.KEEP:
             # What could be treated whole cannot be any more.
             plain = treatment if isinstance(treatment, Plain) else Plain.BLANK
-            _cut(*self._blanked(rest, plain), out)
+            _cut(*blanked(rest, self._kept[plain]), out)
         else:
             _cut(rest, None, out)
 
@@ -151,7 +161,7 @@ class Cutter:
         if treatment is Plain.KEEP:
             out.append((frame, None))
         elif isinstance(treatment, Plain):
-            out.append(self._blanked(frame, treatment))
+            out.append(blanked(frame, self._kept[treatment]))
         else:
             _cut(*treatment(frame), out)
         return size
@@ -188,18 +198,28 @@ class Cutter:
         if treatment is Plain.KEEP:
             out.append((part, None))
         elif self._left == self._size and isinstance(treatment, Plain):
-            out.append(self._blanked(part, treatment))
+            out.append(blanked(part, self._kept[treatment]))
         else:
-            out.append((bytes(size), PacketNote(blanked=size)))
+            out.append(blanked(part, 0))
         self._left -= size
         if not self._left:
             self._treatment = None
 
-    def _blanked(self, data: bytes, treatment: Plain) -> Piece:
-        """Return the beginning of a frame with zeros where it shall have them."""
-        kept = self._kept[treatment]
-        count = max(0, len(data) - kept)
-        return data[:kept] + bytes(count), PacketNote(blanked=count) if count else None
+    def _add_raw(self, data: bytes, out: list[Piece]) -> None:
+        """Add what is no frame."""
+        if self._raw_left is None:
+            _cut(data, None, out)
+            return
+        kept = data[: self._raw_left]
+        self._raw_left -= len(kept)
+        count = len(data) - len(kept)
+        _cut(kept + bytes(count), PacketNote(blanked=count) if count else None, out)
+
+
+def blanked(data: bytes, start: int) -> Piece:
+    """Return a frame, or a part of one, with zeros from `start` on."""
+    count = max(0, len(data) - start)
+    return data[:start] + bytes(count), PacketNote(blanked=count) if count else None
 
 
 def _add_run(data: bytes, start: int, ends: list[int], out: list[Piece]) -> None:

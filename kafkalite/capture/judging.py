@@ -12,7 +12,13 @@ from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.capture.cutting import HEAD_BYTES, LENGTH_BYTES, Piece, Plain
+from kafkalite.capture.cutting import (
+    HEAD_BYTES,
+    LENGTH_BYTES,
+    REQUEST_HEAD_BYTES,
+    Piece,
+    Plain,
+)
 from kafkalite.capture.messages import is_request, request_header
 from kafkalite.capture.notes import PacketNote
 from kafkalite.capture.secrets import (
@@ -34,13 +40,13 @@ _KNOWN_KEYS: Final = frozenset(codec.api_keys())
 _TEXT_FROM: Final = 0x20
 """Versions from here on are no versions: they are what the letters of a password look like."""
 
+_NO_KEY_FROM: Final = 1024
+"""Keys from here on no broker will have for long."""
+
 _MAX_WAITING: Final = 16_384
 _RUN_BYTES: Final = SEGMENT_BYTES - LENGTH_BYTES
 _request_head = Struct(">ihhi").unpack_from
 _response_head = Struct(">ii").unpack_from
-_REQUEST_BYTES: Final = 8
-"""What a request has at least behind its length."""
-
 _Asked = tuple[int | None, int, int]
 """A request whose response has not been seen: its correlation id, API and version; without an id a
 token of SASL that is in no request, as is its answer."""
@@ -81,6 +87,11 @@ class Judge:
         self.software: tuple[str, str] | None = None
         """What the client says it is, and which version of it."""
 
+    @property
+    def keeps_raw(self) -> bool:
+        """Whether what is no frame is kept as it is."""
+        return not self._rules.are_secret
+
     def plain_requests(self, data: bytes, position: int, ends: list[int]) -> int:
         """Go through whole requests that are kept as they are; add where each ends to `ends`.
 
@@ -94,7 +105,7 @@ class Judge:
             after = position + LENGTH_BYTES + length
             if (
                 after > end
-                or not _REQUEST_BYTES <= length <= _RUN_BYTES
+                or not REQUEST_HEAD_BYTES <= length <= _RUN_BYTES
                 or api_key not in plain
                 or not 0 <= version < _TEXT_FROM
             ):
@@ -134,6 +145,9 @@ class Judge:
             return Plain.HIDE if rules.are_secret else Plain.KEEP
         _, api_key, version, correlation_id = _request_head(frame)
         self._wait((correlation_id, api_key, version))
+        if rules.are_secret and not self._is_head(api_key, version):
+            # A token where no handshake was: not even what would be its header is harmless.
+            return Plain.HIDE
         if api_key == _API_VERSIONS:
             return self._introduce
         if api_key == SASL_HANDSHAKE and version == 0:
@@ -141,18 +155,23 @@ class Judge:
         if rules.are_secret:
             if api_key in SECRETS_OF_REQUESTS:
                 return blank_request
-            if api_key not in _KNOWN_KEYS or not 0 <= version < _TEXT_FROM:
+            if api_key not in _KNOWN_KEYS:
                 return Plain.BLANK
         return Plain.KEEP if rules.snap is None else rules.snap.of_request(api_key)
+
+    @staticmethod
+    def _is_head(api_key: int, version: int) -> bool:
+        return 0 <= api_key < _NO_KEY_FROM and 0 <= version < _TEXT_FROM
 
     def response(self, frame: bytes) -> Treatment:
         """Say what is done with a response."""
         has_id = len(frame) >= 2 * LENGTH_BYTES
         asked = self._answered(_response_head(frame)[1] if has_id else None)
-        if asked is None:
-            return Plain.KEEP
-        correlation_id, api_key, version = asked
         rules = self._rules
+        if asked is None:
+            # Whoever answers what was not asked may tell anything.
+            return Plain.BLANK if rules.are_secret else Plain.KEEP
+        correlation_id, api_key, version = asked
         if rules.are_secret:
             if correlation_id is None:
                 return Plain.HIDE
@@ -168,10 +187,12 @@ class Judge:
             self._forget()
 
     def _forget(self) -> None:
-        """Forget requests whose answers will hardly come, and are not treated if they do."""
+        """Forget requests whose answers will hardly come: the older ones, the harmless first."""
         plain = self._rules.plain_responses
-        kept = [each for each in self._waiting if each[1] not in plain]
-        self._waiting = deque(kept[-_MAX_WAITING // 2 :])
+        waiting = list(self._waiting)
+        recent = len(waiting) - _MAX_WAITING // 2
+        kept = [each for each in waiting[:recent] if each[1] not in plain]
+        self._waiting = deque(kept[-_MAX_WAITING // 4 :] + waiting[recent:])
 
     def _answered(self, correlation_id: int | None) -> _Asked | None:
         """Return which request is answered; None for one that nobody remembers."""

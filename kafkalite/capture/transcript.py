@@ -29,8 +29,12 @@ class Transcript:
         self.client = client
         """The client's end, as people write it."""
         self._judge = judge
-        requests = Cutter(judge.plain_requests, judge.request, _REQUEST_HEAD)
-        answers = Cutter(judge.plain_responses, judge.response, _RESPONSE_HEAD)
+        requests = Cutter(
+            judge.plain_requests, judge.request, _REQUEST_HEAD, keeps_raw=judge.keeps_raw
+        )
+        answers = Cutter(
+            judge.plain_responses, judge.response, _RESPONSE_HEAD, keeps_raw=judge.keeps_raw
+        )
         self._rotation = rotation
         self._requests = _Side(requests, wire.to_broker, rotation.serial)
         self._answers = _Side(answers, wire.to_client, rotation.serial)

@@ -47,8 +47,9 @@ class Talk:
 
     def __init__(self, *, keep_secrets: bool = False) -> None:
         self.judge = judge = Judge(Rules(None, keep_secrets=keep_secrets))
-        self._there = Cutter(judge.plain_requests, judge.request, 12)
-        self._back = Cutter(judge.plain_responses, judge.response, 8)
+        raw = judge.keeps_raw
+        self._there = Cutter(judge.plain_requests, judge.request, 12, keeps_raw=raw)
+        self._back = Cutter(judge.plain_responses, judge.response, 8, keeps_raw=raw)
 
     def asks(self, *frames: bytes) -> list[Piece]:
         return _through(self._there, frames)
@@ -88,7 +89,8 @@ def test_requests_that_are_never_answered_are_passed_over() -> None:
     ((data, note),) = talk.answers(TOKENS.replace(pack(">i", 9), pack(">i", -77)))
     assert SECRET not in data
     assert note is not None
-    assert talk.answers(BEATEN) == [(BEATEN, None)]
+    latest = response(4, HeartbeatResponse(), correlation_id=3 * _MAX_WAITING - 1)
+    assert talk.answers(latest) == [(latest, None)]
 
 
 def test_bytes_of_sasl_are_blanked_both_ways() -> None:
@@ -162,13 +164,46 @@ def test_a_malformed_message_of_an_api_without_secrets_is_kept() -> None:
     ]
 
 
-def test_responses_without_requests_are_kept() -> None:
+def test_responses_without_requests_may_tell_anything() -> None:
     answer = response(9, MetadataResponse(), correlation_id=3)
+    hidden = answer[:8] + bytes(len(answer) - 8), PacketNote(blanked=len(answer) - 8)
     talk = Talk()
-    assert talk.answers(answer, framed(b"")) == [(answer, None), (framed(b""), None)]
+    assert talk.answers(answer, framed(b"")) == [hidden, (framed(b""), None)]
     talk.asks(request(9, MetadataRequest(topics=None), correlation_id=4))
-    assert talk.answers(answer) == [(answer, None)]
+    assert talk.answers(answer) == [hidden]
     assert len(talk.judge._waiting) == 1
+    assert Talk(keep_secrets=True).answers(answer) == [(answer, None)]
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000])
+@pytest.mark.parametrize(
+    "said",
+    [
+        framed(SECRET),
+        framed(b"\0a\0hunter2-hunter2"),
+        framed(b"\0$\0hunter2-hunter2"),
+        framed(b"n,,n=alice,r=hunter2-hunter2"),
+        pack(">i", -5) + framed(SECRET),
+        b"GET / HTTP/1.1\r\nAuthorization: Basic hunter2-hunter2\r\n\r\n",
+        HANDSHAKE + BEAT + pack(">i", -1) + SECRET,
+        request(1, SaslHandshakeRequest(mechanism="PLAIN")) + framed(SECRET),
+    ],
+)
+def test_no_password_is_kept_wherever_it_comes(said: bytes, step: int) -> None:
+    talk = Talk()
+    cuts = [said[start : start + step] for start in range(0, len(said), step)]
+    data = b"".join(data for data, _ in talk.asks(*cuts))
+    assert len(data) == len(said)
+    for start in range(len(b"hunter2-hunter2") - 2):
+        assert b"hunter2-hunter2"[start : start + 3] not in data
+
+
+def test_what_is_no_frame_still_tells_what_it_is_instead() -> None:
+    asked = b"GET /hunter2 HTTP/1.1\r\n\r\n"
+    ((data, note),) = Talk().asks(asked)
+    assert data == asked[:5] + bytes(len(asked) - 5)
+    assert note == PacketNote(blanked=len(asked) - 5)
+    assert Talk(keep_secrets=True).asks(asked) == [(asked, None)]
 
 
 def test_secrets_can_be_kept() -> None:
