@@ -3,13 +3,13 @@
 # ruff: noqa: ANN401 - messages of any API
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.capture.model import Direction, Endpoint
 from kafkalite.protocol import codec
 from tests.captures.damage import Talk
+from tests.unit.frames import framed, request_content, response_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,32 +36,20 @@ class Said:
     )
 
 
-def prefixed(frame: bytes) -> bytes:
-    """Return a frame as it goes over the wire."""
-    return struct.pack(">i", len(frame)) + frame
-
-
 def request_frame(
     api_key: int, version: int, correlation_id: int, message: Any, client_id: str = "tester"
 ) -> bytes:
     """Return a request: header and body."""
-    name = client_id.encode()
-    head = struct.pack(">hhih", api_key, version, correlation_id, len(name)) + name
-    tags = b"\0" if codec.is_flexible(api_key, version) else b""
-    return head + tags + _body(codec.request_builder(api_key, version), message)
+    assert api_key == message.API_KEY
+    return request_content(
+        message, version, correlation_id=correlation_id, client_id=client_id.encode()
+    )
 
 
 def response_frame(api_key: int, version: int, correlation_id: int, message: Any) -> bytes:
     """Return a response: header and body."""
-    tags = b"\0" if codec.response_header_version(api_key, version) else b""
-    body = _body(codec.response_builder(api_key, version), message)
-    return struct.pack(">i", correlation_id) + tags + body
-
-
-def _body(build: Any, message: Any) -> bytes:
-    out: list[bytes | memoryview] = []
-    build(message, out)
-    return b"".join(out)
+    assert api_key == message.API_KEY
+    return response_content(message, version, correlation_id=correlation_id)
 
 
 def commit_request(group: str, offset: int, topics: int = 2) -> Any:
@@ -150,11 +138,11 @@ def connection(chance: Random, port: int, count: int, at_ns: int) -> Said:
     for number in range(count):
         asked, answer = said_first if number == 0 else _exchanges(chance, number)
         at_ns += chance.randrange(1, 20) * MS
-        said.talk.request(at_ns, prefixed(asked))
+        said.talk.request(at_ns, framed(asked))
         said.frames[Direction.REQUEST].append(asked)
         if answer is not None:
             at_ns += chance.randrange(1, 9) * MS
-            said.talk.response(at_ns, prefixed(answer))
+            said.talk.response(at_ns, framed(answer))
             said.frames[Direction.RESPONSE].append(answer)
     said.talk.close(at_ns + MS)
     return said

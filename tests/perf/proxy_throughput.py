@@ -30,8 +30,7 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from tests.clients.roster import driver_environment
 from tests.perf.report import machine
-from tests.unit.frames import request_frame
-from tests.unit.proxy.world import response_frame
+from tests.unit.frames import request_frame, response_frame
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping, Sequence
@@ -74,8 +73,8 @@ def _produce() -> Load:
     told = ProduceResponse.TopicProduceResponse(name="orders", partition_responses=[answer])
     return Load(
         name="produce, 100 KB, v12",
-        request=request_frame(ProduceRequest(acks=1, topic_data=[topic]), 12, correlation_id=7),
-        answer=response_frame(ProduceResponse(responses=[told]), 0, 12),
+        request=request_frame(ProduceRequest(acks=1, topic_data=[topic]), 12),
+        answer=response_frame(ProduceResponse(responses=[told]), 12),
         window=8,
     )
 
@@ -85,8 +84,8 @@ def _fetch(version: int) -> Load:
     topic = FetchResponse.FetchableTopicResponse(topic_id=bytes(16), partitions=[partition])
     return Load(
         name=f"fetch, 1 MB, v{version}",
-        request=request_frame(FetchRequest(), version, correlation_id=7),
-        answer=response_frame(FetchResponse(responses=[topic]), 1, version),
+        request=request_frame(FetchRequest(), version),
+        answer=response_frame(FetchResponse(responses=[topic]), version),
         window=4,
     )
 
@@ -95,8 +94,8 @@ def _heartbeats() -> Load:
     request = HeartbeatRequest(group_id="group", generation_id=1, member_id="member")
     return Load(
         name="heartbeats, 100 under way",
-        request=request_frame(request, 4, correlation_id=7),
-        answer=response_frame(HeartbeatResponse(), 12, 4),
+        request=request_frame(request, 4),
+        answer=response_frame(HeartbeatResponse(), 4),
         window=100,
         least_of_pipe=LEAST_OF_PIPE_SMALL,
     )

@@ -31,7 +31,7 @@ from kafkalite.protocol.messages.join_group import JoinGroupRequest, JoinGroupRe
 from kafkalite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkalite.replay.calls import replay
 from kafkalite.testing import Broker
-from tests.unit.replay.made import request_frame, response_frame
+from tests.unit.frames import request_content, response_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,9 +68,13 @@ class Told:
         """Write requests, all sent before the first is answered."""
         first = self.correlation + 1
         for number, (request, _, version) in enumerate(pairs):
-            self._write(request_frame(request, version, first + number), is_request=True)
+            self._write(
+                request_content(request, version, correlation_id=first + number), is_request=True
+            )
         for number, (_, response, version) in enumerate(pairs):
-            self._write(response_frame(response, version, first + number), is_request=False)
+            self._write(
+                response_content(response, version, correlation_id=first + number), is_request=False
+            )
         self.correlation += len(pairs)
 
     def _write(self, frame: bytes, *, is_request: bool) -> None:
@@ -166,7 +170,7 @@ def free_port() -> int:
 def bare(bootstrap: str, depth: int) -> float:
     """Return requests a second of a client that sends beats and only counts what comes."""
     host, _, port = bootstrap.rpartition(":")
-    frame = request_frame(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3, 1)
+    frame = request_content(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)
     burst = (_LENGTH.pack(len(frame)) + frame) * depth
     with socket.create_connection((host, int(port))) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -40,6 +40,19 @@ def request_frame(
     client_id: bytes | None = b"test",
 ) -> bytes:
     """Return a request as a whole frame."""
+    return framed(
+        request_content(request, version, correlation_id=correlation_id, client_id=client_id)
+    )
+
+
+def request_content(
+    request: Any,  # noqa: ANN401 - any generated request
+    version: int,
+    *,
+    correlation_id: int = 1,
+    client_id: bytes | None = b"test",
+) -> bytes:
+    """Return a request without the length before it."""
     pieces: list[bytes | memoryview] = []
     codec.request_builder(request.API_KEY, version)(request, pieces)
     head = header(
@@ -49,7 +62,20 @@ def request_frame(
         client_id=client_id,
         is_flexible=codec.is_flexible(request.API_KEY, version),
     )
-    return framed(head + b"".join(pieces))
+    return head + b"".join(pieces)
+
+
+def response_frame(response: Any, version: int, *, correlation_id: int = 1) -> bytes:  # noqa: ANN401 - any generated response
+    """Return a response as a whole frame."""
+    return framed(response_content(response, version, correlation_id=correlation_id))
+
+
+def response_content(response: Any, version: int, *, correlation_id: int = 1) -> bytes:  # noqa: ANN401 - as above
+    """Return a response without the length before it."""
+    pieces: list[bytes | memoryview] = []
+    codec.response_builder(response.API_KEY, version)(response, pieces)
+    tags = bytes(codec.response_header_version(response.API_KEY, version))
+    return b"".join((pack(">i", correlation_id), tags, *pieces))
 
 
 def split_frames(stream: bytes) -> Iterator[bytes]:

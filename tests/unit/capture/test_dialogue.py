@@ -18,10 +18,11 @@ from kafkalite.capture.model import (
 from kafkalite.capture.notes import InterfaceNote
 from kafkalite.capture.reassembly import Hole, Piece
 from tests.captures import traffic
+from tests.unit.frames import framed
 
 ENDS = (Endpoint("10.0.0.1", 40_000), Endpoint("10.0.0.2", 9092))
-REQUEST = traffic.prefixed(traffic.request_frame(8, 8, 5, traffic.commit_request("g", 1)))
-RESPONSE = traffic.prefixed(traffic.response_frame(8, 8, 5, traffic.commit_response()))
+REQUEST = framed(traffic.request_frame(8, 8, 5, traffic.commit_request("g", 1)))
+RESPONSE = framed(traffic.response_frame(8, 8, 5, traffic.commit_response()))
 TLS = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40)
 
 

@@ -14,14 +14,15 @@ from kafkalite.capture.model import Closed, Direction, Endpoint, Event, Frame, G
 from kafkalite.capture.packets import Dissector
 from tests.captures import damage, traffic
 from tests.captures.damage import ACK, FIN, SYN, Talk, Wired
+from tests.unit.frames import framed
 
 if TYPE_CHECKING:
     from kafkalite.capture.packets import Segment
 
 CLIENT = Endpoint("10.0.0.1", 40_000)
 MS = traffic.MS
-REQUEST = traffic.prefixed(traffic.request_frame(8, 8, 5, traffic.commit_request("g", 1)))
-RESPONSE = traffic.prefixed(traffic.response_frame(8, 8, 5, traffic.commit_response()))
+REQUEST = framed(traffic.request_frame(8, 8, 5, traffic.commit_request("g", 1)))
+RESPONSE = framed(traffic.response_frame(8, 8, 5, traffic.commit_response()))
 
 
 def segment(packet: Wired, comment: str | None = None) -> Segment:

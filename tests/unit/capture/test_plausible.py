@@ -10,10 +10,11 @@ from kafkalite.capture.framing import Verdict
 from kafkalite.capture.plausible import Requests, Responses, first_request, is_tls
 from kafkalite.protocol import codec
 from tests.captures import traffic
+from tests.unit.frames import framed
 
 MAXIMUM = 1_000_000
-REQUEST = traffic.prefixed(traffic.request_frame(8, 8, 5, traffic.commit_request("g", 1)))
-RESPONSE = traffic.prefixed(traffic.response_frame(8, 8, 5, traffic.commit_response()))
+REQUEST = framed(traffic.request_frame(8, 8, 5, traffic.commit_request("g", 1)))
+RESPONSE = framed(traffic.response_frame(8, 8, 5, traffic.commit_response()))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_every_clients_first_request_is_one() -> None:
     for key in codec.api_keys():
         version = codec.api_versions(key).highest
         frame = traffic.request_frame(key, version, 1, codec.request_class(key)())
-        assert first_request(traffic.prefixed(frame), MAXIMUM) is Verdict.YES
+        assert first_request(framed(frame), MAXIMUM) is Verdict.YES
 
 
 def test_tls_is_known_by_its_records() -> None:

@@ -26,6 +26,7 @@ from kafkalite.capture.reading import exchanges, ignore, read
 from tests.captures import damage, traffic
 from tests.captures.damage import ACK, Wired
 from tests.effort import examples
+from tests.unit.frames import framed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -177,9 +178,7 @@ def test_a_hole_that_nothing_fills_does_not_keep_everything(tmp_path: Path) -> N
     """Fifty megabytes follow a hole that is never acknowledged."""
     client = Endpoint("10.9.8.7", 40_000)
     talk = damage.Talk(client, traffic.BROKER, traffic.START_NS, initials=(0, 0))
-    payload = traffic.prefixed(
-        traffic.request_frame(0, 9, 1, traffic.produce_request(-1, bytes(50_000)))
-    )
+    payload = framed(traffic.request_frame(0, 9, 1, traffic.produce_request(-1, bytes(50_000))))
     behind = (
         Wired(
             at_ns=traffic.START_NS + (1 + number) * 1000,

@@ -12,6 +12,7 @@ import pytest
 from kafkalite.capture.model import Direction, Endpoint
 from kafkalite.cli.main import main
 from tests.captures import damage, traffic
+from tests.unit.frames import framed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,11 +24,11 @@ def capture(tmp_path: Path) -> str:
     for number, group in enumerate(("orders", "payments")):
         at_ns = traffic.START_NS + (number + 1) * traffic.MS
         asked = traffic.request_frame(8, 8, number, traffic.commit_request(group, 7))
-        talk.request(at_ns, traffic.prefixed(asked))
+        talk.request(at_ns, framed(asked))
         response = traffic.commit_response(1)
         response.topics[0].partitions[0].error_code = 25 * number
         answer = traffic.response_frame(8, 8, number, response)
-        talk.response(at_ns + 500_000, traffic.prefixed(answer))
+        talk.response(at_ns + 500_000, framed(answer))
     path = tmp_path / "some.pcap"
     path.write_bytes(damage.kept(talk.packets))
     return str(path)

@@ -15,13 +15,12 @@ from kafkalite.proxy.link import MAX_UNANSWERED, UNKNOWN_NODE
 from kafkalite.proxy.rewriting import Known, Node
 from kafkalite.server.addresses import Address
 from tests.oracle.target import free_port
-from tests.unit.frames import framed, header, request_frame
+from tests.unit.frames import framed, header, request_frame, response_frame
 from tests.unit.proxy.world import (
     LOOPBACK,
     PATIENCE_S,
     Stage,
     frame_from,
-    response_frame,
     response_of,
     scripted,
     staged,
@@ -95,7 +94,7 @@ async def test_what_is_recorded_is_what_the_cluster_said() -> None:
     response = MetadataResponse(
         brokers=[MetadataResponse.MetadataResponseBroker(node_id=5, host="inside", port=9092)]
     )
-    answer = response_frame(response, 3, 12, 1)
+    answer = response_frame(response, 12)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await frame_from(reader)
@@ -316,7 +315,7 @@ async def test_no_two_connections_on_record_are_the_same() -> None:
         row = MetadataResponse.MetadataResponseBroker(
             node_id=5, host=upstream.host, port=upstream.port
         )
-        answers.append(response_frame(MetadataResponse(brokers=[row]), 3, 12, 1))
+        answers.append(response_frame(MetadataResponse(brokers=[row]), 12))
         async with visiting(stage) as (reader, writer):
             writer.write(request_frame(MetadataRequest(topics=None), 12))
             (broker,) = response_of(await frame_from(reader), 3, 12).brokers

@@ -11,15 +11,15 @@ from kafkalite.protocol.messages.find_coordinator import FindCoordinatorResponse
 from kafkalite.proxy.requests import TOKEN, Asked
 from kafkalite.proxy.responses import MAX_GATHERED_BYTES, ResponseStream
 from kafkalite.proxy.rewriting import rewriter_of
-from tests.unit.frames import framed
-from tests.unit.proxy.world import response_frame, shifted_by_1000
+from tests.unit.frames import framed, response_frame
+from tests.unit.proxy.world import shifted_by_1000
 
 FIND_COORDINATOR = rewriter_of(10, 0)
 
 
 def coordinator(correlation_id: int, host: str, port: int) -> bytes:
     response = FindCoordinatorResponse(node_id=1, host=host, port=port)
-    return response_frame(response, 10, 0, correlation_id)
+    return response_frame(response, 0, correlation_id=correlation_id)
 
 
 def plain(correlation_id: int, size: int = 20) -> bytes:

@@ -20,7 +20,8 @@ from kafkalite.protocol.messages.share_fetch import ShareFetchResponse
 from kafkalite.protocol.spec import load_specs
 from kafkalite.proxy.rewriting import ADDRESSED, Known, Node, passable, rewriter_of
 from kafkalite.server.addresses import Address
-from tests.unit.proxy.world import response_frame, response_of, shifted_by_1000
+from tests.unit.frames import response_frame
+from tests.unit.proxy.world import response_of, shifted_by_1000
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +99,7 @@ VERSIONS = [
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
 def test_every_address_is_replaced_and_the_rest_stays(key: int, version: int) -> None:
-    sent = response_frame(RESPONSES[key](version), key, version)
+    sent = response_frame(RESPONSES[key](version), version)
     rewriter = rewriter_of(key, version)
     assert rewriter is not None
     got = rewriter.rewrite(sent, shifted_by_1000)
@@ -123,7 +124,7 @@ def test_each_node_is_told_with_its_id_and_its_kind() -> None:
     response.endpoint_type = 2
     rewriter = rewriter_of(60, 2)
     assert rewriter is not None
-    rewriter.rewrite(response_frame(response, 60, 2), tell)
+    rewriter.rewrite(response_frame(response, 2), tell)
     assert told == [
         Known(Node(1, 2), Address(HOSTS[0], PORTS[0])),
         Known(Node(2, 2), Address(HOSTS[1], PORTS[1])),
@@ -133,7 +134,7 @@ def test_each_node_is_told_with_its_id_and_its_kind() -> None:
 def test_an_answer_that_names_no_node_is_the_very_same() -> None:
     response = fetched()
     response.node_endpoints = []
-    frame = response_frame(response, 1, 17)
+    frame = response_frame(response, 17)
     rewriter = rewriter_of(1, 17)
     assert rewriter is not None
     assert rewriter.rewrite(frame, shifted_by_1000) is frame
@@ -144,7 +145,7 @@ def test_tags_that_nobody_knows_stay() -> None:
     response = metadata()
     response.unknown_tags = {77: b"new"}
     response.brokers[0].unknown_tags = {5: b"newer"}
-    plain = response_frame(response, 3, 13)
+    plain = response_frame(response, 13)
     tagged_header = plain[4:8] + b"\x01\x09\x02hi" + plain[9:]
     frame = len(tagged_header).to_bytes(4) + tagged_header
     rewriter = rewriter_of(3, 13)
@@ -201,7 +202,7 @@ def test_clients_are_told_of_no_version_whose_answers_we_could_not_rewrite(versi
     sent = api_versions((0, 0, 14), (1, 4, 18), (3, 0, 99), (12, 0, 99), (18, 0, 7), (78, 0, 0))
     rewriter = rewriter_of(18, version)
     assert rewriter is not None
-    got = rewriter.rewrite(response_frame(sent, 18, version), shifted_by_1000)
+    got = rewriter.rewrite(response_frame(sent, version), shifted_by_1000)
     told = {
         row.api_key: (row.min_version, row.max_version)
         for row in response_of(got, 18, version).api_keys
@@ -210,7 +211,7 @@ def test_clients_are_told_of_no_version_whose_answers_we_could_not_rewrite(versi
 
 
 def test_api_versions_that_all_can_pass_are_the_very_same() -> None:
-    frame = response_frame(api_versions((0, 0, 13), (12, 0, 99)), 18, 4)
+    frame = response_frame(api_versions((0, 0, 13), (12, 0, 99)), 4)
     rewriter = rewriter_of(18, 4)
     assert rewriter is not None
     assert rewriter.rewrite(frame, shifted_by_1000) is frame
@@ -229,7 +230,7 @@ def test_who_asks_in_a_newer_version_is_sent_back_to_one_we_know() -> None:
 def test_an_older_cluster_s_refusal_is_the_very_same() -> None:
     refusal = api_versions((18, 0, 3))
     refusal.error_code = ErrorCode.UNSUPPORTED_VERSION
-    frame = response_frame(refusal, 18, 0)
+    frame = response_frame(refusal, 0)
     rewriter = rewriter_of(18, 4)
     assert rewriter is not None
     assert rewriter.rewrite(frame, shifted_by_1000) is frame
@@ -238,7 +239,7 @@ def test_an_older_cluster_s_refusal_is_the_very_same() -> None:
 def test_an_answer_that_cannot_be_understood_goes_nowhere() -> None:
     rewriter = rewriter_of(3, 13)
     assert rewriter is not None
-    frame = response_frame(metadata(), 3, 13)
+    frame = response_frame(metadata(), 13)
     cut = (len(frame) - 14).to_bytes(4) + frame[4:-10]
     with pytest.raises(ProtocolViolation, match="the answer to Metadata of version 13"):
         rewriter.rewrite(cut, shifted_by_1000)

@@ -28,16 +28,7 @@ def shifted_by_1000(known: Sequence[Known]) -> list[Address]:
     return [Address("proxy", each.address.port + 1000) for each in known]
 
 
-def response_frame(response: Any, key: int, version: int, correlation_id: int = 7) -> bytes:  # noqa: ANN401 - any generated response
-    """Return a response as a whole frame."""
-    body: list[bytes | memoryview] = []
-    codec.response_builder(key, version)(response, body)
-    tags = b"\0" * codec.response_header_version(key, version)
-    content = correlation_id.to_bytes(4) + tags + b"".join(body)
-    return len(content).to_bytes(4) + content
-
-
-def response_of(frame: bytes, key: int, version: int) -> Any:  # noqa: ANN401 - as above
+def response_of(frame: bytes, key: int, version: int) -> Any:  # noqa: ANN401 - any generated response
     """Return the response in a whole frame."""
     assert int.from_bytes(frame[:4]) == len(frame) - 4
     start = 8 + codec.response_header_version(key, version)

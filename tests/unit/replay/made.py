@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.capture.model import Closed, Connection, Direction, Endpoint, Exchange, Frame, Opened
 from kafkalite.protocol import codec
+from tests.unit.frames import request_content, response_content
 
 if TYPE_CHECKING:
     from kafkalite.capture.model import Event
@@ -23,23 +23,6 @@ def connection(number: int, node_id: int | None = None) -> Connection:
         opened_ns=None,
         node_id=node_id,
     )
-
-
-def request_frame(message: Any, version: int, correlation_id: int) -> bytes:  # noqa: ANN401 - any request
-    key = message.API_KEY
-    out: list[bytes | memoryview] = []
-    codec.request_builder(key, version)(message, out)
-    tags = b"\0" if codec.is_flexible(key, version) else b""
-    head = struct.pack(">hhih", key, version, correlation_id, len(CLIENT_ID)) + CLIENT_ID + tags
-    return b"".join((head, *out))
-
-
-def response_frame(message: Any, version: int, correlation_id: int) -> bytes:  # noqa: ANN401 - any response
-    key = message.API_KEY
-    out: list[bytes | memoryview] = []
-    codec.response_builder(key, version)(message, out)
-    tags = b"\0" if codec.response_header_version(key, version) else b""
-    return b"".join((struct.pack(">i", correlation_id), tags, *out))
 
 
 class Made:
@@ -65,11 +48,21 @@ class Made:
 
     def send(self, on: Connection, message: Any, version: int) -> int:  # noqa: ANN401 - any request
         self._correlation += 1
-        self.raw(on, Direction.REQUEST, request_frame(message, version, self._correlation))
+        self.raw(
+            on,
+            Direction.REQUEST,
+            request_content(
+                message, version, correlation_id=self._correlation, client_id=CLIENT_ID
+            ),
+        )
         return self._correlation
 
     def answer(self, on: Connection, correlation_id: int, message: Any, version: int) -> None:  # noqa: ANN401 - any response
-        self.raw(on, Direction.RESPONSE, response_frame(message, version, correlation_id))
+        self.raw(
+            on,
+            Direction.RESPONSE,
+            response_content(message, version, correlation_id=correlation_id),
+        )
 
     def call(self, on: Connection, request: Any, response: Any, version: int) -> None:  # noqa: ANN401 - any messages
         self.answer(on, self.send(on, request, version), response, version)
@@ -90,8 +83,10 @@ def exchange(request: Any, response: Any, version: int, waited_ms: int = 1) -> E
         client_id=CLIENT_ID.decode(),
         sent_ns=0,
         answered_ns=None if response is None else waited_ms * MS,
-        request=request_frame(request, version, 7),
+        request=request_content(request, version, correlation_id=7, client_id=CLIENT_ID),
         request_start=10 + len(CLIENT_ID) + codec.is_flexible(key, version),
-        response=None if response is None else response_frame(response, version, 7),
+        response=None
+        if response is None
+        else response_content(response, version, correlation_id=7),
         response_start=4 + codec.response_header_version(key, version),
     )

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from kafkalite.capture.messages import request_header, response_start
 from kafkalite.capture.model import Connection, Endpoint, Exchange
-from kafkalite.protocol import codec
 from kafkalite.storage.batch import NOBODY, TRANSACTIONAL, Producer, build_batch
 from kafkalite.storage.records import NewRecord
+from tests.unit.frames import request_content, response_content
 
 if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
@@ -25,33 +25,6 @@ def connection(number: int = 0, node_id: int = 1) -> Connection:
         opened_ns=START_NS,
         node_id=node_id,
     )
-
-
-def request_frame(request: Message, version: int, correlation_id: int, client_id: str) -> bytes:
-    """Return a request without the length before it."""
-    key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
-    out: list[bytes | memoryview] = []
-    codec.request_builder(key, version)(request, out)
-    name = client_id.encode()
-    head = b"".join(
-        (
-            key.to_bytes(2),
-            version.to_bytes(2),
-            correlation_id.to_bytes(4),
-            len(name).to_bytes(2),
-            name,
-            b"\0" if codec.is_flexible(key, version) else b"",
-        )
-    )
-    return head + b"".join(out)
-
-
-def response_frame(api_key: int, response: Message, version: int, correlation_id: int) -> bytes:
-    """Return a response without the length before it."""
-    out: list[bytes | memoryview] = []
-    codec.response_builder(api_key, version)(response, out)
-    tags = b"\0" if codec.response_header_version(api_key, version) else b""
-    return correlation_id.to_bytes(4) + tags + b"".join(out)
 
 
 class Recording:
@@ -73,8 +46,12 @@ class Recording:
         """Add a request and what came back."""
         key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
         number = len(self.exchanges)
-        frame = request_frame(request, version, number, client_id)
-        answer = None if response is None else response_frame(key, response, version, number)
+        frame = request_content(
+            request, version, correlation_id=number, client_id=client_id.encode()
+        )
+        answer = (
+            None if response is None else response_content(response, version, correlation_id=number)
+        )
         sent_ns = START_NS + number * _MS
         exchange = Exchange(
             connection=connection(on),
