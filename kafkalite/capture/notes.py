@@ -7,6 +7,7 @@ any language split it. Unknown keys are for readers to pass over.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -44,11 +45,19 @@ class PacketNote:
     """How long the frame was before its records were cut, the four bytes of its length included."""
 
 
+_KNOWN: Final = {
+    kind: {each.name: "int" in str(each.type) for each in fields(kind)}
+    for kind in (InterfaceNote, PacketNote)
+}
+"""The words that each kind of note knows, and which of them are numbers."""
+
+
 def interface_text(note: InterfaceNote) -> str:
     """Return the comment of an interface."""
     return _text(note)
 
 
+@lru_cache(maxsize=256)
 def interface_note(comment: str | None) -> InterfaceNote:
     """Return what an interface's comment says, whoever wrote it."""
     return InterfaceNote(**_words(InterfaceNote, comment))
@@ -76,7 +85,7 @@ def _words(kind: type[InterfaceNote | PacketNote], comment: str | None) -> dict[
     found: dict[str, Any] = {}
     if not comment:
         return found
-    known = {each.name: "int" in str(each.type) for each in fields(kind)}
+    known = _KNOWN[kind]
     for word in comment.split():
         name, equals, value = word.partition("=")
         is_number = known.get(name)

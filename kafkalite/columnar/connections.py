@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kafkalite.capture.notes import interface_note, packet_note
+from kafkalite.capture.notes import PacketNote, interface_note, packet_note
 from kafkalite.capture.packets import reverse, sender
 from kafkalite.columnar.blocks import comment_of
 from kafkalite.columnar.lines import Line, connection_id
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kafkalite.capture.model import Connection
-    from kafkalite.capture.notes import PacketNote
     from kafkalite.columnar.arrays import Bytes, Ints
     from kafkalite.columnar.captured import Interface, Packets
     from kafkalite.columnar.packets import Segments
@@ -48,17 +47,33 @@ class Connections:
         """
         groups = np.empty(len(firsts), np.int64)
         segments = seen.segments
+        packets = segments.packet[firsts]
         # Near enough: the last time that a chunk began with the connection in it.
-        at_ns = seen.packets.at_ns[segments.packet[firsts]].tolist()
-        flags, seq = segments.flags[firsts].tolist(), segments.seq[firsts].tolist()
-        for index, flow in enumerate(_keys(seen.data, segments, firsts)):
-            packet = int(segments.packet[firsts[index]])
-            line, side = self._find(seen, flow, flags[index], seq[index], packet)
-            if line.next_seq[side] is None and not flags[index] & SYN and line.exact is None:
-                _go_on(line, side, _note(seen, packet), seq[index])
-            line.last_ns = at_ns[index]
+        rows = zip(
+            _keys(seen.data, segments, firsts),
+            (segments.flags[firsts] & SYN != 0).tolist(),
+            seen.packets.at_ns[packets].tolist(),
+            strict=True,
+        )
+        sides = self._sides
+        for index, (flow, opens, at_ns) in enumerate(rows):
+            known = sides.get(flow)
+            if known is None or opens or known[0].next_seq[known[1]] is None:
+                known = self._met(seen, flow, int(firsts[index]))
+            line, side = known
+            line.last_ns = at_ns
             groups[index] = 2 * line.number + side
         return groups
+
+    def _met(self, seen: Seen, flow: bytes, first: int) -> tuple[Line, int]:
+        """Return whose a flow is that has opened a connection, or goes one on."""
+        opens = bool(seen.segments.flags[first] & SYN)
+        seq = int(seen.segments.seq[first])
+        note = PacketNote() if opens else _note(seen, int(seen.segments.packet[first]))
+        line, side = self._find(seen, flow, first, note)
+        if line.next_seq[side] is None and not opens and line.exact is None:
+            _go_on(line, side, note, seq)
+        return line, side
 
     def known(self, data: Bytes, segments: Segments, firsts: Ints) -> Ints:
         """Return the same without following new ones: -1 stands for those."""
@@ -67,14 +82,15 @@ class Connections:
             [-1 if each is None else 2 * each[0].number + each[1] for each in found], np.int64
         )
 
-    def _find(self, seen: Seen, flow: bytes, flags: int, seq: int, packet: int) -> tuple[Line, int]:
+    def _find(self, seen: Seen, flow: bytes, first: int, note: PacketNote) -> tuple[Line, int]:
+        flags, seq = int(seen.segments.flags[first]), int(seen.segments.seq[first])
+        packet = int(seen.segments.packet[first])
         known = self._sides.get(flow)
         opens = flags & SYN != 0
         if known is not None and not (opens and _is_over(known[0], known[1], seq)):
             return known
         is_client = not (opens and flags & ACK)
         if not opens:
-            note = _note(seen, packet)
             is_client = note.opened is None or note.client != str(sender(reverse(flow)))
         client = flow if is_client else reverse(flow)
         interface = seen.interfaces[int(seen.packets.interface[packet])]
@@ -123,14 +139,13 @@ class Connections:
 
 def _keys(data: Bytes, segments: Segments, firsts: Ints) -> Iterator[bytes]:
     """Yield the names of flows as `capture` forms them, by their first segments."""
-    rows = zip(
-        segments.address[firsts].tolist(),
-        segments.is_v6[firsts].tolist(),
-        segments.ports[firsts].tolist(),
-        strict=True,
-    )
-    for at, is_v6, ports in rows:
-        yield data[at : at + (32 if is_v6 else 8)].tobytes() + ports.to_bytes(4)
+    address = segments.address[firsts]
+    sizes = np.where(segments.is_v6[firsts] == 1, 32, 8)
+    memory = data.data
+    ports = segments.ports[firsts].astype(">u4").tobytes()
+    rows = zip(address.tolist(), (address + sizes).tolist(), strict=True)
+    for nth, (start, stop) in enumerate(rows):
+        yield bytes(memory[start:stop]) + ports[4 * nth : 4 * nth + 4]
 
 
 def _is_over(line: Line, side: int, seq: int) -> bool:
