@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.capture.cutting import LENGTH_BYTES
+from kafkalite.capture.cutting import LENGTH_BYTES, REQUEST_HEAD_BYTES, blanked
 from kafkalite.capture.messages import (
     CORRELATION_BYTES,
     request_header,
@@ -127,9 +127,9 @@ def blank_request(frame: bytes) -> Piece:
         start += header.start
         key, version = header.api_key, header.api_version
         parse, build = codec.request_parser(key, version), codec.request_builder(key, version)
-        return _blanked(frame, start, SECRETS_OF_REQUESTS[key], parse, build)
+        return _without(SECRETS_OF_REQUESTS[key], frame, start, parse, build)
     except (KeyError, *codec.PARSE_ERRORS):
-        return _zeroed(frame, max(start, LENGTH_BYTES + 8))
+        return blanked(frame, max(start, LENGTH_BYTES + REQUEST_HEAD_BYTES))
 
 
 def blank_response(api_key: int, asked_version: int, frame: bytes) -> Piece:
@@ -140,14 +140,15 @@ def blank_response(api_key: int, asked_version: int, frame: bytes) -> Piece:
         version = response_version(body, api_key, asked_version)
         parse = codec.response_parser(api_key, version)
         build = codec.response_builder(api_key, version)
-        return _blanked(frame, start, SECRETS_OF_RESPONSES[api_key], parse, build)
+        return _without(SECRETS_OF_RESPONSES[api_key], frame, start, parse, build)
     except (KeyError, *codec.PARSE_ERRORS):
-        return _zeroed(frame, LENGTH_BYTES + CORRELATION_BYTES)
+        return blanked(frame, LENGTH_BYTES + CORRELATION_BYTES)
 
 
-def _blanked(
-    frame: bytes, start: int, blank: Blank, parse: codec.Parser, build: codec.Builder
+def _without(
+    blank: Blank, frame: bytes, start: int, parse: codec.Parser, build: codec.Builder
 ) -> Piece:
+    """Return a frame whose message `blank` has been through, as long as before."""
     message, end = parse(frame, start, len(frame))
     count = blank(message)
     if not count and end == len(frame):
@@ -159,8 +160,3 @@ def _blanked(
         # What is behind a message, or in fields of the future, may be as secret as what is in it.
         raise ProtocolViolation("not a message as it would be built here")
     return frame[:start] + built, PacketNote(blanked=count)
-
-
-def _zeroed(frame: bytes, start: int) -> Piece:
-    count = max(0, len(frame) - start)
-    return frame[:start] + bytes(count), PacketNote(blanked=count) if count else None

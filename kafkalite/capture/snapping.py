@@ -11,8 +11,8 @@ from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.capture.cutting import LENGTH_BYTES, Plain
-from kafkalite.capture.messages import request_header, response_start
+from kafkalite.capture.cutting import LENGTH_BYTES, REQUEST_HEAD_BYTES, Plain, blanked
+from kafkalite.capture.messages import CORRELATION_BYTES, request_header, response_start
 from kafkalite.capture.notes import PacketNote
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import KafkaError
@@ -88,17 +88,17 @@ class Snap:
             parse, build = codec.request_parser(key, version), codec.request_builder(key, version)
             return self._snapped(frame, start, SNAPPED_REQUESTS[key], parse, build)
         except (KeyError, *codec.PARSE_ERRORS):
-            return _without_body(frame, start + 8 if start == LENGTH_BYTES else start)
+            return blanked(frame, max(start, LENGTH_BYTES + REQUEST_HEAD_BYTES))
 
     def _response(self, api_key: int, version: int, frame: bytes) -> Piece:
-        start = LENGTH_BYTES + 4
+        start = LENGTH_BYTES + CORRELATION_BYTES
         try:
             start = LENGTH_BYTES + response_start(frame[LENGTH_BYTES:], api_key, version)
             parse = codec.response_parser(api_key, version)
             build = codec.response_builder(api_key, version)
             return self._snapped(frame, start, SNAPPED_RESPONSES[api_key], parse, build)
         except (KeyError, *codec.PARSE_ERRORS):
-            return _without_body(frame, start)
+            return blanked(frame, start)
 
     def _snapped(
         self, frame: bytes, start: int, places: Places, parse: codec.Parser, build: codec.Builder
@@ -176,9 +176,3 @@ class Snap:
             return (_NULL,)
         kept = value[: self._limit]
         return (varint(len(kept)), kept)
-
-
-def _without_body(frame: bytes, start: int) -> Piece:
-    """Return what is left of a message that cannot be taken apart: its header, and zeros."""
-    count = max(0, len(frame) - start)
-    return frame[:start] + bytes(count), PacketNote(blanked=count) if count else None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from kafkalite.capture.cutting import Cutter
+from kafkalite.capture.cutting import HEAD_BYTES, LENGTH_BYTES, Cutter
+from kafkalite.capture.messages import CORRELATION_BYTES
 from kafkalite.capture.notes import PacketNote, packet_text
 
 if TYPE_CHECKING:
@@ -13,10 +14,6 @@ if TYPE_CHECKING:
     from kafkalite.capture.judging import Judge
     from kafkalite.capture.rotation import Rotation
     from kafkalite.capture.synthetic import Way, Wire
-
-
-_REQUEST_HEAD: Final = 12
-_RESPONSE_HEAD: Final = 8
 
 
 class Transcript:
@@ -30,10 +27,13 @@ class Transcript:
         """The client's end, as people write it."""
         self._judge = judge
         requests = Cutter(
-            judge.plain_requests, judge.request, _REQUEST_HEAD, keeps_raw=judge.keeps_raw
+            judge.plain_requests, judge.request, HEAD_BYTES, keeps_raw=judge.keeps_raw
         )
         answers = Cutter(
-            judge.plain_responses, judge.response, _RESPONSE_HEAD, keeps_raw=judge.keeps_raw
+            judge.plain_responses,
+            judge.response,
+            LENGTH_BYTES + CORRELATION_BYTES,
+            keeps_raw=judge.keeps_raw,
         )
         self._rotation = rotation
         self._requests = _Side(requests, wire.to_broker, rotation.serial)
