@@ -13,7 +13,7 @@ from kafkalite.capture import cutting
 from kafkalite.capture.cutting import FEW_FRAMES, HEAD_BYTES, Cutter, Piece, Plain
 from kafkalite.capture.notes import PacketNote
 from kafkalite.capture.synthetic import SEGMENT_BYTES
-from tests.unit.capture.recorded import framed
+from tests.unit.frames import framed
 
 if TYPE_CHECKING:
     import pytest

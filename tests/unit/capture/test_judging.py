@@ -22,24 +22,24 @@ from kafkalite.protocol.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from kafkalite.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from tests.unit.capture.recorded import framed, request, response
+from tests.unit.frames import framed, request_frame, response_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SECRET = b"\0alice\0hunter2-hunter2"
-TOKENS = response(
-    1,
+TOKENS = response_frame(
     DescribeDelegationTokenResponse(
         tokens=[DescribeDelegationTokenResponse.DescribedDelegationToken(hmac=SECRET)]
     ),
+    1,
     correlation_id=9,
 )
-ASK_TOKENS = request(1, DescribeDelegationTokenRequest(), correlation_id=9)
-BEAT = request(4, HeartbeatRequest(group_id="g"), correlation_id=9)
-BEATEN = response(4, HeartbeatResponse(), correlation_id=9)
-HANDSHAKE = request(0, SaslHandshakeRequest(mechanism="PLAIN"))
-SHAKEN = response(0, SaslHandshakeResponse(mechanisms=["PLAIN"]))
+ASK_TOKENS = request_frame(DescribeDelegationTokenRequest(), 1, correlation_id=9)
+BEAT = request_frame(HeartbeatRequest(group_id="g"), 4, correlation_id=9)
+BEATEN = response_frame(HeartbeatResponse(), 4, correlation_id=9)
+HANDSHAKE = request_frame(SaslHandshakeRequest(mechanism="PLAIN"), 0)
+SHAKEN = response_frame(SaslHandshakeResponse(mechanisms=["PLAIN"]), 0)
 
 
 class Talk:
@@ -82,21 +82,21 @@ def test_a_response_is_told_by_its_request_even_where_ids_are_all_alike() -> Non
 def test_requests_that_are_never_answered_are_passed_over() -> None:
     talk = Talk()
     for number in range(3 * _MAX_WAITING):
-        talk.asks(request(4, HeartbeatRequest(group_id="g"), correlation_id=number))
+        talk.asks(request_frame(HeartbeatRequest(group_id="g"), 4, correlation_id=number))
         if number == 5:
             talk.asks(ASK_TOKENS.replace(pack(">i", 9), pack(">i", -77)))
     assert len(talk.judge._waiting) <= _MAX_WAITING + 1
     ((data, note),) = talk.answers(TOKENS.replace(pack(">i", 9), pack(">i", -77)))
     assert SECRET not in data
     assert note is not None
-    latest = response(4, HeartbeatResponse(), correlation_id=3 * _MAX_WAITING - 1)
+    latest = response_frame(HeartbeatResponse(), 4, correlation_id=3 * _MAX_WAITING - 1)
     assert talk.answers(latest) == [(latest, None)]
 
 
 def test_bytes_of_sasl_are_blanked_both_ways() -> None:
     talk = Talk()
-    asked = talk.asks(request(2, SaslAuthenticateRequest(auth_bytes=SECRET)))
-    answered = talk.answers(response(2, SaslAuthenticateResponse(auth_bytes=SECRET)))
+    asked = talk.asks(request_frame(SaslAuthenticateRequest(auth_bytes=SECRET), 2))
+    answered = talk.answers(response_frame(SaslAuthenticateResponse(auth_bytes=SECRET), 2))
     for (data, note), _ in zip((*asked, *answered), range(2), strict=True):
         assert SECRET not in data
         assert note == PacketNote(blanked=len(SECRET))
@@ -144,13 +144,13 @@ def test_what_is_no_request_is_hidden_without_any_handshake(body: bytes) -> None
 
 def test_the_client_is_known_by_what_it_says() -> None:
     talk = Talk()
-    asked = request(
-        3, ApiVersionsRequest(client_software_name="lib", client_software_version="1.2")
+    asked = request_frame(
+        ApiVersionsRequest(client_software_name="lib", client_software_version="1.2"), 3
     )
     assert talk.asks(asked) == [(asked, PacketNote(software="lib", software_version="1.2"))]
     assert talk.judge.software == ("lib", "1.2")
-    assert talk.answers(response(3, ApiVersionsResponse()))[0][1] is None
-    old = request(0, ApiVersionsRequest())
+    assert talk.answers(response_frame(ApiVersionsResponse(), 3))[0][1] is None
+    old = request_frame(ApiVersionsRequest(), 0)
     odd = framed(pack(">hhih", 18, 3, 1, -1) + b"\xff")
     assert talk.asks(old, odd) == [(old, None), (odd, None)]
 
@@ -165,11 +165,11 @@ def test_a_malformed_message_of_an_api_without_secrets_is_kept() -> None:
 
 
 def test_responses_without_requests_may_tell_anything() -> None:
-    answer = response(9, MetadataResponse(), correlation_id=3)
+    answer = response_frame(MetadataResponse(), 9, correlation_id=3)
     hidden = answer[:8] + bytes(len(answer) - 8), PacketNote(blanked=len(answer) - 8)
     talk = Talk()
     assert talk.answers(answer, framed(b"")) == [hidden, (framed(b""), None)]
-    talk.asks(request(9, MetadataRequest(topics=None), correlation_id=4))
+    talk.asks(request_frame(MetadataRequest(topics=None), 9, correlation_id=4))
     assert talk.answers(answer) == [hidden]
     assert len(talk.judge._waiting) == 1
     assert Talk(keep_secrets=True).answers(answer) == [(answer, None)]
@@ -186,7 +186,7 @@ def test_responses_without_requests_may_tell_anything() -> None:
         pack(">i", -5) + framed(SECRET),
         b"GET / HTTP/1.1\r\nAuthorization: Basic hunter2-hunter2\r\n\r\n",
         HANDSHAKE + BEAT + pack(">i", -1) + SECRET,
-        request(1, SaslHandshakeRequest(mechanism="PLAIN")) + framed(SECRET),
+        request_frame(SaslHandshakeRequest(mechanism="PLAIN"), 1) + framed(SECRET),
     ],
 )
 def test_no_password_is_kept_wherever_it_comes(said: bytes, step: int) -> None:
@@ -208,7 +208,7 @@ def test_what_is_no_frame_still_tells_what_it_is_instead() -> None:
 
 def test_secrets_can_be_kept() -> None:
     talk = Talk(keep_secrets=True)
-    asked = request(2, SaslAuthenticateRequest(auth_bytes=SECRET))
+    asked = request_frame(SaslAuthenticateRequest(auth_bytes=SECRET), 2)
     assert talk.asks(HANDSHAKE, framed(SECRET), asked) == [
         (HANDSHAKE, None),
         (framed(SECRET), None),

@@ -21,7 +21,8 @@ from kafkalite.ports.clock import StandingClock
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkalite.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from tests.unit.capture.recorded import BROKER, CLIENT, events_of, frames_of, request, response
+from tests.unit.capture.recorded import BROKER, CLIENT, events_of, frames_of
+from tests.unit.frames import request_frame, response_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 
     from kafkalite.capture.recorder import Tap
 
-HELLO = request(0, ApiVersionsRequest())
-WELCOME = response(0, ApiVersionsResponse())
+HELLO = request_frame(ApiVersionsRequest(), 0)
+WELCOME = response_frame(ApiVersionsResponse(), 0)
 PARTITION = ProduceRequest.PartitionProduceData(records=bytes(2 * MAX_RECORD_BYTES))
-LARGE = request(
-    3,
+LARGE = request_frame(
     ProduceRequest(
         topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[PARTITION])]
     ),
+    3,
 )
 clock = StandingClock(1_795_328_756_909)
 
@@ -79,7 +80,7 @@ def test_what_was_handed_over_is_written_when_it_is_closed(
         tap.received(memoryview(HELLO)[start : start + 3])
     tap.sent((WELCOME[:5], memoryview(WELCOME)[5:]))
     tap.received(bytearray(LARGE))
-    tap.sent((response(3, ProduceResponse()),))
+    tap.sent((response_frame(ProduceResponse(), 3),))
     tap.close()
     recorder.close()
     recorder.close()
@@ -88,13 +89,13 @@ def test_what_was_handed_over_is_written_when_it_is_closed(
     events = events_of(tmp_path / "captures")
     assert events[0].at_ns == clock.now_ns()
     assert frames_of(tmp_path / "captures") == [
-        each[4:] for each in (HELLO, WELCOME, LARGE, response(3, ProduceResponse()))
+        each[4:] for each in (HELLO, WELCOME, LARGE, response_frame(ProduceResponse(), 3))
     ]
     assert told_by(recorder) == []
 
 
 def test_options_reach_the_process(tmp_path: Path, made: Callable[..., Recorder]) -> None:
-    secret = request(2, SaslAuthenticateRequest(auth_bytes=b"hunter2"))
+    secret = request_frame(SaslAuthenticateRequest(auth_bytes=b"hunter2"), 2)
     recorder = made(keep_secrets=True, file_bytes=100_000, file_s=1.5, snap_records=3)
     opened(recorder).received(secret)
     recorder.close()

@@ -16,15 +16,8 @@ from kafkalite.capture.scribe import CaptureOptions, Ends, Scribe
 from kafkalite.capture.sections import packets
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkalite.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tests.unit.capture.recorded import (
-    BROKER,
-    CLIENT,
-    events_of,
-    framed,
-    frames_of,
-    request,
-    response,
-)
+from tests.unit.capture.recorded import BROKER, CLIENT, events_of, frames_of
+from tests.unit.frames import framed, request_frame, response_frame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,14 +31,14 @@ ENDS = Ends(CLIENT, BROKER, 1, "PLAINTEXT")
 LONG_NAMES = [
     MetadataRequest.MetadataRequestTopic(name="x" * 100 + str(number)) for number in range(1500)
 ]
-HELLO = request(
-    3,
+HELLO = request_frame(
     ApiVersionsRequest(client_software_name="lib", client_software_version="1"),
+    3,
     correlation_id=1,
 )
-WELCOME = response(3, ApiVersionsResponse(), correlation_id=1)
-LARGE = request(4, MetadataRequest(topics=LONG_NAMES), correlation_id=2)
-ANSWER = response(4, MetadataResponse(), correlation_id=2)
+WELCOME = response_frame(ApiVersionsResponse(), 3, correlation_id=1)
+LARGE = request_frame(MetadataRequest(topics=LONG_NAMES), 4, correlation_id=2)
+ANSWER = response_frame(MetadataResponse(), 4, correlation_id=2)
 
 HOSTILE = st.builds(
     lambda key, version, body: framed(pack(">hhih", key, version, 1, -1) + body),

@@ -20,14 +20,15 @@ from kafkalite.capture.scribing import (
     main,
 )
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from tests.unit.capture.recorded import BROKER, CLIENT, frames_of, request, response
+from tests.unit.capture.recorded import BROKER, CLIENT, frames_of
+from tests.unit.frames import request_frame, response_frame
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 ENDS = Ends(CLIENT, BROKER, 3, "OUTSIDE")
-HELLO = request(0, ApiVersionsRequest())
-WELCOME = response(0, ApiVersionsResponse())
+HELLO = request_frame(ApiVersionsRequest(), 0)
+WELCOME = response_frame(ApiVersionsResponse(), 0)
 
 
 def test_who_is_connected_survives_the_ring() -> None:

@@ -24,7 +24,7 @@ from kafkalite.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
-from tests.unit.capture.recorded import framed, request, response
+from tests.unit.frames import framed, request_frame, response_frame
 
 if TYPE_CHECKING:
     from kafkalite.protocol.versions import Versions
@@ -131,7 +131,7 @@ def versions(messages: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize(("message", "version"), versions(REQUESTS))
 def test_a_request_loses_its_secrets_and_nothing_else(message: Any, version: int) -> None:  # noqa: ANN401
-    frame = request(version, message)
+    frame = request_frame(message, version, client_id=b"me")
     assert RAW in frame
     blanked, note = blank_request(frame)
     assert RAW not in blanked
@@ -146,7 +146,7 @@ def test_a_request_loses_its_secrets_and_nothing_else(message: Any, version: int
 
 @pytest.mark.parametrize(("message", "version"), versions(RESPONSES))
 def test_a_response_loses_its_secrets_and_nothing_else(message: Any, version: int) -> None:  # noqa: ANN401
-    frame = response(version, message)
+    frame = response_frame(message, version)
     blanked, _ = blank_response(message.API_KEY, version, frame)
     assert RAW not in blanked
     assert len(blanked) == len(frame)
@@ -158,7 +158,7 @@ def test_a_response_loses_its_secrets_and_nothing_else(message: Any, version: in
 
 @pytest.mark.parametrize("cut", range(1, 40))
 def test_what_cannot_be_taken_apart_is_overwritten_whole(cut: int) -> None:
-    whole = request(2, SaslAuthenticateRequest(auth_bytes=RAW))
+    whole = request_frame(SaslAuthenticateRequest(auth_bytes=RAW), 2)
     for frame in (framed(whole[4:-cut]), framed(whole[4:] + RAW)):
         blanked, _ = blank_request(frame)
         assert len(blanked) == len(frame)
@@ -168,7 +168,7 @@ def test_what_cannot_be_taken_apart_is_overwritten_whole(cut: int) -> None:
 
 @pytest.mark.parametrize("cut", range(1, 20))
 def test_so_is_a_response(cut: int) -> None:
-    whole = response(2, SaslAuthenticateResponse(auth_bytes=RAW))
+    whole = response_frame(SaslAuthenticateResponse(auth_bytes=RAW), 2)
     for frame in (framed(whole[4:-cut]), framed(whole[4:] + RAW)):
         blanked, _ = blank_response(SaslAuthenticateResponse.API_KEY, 2, frame)
         assert len(blanked) == len(frame)
@@ -177,7 +177,7 @@ def test_so_is_a_response(cut: int) -> None:
 
 
 def test_fields_of_the_future_are_as_secret_as_those_known() -> None:
-    frame = request(2, SaslAuthenticateRequest(auth_bytes=b"x", unknown_tags={77: RAW}))
+    frame = request_frame(SaslAuthenticateRequest(auth_bytes=b"x", unknown_tags={77: RAW}), 2)
     blanked, _ = blank_request(frame)
     assert RAW not in blanked
     assert len(blanked) == len(frame)

@@ -21,7 +21,7 @@ from kafkalite.storage.batch import (
     split_batches,
 )
 from kafkalite.storage.records import NewRecord
-from tests.unit.capture.recorded import framed, request, response
+from tests.unit.frames import framed, request_frame, response_frame
 
 PAYLOAD = b"payload-" * 30
 SAID = (("name", b"header"),)
@@ -126,11 +126,11 @@ def answer(kind: Any, records: bytes) -> Any:  # noqa: ANN401
 
 @pytest.mark.parametrize("version", versions(0, 3))
 def test_a_produce_request_stays_a_request(version: int) -> None:
-    frame = request(version, produce(batch()))
+    frame = request_frame(produce(batch()), version)
     treatment = SNAP.of_request(0)
     assert callable(treatment)
     data, note = treatment(frame)
-    assert data == request(version, produce(SNAP.records(batch())))
+    assert data == request_frame(produce(SNAP.records(batch())), version)
     assert note is not None
     assert note.snapped == len(frame)
 
@@ -143,11 +143,11 @@ def test_a_produce_request_stays_a_request(version: int) -> None:
     ],
 )
 def test_so_do_responses_that_carry_records(kind: Any, version: int) -> None:  # noqa: ANN401
-    frame = response(version, answer(kind, batch()))
+    frame = response_frame(answer(kind, batch()), version)
     treatment = SNAP.of_response(kind.API_KEY, version)
     assert callable(treatment)
     data, note = treatment(frame)
-    assert data == response(version, answer(kind, SNAP.records(batch())))
+    assert data == response_frame(answer(kind, SNAP.records(batch())), version)
     assert note is not None
     assert note.snapped == len(frame)
 
@@ -156,19 +156,19 @@ def test_a_frame_without_long_records_is_kept() -> None:
     treatment = SNAP.of_request(0)
     assert callable(treatment)
     for records in (None, b"", build_batch([NewRecord(b"k", b"v", 1)])):
-        frame = request(9, produce(records))
+        frame = request_frame(produce(records), 9)
         assert treatment(frame) == (frame, None)
 
 
 def test_a_malformed_frame_keeps_its_header_alone() -> None:
-    whole = request(9, produce(batch()))
+    whole = request_frame(produce(batch()), 9)
     of_request, of_response = SNAP.of_request(0), SNAP.of_response(1, 12)
     assert callable(of_request)
     assert callable(of_response)
     data, _ = of_request(framed(whole[4:-1]))
     assert len(data) == len(whole) - 1
     assert b"payl" not in data
-    fetched = response(12, answer(FetchResponse, batch()))
+    fetched = response_frame(answer(FetchResponse, batch()), 12)
     data, _ = of_response(framed(fetched[4:-1]))
     assert data[:8] == framed(fetched[4:-1])[:8]
     assert b"payl" not in data
