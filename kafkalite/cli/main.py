@@ -41,24 +41,18 @@ _COMMANDS = (
         drive.explain,
     ),
     (
+        "fence-producers",
+        "Fence the producers of transactional ids, and end what they left open.",
+        fence.add_fence,
+        fence.fence,
+    ),
+    (
         "capture",
         "Record what clients and a cluster say, by a proxy between them.",
         capture.add_capture,
         capture.capture,
     ),
-    (
-        "audit",
-        "Turn captures into tables, audits and a report, by Spark.",
-        audit.add_audit,
-        audit.audit,
-    ),
     ("show", "Print what captures say, a line an exchange.", show.add_show, show.show),
-    (
-        "diff",
-        "Tell in what two captures differ, by API and field.",
-        diff.add_diff,
-        diff.diff,
-    ),
     (
         "replay",
         "Play a capture again on a broker, and tell which answers differ.",
@@ -66,10 +60,16 @@ _COMMANDS = (
         replay.replay,
     ),
     (
-        "fence-producers",
-        "Fence the producers of transactional ids, and end what they left open.",
-        fence.add_fence,
-        fence.fence,
+        "diff",
+        "Tell in what two captures differ, by API and field.",
+        diff.add_diff,
+        diff.diff,
+    ),
+    (
+        "audit",
+        "Turn captures into tables, audits and a report, by Spark.",
+        audit.add_audit,
+        audit.audit,
     ),
 )
 """Name, what it does, its options, and what runs."""
@@ -90,8 +90,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             name, help=about, description=about, allow_abbrev=False, formatter_class=_Help
         )
         add_options(command)
-        command.set_defaults(run=run)
-    asked = parser.parse_args(arguments)
+        command.set_defaults(run=run, parser=command)
+    asked, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        # Told by the command that does not know them, whose help lists what it does.
+        getattr(asked, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
     if "run" not in asked:
         parser.print_help(sys.stderr)
         sys.exit(serve.USAGE_STATUS)

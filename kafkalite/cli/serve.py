@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentTypeError
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.recording import ONLY_RECORDING, add_recording_options, recorder_from
-from kafkalite.cli.staging import add_staging_options, staged_from
+from kafkalite.cli.staging import add_staging_options, staged_from, told_of
 from kafkalite.cli.streams import open_closed_streams, say
 from kafkalite.ports.clock import DrivenClock
 
@@ -164,7 +165,7 @@ def serve(asked: Namespace) -> None:
         process.run(
             settings,
             log,
-            announce,
+            partial(announce, replayed=None if staged is None else told_of(asked)),
             control=asked.control,
             clock=asked.clock,
             record=_recording(asked, log),
@@ -201,8 +202,11 @@ def _recording(asked: Namespace, log: Log) -> Callable[[Callable[[], int]], Reco
     return begin
 
 
-def announce(broker: Broker, control_url: str | None) -> None:
-    """Say that the broker is ready, where, and as what; and where it can be driven, if anywhere."""
+def announce(broker: Broker, control_url: str | None, *, replayed: str | None = None) -> None:
+    """Say that the broker is ready, where, and as what; and where it can be driven, if anywhere.
+
+    `replayed` says whose part it plays.
+    """
     where = "a temporary directory" if broker.is_temporary else broker.data_directory
     lines = [f"kafkalite is ready at {broker.bootstrap_servers}"]
     lines += [
@@ -211,6 +215,8 @@ def announce(broker: Broker, control_url: str | None) -> None:
     ][1:]
     if broker.as_version is not None:
         lines.append(f"  it speaks as Kafka {broker.as_version}")
+    if replayed is not None:
+        lines.append(f"  {replayed}")
     if broker.recorder is not None:
         lines.append(f"  recording to {broker.recorder.directory}")
     if control_url is not None:

@@ -37,6 +37,13 @@ def add_staging_options(parser: ArgumentParser) -> None:
     )
 
 
+def told_of(asked: Namespace) -> str:
+    """Say in a few words which capture is replayed, and how."""
+    where = ", ".join(asked.replay)
+    match = asked.match or _MATCHES[0]
+    return f"begun with {where}" if match == "seeded" else f"answering from {where}, {match}"
+
+
 def staged_from(asked: Namespace, log: Log) -> Staged | None:
     """Return what is asked to be replayed, if anything; SettingsError when that cannot be."""
     from kafkalite.server.settings import SettingsError  # noqa: PLC0415 - `--help` needs no broker

@@ -242,13 +242,20 @@ def test_a_data_directory_in_use_is_said_in_one_line(tmp_path: Path) -> None:
     assert "in use" in line
 
 
-@pytest.mark.parametrize("arguments", [("sreve",), ("--no-such-option",), ("serve", "--port=1")])
-def test_bad_use_of_the_command_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        (("sreve",), "see kafkalite --help"),
+        (("--no-such-option",), "see kafkalite --help"),
+        (("serve", "--port=1"), "--port=1 (see kafkalite serve --help)"),
+    ],
+)
+def test_bad_use_of_the_command_is_said_in_one_line(arguments: tuple[str, ...], where: str) -> None:
     done = run(*arguments)
     assert done.returncode == BAD_USE
     (line,) = done.stderr.splitlines()
     assert line.startswith("kafkalite: ")
-    assert "--help" in line
+    assert where in line
 
 
 def test_without_a_command_the_help_is_shown() -> None:

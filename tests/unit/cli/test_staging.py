@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.cli.staging import add_staging_options, staged_from
+from kafkalite.cli.staging import add_staging_options, staged_from, told_of
 from kafkalite.replay.staging import Match, OnMiss
 from kafkalite.server.logging import Log
 from kafkalite.server.settings import SettingsError
@@ -40,6 +40,13 @@ def test_a_seeded_broker_misses_nothing() -> None:
 def test_a_capture_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--replay: no requests to replay in"):
         staged_from(asked("--replay", str(tmp_path / "gone")), Log())
+
+
+def test_what_is_replayed_is_told() -> None:
+    assert told_of(asked("--replay", "x")) == "answering from x, strict"
+    several = asked("--replay", "x", "--replay", "y", "--match", "lenient")
+    assert told_of(several) == "answering from x, y, lenient"
+    assert told_of(asked("--replay", "x", "--match", "seeded")) == "begun with x"
 
 
 def test_the_words_are_those_of_the_stages() -> None:
