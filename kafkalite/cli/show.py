@@ -80,8 +80,10 @@ def show(asked: Namespace) -> None:
     for exchange in exchanges(read(asked.paths, problems, ports=asked.port), problems):
         count += 1
         decoded = decode(exchange)
-        if not asked.problems and wish.fits(decoded):
-            say(json_line(decoded, records=asked.records) if asked.json else line(decoded))
+        if asked.problems or not wish.fits(decoded):
+            continue
+        if not say(json_line(decoded, records=asked.records) if asked.json else line(decoded)):
+            return
     if asked.problems:
         for problem in problems:
             say(problem_line(problem, as_json=asked.json))

@@ -24,13 +24,18 @@ def open_closed_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w")
 
 
-def say(text: str) -> None:
-    """Print to stdout; where nobody reads it any more, that is no reason to end."""
+def say(text: str) -> bool:
+    """Print to stdout and return whether somebody may read it.
+
+    Where nobody does any more, a broker has no reason to end; who only prints does.
+    """
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError:
         _lead_nowhere(sys.stdout.fileno())  # what is not written yet is written at the end
+        return False
+    return True
 
 
 def printable(text: str) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _SECOND_NS: Final = 1_000_000_000
 _US: Final = 1000
 _MS: Final = 1_000_000
+_NO_NODE: Final = -1
+"""What a proxy records of a connection by which a client found the cluster."""
 
 
 class Decoded(NamedTuple):
@@ -110,7 +112,9 @@ def line(decoded: Decoded) -> str:
     exchange, request, _, reason = decoded
     client = f"{exchange.client_id or '-'}@{exchange.connection.client}"
     broker = str(exchange.connection.broker)
-    if exchange.connection.node_id is not None:
+    if exchange.connection.node_id == _NO_NODE:
+        broker = f"{broker} (bootstrap)"
+    elif exchange.connection.node_id is not None:
         broker = f"{broker} (node {exchange.connection.node_id})"
     about = "" if request is None else summary(request)
     words = (

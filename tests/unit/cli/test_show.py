@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import os
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkalite.capture.model import Direction, Endpoint
+from kafkalite.cli import telling
 from kafkalite.cli.main import main
 from tests.captures import damage, traffic
 from tests.unit.frames import framed
@@ -115,6 +117,24 @@ def test_bad_use_is_one_line(
         main(["show", *arguments])
     assert ended.value.code == 2
     assert capsys.readouterr().err == f"kafkalite: {reason}\n"
+
+
+def test_it_ends_when_nobody_reads_it_any_more(
+    capture: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    told: list[str] = []
+
+    def line(decoded: telling.Decoded) -> str:
+        told.append(decoded.exchange.client_id or "")
+        return "a line\n"
+
+    with os.fdopen(writes, "w") as nobody:
+        monkeypatch.setattr("sys.stdout", nobody)
+        monkeypatch.setattr(telling, "line", line)
+        main(["show", capture])
+    assert told == ["tester"]
 
 
 def test_nothing_to_show_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,11 @@ UNKNOWN = Exchange(
 )
 
 
+def test_a_connection_of_no_node_yet_is_told_as_what_it_is() -> None:
+    found = replace(UNKNOWN, connection=replace(UNKNOWN.connection, node_id=-1))
+    assert " > [::1]:9092 (bootstrap)  " in line(decode(found))
+
+
 def test_an_unknown_api_is_told_by_its_number() -> None:
     assert line(decode(UNKNOWN)) == (
         "2023-11-14T22:13:20.000000Z  bad\\nname@[::1]:5 > [::1]:9092 (node 2)  API 999 v1  "
