@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from kafkalite.capture.model import Problem, ProblemKind
 from kafkalite.columnar.logs import (
     LogOptions,
     read_segment,
@@ -25,7 +24,7 @@ from kafkalite.columnar.logs import (
 from kafkalite.spark.places import PlaceError, find, place
 from kafkalite.spark.sources.asking import Asked, chosen
 from kafkalite.spark.sources.contract import OPTIONS, FileSource
-from kafkalite.spark.stages.typed import problem_rows
+from kafkalite.spark.stages.typed import unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -98,11 +97,7 @@ class Segments:
 
     def _failed(self, name: str, detail: str) -> Iterator[pa.RecordBatch]:
         if self.table == _PROBLEMS:
-            line = " ".join(detail.split())
-            problem = Problem(
-                kind=ProblemKind.UNREADABLE, file=name, offset=None, connection=None, detail=line
-            )
-            yield self._shaped(problem_rows([problem]))
+            yield self._shaped(unreadable(name, detail))
 
 
 class LogSource(FileSource):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkalite.capture.model import Direction, Problem, ProblemKind
+from kafkalite.capture.model import Direction
 from kafkalite.capture.pcapng import STATISTICS
 from kafkalite.columnar import exchanges, tables
 from kafkalite.columnar.options import Options, Table
@@ -16,7 +16,7 @@ from kafkalite.columnar.reading import read_file
 from kafkalite.spark.places import PlaceError, find, place
 from kafkalite.spark.sources.asking import Asked, OptionError, chosen
 from kafkalite.spark.sources.contract import OPTIONS
-from kafkalite.spark.stages.typed import problem_rows, typed
+from kafkalite.spark.stages.typed import typed, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -165,11 +165,7 @@ class Rows:
 
     def _failed(self, name: str, detail: str) -> Iterator[pa.RecordBatch]:
         if self.table == "problems":
-            line = " ".join(detail.split())
-            problem = Problem(
-                kind=ProblemKind.UNREADABLE, file=name, offset=None, connection=None, detail=line
-            )
-            yield self._shaped(problem_rows([problem]))
+            yield self._shaped(unreadable(name, detail))
 
     def _schema(self, columns: Sequence[str]) -> pa.Schema:
         whole = _SCHEMAS.get(self.table)

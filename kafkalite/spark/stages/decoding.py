@@ -17,7 +17,7 @@ from kafkalite.capture.model import Problem, ProblemKind
 from kafkalite.columnar.options import Table
 from kafkalite.columnar.reading import read_file
 from kafkalite.spark.places import PlaceError, place
-from kafkalite.spark.stages.typed import problem_rows, typed
+from kafkalite.spark.stages.typed import problem_rows, typed, unreadable
 from kafkalite.spark.stages.writing import Tables
 
 if TYPE_CHECKING:
@@ -203,11 +203,7 @@ class Lot:
             self.problems(problems)
 
     def _problem(self, name: str, detail: str) -> None:
-        line = " ".join(detail.split())
-        problem = Problem(
-            kind=ProblemKind.UNREADABLE, file=name, offset=None, connection=None, detail=line
-        )
-        self.problems(problem_rows([problem]))
+        self.problems(unreadable(name, detail))
 
 
 def attempt() -> int:

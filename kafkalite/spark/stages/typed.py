@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkalite.capture.model import ProblemKind
+from kafkalite.capture.model import Problem, ProblemKind
 from kafkalite.columnar import exchanges, tables
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from kafkalite.capture.model import Problem
 
 
 class Typed(NamedTuple):
@@ -48,6 +46,15 @@ def problem_rows(problems: Iterable[Problem]) -> pa.RecordBatch:
     for row in rows:
         row["kind"] = str(row["kind"])
     return pa.RecordBatch.from_pylist(rows, schema=tables.PROBLEMS)
+
+
+def unreadable(file: str, detail: str) -> pa.RecordBatch:
+    """Return, as a row of that table, that a file cannot be read, or not to its end."""
+    line = " ".join(detail.split())
+    problem = Problem(
+        kind=ProblemKind.UNREADABLE, file=file, offset=None, connection=None, detail=line
+    )
+    return problem_rows([problem])
 
 
 def _unknown(key: int, rows: pa.RecordBatch) -> pa.RecordBatch:
