@@ -7,6 +7,7 @@ of itself as the others do.
 # ruff: noqa: ANN401 - messages of any API
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.protocol.error_codes import ErrorCode
@@ -59,9 +60,12 @@ _PARTITIONS: Final = (
 )  # fmt: skip
 _GROUPS: Final = frozenset(("group_id", "group_ids", "groups_names", "coordinator_keys", "key"))
 _TOPICS: Final = frozenset(("topic", "topic_name", "name"))
+_TOPIC_ID: Final = "topic_id"
+_NO_ID: Final = bytes(16)
+_NO_NAMES: Final[Mapping[bytes, str]] = MappingProxyType({})
 
 
-def summary(request: Any) -> str:
+def summary(request: Any, topic_names: Mapping[bytes, str] = _NO_NAMES) -> str:
     """Return whom a request is about, as words of the form what=whom."""
     words = []
     for attribute in request.__slots__:
@@ -69,13 +73,13 @@ def summary(request: Any) -> str:
         if attribute in _SCALARS and value not in _UNSAID:
             words.append(f"{_SCALARS[attribute]}={value}")
         elif attribute in _LISTS and isinstance(value, list) and value:
-            names = [_name(each) for each in value]
+            names = [_name(each, topic_names) for each in value]
             more = f",+{len(names) - _SHOWN}" if len(names) > _SHOWN else ""
             words.append(f"{_LISTS[attribute]}={','.join(names[:_SHOWN])}{more}")
     return " ".join(words)
 
 
-def _name(item: Any) -> str:
+def _name(item: Any, topic_names: Mapping[bytes, str]) -> str:
     """Return what one thing of a list is called, and of how many partitions it speaks."""
     if not isinstance(item, Message):
         return str(item)
@@ -83,7 +87,7 @@ def _name(item: Any) -> str:
     named = (getattr(item, each) for each in _NAMES if each in slots)
     name = next((each for each in named if each), "?")
     if isinstance(name, bytes):
-        name = uuid_to_text(name)
+        name = topic_names.get(name) or uuid_to_text(name)
     lists = (getattr(item, each) for each in _PARTITIONS if each in slots)
     parts = next((each for each in lists if isinstance(each, list)), None)
     return f"{name}({len(parts)})" if parts else str(name)
@@ -109,9 +113,23 @@ def groups(request: Any) -> set[str]:
     return {value for name, value in _walk(request) if name in _GROUPS and isinstance(value, str)}
 
 
-def topics(message: Any) -> set[str]:
-    """Return the topics that a message names; not those that it has ids for."""
-    return {value for name, value in _walk(message) if name in _TOPICS and isinstance(value, str)}
+def topics(message: Any, topic_names: Mapping[bytes, str] = _NO_NAMES) -> set[str]:
+    """Return the topics that a message names, and those of its ids; an id that says nothing too."""
+    found = set()
+    for name, value in _walk(message):
+        if name in _TOPICS and isinstance(value, str) and value:
+            found.add(value)
+        elif name == _TOPIC_ID and isinstance(value, bytes) and value != _NO_ID:
+            found.add(topic_names.get(value) or uuid_to_text(value))
+    return found
+
+
+def named_topics(response: Any) -> Iterator[tuple[bytes, str]]:
+    """Yield the topic ids that a response tells the names of, as Metadata does."""
+    for row in getattr(response, "topics", None) or ():
+        topic_id, name = getattr(row, _TOPIC_ID, None), getattr(row, "name", None)
+        if topic_id and name and topic_id != _NO_ID:
+            yield topic_id, name
 
 
 def _walk(message: Any) -> Iterator[tuple[str, Any]]:

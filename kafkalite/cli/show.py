@@ -36,7 +36,7 @@ def add_show(parser: ArgumentParser) -> None:
     )
     only.add_argument("--client", metavar="GLOB", help="of these client ids, or of HOST:PORT")
     only.add_argument("--group", metavar="GLOB", help="about these groups")
-    only.add_argument("--topic", metavar="GLOB", help="that name these topics")
+    only.add_argument("--topic", metavar="GLOB", help="about these topics")
     only.add_argument("--errors", action="store_true", help="with an error in the response")
     parser.add_argument(
         "--json",
@@ -76,10 +76,11 @@ def show(asked: Namespace) -> None:
         sys.stderr.write(f"kafkalite: {printable(str(error))}\n")
         sys.exit(USAGE_STATUS)
     problems = Problems()
+    topic_names: dict[bytes, str] = {}
     count = 0
     for exchange in exchanges(read(asked.paths, problems, ports=asked.port), problems):
         count += 1
-        decoded = decode(exchange)
+        decoded = decode(exchange, topic_names)
         if asked.problems or not wish.fits(decoded):
             continue
         if not say(json_line(decoded, records=asked.records) if asked.json else line(decoded)):

@@ -6,19 +6,20 @@ import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.capture.kafka_json import as_json
 from kafkalite.capture.messages import api_name, parse_request, parse_response, response_version
 from kafkalite.capture.model import Direction
-from kafkalite.capture.summary import errors, groups, summary, topics
+from kafkalite.capture.summary import errors, groups, named_topics, summary, topics
 from kafkalite.cli.streams import printable
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafkalite.capture.model import Exchange, Problem
     from kafkalite.protocol.message import Message
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _SECOND_NS: Final = 1_000_000_000
 _US: Final = 1000
 _MS: Final = 1_000_000
+_MOST_NAMES: Final = 100_000
+"""Topics whose names are kept, about; a capture may tell of any number."""
 _NO_NODE: Final = -1
 """What a proxy records of a connection by which a client found the cluster."""
 
@@ -38,10 +41,13 @@ class Decoded(NamedTuple):
     response: Message | None
     reason: str | None
     """Why one of both cannot be read."""
+    topic_names: Mapping[bytes, str] = MappingProxyType({})
+    """Topic id → name, as far as that was told until then."""
 
 
-def decode(exchange: Exchange) -> Decoded:
-    """Read an exchange's messages."""
+def decode(exchange: Exchange, topic_names: dict[bytes, str] | None = None) -> Decoded:
+    """Read an exchange's messages; what they tell of topics' names is added to `topic_names`."""
+    topic_names = {} if topic_names is None else topic_names
     messages: list[Message | None] = []
     reason = None
     parsers: tuple[Callable[[Exchange], Message | None], ...] = (parse_request, parse_response)
@@ -51,7 +57,9 @@ def decode(exchange: Exchange) -> Decoded:
         except ProtocolViolation as violation:
             messages.append(None)
             reason = reason or violation.reason
-    return Decoded(exchange, messages[0], messages[1], reason)
+    if len(topic_names) < _MOST_NAMES:
+        topic_names.update(named_topics(messages[1]))
+    return Decoded(exchange, messages[0], messages[1], reason, topic_names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,7 @@ class Wish:
 
     def fits(self, decoded: Decoded) -> bool:
         """Whether an exchange is asked for."""
-        exchange, request, response, _ = decoded
+        exchange, request, response, _, topic_names = decoded
         if self.api_keys is not None and exchange.api_key not in self.api_keys:
             return False
         clients = (exchange.client_id or "", str(exchange.connection.client))
@@ -80,7 +88,8 @@ class Wish:
         if self.group is not None and (request is None or not _fits(self.group, groups(request))):
             return False
         if self.topic is not None:
-            names = (topics(each) for each in (request, response) if each is not None)
+            messages = (each for each in (request, response) if each is not None)
+            names = (topics(each, topic_names) for each in messages)
             if not _fits(self.topic, set().union(*names)):
                 return False
         return not self.is_for_errors or (response is not None and bool(errors(response)))
@@ -109,14 +118,14 @@ def _fits(pattern: str, names: Iterable[str]) -> bool:
 
 def line(decoded: Decoded) -> str:
     """Return an exchange as a line for people: when, who, what, how long, about whom, how."""
-    exchange, request, _, reason = decoded
+    exchange, request, _, reason, topic_names = decoded
     client = f"{exchange.client_id or '-'}@{exchange.connection.client}"
     broker = str(exchange.connection.broker)
     if exchange.connection.node_id == _NO_NODE:
         broker = f"{broker} (bootstrap)"
     elif exchange.connection.node_id is not None:
         broker = f"{broker} (node {exchange.connection.node_id})"
-    about = "" if request is None else summary(request)
+    about = "" if request is None else summary(request, topic_names)
     words = (
         _time(exchange.sent_ns),
         f"{client} > {broker}",
@@ -130,7 +139,7 @@ def line(decoded: Decoded) -> str:
 
 def json_line(decoded: Decoded, *, records: bool) -> str:
     """Return an exchange as an object for machines."""
-    exchange, request, response, reason = decoded
+    exchange, request, response, reason, _ = decoded
     connection = exchange.connection
     answered_ns = exchange.answered_ns
     shape: dict[str, object] = {

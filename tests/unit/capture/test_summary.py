@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalite.capture.summary import errors, groups, summary, topics
+from kafkalite.capture.summary import errors, groups, named_topics, summary, topics
 from kafkalite.protocol import codec
 from tests.captures import traffic
 
@@ -37,6 +37,21 @@ def test_groups_and_topics_are_found_however_deep() -> None:
     assert groups(request) == {"deep", "shallow"}
     assert topics(request) == {"t"}
     assert topics(traffic.produce_request(1, b"")) == {"topic-0"}
+
+
+def test_topics_by_id_have_the_names_that_metadata_told() -> None:
+    topic_id = bytes(15) + b"\x01"
+    kind = codec.response_class(3)
+    row = kind.MetadataResponseTopic(name="orders", topic_id=topic_id)
+    nameless = kind.MetadataResponseTopic(name=None, topic_id=bytes(15) + b"\x02")
+    names = dict(named_topics(kind(topics=[row, nameless])))
+    assert names == {topic_id: "orders"}
+    fetch = codec.request_class(1)
+    request = fetch(topics=[fetch.FetchTopic(topic_id=topic_id)])
+    assert summary(request, names) == "topics=orders"
+    assert topics(request, names) == {"orders"}
+    assert topics(request) == {"AAAAAAAAAAAAAAAAAAAAAQ"}
+    assert list(named_topics(codec.response_class(12)())) == []
 
 
 def test_a_bare_request_of_any_api_can_be_told() -> None:

@@ -6,7 +6,10 @@ import json
 from dataclasses import replace
 
 from kafkalite.capture.model import Connection, Endpoint, Exchange, Problem, ProblemKind
-from kafkalite.cli.telling import decode, json_line, line, problem_line
+from kafkalite.cli.telling import Wish, decode, json_line, line, problem_line
+from kafkalite.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkalite.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tests.unit.replay.recorded import Recording
 
 UNKNOWN = Exchange(
     connection=Connection(
@@ -34,6 +37,20 @@ UNKNOWN = Exchange(
 def test_a_connection_of_no_node_yet_is_told_as_what_it_is() -> None:
     found = replace(UNKNOWN, connection=replace(UNKNOWN.connection, node_id=-1))
     assert " > [::1]:9092 (bootstrap)  " in line(decode(found))
+
+
+def test_names_of_topics_are_learnt_on_the_way() -> None:
+    recording = Recording()
+    topic_id = bytes(range(16))
+    shown = MetadataResponse.MetadataResponseTopic(name="orders", topic_id=topic_id)
+    recording.say(MetadataRequest(topics=None), MetadataResponse(topics=[shown]), 12)
+    asked = FetchRequest(topics=[FetchRequest.FetchTopic(topic_id=topic_id)])
+    recording.say(asked, FetchResponse(), 16)
+    names: dict[bytes, str] = {}
+    lines = [line(decode(each, names)) for each in recording.exchanges]
+    assert lines[1].endswith("  topics=orders\n")
+    wish = Wish(None, None, None, "ord*", is_for_errors=False)
+    assert [wish.fits(decode(each, names)) for each in recording.exchanges] == [True, True]
 
 
 def test_an_unknown_api_is_told_by_its_number() -> None:
