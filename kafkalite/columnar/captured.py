@@ -51,6 +51,9 @@ def nanoseconds(ticks: Ints, interface: Interface) -> Ints:
     """Return times of an interface in nanoseconds; `ticks` are unsigned."""
     unsigned = ticks.view(np.uint64)
     unit = np.uint64(interface.ticks)
+    is_plain = interface.ticks == NS_PER_S and not interface.offset_s
+    if is_plain and int(unsigned.max(initial=0)) < LATEST_NS - 2 * NS_PER_S:
+        return ticks
     seconds = (unsigned // unit).astype(np.int64) + interface.offset_s
     rest = unsigned % unit
     if interface.ticks <= NS_PER_S and NS_PER_S % interface.ticks == 0:

@@ -181,6 +181,10 @@ class _Lengths:
 
 def _whole(pieces: Pieces) -> tuple[Ints, Ints]:
     """Return the frames of pieces that consist of whole frames: where on the line, and sizes."""
+    if len(pieces.size) and int(pieces.size.min()) >= LENGTH_BYTES:
+        sizes = u32be(pieces.data, pieces.start)
+        if (sizes + LENGTH_BYTES == pieces.size).all():
+            return pieces.line, sizes
     rows = where(pieces.size >= LENGTH_BYTES)
     at, end = pieces.start[rows], pieces.start[rows] + pieces.size[rows]
     found: list[tuple[Ints, Ints, Ints]] = []

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 _INT32_MAX: Final = (1 << 31) - 1
 
 
+def _ascending(values: Ints) -> Ints:
+    return np.argsort(values, kind="stable")
+
+
 class Ranges:
     """Ranges of one buffer, none of which overlaps another, to be taken in any order."""
 
@@ -23,9 +27,12 @@ class Ranges:
         order: Ints | None = None
         if len(starts) > 1 and (starts[1:] < starts[:-1]).any():
             # Often the frames of an order of their own, which a hint tells, are nearly ascending.
-            order = np.argsort(starts if hint is None else starts[hint], kind="stable")
-            order = order if hint is None else hint[order]
-            starts, sizes = starts[order], sizes[order]
+            order = _ascending(starts) if hint is None else hint
+            ordered = starts[order]
+            if hint is not None and (ordered[1:] < ordered[:-1]).any():
+                order = hint[_ascending(ordered)]
+                ordered = starts[order]
+            starts, sizes = ordered, sizes[order]
         is_large = len(data) > _INT32_MAX
         offsets = np.zeros(2 * len(starts) + 1, np.int64 if is_large else np.int32)
         offsets[1::2] = starts

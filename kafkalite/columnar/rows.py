@@ -48,6 +48,8 @@ class Known:
     is_message: Mask = field(init=False)
     """Which of them are no bare tokens of SASL."""
     correlation_id: Ints = field(init=False)
+    order: Ints = field(init=False)
+    """The order in which their packets came, those of earlier chunks first."""
 
     def __post_init__(self) -> None:
         frames, data = self.frames, self.data
@@ -55,7 +57,9 @@ class Known:
         self.request = heads.request_heads(data, frames.start[self.asks], frames.size[self.asks])
         self.place = np.full(len(frames), -1, np.int64)
         self.place[self.asks] = np.arange(len(self.asks))
-        self.client_id = _client_ids(data, self.request, in_time(frames.packet[self.asks]))
+        self.order = in_time(frames.packet)
+        asked = self.place[self.order]
+        self.client_id = _client_ids(data, self.request, asked[asked >= 0])
         self.is_right = np.ones(len(frames), np.bool_)
         self.is_right[self.asks] = self.request.is_right
         self.is_right[says] = frames.size[says] >= heads.CORRELATION_BYTES
@@ -211,7 +215,7 @@ class PairColumns:
         self._ends = Ends(lines)
         self._options = options
         frames = known.frames
-        self._bodies = Ranges(known.data, frames.start, frames.size, in_time(frames.packet))
+        self._bodies = Ranges(known.data, frames.start, frames.size, known.order)
 
     def bodies(self, request: Ints, response: Ints) -> Ints:
         """Return where the bodies of responses begin."""
