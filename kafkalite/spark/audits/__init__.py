@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.spark.audits.contract import Audit, AuditOption, AuditOptions
+from kafkalite.spark.audits.contract import Audit, AuditOptions
 from kafkalite.spark.audits.fencing import FENCING, judged
 from kafkalite.spark.audits.health import HEALTH
 from kafkalite.spark.audits.judging import JUDGED
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kafkalite.spark.requests import Requests
     from kafkalite.spark.state.tables import Table
 
-__all__ = ["AUDITS", "OPTIONS", "STATES", "STATE_TABLES", "TABLES", "AuditOptions"]
+__all__ = ["AUDITS", "STATES", "STATE_TABLES", "TABLES", "AuditOptions"]
 
 
 def _held(requests: Requests) -> DataFrame:
@@ -63,5 +63,3 @@ TABLES: Final[Mapping[str, Table]] = {
     table.name: table for audit in AUDITS.values() for table in audit.columns
 }
 """What the columns of the audits' tables say."""
-
-OPTIONS: Final[tuple[AuditOption, ...]] = ()

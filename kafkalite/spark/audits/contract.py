@@ -35,17 +35,6 @@ class AuditOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditOption:
-    """An option of the command line that sets a field of `AuditOptions`."""
-
-    flag: str
-    type: Callable[[str], int]
-    field: str
-    help: str
-    metavar: str
-
-
-@dataclass(frozen=True, slots=True)
 class Audit:
     """One audit: the question it answers, and how."""
 

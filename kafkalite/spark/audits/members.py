@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
@@ -218,7 +219,7 @@ def _with_kept_free(ghosts_: DataFrame, holdings: DataFrame) -> DataFrame:
         .select("ghost", "g.group_id", gap.alias("gap"), (overlap / _US).alias("seconds"))
         .where("seconds > 0")
     )
-    among = f.count(f.lit(1)).over(in_order(("group_id", "gap"), ("seconds",)).rowsBetween(*_ALL))
+    among = f.count(f.lit(1)).over(Window.partitionBy("group_id", "gap"))
     by_ghost = (
         shared.withColumn("seconds", f.col("seconds") / among)
         .groupBy("ghost")
@@ -227,9 +228,6 @@ def _with_kept_free(ghosts_: DataFrame, holdings: DataFrame) -> DataFrame:
     return ghosts_.join(by_ghost, "ghost", "left").withColumn(
         "partition_seconds_kept_free", f.coalesce("free_seconds", f.lit(0.0))
     )
-
-
-_ALL: Final = (-(2**63), 2**63 - 1)
 
 
 def totals(found: DataFrame) -> DataFrame:
