@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.capture.model import Problem, ProblemKind
 from kafkalite.spark.manifest import Lot, lots
 from kafkalite.spark.places import InputFile, PlaceError, find
-from kafkalite.spark.stages.decoding import Account, decode_contents, decode_lots, quarantine
+from kafkalite.spark.sizing import HERE_BYTES, having, is_one_process
+from kafkalite.spark.stages.decoding import (
+    Account,
+    decode,
+    decode_contents,
+    decode_lots,
+    quarantine,
+)
 from kafkalite.spark.telling import Done
 
 if TYPE_CHECKING:
@@ -53,7 +60,12 @@ class ByName:
     def decode(
         self, files: Sequence[InputFile], task: Task, lot_bytes: int, tell: Teller
     ) -> list[Lot]:
-        """Read files into staged tables, about so many bytes a task."""
+        """Read files into staged tables, about so many bytes a task; small ones right here."""
+        size = sum(each.size for each in files)
+        if size <= min(HERE_BYTES, lot_bytes) and is_one_process(self._spark):
+            with _watched(self._spark, files, tell):
+                account = decode(task, 0, 0, ((each.url, None) for each in files))
+                return [lot_of(account, {each.url: each for each in files})]
         shared = lots(files, _LOTS_PER_CORE * cores(self._spark), lot_bytes)
         with _watched(self._spark, files, tell) as progress:
             task = replace(task, progress=progress)
@@ -95,7 +107,7 @@ class BySpark:
         with (
             _watched(self._spark, files, tell) as progress,
             # A batch of several would be as large as they are together.
-            _set(self._spark, {_ROWS_A_BATCH: "1", _BYTES_A_TASK: str(lot_bytes)}),
+            having(self._spark, {_ROWS_A_BATCH: "1", _BYTES_A_TASK: str(lot_bytes)}),
         ):
             task = replace(task, progress=progress)
             done: list[Lot] = []
@@ -180,18 +192,6 @@ def _watched(
     whole = Done(len(files), sum(each.size for each in files))
     with tell.reading("reading", whole, lambda: None if progress is None else progress.so_far()):
         yield progress
-
-
-@contextmanager
-def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    before = {name: str(spark.conf.get(name)) for name in settings}
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
 
 
 def _path(url: str) -> str:

@@ -29,6 +29,7 @@ from kafkalite.spark.manifest import Lot, Manifest
 from kafkalite.spark.places import PlaceError, place
 from kafkalite.spark.report import write_report
 from kafkalite.spark.requests import Requests
+from kafkalite.spark.sizing import sized
 from kafkalite.spark.stages.decoding import CONNECTIONS, LOOSE, PROBLEMS, REQUESTS, Task
 from kafkalite.spark.stitch import stitch
 from kafkalite.spark.telling import Silent
@@ -114,6 +115,10 @@ class _Run:
         listed = source.find(without=self._out)
         if not listed and not (self._job.keep_vanished and self._done.lots):
             raise NothingToAuditError(f"{' '.join(self._job.inputs)}: there are no files")
+        with sized(self._spark, sum(each.size for each in listed)):
+            return self._bring_up(source, listed)
+
+    def _bring_up(self, source: ByName | BySpark, listed: list[InputFile]) -> Outcome:
         plan = manifest.plan(self._done, listed, keep_vanished=self._job.keep_vanished)
         if not plan.is_empty or self._done.stitched is None:
             self._decode(source, plan)

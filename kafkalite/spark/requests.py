@@ -6,6 +6,7 @@ there is anything to look at.
 
 from __future__ import annotations
 
+import threading
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Final
 
@@ -42,13 +43,20 @@ class Requests:
         by_api: Mapping[int, DataFrame],
         problems: DataFrame | None = None,
         derive: Callable[[Requests, str], DataFrame] | None = None,
+        envelopes: DataFrame | None = None,
     ) -> None:
-        """Have `by_api` for what came; `derive` makes the states that are asked for by name."""
+        """Have `by_api` for what came; `derive` makes the states that are asked for by name.
+
+        `envelopes` is for where one query finds them all sooner than one an API.
+        """
         self.spark = spark
         self._by_api = by_api
         self._problems = problems
         self._derive = derive
+        self._envelopes = envelopes
         self._states: dict[str, DataFrame] = {}
+        # A lock a state, for states are made of each other; never in a circle.
+        self._making: dict[str, threading.Lock] = {}
 
     @classmethod
     def of_tables(
@@ -86,7 +94,13 @@ class Requests:
             problems = spark.read.schema(from_arrow_schema(tables.PROBLEMS)).parquet(
                 (out / PROBLEMS).url
             )
-        return cls(spark, frames, problems, derive)
+        envelopes = None
+        if frames:
+            # One scan of all files for the columns that they share: a union of as many tables as
+            # there are APIs takes Spark longer to plan than most captures take to read.
+            whole = spark.read.schema(_envelope_schema()).parquet((out / REQUESTS).url)
+            envelopes = (whole if names is None else _named(whole, names)).drop("api")
+        return cls(spark, frames, problems, derive, envelopes)
 
     def of(self, api: str | int) -> DataFrame:
         """Return one API's requests: the columns of `tables.requests`, and `date`."""
@@ -100,6 +114,8 @@ class Requests:
 
     def envelopes(self) -> DataFrame:
         """Return what all requests have, whatever their API, and `date`."""
+        if self._envelopes is not None:
+            return self._envelopes
         columns = [*tables.ENVELOPE.names, _DATE.name]
         frames = [frame.select(*columns) for frame in self._by_api.values()]
         if not frames:
@@ -114,12 +130,13 @@ class Requests:
         return self._problems
 
     def state(self, name: str) -> DataFrame:
-        """Return what is derived from requests under this name; made once."""
-        if name not in self._states:
-            if self._derive is None:
-                raise KeyError(name)
-            self._states[name] = self._derive(self, name)
-        return self._states[name]
+        """Return what is derived from requests under this name; made once, whoever asks first."""
+        with self._making.setdefault(name, threading.Lock()):
+            if name not in self._states:
+                if self._derive is None:
+                    raise KeyError(name)
+                self._states[name] = self._derive(self, name)
+            return self._states[name]
 
 
 def api_key(api: str | int) -> int:
@@ -133,6 +150,11 @@ def api_key(api: str | int) -> int:
 def spark_schema(key: int) -> StructType:
     """Return the columns of one API's requests, and `date`, as Spark names types."""
     return from_arrow_schema(tables.requests(key).append(_DATE))
+
+
+def _envelope_schema() -> StructType:
+    # The folders' names are columns, too; `api` stands before `date` in them.
+    return from_arrow_schema(tables.ENVELOPE.append(pa.field("api", pa.string())).append(_DATE))
 
 
 def _named(rows: DataFrame, names: DataFrame) -> DataFrame:

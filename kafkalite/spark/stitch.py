@@ -9,20 +9,23 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa  # noqa: TC002 - Spark looks at what the types are
+import pyarrow as pa
+from pyarrow import parquet
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkalite.spark.inputs import TOLD, cores
 from kafkalite.spark.manifest import Lot
+from kafkalite.spark.sizing import HERE_BYTES, is_one_process
 from kafkalite.spark.stages.decoding import LOOSE, LOOSE_TABLES, Account
-from kafkalite.spark.stages.stitching import BUCKET, SCHEMAS, TABLE, stitch_bucket
+from kafkalite.spark.stages.stitching import BUCKET, SCHEMAS, TABLE, stitch_bucket, stitch_ends
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column, SparkSession
 
+    from kafkalite.columnar.options import Table
     from kafkalite.spark.places import Place
     from kafkalite.spark.stages.decoding import Task
     from kafkalite.spark.telling import Teller
@@ -51,6 +54,8 @@ def stitch(  # noqa: PLR0917 - once called
         return Lot(inputs=())
     tell.step(f"joining what goes on from file to file: {len(loose):,} files of loose ends")
     size = sum(each.files.get_file_info(each.path).size for each in loose)
+    if size <= HERE_BYTES and is_one_process(spark):
+        return _lot([stitch_ends(_read(loose), task, 0, 0)])
     buckets = max(_BUCKETS_PER_CORE * cores(spark), size // _BUCKET_BYTES)
     parts = []
     for table in LOOSE_TABLES:
@@ -71,6 +76,18 @@ def stitch(  # noqa: PLR0917 - once called
 
     done = rows.groupBy(BUCKET).applyInArrow(joined, TOLD)
     return _lot([Account.from_json(row.told) for row in done.collect()])
+
+
+def _read(loose: Sequence[Place]) -> dict[Table, pa.Table]:
+    ends = {}
+    for table, schema in SCHEMAS.items():
+        tables = [schema.empty_table()]
+        for each in loose:
+            if f"{LOOSE}/{table}/" in each.path:
+                with each.files.open_input_file(each.path) as stream:
+                    tables.append(parquet.read_table(stream, schema=schema))
+        ends[table] = pa.concat_tables(tables)
+    return ends
 
 
 def _bucket(buckets: int) -> Column:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from kafkalite.columnar import tables
 from kafkalite.columnar.options import Table
 from kafkalite.columnar.stitching import stitch
-from kafkalite.spark.stages.decoding import CONNECTIONS, Lot, Task, attempt, told
+from kafkalite.spark.stages.decoding import CONNECTIONS, Account, Lot, Task, attempt, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,16 +37,24 @@ NAMES: Final = pa.schema(
 def stitch_bucket(rows: pa.Table, task: Task) -> pa.Table:
     """Put together the rows of one bucket: `table` says which of the structs each row has."""
     bucket = rows[BUCKET][0].as_py()
-    done = Lot(task, f"stitched-{bucket:05}", attempt())
+    ends = {table: _rows_of(rows, table) for table in SCHEMAS}
+    return pa.Table.from_batches([told([stitch_ends(ends, task, bucket, attempt()).to_json()])])
+
+
+def stitch_ends(
+    ends: Mapping[Table, pa.Table], task: Task, bucket: int, attempt_at: int
+) -> Account:
+    """Put together loose ends, those of a connection all or none."""
+    done = Lot(task, f"stitched-{bucket:05}", attempt_at)
     with done.tables:
-        found = stitch(*(_rows_of(rows, table) for table in SCHEMAS))
+        found = stitch(*(ends[table] for table in SCHEMAS))
         for batch in found.pairs.to_batches():
             done.pairs(batch)
         for batch in found.problems.to_batches():
             done.problems(batch)
         for batch in _names(found.renamed):
             done.tables.write(CONNECTIONS, batch)
-    return pa.Table.from_batches([told([done.account().to_json()])])
+    return done.account()
 
 
 def _rows_of(rows: pa.Table, table: Table) -> pa.Table:

@@ -1,0 +1,84 @@
+"""Settings by how much there is to do: what a small capture and a large one want is opposed.
+
+A small one is over sooner than Spark has compiled its queries, so they are interpreted, in few
+tasks. A large one wants compiled queries, and as many tasks in a shuffle as it has data for.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+SMALL_BYTES: Final = 64 << 20
+"""Below this, planning and compiling take longer than the work."""
+HERE_BYTES: Final = 4 << 20
+"""Below this, the first worker's start alone takes longer than the work."""
+
+SHUFFLE: Final = "spark.sql.shuffle.partitions"
+
+_SPARKS: Final[Mapping[str, str]] = {
+    SHUFFLE: "200",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "32",
+    "spark.sql.maxPlanStringLength": "2147483632",
+}
+"""What these settings are by default: what differs was chosen by somebody, and stays."""
+
+_SMALL: Final[Mapping[str, str]] = {
+    SHUFFLE: "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Folders are listed here: a job for it takes longer.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    # Each query and each of its stages is described in full to a page that nobody looks at.
+    "spark.sql.maxPlanStringLength": "1000",
+}
+
+_SHUFFLED_BYTES: Final = 32 << 20
+"""How much of a capture there is for each task of a shuffle; less of it arrives there."""
+_FEWEST: Final = 200
+_MOST: Final = 20_000
+
+
+def settings(size: int) -> dict[str, str]:
+    """Return settings for an input of so many bytes."""
+    if size < SMALL_BYTES:
+        return dict(_SMALL)
+    return {SHUFFLE: str(min(_MOST, max(_FEWEST, size // _SHUFFLED_BYTES)))}
+
+
+@contextmanager
+def sized(spark: SparkSession, size: int) -> Iterator[None]:
+    """Have what suits an input of so many bytes, but for what somebody else has set."""
+    chosen = {
+        name: value
+        for name, value in settings(size).items()
+        if spark.conf.get(name) == _SPARKS[name]
+    }
+    with having(spark, chosen):
+        yield
+
+
+@contextmanager
+def having(spark: SparkSession, chosen: Mapping[str, str]) -> Iterator[None]:
+    """Have these settings as long as this lasts."""
+    before = {name: str(spark.conf.get(name)) for name in chosen}
+    try:
+        for name, value in chosen.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+def is_one_process(spark: SparkSession) -> bool:
+    """Whether all tasks run beside the driver: what it does itself, no other could do sooner."""
+    context = getattr(spark, "sparkContext", None)
+    return context is not None and str(context.master).startswith("local")
