@@ -167,6 +167,8 @@ def audit(asked: Namespace) -> None:
         _end(USAGE_STATUS, str(error))
     except (PySparkException, Py4JError) as error:
         _end(FAILED_STATUS, f"Spark failed: {_reason(error)}")
+    except OSError as error:
+        _end(FAILED_STATUS, str(error))
     if outcome is not None:
         _tell(outcome)
 
@@ -180,21 +182,33 @@ def _run(
 ) -> Outcome | None:
     from kafkalite.ports.clock import DrivenClock  # noqa: PLC0415 - see above
     from kafkalite.spark.pipeline import audit as run  # noqa: PLC0415
+    from kafkalite.spark.quiet import quietly  # noqa: PLC0415
     from kafkalite.spark.session import start  # noqa: PLC0415
     from kafkalite.spark.shipping import ship  # noqa: PLC0415
     from kafkalite.spark.telling import Console  # noqa: PLC0415
 
-    session = start(master, conf)
+    console = Console(sys.stderr, DrivenClock().now_ms)
+    with quietly(sys.stderr):
+        session = start(master, conf, quick=_is_quick(master, job, is_followed=is_followed))
     try:
         if not master.startswith("local"):
             ship(session, cache)
-        console = Console(sys.stderr, DrivenClock().now_ms)
         if is_followed:
             _follow(session, job, console)
             return None
         return run(session, job, console)
     finally:
         session.stop()
+
+
+def _is_quick(master: str, job: Job, *, is_followed: bool) -> bool:
+    """Whether the work is over before a session that is slow to start would be of use."""
+    from kafkalite.spark.places import find, place  # noqa: PLC0415 - see above
+    from kafkalite.spark.sizing import SMALL_BYTES  # noqa: PLC0415
+
+    if is_followed or job.by_spark or not master.startswith("local"):
+        return False
+    return sum(each.size for each in find(job.inputs, place(job.out))) < SMALL_BYTES
 
 
 def _follow(session: SparkSession, job: Job, console: Console) -> None:

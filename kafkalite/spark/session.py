@@ -47,7 +47,7 @@ _QUICK: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     # Half the processor time where no query lives long enough for the second compiler.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
 }
 
 
@@ -60,7 +60,7 @@ def start(
 ) -> SparkSession:
     """Start the session of this process, or return the one there is; NoJavaError.
 
-    `quick` is for tests: it starts sooner, and real work takes longer.
+    `quick` is for tests and small captures: it starts sooner, and long work takes longer.
     """
     if SparkSession.getActiveSession() is None:
         prepare(master)
