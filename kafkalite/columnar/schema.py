@@ -49,11 +49,6 @@ def message_type(api_key: int, direction: Direction) -> pa.StructType:
     return spec_type(message_spec(api_key, direction))
 
 
-def pruned_type(api_key: int, direction: Direction, fields: Sequence[str]) -> pa.StructType:
-    """Return the type of an API's requests or responses with these fields only; see `prune`."""
-    return prune(message_type(api_key, direction), fields)
-
-
 def prune(whole: pa.StructType, fields: Sequence[str]) -> pa.StructType:
     """Leave the named fields of a struct, in its own order.
 

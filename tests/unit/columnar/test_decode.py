@@ -12,7 +12,7 @@ from kafkalite.capture.model import Direction
 from kafkalite.columnar import decode as decode_module
 from kafkalite.columnar.decode import Decoded, decode, decode_table
 from kafkalite.columnar.plan import plain
-from kafkalite.columnar.schema import message_spec, message_type, pruned_type
+from kafkalite.columnar.schema import message_spec, message_type, prune
 from kafkalite.protocol import codec
 from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol.schema import message_tree
@@ -207,7 +207,7 @@ def test_only_named_fields_are_read() -> None:
 
     found = decode(OFFSET_COMMIT, 9, Direction.REQUEST, column, fields=fields)
 
-    assert found.values.type == pruned_type(OFFSET_COMMIT, Direction.REQUEST, fields)
+    assert found.values.type == prune(message_type(OFFSET_COMMIT, Direction.REQUEST), fields)
     topic = {"partitions": [{"committed_offset": 70}]}
     assert found.values.to_pylist() == [{"group_id": "a", "topics": [topic, topic]}]
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kafkalite.capture.model import Direction
-from kafkalite.columnar.schema import message_type, pruned_type
+from kafkalite.columnar.schema import message_type, prune
 from kafkalite.protocol import codec
 
 
@@ -31,7 +31,8 @@ def test_structs_nest_and_say_their_types() -> None:
 
 
 def test_a_struct_is_pruned_to_what_is_asked_for() -> None:
-    pruned = pruned_type(8, Direction.REQUEST, ["topics.partitions.committed_offset", "group_id"])
+    fields = ["topics.partitions.committed_offset", "group_id"]
+    pruned = prune(message_type(8, Direction.REQUEST), fields)
 
     inner = pa.struct([pa.field("committed_offset", pa.int64())])
     topic = pa.struct([pa.field("partitions", pa.list_(pa.field("element", inner)))])
@@ -46,4 +47,4 @@ def test_a_struct_is_pruned_to_what_is_asked_for() -> None:
 @pytest.mark.parametrize("path", ["nothing", "group_id.nothing", "topics.nothing"])
 def test_a_path_that_leads_nowhere_is_refused(path: str) -> None:
     with pytest.raises(KeyError, match="no such field: nothing"):
-        pruned_type(8, Direction.REQUEST, [path])
+        prune(message_type(8, Direction.REQUEST), [path])
