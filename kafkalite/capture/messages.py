@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.protocol import codec
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.wire.headers import HEADER_BYTES, skip_tagged_fields, unpack_header
 
@@ -64,6 +65,14 @@ def api_name(api_key: int) -> str:
         return codec.api_name(api_key)
     except KeyError:
         return f"API {api_key}"
+
+
+def error_name(code: int) -> str:
+    """Return Kafka's name of an error, its number where it has none."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
 
 
 def is_known(api_key: int, api_version: int) -> bool:

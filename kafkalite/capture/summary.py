@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.capture.messages import error_name
 from kafkalite.protocol.message import Message
 from kafkalite.protocol.uuids import uuid_to_text
 
@@ -98,14 +98,7 @@ def errors(response: Any) -> list[str]:
     codes = dict.fromkeys(
         value for name, value in _walk(response) if name.endswith("error_code") and value
     )
-    return [_error_name(code) for code in codes]
-
-
-def _error_name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error {code}"
+    return [error_name(code) for code in codes]
 
 
 def groups(request: Any) -> set[str]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import IntEnum
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.capture.messages import error_name
 from kafkalite.replay.compare import is_error
 from kafkalite.replay.findings import Severity
 
@@ -244,11 +244,3 @@ def shown(path: str, value: object) -> str:
     else:
         text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}… ({len(text)})"
-
-
-def error_name(code: int) -> str:
-    """Return Kafka's name of an error, its number where it has none."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)

@@ -11,12 +11,18 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkalite.capture.messages import is_known, parse_request, parse_response, response_version
+from kafkalite.capture.messages import (
+    error_name,
+    is_known,
+    parse_request,
+    parse_response,
+    response_version,
+)
 from kafkalite.capture.model import Direction
 from kafkalite.capture.reading import exchanges, read
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.replay.refusals import error_codes
-from kafkalite.replay.report import MOST_PROBLEMS, error_name
+from kafkalite.replay.report import MOST_PROBLEMS
 from kafkalite.replay.shapes import shape_of
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ import pytest
 
 from kafkalite.capture.messages import (
     Header,
+    api_name,
+    error_name,
     is_known,
     is_request,
     is_response,
@@ -126,3 +128,8 @@ def test_known_versions_are_those_that_codecs_are_there_for() -> None:
     assert is_known(8, 8)
     assert not is_known(8, 99)
     assert not is_known(900, 0)
+
+
+def test_apis_and_errors_have_names_also_where_kafka_has_none_for_them() -> None:
+    assert [api_name(key) for key in (8, 9_999)] == ["OffsetCommit", "API 9999"]
+    assert [error_name(code) for code in (25, 9_999)] == ["UNKNOWN_MEMBER_ID", "error 9999"]
