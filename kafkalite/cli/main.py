@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_INTERRUPTED_STATUS = 130
+
+
 class _Parser(argparse.ArgumentParser):
     """Tells bad use in one line, like all that keeps us from it, and where there is help."""
 
@@ -98,4 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "run" not in asked:
         parser.print_help(sys.stderr)
         sys.exit(serve.USAGE_STATUS)
-    asked.run(asked)
+    try:
+        asked.run(asked)
+    except KeyboardInterrupt:
+        # Who ends a long reading by Ctrl-C wants no traceback; shells know this status.
+        sys.exit(_INTERRUPTED_STATUS)

@@ -155,3 +155,16 @@ def test_all_kinds_of_traffic_can_be_shown(
     ]
     produced = [each for each in records if "topicData" in each]
     assert all(each["topicData"][0]["partitionData"][0]["records"] for each in produced)
+
+
+def test_who_interrupts_sees_no_traceback(
+    capture: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(telling, "line", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["show", capture])
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "")
