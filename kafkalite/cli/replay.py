@@ -15,8 +15,6 @@ from kafkalite.cli.streams import open_closed_streams, printable, say
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from kafkalite.replay.report import ReplayReport
-
 FAILED_STATUS = 1
 USAGE_STATUS = 2
 
@@ -70,7 +68,6 @@ def replay(asked: Namespace) -> None:
     # Imported here, for a broker starts sooner without them.
     from kafkalite.control.times import duration_ms  # noqa: PLC0415
     from kafkalite.replay import calls  # noqa: PLC0415
-    from kafkalite.replay.explained import EXPLAINED  # noqa: PLC0415
     from kafkalite.replay.pace import ClockError  # noqa: PLC0415
     from kafkalite.replay.report import FailOn  # noqa: PLC0415
     from kafkalite.replay.telling import replay_text  # noqa: PLC0415
@@ -84,27 +81,16 @@ def replay(asked: Namespace) -> None:
             clients=asked.clients,
             control=asked.control,
             patience_s=duration_ms(asked.timeout) / 1000,
-            explained=EXPLAINED,
         )
+    except calls.NothingToReplayError as error:
+        _end(USAGE_STATUS, printable(str(error)))
     except (calls.ReplayError, ClockError) as error:
         _end(FAILED_STATUS, str(error))
     except ValueError as error:
         _end(USAGE_STATUS, str(error))
-    if not report.requests and not report.skipped:
-        _end(USAGE_STATUS, f"nothing to replay: {_why_nothing(asked, report)}")
     say(_as_json(report.to_json()) if asked.json else printable_lines(replay_text(report)))
     if report.failed(FailOn[asked.fail_on.upper()]):
         sys.exit(FAILED_STATUS)
-
-
-def _why_nothing(asked: Namespace, report: ReplayReport) -> str:
-    """Say why no request was found; most of all a path or a pattern was meant otherwise."""
-    if report.problems:
-        first = report.problems[0]
-        return printable(f"{first.file}: {first.detail}")
-    where = ", ".join(asked.captures)
-    whose = "" if asked.clients is None else f" of clients {asked.clients!r}"
-    return printable(f"there are no requests{whose} in {where}")
 
 
 def printable_lines(text: str) -> str:

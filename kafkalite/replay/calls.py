@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kafkalite.capture.reading import read
 from kafkalite.control.address import control_url
 from kafkalite.control.kafka_client import UnreachableError
+from kafkalite.replay.explained import EXPLAINED
 from kafkalite.replay.pace import ControlledClock, DrivenPace, RealPace
 from kafkalite.replay.plan import steps
 from kafkalite.replay.player import Player
@@ -32,6 +33,10 @@ class ReplayError(Exception):
     """A replay that cannot be; the text is one line for people."""
 
 
+class NothingToReplayError(ReplayError):
+    """Captures without a request to replay; most of all a path or pattern was meant otherwise."""
+
+
 def replay(
     paths: Paths,
     *,
@@ -41,7 +46,7 @@ def replay(
     clock: TargetClock | None = None,
     control: str | None = None,
     patience_s: float = DEFAULT_PATIENCE_S,
-    explained: Sequence[Explained] = (),
+    explained: Sequence[Explained] = EXPLAINED,
 ) -> ReplayReport:
     """Replay captures, files or directories, on the broker at `to`, `host:port`.
 
@@ -49,7 +54,8 @@ def replay(
     `clients` is a glob over client ids: only theirs is replayed. With `control`, the URL where a
     kafkalite is driven, or `clock`, the target's time is that of the capture, and days of it take
     seconds. An answer is waited for `patience_s` at most. `explained` are differences that are
-    known. ReplayError where the target is not there, or goes.
+    known, by default those between a real Kafka and kafkalite. ReplayError where the target is
+    not there, or goes, and where there is nothing to replay.
     """
     return asyncio.run(
         replay_async(
@@ -74,7 +80,7 @@ async def replay_async(
     clock: TargetClock | None = None,
     control: str | None = None,
     patience_s: float = DEFAULT_PATIENCE_S,
-    explained: Sequence[Explained] = (),
+    explained: Sequence[Explained] = EXPLAINED,
 ) -> ReplayReport:
     """Do as `replay` does, within a loop that is running."""
     controlled = None if control is None else ControlledClock(control_url(control))
@@ -83,7 +89,7 @@ async def replay_async(
     try:
         target = await Target.find(Address.parse(to.partition(",")[0]))
         player = Player(target, pace, patience_s=patience_s, explained=explained)
-        return await player.play(_steps(paths, player.report, clients))
+        report = await player.play(_steps(paths, player.report, clients))
     except UnreachableError as error:
         raise ReplayError(str(error)) from error
     except (OSError, TimeoutError) as error:
@@ -92,6 +98,18 @@ async def replay_async(
     finally:
         if controlled is not None:
             controlled.close()
+    if not report.requests and not report.skipped:
+        raise NothingToReplayError(f"nothing to replay: {_why_nothing(paths, clients, report)}")
+    return report
+
+
+def _why_nothing(paths: Paths, clients: str | None, report: ReplayReport) -> str:
+    if report.problems:
+        first = report.problems[0]
+        return f"{first.file}: {first.detail}"
+    where = ", ".join(map(str, listed(paths)))
+    whose = "" if clients is None else f" of clients {clients!r}"
+    return f"there are no requests{whose} in {where}"
 
 
 def _steps(paths: Paths, report: ReplayReport, clients: str | None) -> Iterator[Step]:

@@ -19,7 +19,7 @@ from kafkalite.protocol.messages.join_group import JoinGroupRequest
 from kafkalite.protocol.messages.metadata import MetadataRequest
 from kafkalite.protocol.messages.produce import ProduceRequest
 from kafkalite.protocol.messages.sync_group import SyncGroupRequest
-from kafkalite.replay.calls import ReplayError, replay, replay_async
+from kafkalite.replay.calls import NothingToReplayError, ReplayError, replay, replay_async
 from kafkalite.replay.findings import Severity
 from kafkalite.replay.pace import RealPace
 from kafkalite.replay.plan import steps
@@ -174,9 +174,12 @@ def test_the_package_gives_its_calls_by_name(capture: Path) -> None:
         package.rewind  # noqa: B018 - there is none
 
 
-def test_other_clients_are_left_out(capture: Path) -> None:
+def test_a_replay_of_nothing_is_no_success(capture: Path, tmp_path: Path) -> None:
     with Broker() as broker:
-        assert replay(capture, to=broker.bootstrap_servers, clients="nobody*").requests == 0
+        with pytest.raises(NothingToReplayError, match=r"no requests of clients 'nobody\*' in "):
+            replay(capture, to=broker.bootstrap_servers, clients="nobody*")
+        with pytest.raises(NothingToReplayError, match="gone: No such file"):
+            replay(tmp_path / "gone", to=broker.bootstrap_servers)
 
 
 def test_a_target_that_is_not_there_is_one_line(capture: Path) -> None:
