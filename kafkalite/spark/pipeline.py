@@ -6,6 +6,7 @@
     state/<table>/*.parquet                               what audits share
     audits/<table>/*.parquet                              what they found
     report.html                                           the same for people
+    tables.md                                             what all columns say
     _kafkalite/                                           what was read and done: see `manifest`
 
 What is there is a function of the input as it is: a second run does nothing, a run with new files
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import kafkalite
 from kafkalite.columnar.options import EVERYTHING
-from kafkalite.spark import journal, manifest
+from kafkalite.spark import describing, journal, manifest
 from kafkalite.spark.audits import AUDITS, AuditOptions
 from kafkalite.spark.derived import Derived
 from kafkalite.spark.inputs import ByName, BySpark
@@ -28,7 +29,7 @@ from kafkalite.spark.journal import Change
 from kafkalite.spark.manifest import Lot, Manifest
 from kafkalite.spark.places import PlaceError, place
 from kafkalite.spark.report import write_report
-from kafkalite.spark.requests import Requests
+from kafkalite.spark.requests import Requests, api_key
 from kafkalite.spark.sizing import sized
 from kafkalite.spark.stages.decoding import CONNECTIONS, LOOSE, PROBLEMS, REQUESTS, Task
 from kafkalite.spark.stitch import stitch
@@ -172,6 +173,8 @@ class _Run:
             Change(moves=tuple(moves), deletes=tuple(gone), manifest=kept.to_json()),
         )
         staged.delete()
+        seen = {name.split("/")[1].removeprefix("api=") for name in outputs if "/api=" in name}
+        (self._out / describing.FILE).write_text(describing.described(map(api_key, seen)))
         self._done = kept
 
     def _audit(self) -> str:
