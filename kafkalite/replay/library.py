@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _NO_ID = bytes(16)
 _NO_ERROR = 0
 _UNKNOWN_EPOCH = -1
+_MAX_PARTITIONS = 100_000
 _base_offset = attrgetter("base_offset")
 _last_offset = attrgetter("last_offset")
 
@@ -207,7 +208,12 @@ class Library:
             self.ids[name] = topic_id
 
     def shelf(self, topic: str, index: int) -> Shelf:
-        """Return the shelf of a partition, which is thereby known to be there."""
+        """Return the shelf of a partition, which is thereby known to be there.
+
+        ProtocolViolation for one that no cluster has: a broker is to make all those before it too.
+        """
+        if not 0 <= index < _MAX_PARTITIONS:
+            raise ProtocolViolation(f"no topic has a partition {index}")
         self.partitions[topic] = max(self.partitions.get(topic, 0), index + 1)
         return self.shelves[PartitionId(topic, index)]
 

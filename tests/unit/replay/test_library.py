@@ -298,3 +298,27 @@ def test_what_is_malformed_tells_nothing() -> None:
 
     assert all(isinstance(each, BatchView) for each in shelf_of(recording).batches)
     assert spans(shelf_of(recording)) == []
+
+
+@pytest.mark.parametrize("index", [-1, 100_000, 2**31 - 1])
+def test_partitions_that_no_cluster_has_are_not_made(index: int) -> None:
+    recording = Recording()
+    recording.say(
+        OffsetFetchRequest(group_id="g", topics=None),
+        OffsetFetchResponse(
+            topics=[
+                OffsetFetchResponse.OffsetFetchResponseTopic(
+                    name="t",
+                    partitions=[
+                        OffsetFetchResponse.OffsetFetchResponsePartition(
+                            partition_index=index, committed_offset=1
+                        )
+                    ],
+                )
+            ]
+        ),
+        6,
+    )
+    library = Library.of(recording.exchanges)
+    assert not library.partitions
+    assert not library.commits["g"]
