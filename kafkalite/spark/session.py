@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
+from kafkalite.spark import sizing
 from kafkalite.spark.jvm import cache_folder, java_home
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ _ON_THIS_MACHINE: Final[Mapping[str, str]] = {
 
 _QUICK: Final[Mapping[str, str]] = {
     "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     # Half the processor time where no query lives long enough for the second compiler.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
@@ -73,7 +73,7 @@ def settings(master: str, conf: Mapping[str, str], *, quick: bool = False) -> di
     return {
         **_EVERYWHERE,
         **(_ON_THIS_MACHINE if is_here(master) else {}),
-        **(_QUICK if quick else {}),
+        **({**_QUICK, **sizing.settings(0)} if quick else {}),
         **conf,
     }
 

@@ -42,7 +42,13 @@ def test_what_somebody_set_stays(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_settings_last_as_long_as_the_work(spark: SparkSession) -> None:
-    with sized(spark, 0):
-        assert spark.conf.get(CODEGEN) == "false"
-    assert spark.conf.get(CODEGEN) == "true"
+    by_default = spark.newSession()
+    by_default.conf.set(CODEGEN, "true")
+    with sized(by_default, 0):
+        assert by_default.conf.get(CODEGEN) == "false"
+    assert by_default.conf.get(CODEGEN) == "true"
+
+
+@pytest.mark.spark
+def test_one_process_does_all(spark: SparkSession) -> None:
     assert is_one_process(spark)
