@@ -21,7 +21,7 @@ import numpy as np
 from kafkalite.capture.blocks import MAX_BLOCK_BYTES
 from kafkalite.capture.model import ProblemKind
 from kafkalite.columnar.arrays import Windows, u16be, u16le, u32be, u32le, where
-from kafkalite.columnar.captured import Interface, Packets, nanoseconds
+from kafkalite.columnar.captured import Interface, Packets, Rest, nanoseconds
 from kafkalite.columnar.chains import Runs
 
 if TYPE_CHECKING:
@@ -62,6 +62,18 @@ class BlockScanner:
         self._section = 0  # the index of the section's first interface
         self._last_ns = 0
         self._is_lost = False  # between a wrong block and the next right one
+
+    def rest(self) -> Rest | None:
+        """Return what is known behind the last chunk; None while the way is lost."""
+        if self._is_lost:
+            return None
+        known = tuple(self.interfaces[self._section :])
+        return Rest(interfaces=known, order=self._order, last_ns=self._last_ns)
+
+    def go_on(self, rest: Rest) -> None:
+        """Take up the file where it was left so."""
+        self.interfaces.extend(rest.interfaces)
+        self._order, self._last_ns = rest.order, rest.last_ns
 
     def scan(self, data: Bytes, offset: int, *, is_last: bool) -> tuple[Packets, int]:
         """Return the packets of a chunk that begins with a block, and how many bytes were used.

@@ -28,6 +28,19 @@ class Interface:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """What is to be known to go on reading a file in its midst."""
+
+    interfaces: tuple[Interface, ...] = ()
+    """Those that packets can name from here on."""
+    order: str = "<"
+    last_ns: int = 0
+    """The time of the packet before."""
+    near: bytes = b""
+    """Of classic files: what times nearby begin with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Packets(Columns):
     """Packets of one chunk of a file, in the file's order: one row each.
 

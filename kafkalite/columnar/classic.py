@@ -14,7 +14,7 @@ import numpy as np
 from kafkalite.capture.classic import MAGICS
 from kafkalite.capture.model import ProblemKind
 from kafkalite.columnar.arrays import u32be, u32le
-from kafkalite.columnar.captured import NS_PER_S, Interface, Packets
+from kafkalite.columnar.captured import NS_PER_S, Interface, Packets, Rest
 
 if TYPE_CHECKING:
     from kafkalite.columnar.arrays import Bytes, Ints
@@ -35,7 +35,20 @@ class RecordScanner:
         self._per_second = NS_PER_S // self._unit_ns
         self._record = Struct(f"{self._order}4I")
         self._near = b""
+        self._last_ns = 0
         self._is_lost = False
+
+    def rest(self) -> Rest | None:
+        """Return what is known behind the last chunk; None while the way is lost."""
+        if self._is_lost:
+            return None
+        known = tuple(self.interfaces)
+        return Rest(interfaces=known, near=self._near, last_ns=self._last_ns)
+
+    def go_on(self, rest: Rest) -> None:
+        """Take up the file where it was left so."""
+        self.interfaces.extend(rest.interfaces)
+        self._near = rest.near
 
     def scan(self, data: Bytes, offset: int, *, is_last: bool) -> tuple[Packets, int]:
         """Return the packets of a chunk that begins with a record, and how many bytes were used."""
@@ -53,7 +66,10 @@ class RecordScanner:
         found: list[int] = []
         buffer = data.data
         at = self._walk(buffer, at, offset, found, is_last=is_last)
-        return self._packets(data, np.array(found, np.int64)), at
+        packets = self._packets(data, np.array(found, np.int64))
+        if len(packets):
+            self._last_ns = int(packets.at_ns[-1])
+        return packets, at
 
     def _walk(
         self, buffer: bytes | memoryview, at: int, offset: int, found: list[int], *, is_last: bool

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class ClockWatch:
     """Compares the times of one file's packets, each with that of the packet before it."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Tell, last_ns: int = 0) -> None:
         self._tell = tell
-        self._last_ns = 0
+        self._last_ns = last_ns
 
     def watch(self, packets: Packets, offset: int) -> None:
         """Tell where a chunk's times go back; jumps as far as each other are counted together."""

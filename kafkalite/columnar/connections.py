@@ -36,6 +36,7 @@ class Connections:
     """Every connection of one file, and the flows of both its directions."""
 
     def __init__(self, file: str) -> None:
+        """Follow those of a file; its name makes their numbers where nothing better does."""
         self.lines: list[Line] = []
         self._file = file
         self._sides: dict[bytes, tuple[Line, int]] = {}

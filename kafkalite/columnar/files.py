@@ -37,25 +37,37 @@ class Chunk(NamedTuple):
 class Chunks:
     """The chunks of one file; told after each how much of it was used."""
 
-    def __init__(self, source: Source, size: int, tell: Tell) -> None:
+    def __init__(
+        self, source: Source, size: int, tell: Tell, part: tuple[int, int | None] | None = None
+    ) -> None:
+        """Cut a file, or a part of one that is not packed: where that starts and stops."""
         self._size = max(size, _LEAST)
         self._tell = tell
-        self._offset = 0
+        self._offset, stop = (0, None) if part is None else part
+        self._left = None if stop is None else stop - self._offset
         self._used = 0
         self._whole: memoryview | None = None
         self._file: IO[bytes] | None = None
         if isinstance(source, bytes | bytearray | memoryview):
-            whole = memoryview(source).cast("B")
-            if bytes(whole[:2]) == _GZIP:
+            whole = memoryview(source).cast("B")[:stop]
+            if part is None and bytes(whole[:2]) == _GZIP:
                 self._file = _unpacked(io.BytesIO(whole))
             else:
                 self._whole = whole
+        elif part is not None:
+            source.seek(self._offset)
+            self._file = source
         else:
             room = bytearray(len(_GZIP))
             have = self._read_into(source, memoryview(room))
             head = bytes(room[:have])
             file: IO[bytes] = _Joined(head, source)  # type: ignore[assignment]
             self._file = _unpacked(file) if head == _GZIP else file
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the file's bytes are not the capture's."""
+        return isinstance(self._file, gzip.GzipFile)
 
     def used(self, count: int) -> None:
         """Note how much of the last chunk was used."""
@@ -65,7 +77,7 @@ class Chunks:
         return self._of_bytes(self._whole) if self._whole is not None else self._of_file()
 
     def _of_bytes(self, whole: memoryview) -> Iterator[Chunk]:
-        size, stop = self._size, 0
+        size, stop = self._size, self._offset
         while stop < len(whole) or not len(whole):
             stop = min(self._offset + size, len(whole))
             is_last = stop == len(whole)
@@ -85,7 +97,10 @@ class Chunks:
         while True:
             if kept + size > len(room):
                 room = np.concatenate([room[:kept], np.empty(2 * size, np.uint8)])
-            have = self._read_into(self._file, room[kept : kept + size].data)
+            asked = size if self._left is None else min(size, self._left)
+            have = self._read_into(self._file, room[kept : kept + asked].data)
+            if self._left is not None:
+                self._left -= have
             is_last = have < size
             data = room[: kept + have]
             self._used = 0

@@ -12,13 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kafkalite.capture.classic import MAGICS
 from kafkalite.capture.model import Problem, ProblemKind
 from kafkalite.capture.problems import Problems
-from kafkalite.capture.sections import MAGIC as SECTION_MAGIC
-from kafkalite.columnar.blocks import BlockScanner
 from kafkalite.columnar.chunks import Chunk, ChunkFrames
-from kafkalite.columnar.classic import RecordScanner
 from kafkalite.columnar.clock import ClockWatch
 from kafkalite.columnar.connections import Connections, Seen, table_of
 from kafkalite.columnar.exchanging import Exchanging
@@ -27,6 +23,7 @@ from kafkalite.columnar.following import Following
 from kafkalite.columnar.found import Buffer, Found
 from kafkalite.columnar.options import EVERYTHING, Options, Table
 from kafkalite.columnar.packets import SegmentReader, flows
+from kafkalite.columnar.parts import scanner_of
 from kafkalite.columnar.remnants import batches, tails
 from kafkalite.columnar.tables import PROBLEMS
 
@@ -36,32 +33,39 @@ if TYPE_CHECKING:
     from kafkalite.columnar.arrays import Bytes
     from kafkalite.columnar.files import Source
     from kafkalite.columnar.packets import Segments
+    from kafkalite.columnar.parts import FilePart, Scanner
 
 NOTHING = np.empty(0, np.uint8)
 
 Part = tuple[Table, pa.RecordBatch]
 
 
-def read_file(source: Source, name: str, options: Options = EVERYTHING) -> Iterator[Part]:
+def read_file(
+    source: Source, name: str, options: Options = EVERYTHING, part: FilePart | None = None
+) -> Iterator[Part]:
     """Yield batches of a capture's tables: of pairs as they are found, the others as they fill.
 
-    `source` is the file's bytes or an open binary file, pcapng or pcap, gzipped or not.
+    `source` is the file's bytes or an open binary file, pcapng or pcap, gzipped or not. Of a huge
+    one a part may be read alone, as `parts_of` gives them: then the file has to know how to seek.
     """
     # A file's name may be no text, but what is told of it is.
     told = name.encode("utf-8", "backslashreplace").decode("utf-8")
-    return _Reading(told, options).of(source)
+    return _Reading(told, options, part).of(source)
 
 
 class _Reading:
     """One file that is being read."""
 
-    def __init__(self, name: str, options: Options) -> None:
+    def __init__(self, name: str, options: Options, part: FilePart | None) -> None:
+        self._part = part
         self._name = name
         self._options = options
         self._problems = Problems()
-        self._connections = Connections(name)
-        self._exchanging = Exchanging(name, options, self._connections.lines, self._problems)
-        self._following = Following(name, self._connections, self._problems, self._exchanging.asked)
+        start = 0 if part is None else part.start
+        self._is_later = start > 0
+        self._connections = Connections(f"{name} from {start}" if start else name)
+        self._exchanging = Exchanging(name, options, self._connections.lines, self.report)
+        self._following = Following(name, self._connections, self.report, self._exchanging.asked)
 
     def tell(self, kind: ProblemKind, offset: int | None, detail: str, count: int = 1) -> None:
         """Take a problem of the file."""
@@ -76,11 +80,19 @@ class _Reading:
             )
         )
 
+    def report(self, problem: Problem) -> None:
+        """Take a problem of one of its connections."""
+        # In a later part of a file most connections are within: that is nothing to be told.
+        if not (self._is_later and problem.kind is ProblemKind.MID_CONNECTION):
+            self._problems(problem)
+
     def of(self, source: Source) -> Iterator[Part]:
         """Yield the batches of the file."""
-        chunks = Chunks(source, self._options.chunk_bytes, self.tell)
-        scanner: BlockScanner | RecordScanner | None = None
-        clock = ClockWatch(self.tell)
+        part = self._part
+        limits = None if part is None else (part.start, part.stop)
+        chunks = Chunks(source, self._options.chunk_bytes, self.tell, limits)
+        scanner: Scanner | None = None
+        clock = ClockWatch(self.tell, 0 if part is None else part.rest.last_ns)
         for data, offset, is_last in chunks:
             if scanner is None:
                 scanner = self._scanner(data)
@@ -111,16 +123,17 @@ class _Reading:
         if Table.CONNECTIONS in options.tables and lines:
             yield Table.CONNECTIONS, table_of(self._name, lines)
 
-    def _scanner(self, data: Bytes) -> BlockScanner | RecordScanner | None:
-        """Return what reads a file that begins so; None, and a problem, where nothing does."""
-        magic = data[:4].tobytes()
-        if magic == SECTION_MAGIC:
-            return BlockScanner(self.tell)
-        if magic in MAGICS:
-            return RecordScanner(self.tell, magic)
-        what = f"neither pcap nor pcapng: begins with {magic.hex()}" if magic else "an empty file"
-        self.tell(ProblemKind.NOT_A_CAPTURE, 0, what)
-        return None
+    def _scanner(self, data: Bytes) -> Scanner | None:
+        """Return what reads the file; None, and a problem, where nothing does."""
+        part = self._part
+        magic = data[:4].tobytes() if part is None else part.magic
+        scanner = scanner_of(magic, self.tell)
+        if scanner is None:
+            what = f"neither pcap nor pcapng: begins with {magic.hex()}"
+            self.tell(ProblemKind.NOT_A_CAPTURE, 0, what if magic else "an empty file")
+        elif part is not None:
+            scanner.go_on(part.rest)
+        return scanner
 
     def _frames(self, seen: Seen, silent: Segments, offset: int, buffer: Buffer) -> Found:
         """Return the frames of a chunk, whichever way their connections are followed."""
