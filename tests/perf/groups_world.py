@@ -77,6 +77,9 @@ class World:
         buffer = bytearray(request)
         owed = self._dispatcher.dispatch(self._context, buffer, _LENGTH_BYTES, len(buffer), out)
         if isinstance(owed, Owed):
+            if not owed.waiting.is_resolved:
+                # What is due at once, such as a delay of nothing.
+                self.clock.advance(0)
             assert owed.waiting.is_resolved, "nobody else is there to wait for"
             owed.finish(owed.waiting.value, out)
         return b"".join(out)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.spark.truth import fenced, forgotten, haunted, outdated, produced
+from tests.spark.truth import (
+    fenced,
+    forgotten,
+    haunted,
+    lingering,
+    outdated,
+    produced,
+    transacted,
+)
 from tests.spark.truth.crew import Topics, Truth
 from tests.spark.truth.stage import Said, Stage
 
@@ -17,6 +25,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "offsets.retention.minutes": str(forgotten.RETENTION_MIN),
+    **lingering.SETTINGS,
 }
 
 
@@ -26,6 +35,7 @@ class Played:
 
     prefix: str
     fenced: Truth
+    transacted: transacted.Transacted
     haunted: list[haunted.Haunting]
     produced: produced.Produced
     outdated: outdated.Outdated
@@ -51,14 +61,19 @@ def play(directory: Path, seeds: Iterable[int]) -> tuple[list[Said], list[Played
         ):
             topics.create(name, partitions)
         prefix = f"seed-{seed}"
+        truth = fenced.commits(stage, topics, prefix)
         played.append(
             Played(
                 prefix=prefix,
-                fenced=fenced.commits(stage, topics, prefix),
+                fenced=truth,
+                transacted=transacted.transactions(stage, topics, prefix, truth),
                 outdated=outdated.metadata(stage, topics, prefix),
                 forgotten=forgotten.offsets(stage, topics, prefix),
                 # Last, for what is open or silent at the end must not be long so.
-                haunted=haunted.ghosts(stage, topics, prefix),
+                haunted=[
+                    *lingering.ghosts(stage, prefix),
+                    *haunted.ghosts(stage, topics, prefix),
+                ],
                 produced=produced.transactions(stage, topics, prefix),
             )
         )
