@@ -7,6 +7,7 @@ failed; 2 for bad use, for an input without captures, and where Spark or Java is
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 FAILED_STATUS = 1
 USAGE_STATUS = 2
+SIGNALLED_STATUS = 128
 
 _MB: Final = 1_000_000
 _MIB: Final = 1 << 20
@@ -181,15 +183,22 @@ def _run(
     is_followed: bool,  # noqa: FBT001
 ) -> Outcome | None:
     from kafkalite.ports.clock import DrivenClock  # noqa: PLC0415 - see above
+    from kafkalite.spark.journal import alone  # noqa: PLC0415
     from kafkalite.spark.pipeline import audit as run  # noqa: PLC0415
+    from kafkalite.spark.places import place  # noqa: PLC0415
     from kafkalite.spark.quiet import quietly  # noqa: PLC0415
     from kafkalite.spark.session import start  # noqa: PLC0415
     from kafkalite.spark.shipping import ship  # noqa: PLC0415
     from kafkalite.spark.telling import Console  # noqa: PLC0415
 
+    _end_at_once_when_told()
+    with alone(place(job.out)):  # PlaceError while it costs nothing, not after Spark has started
+        pass
     console = Console(sys.stderr, DrivenClock().now_ms)
+    is_quick = _is_quick(master, job, is_followed=is_followed)
     with quietly(sys.stderr):
-        session = start(master, conf, quick=_is_quick(master, job, is_followed=is_followed))
+        session = start(master, conf, quick=is_quick)
+    _end_at_once_when_told()  # Spark has set a handler of its own
     try:
         if not master.startswith("local"):
             ship(session, cache)
@@ -202,13 +211,20 @@ def _run(
 
 
 def _is_quick(master: str, job: Job, *, is_followed: bool) -> bool:
-    """Whether the work is over before a session that is slow to start would be of use."""
-    from kafkalite.spark.places import find, place  # noqa: PLC0415 - see above
+    """Whether the work is over before a session that is slow to start would be of use.
+
+    What is wrong with the input's names is told here, before Spark is started.
+    """
+    from kafkalite.spark.pipeline import NothingToAuditError  # noqa: PLC0415 - see above
+    from kafkalite.spark.places import find, place  # noqa: PLC0415
     from kafkalite.spark.sizing import SMALL_BYTES  # noqa: PLC0415
 
-    if is_followed or job.by_spark or not master.startswith("local"):
+    if job.by_spark:
         return False
-    return sum(each.size for each in find(job.inputs, place(job.out))) < SMALL_BYTES
+    files = find(job.inputs, place(job.out))
+    if not files and not (is_followed or job.keep_vanished):
+        raise NothingToAuditError(f"{' '.join(job.inputs)}: there are no files")
+    return master.startswith("local") and sum(each.size for each in files) < SMALL_BYTES
 
 
 def _follow(session: SparkSession, job: Job, console: Console) -> None:
@@ -222,10 +238,42 @@ def _follow(session: SparkSession, job: Job, console: Console) -> None:
 
     out = place(job.out) / "follow"
     follower = Follower(session, out, job.audit_options)
-    follow(session, job.inputs, out, follower.absorb, derive, options=job.options, tell=console)
+    told: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        told.append(number)
+        console.step("stopping when this batch is done; once more ends it at once")
+        _end_at_once_when_told()
+
+    signal.signal(signal.SIGINT, stop)
+    follow(
+        session,
+        job.inputs,
+        out,
+        follower.absorb,
+        derive,
+        options=job.options,
+        tell=console,
+        told_to_stop=lambda: bool(told),
+    )
+    _end_at_once_when_told()
     follower.finish()
     for row in (*follower.totals().collect(), *follower.ghosts().collect()):
         say(" ".join(f"{name}={value}" for name, value in row.asDict().items()) + "\n")
+
+
+def _end_at_once_when_told() -> None:
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, _interrupted)
+
+
+def _interrupted(number: int, _: object) -> NoReturn:
+    """End at once: what a run has not committed is nothing, and Java ends when we do.
+
+    Spark's own handler asks Java to cancel jobs, in the midst of whatever is being asked just then.
+    """
+    os.write(sys.stderr.fileno(), b"kafkalite: interrupted\n")
+    os._exit(SIGNALLED_STATUS + number)
 
 
 def _tell(outcome: Outcome) -> None:

@@ -6,6 +6,7 @@ ends has no answer there.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.columnar.options import EVERYTHING
@@ -13,6 +14,7 @@ from kafkalite.spark import register
 from kafkalite.spark.inputs import ByName
 from kafkalite.spark.places import InputFile
 from kafkalite.spark.requests import Requests
+from kafkalite.spark.sizing import sized
 from kafkalite.spark.sources.capture import NAME
 from kafkalite.spark.stages.decoding import Task
 from kafkalite.spark.stitch import stitch
@@ -35,6 +37,7 @@ _LOT_BYTES: Final = 128 << 20
 _CHECKPOINT: Final = "_kafkalite/checkpoint"
 _BATCH: Final = "_kafkalite/batch"
 _LOOKS_EVERY: Final = "5 seconds"
+_ASKS_EVERY_S: Final = 1
 
 
 def follow(
@@ -47,14 +50,15 @@ def follow(
     options: Options = EVERYTHING,
     available_now: bool = False,
     tell: Teller | None = None,
+    told_to_stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Hand on the requests of files that come to be, until it is stopped by an interrupt.
+    """Hand on the requests of files that come to be, until it is told to stop.
 
     With `available_now` it ends when what is there is done. Where it was, it goes on from, by what
-    it keeps in `out`; the batch that it was stopped in comes again, with its number.
+    it keeps in `out`; the batch that it was ended in comes again, with its number.
     """
     register(spark)
-    told = tell or Silent()
+    decoding = _Decoding(spark, inputs, out, derive, options, tell or Silent())
 
     def take(names: DataFrame, number: int) -> None:
         files = [
@@ -62,17 +66,7 @@ def follow(
             for row in names.orderBy("file").collect()
         ]
         if files:
-            _take(names.sparkSession, files, number)
-
-    def _take(session: SparkSession, files: list[InputFile], number: int) -> None:
-        staged = out / f"{_BATCH}-{number}"
-        staged.delete()
-        task = Task(staged=staged, name=f"{number:06}", options=options)
-        lots = ByName(session, inputs).decode(files, task, _LOT_BYTES, told)
-        stitch(session, lots, lots, out, task, told)
-        each(Requests.read(session, staged, derive), number)
-        staged.delete()
-        told.step(f"batch {number:,}: {len(files):,} files")
+            decoding.take(names.sparkSession, files, number, each)
 
     reader = spark.readStream.format(NAME).options(
         table="files", paths=",".join(inputs), maxFilesPerTrigger=str(FILES_A_BATCH)
@@ -83,7 +77,40 @@ def follow(
         query = writer.trigger(availableNow=True).start()
     else:
         query = writer.trigger(processingTime=_LOOKS_EVERY).start()
-    try:
-        query.awaitTermination()
-    except KeyboardInterrupt:
-        query.stop()
+    while not query.awaitTermination(_ASKS_EVERY_S):
+        # In the midst of a batch its jobs would fail one by one, each with its own report.
+        if told_to_stop() and not query.status["isTriggerActive"]:
+            query.stop()
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoding:
+    """What becomes of the files of a batch."""
+
+    spark: SparkSession
+    inputs: Sequence[str]
+    out: Place
+    derive: Derive | None
+    options: Options
+    tell: Teller
+
+    def take(
+        self,
+        session: SparkSession,
+        files: list[InputFile],
+        number: int,
+        each: Callable[[Requests, int], None],
+    ) -> None:
+        """Decode them, and hand on their requests; `session` is the stream's own."""
+        staged = self.out / f"{_BATCH}-{number}"
+        staged.delete()
+        task = Task(staged=staged, name=f"{number:06}", options=self.options)
+        size = sum(file.size for file in files)
+        # What is kept between batches is read by the session that the stream was started from.
+        with sized(session, size), sized(self.spark, size):
+            lots = ByName(session, self.inputs).decode(files, task, _LOT_BYTES, self.tell)
+            stitch(session, lots, lots, self.out, task, self.tell)
+            each(Requests.read(session, staged, self.derive), number)
+        staged.delete()
+        self.tell.step(f"batch {number:,}: {len(files):,} files")
