@@ -6,52 +6,56 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.spark.audits import STATES, AuditOptions
+from kafkalite.spark.audits import AuditOptions
 from kafkalite.spark.audits.fencing import totals
-from kafkalite.spark.audits.members import ghosts as found_ghosts
 from kafkalite.spark.follow import ENDS, Follower
 from kafkalite.spark.places import place
-from kafkalite.spark.requests import Requests
-from kafkalite.spark.state.extent import extent
-from kafkalite.spark.state.signs import signs
 from tests.spark.truth.crew import Topics
+from tests.spark.truth.desk import interpreted, laid_out
 from tests.spark.truth.fenced import commits
-from tests.spark.truth.stage import Stage, typed_tables
+from tests.spark.truth.stage import Stage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.spark.truth.stage import Said
-
 pytestmark = pytest.mark.spark
 
 OPTIONS = AuditOptions(session_timeout_ms=8_000)
-BATCHES = 3
+SETTINGS = {"offsets.topic.num.partitions": "1"}
+STORIES = [
+    pytest.param(1, 2, id="one-group"),
+    pytest.param(3, 5, id="groups", marks=[pytest.mark.endurance, pytest.mark.timeout(900)]),
+]
 
 
-def requests_of(spark: SparkSession, said: list[Said]) -> Requests:
-    return Requests.of_tables(
-        spark, typed_tables(said), derive=lambda every, name: STATES[name](every, OPTIONS).cache()
-    )
+@pytest.fixture(autouse=True)
+def _quickly(spark: SparkSession) -> Iterator[None]:
+    with interpreted(spark):
+        yield
 
 
 def rows_of(frame: DataFrame) -> list[str]:
     return sorted(str(row) for row in frame.collect())
 
 
-def test_batches_come_to_what_the_whole_comes_to(spark: SparkSession, tmp_path: Path) -> None:
-    stage = Stage(tmp_path / "broker", 3, {"offsets.topic.num.partitions": "1"})
-    commits(stage, Topics(stage), "followed", groups=2)
-    whole = requests_of(spark, stage.said)
+@pytest.mark.parametrize(("groups", "batches"), STORIES)
+def test_batches_come_to_what_the_whole_comes_to(
+    spark: SparkSession, tmp_path: Path, groups: int, batches: int
+) -> None:
+    stage = Stage(tmp_path / "broker", 3, SETTINGS)
+    commits(stage, Topics(stage), "followed", groups=groups)
+    whole = laid_out(spark, stage.said, tmp_path / "whole", OPTIONS)
     expected = whole.state("judged_commits")
 
     out = place(str(tmp_path / "followed"))
-    size = len(stage.said) // BATCHES + 1
-    for number in range(BATCHES):
+    size = len(stage.said) // batches + 1
+    for number in range(batches):
+        said = stage.said[number * size : (number + 1) * size]
+        batch = laid_out(spark, said, tmp_path / f"batch-{number}", OPTIONS)
         # A new one each time, as after a restart; the second batch is done twice.
-        batch = requests_of(spark, stage.said[number * size : (number + 1) * size])
         for _ in range(1 + (number == 1)):
             Follower(spark, out, OPTIONS, patience_us=9_000_000).absorb(batch, number)
     follower = Follower(spark, out, OPTIONS)
@@ -62,7 +66,4 @@ def test_batches_come_to_what_the_whole_comes_to(spark: SparkSession, tmp_path: 
     assert rows_of(follower.judged()) == rows_of(expected)
     ends = ENDS.empty(spark)
     assert rows_of(follower.totals()) == rows_of(totals(expected, ends))
-    ghosts = found_ghosts(
-        signs(whole), whole.state("holdings"), extent(whole), OPTIONS.session_timeout_ms
-    )
-    assert rows_of(follower.ghosts()) == rows_of(ghosts)
+    assert rows_of(follower.ghosts()) == rows_of(whole.state("ghosts"))
