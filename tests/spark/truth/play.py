@@ -12,6 +12,7 @@ from tests.spark.truth import (
     lingering,
     outdated,
     produced,
+    streaming,
     transacted,
 )
 from tests.spark.truth.crew import Topics, Truth
@@ -26,6 +27,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "1",
     "offsets.retention.minutes": str(forgotten.RETENTION_MIN),
     **lingering.SETTINGS,
+    **streaming.SETTINGS,
 }
 
 
@@ -62,6 +64,7 @@ def play(directory: Path, seeds: Iterable[int]) -> tuple[list[Said], list[Played
             topics.create(name, partitions)
         prefix = f"seed-{seed}"
         truth = fenced.commits(stage, topics, prefix)
+        streaming.commits(stage, topics, prefix, truth)
         played.append(
             Played(
                 prefix=prefix,
