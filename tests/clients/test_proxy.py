@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from kafkalite.capture.messages import is_known
+from kafkalite.capture.model import ProblemKind
 from kafkalite.capture.reading import exchanges, read
+from kafkalite.wire.headers import API_VERSIONS_KEY
 from tests.captures.sessions import SESSIONS, Scene
 from tests.captures.warmth import warm_up
 from tests.clients.process import visiting
@@ -48,10 +51,16 @@ def proxy(tmp_path: Path) -> Iterator[ServedProxy]:
 
 
 def heard(proxy: ServedProxy) -> list[Exchange]:
-    """Return what the proxy has recorded so far, in which nothing is wrong."""
+    """Return what the proxy has recorded so far, in which nothing is wrong.
+
+    A client may be newer than we are, and asks first in the newest version of ApiVersions it knows.
+    """
     problems: list[Problem] = []
     found = list(exchanges(read([proxy.captures], problems.append), problems.append))
-    assert problems == []
+    assert {each.kind for each in problems} <= {ProblemKind.UNKNOWN_VERSION}
+    assert {each.api_key for each in found if not is_known(each.api_key, each.api_version)} <= {
+        API_VERSIONS_KEY
+    }
     return found
 
 
