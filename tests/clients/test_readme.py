@@ -82,7 +82,7 @@ def test_the_shell_fences_producers_as_shown() -> None:
 
 def test_the_shell_drives_the_clock_as_shown() -> None:
     """Every line of the section, at the address of a broker of our own."""
-    section = _TEXT[_TEXT.index("## Drive its clock") : _TEXT.index("## Use it in docker compose")]
+    section = _TEXT[_TEXT.index("## Drive its clock") : _TEXT.index("## Record, replay, compare")]
     blocks = re.findall(r"^```sh\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     lines = [line for block in blocks for line in block.splitlines()]
     with Broker(clock="manual@2026-03-01", control=True) as broker:
