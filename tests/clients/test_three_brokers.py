@@ -37,7 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedKafkalit
     target.kill()
 
 
-@pytest.fixture(params=["confluent-kafka", pytest.param("java", marks=pytest.mark.endurance)])
+@pytest.fixture(params=["confluent-kafka", "java"])
 def visitor(
     request: pytest.FixtureRequest,
     cluster: ServedKafkalite,
@@ -59,6 +59,7 @@ def test_leaders_are_spread_over_the_nodes(cluster: ServedKafkalite) -> None:
     assert len({node.port for node in nodes.values()}) == _NODES
 
 
+@pytest.mark.endurance
 def test_a_client_lives_its_life_on_three_nodes(
     visitor: tuple[Client, DriverProcess], cluster: ServedKafkalite
 ) -> None:

@@ -149,7 +149,9 @@ def tree(name: str, version: int) -> KafkaStruct:
     return message_tree(load_spec("records", name), version)
 
 
-@pytest.mark.parametrize("name", ["accused", "real_kafka"])
+@pytest.mark.parametrize(
+    "name", ["accused", pytest.param("real_kafka", marks=pytest.mark.endurance)]
+)
 def test_a_data_directory_is_what_the_scalar_reading_finds(
     name: str, request: pytest.FixtureRequest
 ) -> None:
