@@ -7,6 +7,7 @@ from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.recording import add_recording_options, recorder_from
+from kafkalite.cli.serve import add_logging
 from kafkalite.cli.streams import open_closed_streams, say
 from kafkalite.ports.clock import DrivenClock
 
@@ -97,18 +98,7 @@ def _add_limits_and_logging(parser: ArgumentParser) -> None:
         help="close a client's connection over a longer request, as brokers do by their "
         "socket.request.max.bytes [%(default)s]",
     )
-    parser.add_argument(
-        "--log-format",
-        choices=("console", "json"),
-        default="console",
-        help="how log lines on stderr look [%(default)s]",
-    )
-    parser.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        default="info",
-        help="how much is logged [%(default)s]",
-    )
+    add_logging(parser)
 
 
 class OptionError(Exception):

@@ -36,7 +36,7 @@ def add_options(parser: ArgumentParser) -> None:
     _add_driving(parser)
     _add_recording(parser)
     add_staging_options(parser)
-    _add_logging(parser)
+    add_logging(parser)
 
 
 def _add_nodes(parser: ArgumentParser) -> None:
@@ -122,7 +122,8 @@ def _add_recording(parser: ArgumentParser) -> None:
     add_recording_options(parser)
 
 
-def _add_logging(parser: ArgumentParser) -> None:
+def add_logging(parser: ArgumentParser) -> None:
+    """Let `parser` take how a process that serves logs."""
     parser.add_argument(
         "--log-format",
         choices=("console", "json"),
