@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Final
 
 from kafkalite.capture.notes import PacketNote
+from kafkalite.capture.pcapng import Buffer
 from kafkalite.capture.synthetic import SEGMENT_BYTES
 
 LENGTH_BYTES: Final = 4
@@ -37,7 +38,7 @@ FEW_FRAMES: Final = 8
 
 _unpack_length = Struct(">i").unpack_from
 
-Piece = tuple[bytes, PacketNote | None]
+Piece = tuple[Buffer, PacketNote | None]
 """What one packet carries, and what is said of it."""
 
 
@@ -52,14 +53,17 @@ class Plain(Enum):
     """Zeros behind the length."""
 
 
-Treatment = Plain | Callable[[bytes], Piece]
+Treated = tuple[bytes, PacketNote | None]
+"""What became of a frame that was treated."""
+
+Treatment = Plain | Callable[[bytes], Treated]
 """What is done with a frame; a function is given all of it, its length included."""
 
 Ask = Callable[[bytes], Treatment]
 """Asked once a frame, with its beginning: the whole frame, or at least HEAD_BYTES of it; with less
 only where no more will come."""
 
-Run = Callable[[bytes, int, list[int]], int]
+Run = Callable[[Buffer, int, list[int]], int]
 """Asked before that, where a frame begins: goes through frames that are kept as they are, adds
 where each ends, and returns where something else begins."""
 
@@ -70,8 +74,8 @@ class Cutter:
     What is no frame is kept only where `keeps_raw`: nobody knows whether it is a secret.
     """
 
-    __slots__ = ("_ask", "_held", "_is_raw", "_kept", "_left", "_raw_left", "_run", "_size",
-                 "_treatment", "_wanted")  # fmt: skip
+    __slots__ = ("_ask", "_held", "_is_raw", "_kept", "_raw_left", "_run", "_size",
+                 "_treatment", "_wanted", "inside")  # fmt: skip
 
     def __init__(self, run: Run, ask: Ask, head: int, *, keeps_raw: bool = True) -> None:
         self._run = run
@@ -80,8 +84,8 @@ class Cutter:
         self._held = bytearray()
         self._wanted = LENGTH_BYTES
         """Until so many bytes are held, nothing can be done."""
-        self._left = 0
-        """What is still to come of a frame that goes out in parts."""
+        self.inside = 0
+        """How many bytes of a frame are still to go out whose first part has."""
         self._size = 0
         """How large that frame is."""
         self._treatment: Treatment | None = None
@@ -91,26 +95,14 @@ class Cutter:
         self._raw_left = None if keeps_raw else RAW_HEAD_BYTES
         """So much of what is no frame will be kept; None for all of it."""
 
-    @property
-    def inside(self) -> int:
-        """How many bytes of a frame are still to go out whose first part has."""
-        return self._left
-
-    def feed(self, data: bytes, out: list[Piece]) -> None:
-        """Add to `out` what has become whole by `data`."""
-        if self._held:
-            held = self._held
-            held += data
-            if len(held) < self._wanted:
-                return
-            data = bytes(held)
-            self._held = bytearray()
-        position, end = 0, len(data)
+    def feed(self, data: Buffer, out: list[Piece]) -> None:
+        """Add to `out` what has become whole by `data`, parts of which go out as they are."""
+        position, end = self._complete(data, out) if self._held else 0, len(data)
         while position < end:
             if self._is_raw:
                 self._add_raw(data[position:], out)
                 return
-            if not self._left and self._treatment is None:
+            if not self.inside and self._treatment is None:
                 ends: list[int] = []
                 after = self._run(data, position, ends)
                 if ends:
@@ -123,12 +115,33 @@ class Cutter:
                 return
             position += taken
 
+    def _complete(self, data: Buffer, out: list[Piece]) -> int:
+        """Add to what is held no more than it lacks; how much of `data` that took."""
+        position = 0
+        while held := self._held:
+            missing = self._wanted - len(held)
+            if missing > 0:
+                held += data[position : position + missing]
+                position = min(position + missing, len(data))
+                if len(held) < self._wanted:
+                    return position
+            # Not changed any more, so that it may go out as it is.
+            self._held = bytearray()
+            taken = 0
+            while taken == 0 and not self._is_raw:
+                taken = self._take(held, 0, len(held), out)
+            if self._is_raw:
+                self._add_raw(held, out)
+            elif taken < 0:
+                self._held = held
+        return position
+
     def finish(self, out: list[Piece]) -> None:
         """Add what is left to `out`: nothing more will come."""
         rest, self._held = bytes(self._held), bytearray()
         if not rest:
             return
-        if self._left:
+        if self.inside:
             self._add_part(rest, out)
             return
         treatment = self._treatment
@@ -141,32 +154,32 @@ class Cutter:
         else:
             _cut(rest, None, out)
 
-    def _take(self, data: bytes, position: int, left: int, out: list[Piece]) -> int:
+    def _take(self, data: Buffer, position: int, left: int, out: list[Piece]) -> int:
         """Add a frame or a part of one; how many bytes that took, -1 where more are wanted."""
-        if self._left:
-            self._wanted = size = min(SEGMENT_BYTES, self._left)
+        if self.inside:
+            self._wanted = size = min(SEGMENT_BYTES, self.inside)
             if left < size:
                 return -1
-            self._add_part(data[position : position + size], out)
+            self._add_part(_part(data, position, size), out)
             return size
         self._wanted = size = self._next_size(data, position, left)
         if left < size:
             return -1
         if not size:
             return 0
-        frame = data[position : position + size]
+        frame = _part(data, position, size)
         treatment, self._treatment = self._treatment, None
         if treatment is None:
-            treatment = self._ask(frame)
+            treatment = self._ask(bytes(frame))
         if treatment is Plain.KEEP:
             out.append((frame, None))
         elif isinstance(treatment, Plain):
             out.append(blanked(frame, self._kept[treatment]))
         else:
-            _cut(*treatment(frame), out)
+            _cut(*treatment(bytes(frame)), out)
         return size
 
-    def _next_size(self, data: bytes, position: int, left: int) -> int:
+    def _next_size(self, data: Buffer, position: int, left: int) -> int:
         """Return how many bytes there must be for the next step.
 
         All of a frame, or so much that its size is known and what is done with it; 0 where that is
@@ -184,45 +197,49 @@ class Cutter:
         if left < HEAD_BYTES:
             return HEAD_BYTES
         if self._treatment is None:
-            self._treatment = self._ask(data[position : position + HEAD_BYTES])
+            self._treatment = self._ask(bytes(data[position : position + HEAD_BYTES]))
             if size > MAX_WHOLE_BYTES and not isinstance(self._treatment, Plain):
                 self._treatment = Plain.BLANK
         if isinstance(self._treatment, Plain):
-            self._left = self._size = size
+            self.inside = self._size = size
             return 0
         return size
 
-    def _add_part(self, part: bytes, out: list[Piece]) -> None:
+    def _add_part(self, part: Buffer, out: list[Piece]) -> None:
         """Add a part of the frame that is under way."""
         treatment, size = self._treatment, len(part)
         if treatment is Plain.KEEP:
             out.append((part, None))
-        elif self._left == self._size and isinstance(treatment, Plain):
+        elif self.inside == self._size and isinstance(treatment, Plain):
             out.append(blanked(part, self._kept[treatment]))
         else:
             out.append(blanked(part, 0))
-        self._left -= size
-        if not self._left:
+        self.inside -= size
+        if not self.inside:
             self._treatment = None
 
-    def _add_raw(self, data: bytes, out: list[Piece]) -> None:
+    def _add_raw(self, data: Buffer, out: list[Piece]) -> None:
         """Add what is no frame."""
         if self._raw_left is None:
             _cut(data, None, out)
             return
-        kept = data[: self._raw_left]
+        kept = bytes(data[: self._raw_left])
         self._raw_left -= len(kept)
         count = len(data) - len(kept)
         _cut(kept + bytes(count), PacketNote(blanked=count) if count else None, out)
 
 
-def blanked(data: bytes, start: int) -> Piece:
+def blanked(data: Buffer, start: int) -> Treated:
     """Return a frame, or a part of one, with zeros from `start` on."""
     count = max(0, len(data) - start)
-    return data[:start] + bytes(count), PacketNote(blanked=count) if count else None
+    return bytes(data[:start]) + bytes(count), PacketNote(blanked=count) if count else None
 
 
-def _add_run(data: bytes, start: int, ends: list[int], out: list[Piece]) -> None:
+def _part(data: Buffer, start: int, size: int) -> Buffer:
+    return data if size == len(data) else data[start : start + size]
+
+
+def _add_run(data: Buffer, start: int, ends: list[int], out: list[Piece]) -> None:
     """Add whole frames that are kept as they are."""
     if len(ends) <= FEW_FRAMES:
         for end in ends:
@@ -238,7 +255,7 @@ def _add_run(data: bytes, start: int, ends: list[int], out: list[Piece]) -> None
     out.append((data[start:last], None))
 
 
-def _cut(data: bytes, note: PacketNote | None, out: list[Piece]) -> None:
+def _cut(data: Buffer, note: PacketNote | None, out: list[Piece]) -> None:
     for start in range(0, len(data), SEGMENT_BYTES):
         out.append((data[start : start + SEGMENT_BYTES], note))
         note = None

@@ -16,7 +16,6 @@ from kafkalite.capture.cutting import (
     HEAD_BYTES,
     LENGTH_BYTES,
     REQUEST_HEAD_BYTES,
-    Piece,
     Plain,
 )
 from kafkalite.capture.messages import is_request, request_header
@@ -33,7 +32,8 @@ from kafkalite.capture.synthetic import SEGMENT_BYTES
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:
-    from kafkalite.capture.cutting import Treatment
+    from kafkalite.capture.cutting import Treated, Treatment
+    from kafkalite.capture.pcapng import Buffer
 
 _API_VERSIONS: Final = 18
 _KNOWN_KEYS: Final = frozenset(codec.api_keys())
@@ -92,7 +92,7 @@ class Judge:
         """Whether what is no frame is kept as it is."""
         return not self._rules.are_secret
 
-    def plain_requests(self, data: bytes, position: int, ends: list[int]) -> int:
+    def plain_requests(self, data: Buffer, position: int, ends: list[int]) -> int:
         """Go through whole requests that are kept as they are; add where each ends to `ends`.
 
         Returns where something else begins.
@@ -117,7 +117,7 @@ class Judge:
             self._forget()
         return position
 
-    def plain_responses(self, data: bytes, position: int, ends: list[int]) -> int:
+    def plain_responses(self, data: Buffer, position: int, ends: list[int]) -> int:
         """Go through whole responses that are kept as they are, as `plain_requests` does."""
         plain, waiting, end = self._rules.plain_responses, self._waiting, len(data)
         while waiting and end - position >= 2 * LENGTH_BYTES:
@@ -214,7 +214,7 @@ class Judge:
         self._is_raw = not is_request(frame[LENGTH_BYTES:])
         return not self._is_raw
 
-    def _introduce(self, frame: bytes) -> Piece:
+    def _introduce(self, frame: bytes) -> Treated:
         """Keep an ApiVersions request, and what the client says of itself in it."""
         try:
             header = request_header(frame[LENGTH_BYTES:])

@@ -67,6 +67,14 @@ def api_name(api_key: int) -> str:
         return f"API {api_key}"
 
 
+def stranger_title(api_key: int, api_version: int) -> str:
+    """Return an API's version that there is no codec for, beside those that there are."""
+    title = f"{api_name(api_key)} v{api_version}"
+    if api_key not in codec.api_keys():
+        return title
+    return f"{title}, of which {codec.api_versions(api_key, unstable=True)} are known"
+
+
 def error_name(code: int) -> str:
     """Return Kafka's name of an error, its number where it has none."""
     try:
@@ -125,7 +133,9 @@ def _parse(exchange: Exchange, frame: bytes, start: int, *, is_request: bool) ->
             api_version = response_version(frame, api_key, api_version)
             parse = codec.response_parser(api_key, api_version)
     except KeyError:
-        raise ProtocolViolation(f"API {api_key} v{api_version} is unknown") from None
+        raise ProtocolViolation(
+            f"an unknown version: {stranger_title(api_key, api_version)}"
+        ) from None
     try:
         message, _ = parse(frame, start, len(frame))
     except codec.PARSE_ERRORS as error:

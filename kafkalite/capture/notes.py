@@ -11,6 +11,8 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+_NUMBERS: Final = 1 << 63
+"""No number that we note is as large: what tables could not hold says nothing."""
 _PLAIN: Final = ":/+,@()[]{}"
 
 
@@ -93,8 +95,8 @@ def _words(kind: type[InterfaceNote | PacketNote], comment: str | None) -> dict[
             continue
         if not is_number:
             found[name] = unquote(value)
-        elif _is_number(value):
-            found[name] = int(value)
+        elif _is_number(value) and -_NUMBERS <= (number := int(value)) < _NUMBERS:
+            found[name] = number
     return found
 
 

@@ -13,6 +13,7 @@ from kafkalite.capture.messages import (
     is_request,
     request_header,
     response_start,
+    stranger_title,
 )
 from kafkalite.capture.model import Closed, Direction, Exchange, Frame, Problem, ProblemKind
 from kafkalite.protocol import codec
@@ -100,7 +101,9 @@ class Pairing:
             return ()
         if not is_known(header.api_key, header.api_version):
             self._tell(
-                ProblemKind.UNKNOWN_VERSION, frame, f"API {header.api_key} v{header.api_version}"
+                ProblemKind.UNKNOWN_VERSION,
+                frame,
+                stranger_title(header.api_key, header.api_version),
             )
         asked = _Asked(frame, line.count, header)
         line.count += 1

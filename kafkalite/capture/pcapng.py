@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+Buffer = bytes | bytearray | memoryview
+"""What pieces of a block are: data is not copied to be written."""
+
 LINK_TYPE_RAW: Final = 101
 """Packets begin with their IPv4 or IPv6 header."""
 

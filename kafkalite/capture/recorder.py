@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkalite.capture.model import Endpoint
+    from kafkalite.capture.pcapng import Buffer
 
-    Buffer = bytes | bytearray | memoryview
     Now = Callable[[], int]
 
 PATIENCE_S: Final = 2.0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Buffer = bytes | bytearray | memoryview
+    from kafkalite.capture.pcapng import Buffer
 
 RING_BYTES: Final = 32 * 1024 * 1024
 MAX_RECORD_BYTES: Final = RING_BYTES // 8
@@ -49,8 +49,11 @@ class Room(Enum):
     """There is, and much has been put since the taker was last to be roused."""
 
 
-Record = tuple[int, int, int, bytes]
+Record = tuple[int, int, int, "Buffer"]
 """What one process tells the other: kind, connection, time, data."""
+
+VIEWED_BYTES: Final = 4096
+"""From here on data is not copied out of the ring: it is looked at where it is."""
 
 
 def new_memory(size: int = RING_BYTES) -> int:
@@ -69,7 +72,8 @@ def new_memory(size: int = RING_BYTES) -> int:
 class Ring:
     """One end of a ring, of either kind."""
 
-    __slots__ = ("_head", "_limit", "_mask", "_memory", "_rouse_at", "_tail", "_words", "size")
+    __slots__ = ("_head", "_limit", "_mask", "_memory", "_rouse_at", "_tail", "_view", "_words",
+                 "size")  # fmt: skip
 
     def __init__(self, fd: int) -> None:
         # Pages are had beforehand: a first touch costs a connection more than its bytes do.
@@ -77,7 +81,8 @@ class Ring:
         self._memory = mmap.mmap(fd, 0, flags)
         self.size = len(self._memory) - _CONTROL_BYTES
         self._mask = self.size - 1
-        self._words = memoryview(self._memory)[:_CONTROL_BYTES].cast("Q")
+        self._view = memoryview(self._memory)
+        self._words = self._view[:_CONTROL_BYTES].cast("Q")
         self._head = self._words[_HEAD]
         self._tail = self._words[_TAIL]
         self._rouse_at = 0
@@ -134,8 +139,8 @@ class Ring:
         return self._words[_HEAD]
 
     def take(self, head: int) -> Iterator[Record]:
-        """Take what was put before `head` was that; each record's place is free at once."""
-        memory, mask = self._memory, self._mask
+        """Take what was put before `head` was that; all of it stays where it is until `free`."""
+        memory, view, mask = self._memory, self._view, self._mask
         tail = self._tail
         while tail < head:
             offset = tail & mask
@@ -145,12 +150,17 @@ class Ring:
                 continue
             size, kind, number, at_ns = _unpack_from(memory, position)
             position += _RECORD_BYTES
-            data = memory[position : position + size]
+            source = memory if size < VIEWED_BYTES else view
             tail += (size + _RECORD_BYTES + 7) & ~7
-            self._words[_TAIL] = self._tail = tail
-            yield kind, number, at_ns, data
+            self._tail = tail
+            yield kind, number, at_ns, source[position : position + size]
+
+    def free(self) -> None:
+        """Let the places of all that was taken be used again; nothing may look at them any more."""
+        self._words[_TAIL] = self._tail
 
     def close(self) -> None:
         """Let the memory go."""
         self._words.release()
+        self._view.release()
         self._memory.close()

@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from kafkalite.capture.pcapng import Buffer
 
 DEFAULT_FILE_BYTES: Final = 64 * 1024 * 1024
 SUFFIX: Final = ".pcapng"
@@ -22,8 +24,8 @@ _RETRY_NS: Final = 5 * _SECOND_NS
 _RETRY_BYTES: Final = 64 * 1024 * 1024
 """A new file is tried after this long by the capture's clock, or so much lost if that stands."""
 
-_FLUSH_BYTES: Final = 1024 * 1024
-"""No more than this is kept before it is handed to the operating system."""
+_AT_ONCE: Final = 1024
+"""So many pieces one system call takes."""
 
 _LATEST_NS: Final = 253_402_300_799 * _SECOND_NS
 _MAX_SAME_NAME: Final = 10_000
@@ -60,7 +62,7 @@ class Rotation:
         self._path = ""
         self._written = 0
         """How many bytes of the file are whole packets on their way to the disk."""
-        self._pending: list[bytes] = []
+        self._pending: list[Buffer] = []
         self._pending_bytes = 0
         self._begun_ns = 0
         self._latest_ns = 0
@@ -86,8 +88,6 @@ class Rotation:
     def make_ready(self, at_ns: int) -> None:
         """Go on to the next file if it is time to."""
         self._latest_ns = at_ns
-        if self._pending_bytes > _FLUSH_BYTES:
-            self.flush()
         if self._fd < 0:
             self._retry(at_ns)
         elif self._written + self._pending_bytes >= self._file_bytes or (
@@ -95,34 +95,33 @@ class Rotation:
         ):
             self._go_on(at_ns)
 
-    def add(self, block: bytes) -> None:
-        """Append a block; it is kept until `flush`."""
-        self._pending.append(block)
-        self._pending_bytes += len(block)
+    def add(self, block: Sequence[Buffer]) -> None:
+        """Append a block, which may be in pieces; they are kept until `flush`, and not copied."""
+        self._pending += block
+        self._pending_bytes += sum(map(len, block))
 
     def flush(self) -> None:
         """Hand what was added to the operating system."""
-        if not self._pending:
+        pieces, size = self._pending, self._pending_bytes
+        if not pieces:
             return
-        data = b"".join(self._pending)
-        self._pending.clear()
+        self._pending = []
         self._pending_bytes = 0
         if self._fd < 0:
-            self._lost_bytes += len(data)
+            self._lost_bytes += size
             return
-        view = memoryview(data)
         try:
-            while view:
-                view = view[os.write(self._fd, view) :]
+            for start in range(0, len(pieces), _AT_ONCE):
+                _write_all(self._fd, pieces[start : start + _AT_ONCE])
         except OSError as error:
-            self._fail(error, len(data))
+            self._fail(error, size)
         else:
-            self._written += len(data)
+            self._written += size
 
     def close(self) -> None:
         """End the file in order; harmless when there is none."""
         if self._fd >= 0:
-            self.add(self._tail(self._latest_ns))
+            self.add((self._tail(self._latest_ns),))
         self.flush()
         self._let_go()
 
@@ -150,7 +149,7 @@ class Rotation:
         self._written = 0
         self._begun_ns = self._latest_ns = at_ns
         self.serial += 1
-        self.add(self._head())
+        self.add((self._head(),))
 
     def _retry(self, at_ns: int) -> None:
         if abs(at_ns - self._retry_ns) < _RETRY_NS and self._lost_bytes < self._retry_bytes:
@@ -191,6 +190,15 @@ class Rotation:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+
+
+def _write_all(fd: int, pieces: Sequence[Buffer]) -> None:
+    written = os.writev(fd, pieces)
+    if written == sum(map(len, pieces)):
+        return
+    rest = memoryview(b"".join(pieces))[written:]  # a disk that is nearly full takes parts
+    while rest:
+        rest = rest[os.write(fd, rest) :]
 
 
 def _stamp(at_ns: int) -> str:

@@ -18,6 +18,8 @@ from kafkalite.capture.transcript import Transcript
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkalite.capture.pcapng import Buffer
+
 _SECOND_NS: Final = 1_000_000_000
 _NOWHERE: Final = "0.0.0.0"  # noqa: S104 - stands for an address that nobody knows
 
@@ -76,13 +78,13 @@ class Scribe:
         interface = self._interfaces.get(door)
         if interface is None:
             interface = self._interfaces[door] = len(self._interfaces)
-            rotation.add(_interface(*door))
+            rotation.add((_interface(*door),))
         client = _numeric(ends.client)
         wire = Wire(client, _numeric(ends.broker), interface, at_ns, number)
         self._transcripts[number] = Transcript(wire, str(client), rotation, Judge(self._rules))
 
-    def received(self, number: int, at_ns: int, data: bytes) -> None:
-        """Write down bytes that a client has sent."""
+    def received(self, number: int, at_ns: int, data: Buffer) -> None:
+        """Write down bytes that a client has sent, which must stay as they are until `flush`."""
         transcript = self._transcripts.get(number)
         if transcript is not None:
             self._rotation.make_ready(at_ns)
@@ -91,8 +93,8 @@ class Scribe:
             except Exception as fault:  # noqa: BLE001 - whatever it is, the others go on
                 self._give_up(number, fault)
 
-    def sent(self, number: int, at_ns: int, data: bytes) -> None:
-        """Write down bytes that a client is sent."""
+    def sent(self, number: int, at_ns: int, data: Buffer) -> None:
+        """Write down bytes that a client is sent, likewise."""
         transcript = self._transcripts.get(number)
         if transcript is not None:
             self._rotation.make_ready(at_ns)

@@ -25,12 +25,20 @@ from kafkalite.capture.scribe import CaptureOptions, Ends, Scribe
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from kafkalite.capture.pcapng import Buffer
+
 READY: Final = "ready"
 """What the process says when it has its first file; anything else says why it has none."""
 
 _SHORTEST_S: Final = 0.008
 _LONGEST_S: Final = 0.032
 """How long it rests when there is nothing to take: longer each time, up to this."""
+
+_FLUSH_BYTES: Final = 1024 * 1024
+"""After so much it hands all that it took to the operating system, and frees its place."""
+
+_RECORD_BYTES: Final = 64
+"""What a record takes beside its data, about."""
 
 
 class Kind(IntEnum):
@@ -51,9 +59,9 @@ def encode_ends(ends: Ends) -> bytes:
     return json.dumps(ends).encode()
 
 
-def decode_ends(data: bytes) -> Ends:
+def decode_ends(data: Buffer) -> Ends:
     """Return what `encode_ends` encoded."""
-    client, broker, node_id, listener = json.loads(data)
+    client, broker, node_id, listener = json.loads(bytes(data))
     return Ends(Endpoint(*client), Endpoint(*broker), node_id, listener)
 
 
@@ -99,11 +107,12 @@ class Scribing:
     def take(self, head: int) -> bool:
         """Write down what was put before `head` was that; whether there was anything."""
         scribe = self._scribe
-        tell: Mapping[int, Callable[[int, int, bytes], None]] = {
+        tell: Mapping[int, Callable[[int, int, Buffer], None]] = {
             Kind.RECEIVED: scribe.received,
             Kind.SENT: scribe.sent,
         }
         latest_ns = None
+        taken = 0
         for kind, number, at_ns, data in self._ring.take(head):
             latest_ns = at_ns
             if kind in tell:
@@ -114,11 +123,19 @@ class Scribing:
                 scribe.closed(number, at_ns)
             elif kind == Kind.LOST:
                 scribe.lose_all()
+            taken += len(data) + _RECORD_BYTES
+            if taken > _FLUSH_BYTES:
+                self._flush()
+                taken = 0
         if latest_ns is None:
             return False
         self._latest_ns = latest_ns
-        scribe.flush()
+        self._flush()
         return True
+
+    def _flush(self) -> None:
+        self._scribe.flush()
+        self._ring.free()
 
 
 def main(arguments: Sequence[str]) -> None:

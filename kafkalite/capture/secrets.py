@@ -24,7 +24,7 @@ from kafkalite.protocol.errors import ProtocolViolation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from kafkalite.capture.cutting import Piece
+    from kafkalite.capture.cutting import Treated
 
     Blank = Callable[[Any], int]
 
@@ -118,7 +118,7 @@ SECRETS_OF_RESPONSES: Final[Mapping[int, Blank]] = {
 }
 
 
-def blank_request(frame: bytes) -> Piece:
+def blank_request(frame: bytes) -> Treated:
     """Return a request of one of SECRETS_OF_REQUESTS without its secrets; its length included."""
     body = frame[LENGTH_BYTES:]
     start = LENGTH_BYTES
@@ -132,7 +132,7 @@ def blank_request(frame: bytes) -> Piece:
         return blanked(frame, max(start, LENGTH_BYTES + REQUEST_HEAD_BYTES))
 
 
-def blank_response(api_key: int, asked_version: int, frame: bytes) -> Piece:
+def blank_response(api_key: int, asked_version: int, frame: bytes) -> Treated:
     """Return a response of one of SECRETS_OF_RESPONSES without its secrets."""
     body = frame[LENGTH_BYTES:]
     try:
@@ -147,7 +147,7 @@ def blank_response(api_key: int, asked_version: int, frame: bytes) -> Piece:
 
 def _without(
     blank: Blank, frame: bytes, start: int, parse: codec.Parser, build: codec.Builder
-) -> Piece:
+) -> Treated:
     """Return a frame whose message `blank` has been through, as long as before."""
     message, end = parse(frame, start, len(frame))
     count = blank(message)

@@ -25,22 +25,19 @@ from kafkalite.storage.batch import (
     assemble,
     split_batches,
 )
-from kafkalite.storage.records import (
-    MalformedRecordsError,
-    frame_record,
-    scan_records,
-    varint,
-)
+from kafkalite.storage.records import MalformedRecordsError, read_varint, varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from kafkalite.capture.cutting import Piece, Treatment
+    from kafkalite.capture.cutting import Treated, Treatment
 
     Places = Callable[[Any], Iterator[Any]]
 
 _PRODUCE, _FETCH, _SHARE_FETCH = 0, 1, 78
-_NULL: Final = b"\x01"  # the length of what is null
+_CONTINUES: Final = 0x80  # set in every byte of a varint but the last
+_MAX_HEAD_BYTES: Final = 21
+"""What stands before a record's key at most: attributes, and two varints."""
 _CRC_AT: Final = 17
 _CRC_END: Final = 21
 _pack_length = Struct(">i").pack
@@ -79,7 +76,7 @@ class Snap:
             return Plain.KEEP
         return partial(self._response, api_key, version)
 
-    def _request(self, frame: bytes) -> Piece:
+    def _request(self, frame: bytes) -> Treated:
         start = LENGTH_BYTES
         try:
             header = request_header(frame[LENGTH_BYTES:])
@@ -90,7 +87,7 @@ class Snap:
         except (KeyError, *codec.PARSE_ERRORS):
             return blanked(frame, max(start, LENGTH_BYTES + REQUEST_HEAD_BYTES))
 
-    def _response(self, api_key: int, version: int, frame: bytes) -> Piece:
+    def _response(self, api_key: int, version: int, frame: bytes) -> Treated:
         start = LENGTH_BYTES + CORRELATION_BYTES
         try:
             start = LENGTH_BYTES + response_start(frame[LENGTH_BYTES:], api_key, version)
@@ -102,7 +99,7 @@ class Snap:
 
     def _snapped(
         self, frame: bytes, start: int, places: Places, parse: codec.Parser, build: codec.Builder
-    ) -> Piece:
+    ) -> Treated:
         message, end = parse(frame, start, len(frame))
         is_cut = end != len(frame)
         for place in places(message):
@@ -134,7 +131,7 @@ class Snap:
             return bytes(batch.data)
         try:
             body = batch.body()
-            snapped = self._body(body, batch.record_count)
+            snapped = shortened(body, batch.record_count, self._limit)
             if snapped == body:
                 return bytes(batch.data)
             payload = compression.compress(batch.compression, snapped)
@@ -155,24 +152,61 @@ class Snap:
             built = built[:_CRC_AT] + batch.crc.to_bytes(4) + built[_CRC_END:]
         return built
 
-    def _body(self, body: bytes, count: int) -> bytes:
-        return b"".join(
-            frame_record(
-                record.offset_delta,
-                record.timestamp_delta,
-                b"".join(
-                    (
-                        *self._cut(record.key),
-                        *self._cut(record.value),
-                        body[record.headers : record.end],
-                    )
-                ),
-            )
-            for record in scan_records(body, count)
-        )
 
-    def _cut(self, value: bytes | None) -> tuple[bytes, ...]:
-        if value is None:
-            return (_NULL,)
-        kept = value[: self._limit]
-        return (varint(len(kept)), kept)
+def shortened(data: bytes, count: int, limit: int) -> bytes:
+    """Return the `count` records that `data` holds with keys and values of `limit` bytes at most.
+
+    Hardly anything is called for a record, for there may be a hundred thousand in a second. Raises
+    MalformedRecordsError when the records do not fill `data` exactly.
+    """
+    out: list[bytes] = []
+    limit_length = varint(limit)
+    cut_bytes = len(limit_length) + limit
+    position = 0
+    try:
+        for _ in range(count):
+            length, begin = _length(data, position)
+            at, end = begin + 1, begin + length
+            while data[at] >= _CONTINUES:  # the time is skipped
+                at += 1
+            at += 1
+            while data[at] >= _CONTINUES:  # and so is the offset
+                at += 1
+            at += 1
+            if at - begin > _MAX_HEAD_BYTES:
+                raise MalformedRecordsError("a varint is longer than ten bytes")
+            size, key = _length(data, at)
+            key_end = key + size if size > 0 else key
+            value_size, value = _length(data, key_end)
+            value_end = value + value_size if value_size > 0 else value
+            if not value_end < end <= len(data) or size < -1 or value_size < -1:
+                raise MalformedRecordsError("a record's length does not fit its content")
+            if size > limit:
+                length += at - key_end + cut_bytes
+                head = data[begin:at] + limit_length + data[key : key + limit]
+            else:
+                head = data[begin:key_end]
+            if value_size > limit:
+                length += key_end - value_end + cut_bytes
+                kept = limit_length + data[value : value + limit]
+            else:
+                kept = data[key_end:value_end]
+            out += (varint(length), head, kept, data[value_end:end])
+            position = end
+    except IndexError:
+        raise MalformedRecordsError("the records end too early") from None
+    if position != len(data):
+        raise MalformedRecordsError("bytes follow the last record")
+    return b"".join(out)
+
+
+def _length(data: bytes, position: int) -> tuple[int, int]:
+    """Return the length at `position` and where it ends: `read_varint`, for such as are usual."""
+    byte = data[position]
+    if byte >= _CONTINUES:
+        more = data[position + 1]
+        if more >= _CONTINUES:
+            return read_varint(data, position)
+        value = byte & 0x7F | more << 7
+        return value >> 1 ^ -(value & 1), position + 2
+    return byte >> 1 ^ -(byte & 1), position + 1

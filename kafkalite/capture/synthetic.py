@@ -1,14 +1,16 @@
 """The packets that a connection would have been, had we watched its wire: IP and TCP made up.
 
 We sit above TCP and see bytes, not packets. So that every tool for packets can read a capture, the
-bytes are put into segments as large as IP allows, with sequence numbers and checksums that are
-right, between a handshake and a farewell. There are no segments that only acknowledge.
+bytes are put into segments as large as IP allows, with sequence numbers that are right, between a
+handshake and a farewell. There are no segments that only acknowledge. The checksums of large
+segments are left unfinished, as they are wherever a sender is watched whose network card finishes
+them: tools for packets do not look at them unless told to, and to add all of it up would take as
+long as to write it.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -16,9 +18,8 @@ from zlib import crc32
 from kafkalite.capture.pcapng import ENHANCED_PACKET, comment_option, pack_packet_head
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kafkalite.capture.model import Endpoint
+    from kafkalite.capture.pcapng import Buffer
 
 SEGMENT_BYTES: Final = 65_480
 """The most bytes of a segment: what IPv4 can carry, without padding behind it in a file."""
@@ -26,9 +27,8 @@ SEGMENT_BYTES: Final = 65_480
 _FIN, _SYN, _PUSH, _ACK = 0x01, 0x02, 0x08, 0x10
 _MASK: Final = 0xFFFFFFFF
 _ONES: Final = 0xFFFF
-_SUMMAND_BYTES: Final = 1024
 LARGE_BYTES: Final = 4096
-"""From here on it pays to add up in other ways than by one division."""
+"""From here on a segment's data is neither copied nor added up."""
 _WINDOW: Final = 0xFFFF
 _HEADER_BYTES: Final = 20
 _OFFSET: Final = 5 << 12
@@ -41,14 +41,26 @@ _TCP: Final = 6
 _TTL: Final = 64
 _pack_ipv4 = Struct(">HHIHH8sHHIIHHHH").pack
 _pack_ipv6 = Struct(">IHBB32sHHIIHHHH").pack
-_pack_word = Struct("<I").pack
-_PADDING: Final = (b"", b"\0\0\0", b"\0\0", b"\0")
+_pack_end: Final = tuple(Struct(f"<{-size % 4}xI").pack for size in range(4))
+"""By how many bytes go beyond a word: padding, and the block's length once more."""
+
+
+Block = tuple["Buffer", ...]
+"""A pcapng block; around much data it is in three pieces, for to join them is to copy them."""
 
 
 class Way:
     """One direction of a connection: all of its headers that does not change."""
 
-    __slots__ = ("_addresses", "_ip_sum", "_ports", "_tcp_sum", "is_ipv6", "sequence")
+    __slots__ = (
+        "_addresses",
+        "_fixed_sum",
+        "_ip_sum",
+        "_ports",
+        "_pseudo_sum",
+        "is_ipv6",
+        "sequence",
+    )
 
     def __init__(self, source: Endpoint, target: Endpoint, sequence: int) -> None:
         self._addresses, self.is_ipv6 = _addresses(source.host, target.host)
@@ -57,33 +69,31 @@ class Way:
         sums = int.from_bytes(self._addresses) % _ONES
         # What of the headers' checksums never changes is added up once.
         self._ip_sum = sums + 0x4500 + 0x4000 + (_TTL << 8 | _TCP)
-        self._tcp_sum = sums + _TCP + sum(self._ports) + _WINDOW
+        self._pseudo_sum = sums + _TCP
+        self._fixed_sum = self._pseudo_sum + sum(self._ports) + _WINDOW
 
     def block(  # noqa: PLR0917 - once a packet, so no words for them
         self,
         interface: int,
         at_ns: int,
         acknowledged: int,
-        payload: bytes,
+        payload: Buffer,
         flags: int = _PUSH | _ACK,
         options: bytes = b"",
         comment: str | None = None,
-    ) -> bytes:
+    ) -> Block:
         """Return the pcapng block of a segment, and count its bytes as sent."""
         size = len(payload)
         sequence = self.sequence
         self.sequence = (sequence + size + (flags & (_SYN | _FIN) != 0)) & _MASK
         length = _HEADER_BYTES + len(options) + size
         offset_flags = _OFFSET + (len(options) << 10) | flags
-        total = (
-            self._tcp_sum + length + offset_flags
-            + (sequence >> 16) + (sequence & _ONES)
-            + (acknowledged >> 16) + (acknowledged & _ONES)
-            + checksum_part(payload)
-        )  # fmt: skip
-        if options:
-            total += checksum_part(options)
-        tcp_sum = _ONES - (total % _ONES or _ONES)
+        if size < LARGE_BYTES:
+            # A number and its halfwords' sum are the same here, but for folding.
+            total = self._fixed_sum + length + offset_flags + sequence + acknowledged
+            tcp_sum = _ONES - ((total + checksum_part(options + payload)) % _ONES or _ONES)
+        else:
+            tcp_sum = (self._pseudo_sum + length) % _ONES
         source, target = self._ports
         if self.is_ipv6:
             header = _pack_ipv6(
@@ -98,53 +108,24 @@ class Way:
                 target, sequence, acknowledged, offset_flags, _WINDOW, tcp_sum, 0,
             )  # fmt: skip
         captured = len(header) + len(options) + size
-        behind = _PADDING[captured & 3]
-        if comment is not None:
-            behind += comment_option(comment)
-        whole = 32 + captured + len(behind)
+        behind = b"" if comment is None else bytes(-captured % 4) + comment_option(comment)
+        whole = 32 + (len(behind) + captured + 3 & -4)
+        end = _pack_end[0 if behind else captured & 3](whole)
         head = pack_packet_head(
             ENHANCED_PACKET, whole, interface, at_ns >> 32, at_ns & _MASK, captured, captured
         )
-        return b"".join((head, header, options, payload, behind, _pack_word(whole)))
+        if size < LARGE_BYTES:
+            return (b"".join((head, header, options, payload, behind, end)),)
+        return b"".join((head, header, options)), payload, behind + end
 
 
-def checksum_part(data: bytes) -> int:
+def checksum_part(data: Buffer) -> int:
     """Return what `data` adds to a one's complement sum, not yet folded to 16 bits.
 
     A number modulo 2^16 - 1 is the one's complement sum of its halfwords.
     """
-    if len(data) >= LARGE_BYTES:
-        return large_sum()(data)
     value = int.from_bytes(data) % _ONES
     return value << 8 if len(data) & 1 else value
-
-
-def sum_by_numbers(data: bytes) -> int:
-    """Return the sum of much data: of large numbers, for one division of it all takes longer."""
-    if len(data) & 1:
-        data += b"\0"
-    numbers = [
-        int.from_bytes(data[start : start + _SUMMAND_BYTES])
-        for start in range(0, len(data), _SUMMAND_BYTES)
-    ]
-    return sum(numbers) % _ONES
-
-
-@cache
-def large_sum() -> Callable[[bytes], int]:
-    """Return what adds up much data: numpy, where it is there, in a tenth of the time."""
-    try:
-        import numpy as np  # noqa: PLC0415 - not needed, and not before there is much to add up
-    except ImportError:
-        return sum_by_numbers
-
-    def sum_by_numpy(data: bytes) -> int:
-        whole = len(data) & -4
-        words = np.frombuffer(data, ">u4", count=whole // 4)
-        rest = int.from_bytes(data[whole:].ljust(4, b"\0"))
-        return (int(words.sum(dtype=np.uint64)) + rest) % _ONES
-
-    return sum_by_numpy
 
 
 class Wire:
@@ -162,7 +143,7 @@ class Wire:
         self.to_broker = Way(client, broker, crc32(seed))
         self.to_client = Way(broker, client, crc32(b"broker %s" % seed))
 
-    def open(self, comment: str | None = None) -> list[bytes]:
+    def open(self, comment: str | None = None) -> list[Block]:
         """Return the handshake."""
         there, back, at_ns, here = self.to_broker, self.to_client, self.opened_ns, self.interface
         return [
@@ -171,7 +152,7 @@ class Wire:
             there.block(here, at_ns, back.sequence, b"", _ACK),
         ]
 
-    def close(self, at_ns: int, comment: str | None = None) -> list[bytes]:
+    def close(self, at_ns: int, comment: str | None = None) -> list[Block]:
         """Return the farewell: who began it is not known, so the client is said to have."""
         there, back, here = self.to_broker, self.to_client, self.interface
         return [

@@ -12,6 +12,7 @@ from kafkalite.capture.notes import PacketNote, packet_text
 if TYPE_CHECKING:
     from kafkalite.capture.cutting import Piece
     from kafkalite.capture.judging import Judge
+    from kafkalite.capture.pcapng import Buffer
     from kafkalite.capture.rotation import Rotation
     from kafkalite.capture.synthetic import Way, Wire
 
@@ -41,7 +42,7 @@ class Transcript:
         for block in wire.open():
             rotation.add(block)
 
-    def received(self, at_ns: int, data: bytes) -> None:
+    def received(self, at_ns: int, data: Buffer) -> None:
         """Write down bytes from the client."""
         side = self._requests
         pieces: list[Piece] = []
@@ -50,7 +51,7 @@ class Transcript:
         if pieces:
             self._write(at_ns, side, self._answers, pieces, inside)
 
-    def sent(self, at_ns: int, data: bytes) -> None:
+    def sent(self, at_ns: int, data: Buffer) -> None:
         """Write down bytes to the client."""
         side = self._answers
         pieces: list[Piece] = []

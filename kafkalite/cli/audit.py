@@ -11,6 +11,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
+from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, end
 from kafkalite.cli.streams import open_closed_streams, say
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from kafkalite.spark.requests import Requests
     from kafkalite.spark.telling import Console
 
-FAILED_STATUS = 1
-USAGE_STATUS = 2
 SIGNALLED_STATUS = 128
 
 _MB: Final = 1_000_000
@@ -91,7 +90,7 @@ def add_audit(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="go on with the fencing and members audits as files are added, until interrupted",
+        help="go on with the fencing and members audits as the capture grows, until interrupted",
     )
     _add_spark(parser)
     _add_chosen(parser)
@@ -150,27 +149,28 @@ def audit(asked: Namespace) -> None:
     open_closed_streams()
     try:
         # Imported here, for a broker needs none of it.
-        from kafkalite.spark.jvm import NoJavaError, cache_folder  # noqa: PLC0415
+        from kafkalite.ports.cache import cache_folder  # noqa: PLC0415
+        from kafkalite.spark.jvm import NoJavaError  # noqa: PLC0415
         from kafkalite.spark.pipeline import NothingToAuditError  # noqa: PLC0415
         from kafkalite.spark.places import PlaceError  # noqa: PLC0415
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
-        _end(USAGE_STATUS, f"audits need {missing}: pip install 'kafkalite[spark]'")
+        end(USAGE_STATUS, f"audits need {missing}: pip install 'kafkalite[spark]'")
     from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
         job, conf = _job(asked), _conf(asked.conf)
     except ValueError as error:
-        _end(USAGE_STATUS, str(error))
+        end(USAGE_STATUS, str(error))
     try:
         outcome = _run(asked.master, conf, job, cache_folder(os.environ), asked.follow)
     except (NoJavaError, NothingToAuditError, PlaceError) as error:
-        _end(USAGE_STATUS, str(error))
+        end(USAGE_STATUS, str(error))
     except (PySparkException, Py4JError) as error:
-        _end(FAILED_STATUS, f"Spark failed: {_reason(error)}")
+        end(FAILED_STATUS, f"Spark failed: {_reason(error)}")
     except OSError as error:
-        _end(FAILED_STATUS, str(error))
+        end(FAILED_STATUS, str(error))
     if outcome is not None:
         _tell(outcome)
 
@@ -229,7 +229,7 @@ def _is_quick(master: str, job: Job, *, is_followed: bool) -> bool:
 
 def _follow(session: SparkSession, job: Job, console: Console) -> None:
     from kafkalite.spark.audits import STATES  # noqa: PLC0415 - see above
-    from kafkalite.spark.follow import Follower  # noqa: PLC0415
+    from kafkalite.spark.follow import Follower, told_of  # noqa: PLC0415
     from kafkalite.spark.following import follow  # noqa: PLC0415
     from kafkalite.spark.places import place  # noqa: PLC0415
 
@@ -245,20 +245,30 @@ def _follow(session: SparkSession, job: Job, console: Console) -> None:
         console.step("stopping when this batch is done; once more ends it at once")
         _end_at_once_when_told()
 
-    signal.signal(signal.SIGINT, stop)
+    def absorb(
+        requests: Requests,
+        number: int,
+        pending_us: Mapping[int, int],
+        is_last: bool,  # noqa: FBT001
+    ) -> None:
+        news = follower.absorb(requests, number, pending_us, is_last=is_last)
+        for line in told_of(news):
+            say(f"{line}\n")
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, stop)
     follow(
         session,
         job.inputs,
         out,
-        follower.absorb,
+        absorb,
         derive,
         options=job.options,
         tell=console,
         told_to_stop=lambda: bool(told),
     )
     _end_at_once_when_told()
-    follower.finish()
-    for row in (*follower.totals().collect(), *follower.ghosts().collect()):
+    for row in follower.totals().where("commits > 0").collect():
         say(" ".join(f"{name}={value}" for name, value in row.asDict().items()) + "\n")
 
 
@@ -294,6 +304,8 @@ def _job(asked: Namespace) -> Job:
     from kafkalite.spark.audits import AUDITS  # noqa: PLC0415 - see above
     from kafkalite.spark.pipeline import Job  # noqa: PLC0415
 
+    if asked.follow and asked.jobs is not None:
+        raise ValueError("--jobs is of no use with --follow, which makes fencing and members")
     audits = tuple(AUDITS) if asked.jobs is None else tuple(_words(asked.jobs))
     if audits == (_ONLY_REQUESTS,):
         audits = ()
@@ -378,8 +390,3 @@ def _reason(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     return (causes or lines or [type(error).__name__])[-1 if causes else 0]
-
-
-def _end(status: int, text: str) -> NoReturn:
-    sys.stderr.write(f"kafkalite: {text}\n")
-    sys.exit(status)

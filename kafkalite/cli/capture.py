@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.ending import USAGE_STATUS, end
+from kafkalite.cli.reaching import OptionError, tls_from
 from kafkalite.cli.recording import add_recording_options, recorder_from
 from kafkalite.cli.serve import add_logging
 from kafkalite.cli.streams import open_closed_streams, say
@@ -13,16 +14,12 @@ from kafkalite.ports.clock import DrivenClock
 
 if TYPE_CHECKING:
     import asyncio
-    import ssl
     from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
 
     from kafkalite.capture.recorder import Recorder
     from kafkalite.proxy.proxy import Proxy, ProxySettings
     from kafkalite.server.addresses import Address
-
-USAGE_STATUS = 2
-"""Exit status when the proxy cannot start as asked; the reason is one line on stderr."""
 
 _DEFAULT_LISTEN = "localhost:19092"
 _MAX_PORT = 65_535
@@ -101,10 +98,6 @@ def _add_limits_and_logging(parser: ArgumentParser) -> None:
     add_logging(parser)
 
 
-class OptionError(Exception):
-    """Options that cannot go together; the text is one line."""
-
-
 def capture(asked: Namespace) -> None:
     """Record what goes through a proxy, until it is told to stop; SystemExit."""
     # Imported here, for a broker starts sooner without them.
@@ -125,8 +118,7 @@ def capture(asked: Namespace) -> None:
             proxy.unbind()
             raise
     except (AddressError, CaptureError, OptionError, TlsError) as error:
-        sys.stderr.write(f"kafkalite: {error}\n")
-        sys.exit(USAGE_STATUS)
+        end(USAGE_STATUS, str(error))
     try:
         run_until_told(lambda told: _run(proxy, recorder, asked.upstream, told), log)
     finally:
@@ -179,34 +171,9 @@ def _settings(asked: Namespace) -> ProxySettings:
         client_tls=None
         if asked.tls_cert is None
         else towards_clients(asked.tls_cert, asked.tls_key),
-        upstream_tls=_upstream_tls(asked),
+        upstream_tls=tls_from(asked, "upstream-"),
         max_request_bytes=asked.max_request_bytes,
     )
-
-
-def _upstream_tls(asked: Namespace) -> ssl.SSLContext | None:
-    """Return how to speak TLS to the cluster, None for not at all."""
-    from kafkalite.proxy.tls import towards_cluster  # noqa: PLC0415 - see above
-
-    if asked.upstream_tls:
-        if asked.upstream_key is not None and asked.upstream_cert is None:
-            raise OptionError("--upstream-key is of no use without --upstream-cert")
-        return towards_cluster(
-            asked.upstream_ca,
-            asked.upstream_cert,
-            asked.upstream_key,
-            is_checked=not asked.insecure,
-        )
-    idle = {
-        "--upstream-ca": asked.upstream_ca,
-        "--upstream-cert": asked.upstream_cert,
-        "--upstream-key": asked.upstream_key,
-        "--insecure": asked.insecure,
-    }
-    for option, value in idle.items():
-        if value:
-            raise OptionError(f"{option} is of no use without --upstream-tls")
-    return None
 
 
 def _broker_address(text: str) -> Address:

@@ -8,15 +8,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.streams import open_closed_streams, printable, say
+from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, as_json, as_lines, end
+from kafkalite.cli.streams import open_closed_streams, say
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from kafkalite.replay.differing import Change, DiffReport, Kind
-
-FAILED_STATUS = 1
-USAGE_STATUS = 2
 
 _FAIL_ON = ("none", "error", "api", "difference")
 _MOST_TOLD = 200
@@ -46,17 +44,10 @@ def diff(asked: Namespace) -> None:
     for side in (report.before, report.after):
         if not side.requests:
             why = side.problems[0].detail if side.problems else "there is nothing in it"
-            sys.stderr.write(f"kafkalite: {side.name} is no capture: {printable(why)}\n")
-            sys.exit(USAGE_STATUS)
-    say(_as_json(report) if asked.json else _as_text(report))
+            end(USAGE_STATUS, f"{side.name} is no capture: {why}")
+    say(as_json(report.to_json()) if asked.json else as_lines(_as_text(report)))
     if _fails(report, asked.fail_on):
         sys.exit(FAILED_STATUS)
-
-
-def _as_json(report: DiffReport) -> str:
-    import json  # noqa: PLC0415 - as above
-
-    return f"{json.dumps(report.to_json(), indent=2)}\n"
 
 
 def _fails(report: DiffReport, fail_on: str) -> bool:
@@ -73,6 +64,7 @@ def _fails(report: DiffReport, fail_on: str) -> bool:
 
 def _as_text(report: DiffReport) -> str:
     from kafkalite.replay.differing import Kind  # noqa: PLC0415 - as above
+    from kafkalite.replay.report import often  # noqa: PLC0415 - as above
 
     lines = []
     for mark, side in (("-", report.before), ("+", report.after)):
@@ -80,6 +72,10 @@ def _as_text(report: DiffReport) -> str:
             f"{mark} {side.name}: {side.requests} requests on {len(side.connections)} connections "
             f"in {side.seconds:.1f} s"
         )
+        lines += [
+            f"  wrong with it: {kind.value}, {often(count)}"
+            for kind, count in side.problem_kinds.items()
+        ]
     titles = {
         Kind.CLIENT: "clients",
         Kind.API: "APIs in one alone",
@@ -98,7 +94,7 @@ def _as_text(report: DiffReport) -> str:
                 lines.append(f"  … and {len(changes) - _MOST_TOLD} more: see --json")
     if not report.changes:
         lines += ["", "nothing differs but what is masked"]
-    return "".join(f"{printable(line)}\n" for line in lines)
+    return "\n".join(lines)
 
 
 def _change_lines(change: Change) -> list[str]:

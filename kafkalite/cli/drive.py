@@ -7,9 +7,9 @@ what is wrong is one line on stderr.
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, as_json, end
 from kafkalite.cli.streams import open_closed_streams, printable, say
 
 if TYPE_CHECKING:
@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kafkalite.control.client import ControlClient
-    from kafkalite.control.http import ClockShape, EntryShape, ExplanationShape
-
-REFUSED_STATUS = 1
-USAGE_STATUS = 2
+    from kafkalite.control.http import ClockShape, EntryShape
 
 CONTROL_VARIABLE = "KAFKALITE_CONTROL"
 """Names the broker that is meant when no option does."""
@@ -74,7 +71,7 @@ def clock(asked: Namespace) -> None:
     def tell(client: ControlClient) -> None:
         wish = _wish(asked.action, asked.value)
         shape = client.clock() if wish is None else client.drive(wish)
-        say(_as_json(shape) if asked.json else _clock_line(shape))
+        say(as_json(shape) if asked.json else _clock_line(shape))
 
     _carry_out(asked, tell)
 
@@ -88,7 +85,7 @@ def explain(asked: Namespace) -> None:
         is_of_all = group is None and transactional_id is None
         lines = [_entry_line(entry, is_of_all=is_of_all) for entry in found["entries"]]
         whom = "any group or transactional id" if is_of_all else _subject(group, transactional_id)
-        say(_as_json(found) if asked.json else "".join(lines) or f"nothing is known of {whom}\n")
+        say(as_json(found) if asked.json else "".join(lines) or f"nothing is known of {whom}\n")
 
     _carry_out(asked, tell)
 
@@ -103,14 +100,9 @@ def _carry_out(asked: Namespace, tell: Callable[[ControlClient], None]) -> None:
     try:
         tell(ControlClient(control_url(where)))
     except ControlError as error:
-        _end(REFUSED_STATUS, error)
+        end(FAILED_STATUS, str(error))
     except ValueError as error:
-        _end(USAGE_STATUS, error)
-
-
-def _end(status: int, error: Exception) -> None:
-    sys.stderr.write(f"kafkalite: {error}\n")
-    sys.exit(status)
+        end(USAGE_STATUS, str(error))
 
 
 def _wish(action: str, value: str | None) -> Mapping[str, str | float] | None:
@@ -135,12 +127,6 @@ def _wish(action: str, value: str | None) -> Mapping[str, str | float] | None:
     if value is not None:
         raise ValueError(f"clock {action} takes no {value!r}")
     return {"mode": modes[action]} if action in modes else None
-
-
-def _as_json(shape: ClockShape | ExplanationShape) -> str:
-    import json  # noqa: PLC0415 - see above
-
-    return f"{json.dumps(shape, indent=2)}\n"
 
 
 def _clock_line(shape: ClockShape) -> str:

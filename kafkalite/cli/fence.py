@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, complain, end
 from kafkalite.cli.streams import open_closed_streams, printable, say
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
     from kafkalite.control.fencing import Fenced
     from kafkalite.server.addresses import Address
-
-FAILED_STATUS = 1
-USAGE_STATUS = 2
 
 _DEFAULT_BOOTSTRAP = "localhost:9092"
 _DEFAULT_TIMEOUT = "30s"
@@ -61,13 +59,11 @@ def fence(asked: Namespace) -> None:
         timeout_ms = _timeout_ms(asked.timeout)
         bootstrap = _addresses(asked.bootstrap_server or [_DEFAULT_BOOTSTRAP])
     except ValueError as error:
-        _complain(str(error))
-        sys.exit(USAGE_STATUS)
+        end(USAGE_STATUS, str(error))
     try:
         results = asyncio.run(fence_producers(bootstrap, asked.ids, timeout_ms))
     except UnreachableError as error:
-        _complain(str(error))
-        sys.exit(FAILED_STATUS)
+        end(FAILED_STATUS, str(error))
     for result in results:
         _tell(result)
     if any(result.error is not None for result in results):
@@ -79,11 +75,7 @@ def _tell(result: Fenced) -> None:
     if result.error is None:
         say(f"{name}: producer id {result.producer_id}, epoch {result.producer_epoch}\n")
     else:
-        _complain(f"transactional id {name!r}: {result.error}")
-
-
-def _complain(text: str) -> None:
-    sys.stderr.write(f"kafkalite: {text}\n")
+        complain(f"transactional id {name!r}: {result.error}")
 
 
 def _timeout_ms(text: str) -> int:

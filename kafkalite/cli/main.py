@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite import __version__
 from kafkalite.cli import audit, capture, diff, drive, fence, replay, serve, show
+from kafkalite.cli.ending import USAGE_STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ class _Parser(argparse.ArgumentParser):
     """Tells bad use in one line, like all that keeps us from it, and where there is help."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(serve.USAGE_STATUS, f"kafkalite: {message} (see {self.prog} --help)\n")
+        self.exit(USAGE_STATUS, f"kafkalite: {message} (see {self.prog} --help)\n")
 
 
 class _Help(argparse.HelpFormatter):
@@ -100,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         getattr(asked, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
     if "run" not in asked:
         parser.print_help(sys.stderr)
-        sys.exit(serve.USAGE_STATUS)
+        sys.exit(USAGE_STATUS)
     try:
         asked.run(asked)
     except KeyboardInterrupt:

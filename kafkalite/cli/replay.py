@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentTypeError
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from kafkalite.cli.streams import open_closed_streams, printable, say
+from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, as_json, as_lines, complain, end
+from kafkalite.cli.reaching import add_access_options
+from kafkalite.cli.streams import open_closed_streams, say
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-FAILED_STATUS = 1
-USAGE_STATUS = 2
+    from kafkalite.replay.report import ReplayReport
 
 _FAIL_ON = ("none", "unanswered", "error", "difference", "timing")
 _MOST_SPEED = 1_000_000.0
+_TELL_EVERY_S = 10.0
 
 
 def add_replay(parser: ArgumentParser) -> None:
@@ -50,8 +52,9 @@ def add_replay(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",
         metavar="DURATION",
-        default="30s",
-        help="how long to wait for an answer before it counts as none [30s]",
+        default="5s",
+        help="how much longer than the recorded broker the target may take for an answer before "
+        "it counts as none [5s]",
     )
     parser.add_argument(
         "--fail-on",
@@ -61,11 +64,13 @@ def add_replay(parser: ArgumentParser) -> None:
         "errors that differ, fields that differ, or what may come of timing too [difference]",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_access_options(parser)
 
 
 def replay(asked: Namespace) -> None:
     """Replay as `asked`, print what was found, and exit by it; SystemExit."""
     # Imported here, for a broker starts sooner without them.
+    from kafkalite.cli.reaching import access_from  # noqa: PLC0415
     from kafkalite.control.times import duration_ms  # noqa: PLC0415
     from kafkalite.replay import calls  # noqa: PLC0415
     from kafkalite.replay.pace import ClockError  # noqa: PLC0415
@@ -80,33 +85,40 @@ def replay(asked: Namespace) -> None:
             speed=asked.speed,
             clients=asked.clients,
             control=asked.control,
+            access=access_from(asked),
             patience_s=duration_ms(asked.timeout) / 1000,
+            progress=_Progress(),
         )
     except calls.NothingToReplayError as error:
-        _end(USAGE_STATUS, printable(str(error)))
+        end(USAGE_STATUS, str(error))
     except (calls.ReplayError, ClockError) as error:
-        _end(FAILED_STATUS, str(error))
+        end(FAILED_STATUS, str(error))
     except ValueError as error:
-        _end(USAGE_STATUS, str(error))
-    say(_as_json(report.to_json()) if asked.json else printable_lines(replay_text(report)))
+        end(USAGE_STATUS, str(error))
+    say(as_json(report.to_json()) if asked.json else as_lines(replay_text(report)))
+    if report.broken_off is not None:
+        end(FAILED_STATUS, f"broken off, for the target is gone: {report.broken_off}")
     if report.failed(FailOn[asked.fail_on.upper()]):
         sys.exit(FAILED_STATUS)
 
 
-def printable_lines(text: str) -> str:
-    """Return text whose lines hold nothing that a terminal would obey."""
-    return "".join(f"{printable(line)}\n" for line in text.split("\n")[:-1])
+class _Progress:
+    """Says on stderr how far a replay is, if it takes long."""
 
+    def __init__(self) -> None:
+        self._told_s = 0.0
 
-def _as_json(shape: object) -> str:
-    import json  # noqa: PLC0415 - as above
+    def __call__(self, report: ReplayReport, at_ns: int) -> None:
+        if report.seconds - self._told_s < _TELL_EVERY_S:
+            return
+        from kafkalite.replay.report import iso_of  # noqa: PLC0415 - see above
 
-    return f"{json.dumps(shape, indent=2)}\n"
-
-
-def _end(status: int, text: str) -> NoReturn:
-    sys.stderr.write(f"kafkalite: {text}\n")
-    sys.exit(status)
+        self._told_s = report.seconds
+        differing = report.responses - report.equal
+        complain(
+            f"{report.requests} requests so far, {differing} answers differ; at {iso_of(at_ns)} "
+            "of the capture"
+        )
 
 
 def _speed(text: str) -> float | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentTypeError
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.ending import USAGE_STATUS, end
 from kafkalite.cli.recording import ONLY_RECORDING, add_recording_options, recorder_from
 from kafkalite.cli.staging import add_staging_options, staged_from, told_of
 from kafkalite.cli.streams import open_closed_streams, say
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from kafkalite.capture.recorder import Recorder
     from kafkalite.server.broker import Broker
     from kafkalite.server.logging import Log
-
-USAGE_STATUS = 2
-"""Exit status when the broker cannot start as asked; the reason is one line on stderr."""
 
 _MAX_BROKERS = 1000
 
@@ -173,8 +170,7 @@ def serve(asked: Namespace) -> None:
             stage=None if staged is None else staged.stage,
         )
     except process.CANNOT_START as error:
-        sys.stderr.write(f"kafkalite: {error}\n")
-        sys.exit(USAGE_STATUS)
+        end(USAGE_STATUS, str(error))
 
 
 def _recording(asked: Namespace, log: Log) -> Callable[[Callable[[], int]], Recorder] | None:

@@ -6,16 +6,15 @@ Exit status 0 when the captures were read, however much is wrong with them; 2 fo
 from __future__ import annotations
 
 import os
-import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.streams import open_closed_streams, printable, say
+from kafkalite.cli.ending import USAGE_STATUS, complain, end
+from kafkalite.cli.streams import open_closed_streams, say
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-USAGE_STATUS = 2
 _LAST_PORT = 65_535
 
 
@@ -73,16 +72,16 @@ def show(asked: Namespace) -> None:
         _check(asked)
         wish = Wish.of(asked)
     except ValueError as error:
-        sys.stderr.write(f"kafkalite: {printable(str(error))}\n")
-        sys.exit(USAGE_STATUS)
+        end(USAGE_STATUS, str(error))
     problems = Problems()
     topic_names: dict[bytes, str] = {}
-    count = 0
+    count = chosen = 0
     for exchange in exchanges(read(asked.paths, problems, ports=asked.port), problems):
         count += 1
         decoded = decode(exchange, topic_names)
         if asked.problems or not wish.fits(decoded):
             continue
+        chosen += 1
         if not say(json_line(decoded, records=asked.records) if asked.json else line(decoded)):
             return
     if asked.problems:
@@ -90,10 +89,11 @@ def show(asked: Namespace) -> None:
             say(problem_line(problem, as_json=asked.json))
     elif counts := problems.by_kind():
         told = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
-        sys.stderr.write(f"kafkalite: something is wrong (see --problems): {told}\n")
+        complain(f"something is wrong (see --problems): {told}")
     elif not count:
-        nowhere = printable(", ".join(asked.paths))
-        sys.stderr.write(f"kafkalite: there are no requests in {nowhere}\n")
+        complain(f"there are no requests in {', '.join(asked.paths)}")
+    elif not chosen:
+        complain(f"none of {count} requests is as asked")
 
 
 def _check(asked: Namespace) -> None:

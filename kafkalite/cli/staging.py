@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.ending import complain
+
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
@@ -59,6 +61,6 @@ def staged_from(asked: Namespace, log: Log) -> Staged | None:
 
     match, on_miss = Match(asked.match or Match.STRICT), OnMiss(asked.on_miss or OnMiss.FAIL)
     try:
-        return staged(asked.replay, match, on_miss, log)
+        return staged(asked.replay, match, on_miss, log, complain)
     except StagingError as error:
         raise SettingsError(f"--replay: {error}") from error

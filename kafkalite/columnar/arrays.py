@@ -24,7 +24,14 @@ NONE: Final[Ints] = np.empty(0, np.int64)
 
 def view(data: bytes | bytearray | memoryview) -> Bytes:
     """Return bytes as an array, without a copy."""
-    return np.frombuffer(data, np.uint8)
+    return sealed(np.frombuffer(data, np.uint8))
+
+
+def sealed(data: Bytes) -> Bytes:
+    """Return bytes so that nobody can write to them: kernels are compiled for such alone."""
+    data = data.view()
+    data.flags.writeable = False
+    return data
 
 
 def _reader(kind: str) -> Callable[[Bytes, Ints], Ints]:
@@ -40,40 +47,8 @@ def _reader(kind: str) -> Callable[[Bytes, Ints], Ints]:
     return read
 
 
-u8: Final = _reader("u1")
-u16be: Final = _reader(">u2")
-u16le: Final = _reader("<u2")
-i16be: Final = _reader(">i2")
 u32be: Final = _reader(">u4")
 u32le: Final = _reader("<u4")
-i32be: Final = _reader(">i4")
-u64be: Final = _reader(">i8")
-"""Eight bytes as they are, told apart from others only: the sign means nothing."""
-
-
-class Windows:
-    """A few bytes from each of many positions on: gathered once, read at several places."""
-
-    __slots__ = ("_rows", "_width")
-
-    def __init__(self, data: Bytes, at: Ints, width: int) -> None:
-        if len(at) and int(at.max()) + width > len(data):
-            # What is read behind the end is nothing, and asked for by nobody.
-            data = np.concatenate([data, np.zeros(width, np.uint8)])
-        size = max(len(data) - width + 1, 0)
-        every: NDArray[Any] = np.ndarray((size,), f"V{width}", data, strides=(1,))
-        self._rows = every[at]
-        self._width = width
-
-    def read(self, kind: str, offset: int) -> Ints:
-        """Return the numbers of a kind that stand so far from the positions."""
-        if not len(self._rows):
-            return NONE
-        strides = (self._width,)
-        numbers: NDArray[Any] = np.ndarray(
-            self._rows.shape, kind, self._rows, offset=offset, strides=strides
-        )
-        return numbers.astype(np.int64)
 
 
 def where(mask: Mask) -> Ints:
@@ -81,16 +56,37 @@ def where(mask: Mask) -> Ints:
     return np.flatnonzero(mask)
 
 
-def ranges(starts: Ints, counts: Ints) -> Ints:
-    """Return start, start + 1, … for each start, as many as its count says, one after another."""
-    total = int(counts.sum())
-    firsts = np.cumsum(counts) - counts
-    return np.repeat(starts - firsts, counts) + np.arange(total, dtype=np.int64)
-
-
 def none() -> Ints:
     """Return no numbers: what a column begins with."""
     return NONE
+
+
+class Room:
+    """Memory for the numbers of one chunk after another: what was taken last is taken again.
+
+    A page that is new costs the system more than all that is done with its numbers here.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held = NONE
+
+    def take(self, rows: int, columns: int) -> Ints:
+        """Return room for so many, in which anything may stand."""
+        if len(self._held) < rows * columns:
+            self._held = np.empty(rows * columns, np.int64)
+        return self._held[: rows * columns].reshape(rows, columns)
+
+
+_RADIX: Final = 1 << 16
+
+
+def grouped(keys: Ints) -> Ints:
+    """Return the order that brings equal keys together, and keeps them in their order."""
+    if len(keys) and int(keys.max()) < _RADIX:
+        return np.argsort(keys.astype(np.uint16), kind="stable")  # sixteen bits: a radix sort
+    return np.argsort(keys, kind="stable")
 
 
 class Columns:

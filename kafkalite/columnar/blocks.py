@@ -1,8 +1,8 @@
 """pcapng: from a file's blocks to where its packets stand.
 
 Bytes come in chunks of bounded size; what a chunk leaves unused is handed in again in front of
-the next. Enhanced packet blocks, of which a capture consists, are found all at once and reached
-in runs; whatever stands between is looked at block by block.
+the next. Packets, of which a capture consists, are walked by a compiled loop; it stops at
+whatever says more, or is wrong.
 
 A block is right where its length is the same in front and behind. Where it is not, or cannot be
 one, the walk resumes where a block of a known kind is right next, whatever number of bytes that
@@ -12,7 +12,6 @@ is away.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -20,9 +19,9 @@ import numpy as np
 
 from kafkalite.capture.blocks import MAX_BLOCK_BYTES
 from kafkalite.capture.model import ProblemKind
-from kafkalite.columnar.arrays import Windows, u16be, u16le, u32be, u32le, where
+from kafkalite.columnar.arrays import Room, where
 from kafkalite.columnar.captured import Interface, Packets, Rest, nanoseconds
-from kafkalite.columnar.chains import Runs
+from kafkalite.columnar.compiled import kernel, peek_u32, peek_u32le
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,7 +36,6 @@ _KNOWN: Final = (SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET)
 _MAGIC: Final = {bytes.fromhex("1a2b3c4d"): ">", bytes.fromhex("4d3c2b1a"): "<"}
 _MIN_BLOCK: Final = 12
 _MIN_LENGTHS: Final = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, PACKET: 32}
-_PACKET_KINDS: Final = frozenset({OLD_PACKET, SIMPLE_PACKET, PACKET})
 _HEAD, _SIMPLE_HEAD, _TAIL = 28, 12, 4
 _COMMENT, _NAME, _TSRESOL, _TSOFFSET = 1, 2, 9, 14
 _FINEST_DECIMAL, _FINEST_BINARY, _BINARY = 19, 63, 0x80
@@ -62,6 +60,7 @@ class BlockScanner:
         self._section = 0  # the index of the section's first interface
         self._last_ns = 0
         self._is_lost = False  # between a wrong block and the next right one
+        self._room = Room()
 
     def rest(self) -> Rest | None:
         """Return what is known behind the last chunk; None while the way is lost."""
@@ -78,16 +77,18 @@ class BlockScanner:
     def scan(self, data: Bytes, offset: int, *, is_last: bool) -> tuple[Packets, int]:
         """Return the packets of a chunk that begins with a block, and how many bytes were used.
 
-        With `is_last` all of them are, and what is no whole block is told as a problem.
+        What was returned before is no more. With `is_last` all of them are, and what is no whole
+        block is told as a problem.
         """
-        walk = _Walk(data, offset)
+        # No block of a packet is smaller than a simple one.
+        room = self._room.take(7, len(data) // _MIN_LENGTHS[SIMPLE_PACKET] + 1)
+        walk = _Walk(data, offset, room)
         while walk.at < len(data):
             if self._is_lost and not self._resume(walk, is_last=is_last):
                 break
-            if walk.count and walk.order != self._order:
-                self._flush(walk)
-            if walk.take_run(self._order):
-                continue
+            self._take_packets(walk)
+            if walk.at >= len(data):
+                break
             verdict, kind, length = self._judge(data, walk.at)
             if verdict is Verdict.WHOLE:
                 self._take_block(walk, kind, length)
@@ -99,8 +100,7 @@ class BlockScanner:
                 self._tell(problem, offset + walk.at, f"{problem} of {length} bytes", 1)
                 self._is_lost = True
                 walk.at += 1
-        self._flush(walk)
-        return Packets.joined(walk.parts), min(walk.at, len(data))
+        return self._timed(walk), min(walk.at, len(data))
 
     def _resume(self, walk: _Walk, *, is_last: bool) -> bool:
         """Go to the next right block; False where the chunk has none, or not the whole of it."""
@@ -144,7 +144,20 @@ class BlockScanner:
         tail = bytes(data[at + length - _TAIL : at + length])
         return Verdict.WHOLE if tail == head[4:8] else Verdict.WRONG, kind, length
 
+    def _take_packets(self, walk: _Walk) -> None:
+        """Take all packets up to a block that is not one, or is not right."""
+        section = self._section
+        known = len(self.interfaces) - section
+        snap = self.interfaces[section].snap_length if known else 0
+        walk.at, walk.count, wrong, first = packet_blocks(
+            walk.data, walk.at, self._order == "<", section, known, snap, walk.room, walk.count
+        )
+        if wrong:
+            what = "a packet's block names no interface, or more bytes than it has"
+            self._tell(ProblemKind.CORRUPT_BLOCK, walk.offset + first, what, wrong)
+
     def _take_block(self, walk: _Walk, kind: int, length: int) -> None:
+        """Take a block that is right, and no packet."""
         if length < _MIN_LENGTHS.get(kind, _MIN_BLOCK):
             self._tell(
                 ProblemKind.CORRUPT_BLOCK,
@@ -152,105 +165,62 @@ class BlockScanner:
                 "a block too short for its kind",
                 1,
             )
-        elif kind in _PACKET_KINDS:
-            if walk.count and walk.order != self._order:
-                self._flush(walk)
-            walk.order = self._order
-            walk.found.append(np.array([walk.at], np.int64))
-            walk.count += 1
         elif kind == SECTION:
-            self._flush(walk)
-            magic = bytes(walk.data[walk.at + 8 : walk.at + 12])
-            self._order = _MAGIC[magic]
             self._section = len(self.interfaces)
         elif kind == INTERFACE:
             body = bytes(walk.data[walk.at + 8 : walk.at + length - _TAIL])
-            walk.known.append((walk.count, len(self.interfaces)))
             self.interfaces.append(_interface(body, self._order))
         walk.at += length
 
-    def _flush(self, walk: _Walk) -> None:
-        """Read the heads of the packets found since the section began."""
+    def _timed(self, walk: _Walk) -> Packets:
+        """Return the packets found, their times as nanoseconds."""
+        at, start, captured, original, ticks, interface, options = walk.room[:, : walk.count]
         if not walk.count:
-            walk.known.clear()
-            return
-        known = np.full(walk.count, len(self.interfaces) - self._section, np.int64)
-        for count, index in reversed(walk.known):
-            known[:count] = index - self._section
-        at = np.concatenate(walk.found)
-        walk.found.clear()
-        walk.known.clear()
-        walk.count = 0
-        packets, ticks, is_right = _heads(
-            walk.data, at, walk.order, self.interfaces[self._section :]
-        )
-        is_right &= packets.interface < known
-        if not is_right.all():
-            wrong = where(~is_right)
-            self._tell(
-                ProblemKind.CORRUPT_BLOCK,
-                walk.offset + int(at[wrong[0]]),
-                "a packet's block names no interface, or more bytes than it has",
-                len(wrong),
-            )
-            packets, ticks = packets.picked(where(is_right)), ticks[is_right]
-        if len(packets):
-            walk.parts.append(self._timed(packets, ticks))
-
-    def _timed(self, packets: Packets, ticks: Ints) -> Packets:
-        at_ns = np.empty(len(packets), np.int64)
-        for number in np.flatnonzero(np.bincount(packets.interface)).tolist():
-            rows = (
-                slice(None)
-                if len(self.interfaces) - self._section == 1
-                else packets.interface == number
-            )
-            at_ns[rows] = nanoseconds(ticks[rows], self.interfaces[self._section + number])
+            return Packets()
+        at_ns = self._times(ticks, interface)
         # A simple packet has no time of its own: it came no earlier than the packet before it.
-        bare = packets.original < 0
+        bare = original < 0
         if bare.any():
             last = np.maximum.accumulate(np.where(bare, -1, np.arange(len(bare))))
             at_ns = np.where(last < 0, self._last_ns, at_ns[last])
-            packets = replace(
-                packets, original=np.where(bare, -packets.original - 1, packets.original)
-            )
+            original = np.where(bare, ~original, original)
         self._last_ns = int(at_ns[-1])
-        return replace(packets, at_ns=at_ns, interface=packets.interface + self._section)
+        return Packets(
+            at=at, start=start, captured=captured, original=original, at_ns=at_ns,
+            interface=interface, options=options,
+        )  # fmt: skip
+
+    def _times(self, ticks: Ints, interface: Ints) -> Ints:
+        """Return times in nanoseconds, by what their interfaces count.
+
+        Interfaces may be as many as packets: they are gone through by what they count in, of
+        which there are few kinds.
+        """
+        offsets = np.array([each.offset_s for each in self.interfaces], np.int64)
+        kinds: dict[int, int] = {}
+        counts = [kinds.setdefault(each.ticks, len(kinds)) for each in self.interfaces]
+        if len(kinds) == 1:
+            return nanoseconds(ticks, next(iter(kinds)), offsets[interface])
+        at_ns = np.empty(len(ticks), np.int64)
+        kind_of = np.array(counts)[interface]
+        for unit, kind in kinds.items():
+            rows = where(kind_of == kind)
+            at_ns[rows] = nanoseconds(ticks[rows], unit, offsets[interface[rows]])
+        return at_ns
 
 
 class _Walk:
     """The way through one chunk, and what was found on it."""
 
-    def __init__(self, data: Bytes, offset: int) -> None:
+    def __init__(self, data: Bytes, offset: int, room: Ints) -> None:
         self.data = data
         self.offset = offset
         self.at = 0
-        self.found: list[Ints] = []
+        self.room = room
+        """A column a packet; the rows are as `packet_blocks` fills them."""
         self.count = 0
-        self.order = ""
-        """The byte order of what was found."""
-        self.known: list[tuple[int, int]] = []
-        """Where an interface appears: how many packets came before, how many interfaces."""
-        self.parts: list[Packets] = []
-        self._runs: dict[tuple[str, int], Runs] = {}
+        """How many packets were found."""
         self._plausible: dict[str, Ints] = {}
-
-    def take_run(self, order: str) -> bool:
-        """Take the run of packets that begins here, if one does."""
-        # All blocks are multiples of four bytes long; where some were lost, not so their places.
-        shift = self.at & 3
-        runs = self._runs.get((order, shift))
-        if runs is None:
-            starts, ends = _candidates(self.data[shift:], order)
-            runs = self._runs[order, shift] = Runs(starts + shift, ends + shift)
-        first = runs.find(self.at)
-        if first < 0:
-            return False
-        after, self.at = runs.run(first, len(self.data))
-        self.order = order
-        self.found.append(runs.starts[first:after])
-        self.count += after - first
-        return True
 
     def plausible(self, order: str) -> Iterator[int]:
         """Return where, from here on, a block of a known kind could begin."""
@@ -263,19 +233,83 @@ class _Walk:
         return (int(places[nth]) for nth in range(first, len(places)))
 
 
-def _candidates(data: Bytes, order: str) -> tuple[Ints, Ints]:
-    """Return where bytes look like whole packet blocks, and where these end."""
-    words = data[: len(data) & ~3].view(f"{order}u4")
-    at = np.flatnonzero(words == PACKET)
-    at = at[at < len(words) - 7]
-    length = words[at + 1].astype(np.int64)
-    end = at + length // 4
-    is_block = (length % 4 == 0) & (length >= _MIN_LENGTHS[PACKET]) & (length <= MAX_BLOCK_BYTES)
-    is_block &= end <= len(words)
-    is_block &= words[at + 5] <= length - (_HEAD + _TAIL)
-    at, end, length = at[is_block], end[is_block], length[is_block]
-    agrees = words[end - 1] == length
-    return at[agrees] * 4, end[agrees] * 4
+@kernel
+def _u32(data: Bytes, at: int, is_little: bool) -> int:  # noqa: FBT001 - as kernels are called
+    return peek_u32le(data, at) if is_little else peek_u32(data, at)
+
+
+@kernel
+def packet_blocks(  # noqa: PLR0917
+    data: Bytes,
+    at: int,
+    is_little: bool,  # noqa: FBT001
+    section: int,
+    known: int,
+    snap: int,
+    room: Ints,
+    count: int,
+) -> tuple[int, int, int, int]:
+    """Walk from block to block, up to one that is for the scanner, and put packets into `room`.
+
+    Return where that is, how many packets there are now, how many of the blocks on the way say
+    what cannot be, and where the first of these stands.
+    """
+    wrong, first_wrong = 0, -1
+    while at + _MIN_BLOCK <= len(data):
+        kind, length = _u32(data, at, is_little), _u32(data, at + 4, is_little)
+        if kind in (SECTION, INTERFACE) or length % 4 or length > MAX_BLOCK_BYTES:
+            break
+        if length < _MIN_BLOCK or at + length > len(data):
+            break
+        if _u32(data, at + length - _TAIL, is_little) != length:
+            break
+        if kind in (PACKET, OLD_PACKET, SIMPLE_PACKET):
+            if length < (_SIMPLE_HEAD if kind == SIMPLE_PACKET else _HEAD) + _TAIL:
+                break
+            if _packet(data, at, is_little, kind, length, section, known, snap, room, count):
+                count += 1
+            else:
+                first_wrong = at if wrong == 0 else first_wrong
+                wrong += 1
+        at += length
+    return at, count, wrong, first_wrong
+
+
+@kernel
+def _packet(  # noqa: PLR0917
+    data: Bytes,
+    at: int,
+    is_little: bool,  # noqa: FBT001
+    kind: int,
+    length: int,
+    section: int,
+    known: int,
+    snap: int,
+    room: Ints,
+    count: int,
+) -> bool:
+    """Note one packet; False where its block makes no sense."""
+    if kind == SIMPLE_PACKET:
+        head, interface, ticks = _SIMPLE_HEAD, 0, 0
+        original = _u32(data, at + 8, is_little)
+        captured = min(original, snap) if snap else original
+        captured = min(captured, length - _SIMPLE_HEAD - _TAIL)
+        original = ~original
+    else:
+        head = _HEAD
+        interface = _u32(data, at + 8, is_little)
+        if kind == OLD_PACKET:  # two numbers of sixteen bits, the other counts drops
+            interface = interface & 0xFFFF if is_little else interface >> 16
+        ticks = _u32(data, at + 12, is_little) << 32 | _u32(data, at + 16, is_little)
+        captured, original = _u32(data, at + 20, is_little), _u32(data, at + 24, is_little)
+    space = length - head - _TAIL
+    if captured > space or interface >= known:
+        return False
+    room[0, count], room[1, count] = at, at + head
+    room[2, count], room[3, count] = captured, original
+    room[4, count], room[5, count] = ticks, section + interface
+    room[6, count] = max(space - ((captured + 3) & ~3), 0)
+    return True
 
 
 def _aligned(data: Bytes, start: int, order: str) -> Ints:
@@ -295,42 +329,6 @@ def _aligned(data: Bytes, start: int, order: str) -> Ints:
 
 
 _ENDIAN: Final[Mapping[str, Literal["little", "big"]]] = {"<": "little", ">": "big"}
-
-
-def _heads(
-    data: Bytes, at: Ints, order: str, interfaces: list[Interface]
-) -> tuple[Packets, Ints, np.ndarray]:
-    """Return what the heads of packet blocks say; the original size of a simple one is ~size."""
-    u16, u32 = (u16le, u32le) if order == "<" else (u16be, u32be)
-    window = Windows(data, at, _HEAD)
-    kind, length, interface, high, low, captured, original = (
-        window.read(f"{order}u4", offset) for offset in range(0, _HEAD, 4)
-    )
-    if (kind == PACKET).all():
-        ticks = high << 32 | low
-        room = length - (_HEAD + _TAIL)
-        start = at + _HEAD
-    else:
-        simple = kind == SIMPLE_PACKET
-        # A simple packet block may be too short to have all of these.
-        long = np.where(simple, at[0] if not simple[0] else 0, at)
-        safe = np.minimum(long, len(data) - _HEAD)
-        ticks = (u32(data, safe + 12) << 32) | u32(data, safe + 16)
-        number = np.where(kind == OLD_PACKET, u16(data, safe + 8), u32(data, safe + 8))
-        interface = np.where(simple, 0, number)
-        size = u32(data, at + 8)
-        room = length - np.where(simple, _SIMPLE_HEAD + _TAIL, _HEAD + _TAIL)
-        snap = interfaces[0].snap_length if interfaces else 0
-        kept = np.minimum(size, snap) if snap else size
-        captured = np.where(simple, np.minimum(kept, room), u32(data, safe + 20))
-        original = np.where(simple, ~size, u32(data, safe + 24))
-        start = at + np.where(simple, _SIMPLE_HEAD, _HEAD)
-    options = np.maximum(room - ((captured + 3) & ~3), 0)
-    packets = Packets(
-        at=at, start=start, captured=captured, original=original, at_ns=ticks,
-        interface=interface, options=options,
-    )  # fmt: skip
-    return packets, ticks, captured <= room
 
 
 def _interface(body: bytes, order: str) -> Interface:

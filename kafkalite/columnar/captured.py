@@ -60,19 +60,19 @@ class Packets(Columns):
     """Bytes of options; they begin at the next multiple of four bytes behind the packet."""
 
 
-def nanoseconds(ticks: Ints, interface: Interface) -> Ints:
-    """Return times of an interface in nanoseconds; `ticks` are unsigned."""
-    unsigned = ticks.view(np.uint64)
-    unit = np.uint64(interface.ticks)
-    is_plain = interface.ticks == NS_PER_S and not interface.offset_s
+def nanoseconds(ticks: Ints, unit: int, offset_s: Ints) -> Ints:
+    """Return times in nanoseconds, `unit` of whose ticks make a second; `ticks` are unsigned."""
+    unsigned, per_second = ticks.view(np.uint64), np.uint64(unit)
+    is_plain = unit == NS_PER_S and not offset_s.any()
     if is_plain and int(unsigned.max(initial=0)) < LATEST_NS - 2 * NS_PER_S:
         return ticks
-    seconds = (unsigned // unit).astype(np.int64) + interface.offset_s
-    rest = unsigned % unit
-    if interface.ticks <= NS_PER_S and NS_PER_S % interface.ticks == 0:
-        fraction = rest * np.uint64(NS_PER_S // interface.ticks)
+    seconds = (unsigned // per_second).astype(np.int64) + offset_s
+    rest = unsigned % per_second
+    if unit <= NS_PER_S and NS_PER_S % unit == 0:
+        fraction = rest * np.uint64(NS_PER_S // unit)
     else:
         # Units finer than a nanosecond, or powers of two: exact up to 2⁵³.
-        fraction = (rest.astype(np.float64) * (NS_PER_S / interface.ticks)).astype(np.uint64)
+        fraction = (rest.astype(np.float64) * (NS_PER_S / unit)).astype(np.uint64)
     latest = LATEST_NS // NS_PER_S - 1
-    return np.clip(seconds, 0, latest) * NS_PER_S + fraction.astype(np.int64)
+    times: Ints = np.clip(seconds, 0, latest) * NS_PER_S + fraction.astype(np.int64)
+    return times

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kafkalite.capture.framing import LENGTH_BYTES, MAX_FRAME_BYTES, Verdict
 from kafkalite.capture.plausible import first_request
-from kafkalite.columnar.arrays import Ints, ranges, where
+from kafkalite.columnar.arrays import Room, view
 from kafkalite.columnar.found import Buffer, Found
-from kafkalite.columnar.frames import Cutter, Pieces, place
-from kafkalite.columnar.packets import FIN, RST, SYN
-from kafkalite.columnar.streams import streams
+from kafkalite.columnar.frames import cut, follow, settle
+from kafkalite.columnar.lines import (
+    CHUNK,
+    FIRST,
+    HAVE,
+    IS_ODD,
+    JUDGED,
+    LENGTH,
+    MARKS,
+    PIECE,
+    REST,
+    Unfinished,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kafkalite.columnar.arrays import Bytes
+    from kafkalite.columnar.arrays import Bytes, Ints
     from kafkalite.columnar.captured import Packets
-    from kafkalite.columnar.frames import Cut, Rest
-    from kafkalite.columnar.lines import Line
+    from kafkalite.columnar.lines import Lines
     from kafkalite.columnar.packets import Segments
 
-_HEAD_BYTES = 2048
+_HEAD_BYTES, _HEAD_SEGMENTS = 2048, 4
 
 
 @dataclass(slots=True)
@@ -35,226 +42,151 @@ class Chunk:
     offset: int
     packets: Packets
     segments: Segments
-    lines: Sequence[Line]
+    groups: Ints
+    """Whose each segment is: twice the number of the connection, and one more for responses."""
+    lines: Lines
     """All connections of the file so far."""
 
-    def place_of(self, packet: Ints) -> Ints:
-        """Return where in the file packets stand."""
-        return self.offset + self.packets.at[packet]
+    def origin(self, segment: int) -> tuple[int, int]:
+        """Return where in the file a segment's packet stands, and its time."""
+        packet = int(self.segments.packet[segment])
+        return self.offset + int(self.packets.at[packet]), int(self.packets.at_ns[packet])
 
 
-class _Look(NamedTuple):
-    """What matters of one direction in a chunk."""
+class Rooms:
+    """Memory that one chunk after another is worked on in."""
 
-    direction: int
-    seq: int
-    opens: bool
-    resets: bool
-    last: int
-    """The packet of its last segment."""
+    __slots__ = ("chunks", "extra", "found", "segments")
+
+    def __init__(self) -> None:
+        self.segments, self.found, self.extra = Room(), Room(), Room()
+        self.chunks = 0
+        """How many there were."""
 
 
 class ChunkFrames:
     """Finds the frames of connections that are in order; tells which ones are not."""
 
-    def __init__(self, chunk: Chunk, groups: Ints) -> None:
-        self._chunk = chunk
-        self._streams = streams(chunk.segments, groups)
-        self.odd: set[int] = set()
+    def __init__(self, chunk: Chunk, rooms: Rooms) -> None:
+        rooms.chunks += 1
+        self._chunk, self._rooms, self._number = chunk, rooms, rooms.chunks
+        segments, lines, count = chunk.segments, chunk.lines, len(chunk.groups)
+        self._follows, met = rooms.segments.take(2, count)
+        size = follow(
+            chunk.groups, segments.seq, segments.flags, segments.size, segments.missing,
+            self._number,
+            lines.sides, lines.ends, self._follows, met,
+        )  # fmt: skip
+        self._met = met[:size]
+        self._judge_new()
+        self._carried: list[int] = []
+        """The directions of which the beginning of a frame was kept, by their column REST."""
+
+    @property
+    def odd(self) -> set[int]:
         """Numbers of the connections that are for the exact way."""
-        self._before: dict[int, tuple[list[bytes], list[tuple[int, int]]]] = {}
+        numbers = self._met >> 1
+        return set(numbers[self._chunk.lines.ends[numbers, IS_ODD] != 0].tolist())
 
     def find(self, buffer: Buffer) -> Found:
         """Return the frames of all connections that are in order, and carry these on."""
-        chosen = self._chosen()
-        s, segments = self._streams, self._chunk.segments
-        if not len(chosen):
-            return Found()
-        if len(chosen) == len(s.group):
-            rows = s.order
-        else:
-            rows = s.order[ranges(s.first[chosen], s.first[chosen + 1] - s.first[chosen])]
-        counts = s.first[chosen + 1] - s.first[chosen]
-        size = segments.size[rows]
-        carries = size > 0
-        bounds = np.append(0, np.cumsum(counts))
-        if not carries.all():
-            before = np.append(0, np.cumsum(carries))
-            bounds = before[bounds]
-            rows, size = rows[carries], size[carries]
-        pieces = Pieces(self._chunk.data, segments.start[rows], size)
-        ends = np.append(pieces.line, pieces.total)
-        starts, stops = ends[bounds[:-1]], ends[bounds[1:]]
-        packet = segments.packet[rows]
-        carried = self._finish_rests(s.group[chosen], starts, stops, pieces, packet, buffer=buffer)
-        cut, per_stream, rests = Cutter(pieces).cut(starts, stops)
-        found = self._found(pieces, packet, cut, np.repeat(s.group[chosen], per_stream), buffer)
-        self._keep_rests(s.group[chosen], rests, stops, pieces, packet)
-        found = Found.joined([carried, found])
-        if self.odd:
-            found = found.picked(~np.isin(found.line, list(self.odd)))
-            for number in self.odd & self._before.keys():
-                line = self._chunk.lines[number]
-                line.rest, line.rest_origin = self._before[number]
-        self._carry_on(chosen)
-        return found
+        chunk = self._chunk
+        segments, lines = chunk.segments, chunk.lines
+        rests, bounds = self._rests()
+        room = int(segments.size.sum()) + len(rests)
+        found = self._rooms.found.take(6, room // LENGTH_BYTES + 1)
+        extra = self._rooms.extra.take(room // 8 + 1, 1).view(np.uint8).ravel()
+        count, used = cut(
+            chunk.data, chunk.groups, segments.start, segments.size, self._follows, lines.sides,
+            lines.ends, rests, bounds, found, extra,
+        )  # fmt: skip
+        buffer.add(extra[:used])
+        frames = self._found(found[:, :count])
+        self._settle(rests, bounds)
+        return frames
 
-    def _chosen(self) -> Ints:
-        """Return the directions, by their index, of connections that are in order here."""
-        s = self._streams
-        self.odd.update(np.unique(s.group[~s.is_plain] >> 1).tolist())
-        group = s.group.tolist()
-        looks = self._looks()
-        index, size = 0, len(group)
-        while index < size:
-            number = group[index] >> 1
-            stop = index + 1 + (index + 1 < size and group[index + 1] >> 1 == number)
-            if number not in self.odd and not self._is_in_order(number, looks[index:stop], index):
-                self.odd.add(number)
-            index = stop
-        if not self.odd:
-            return np.arange(size)
-        return where(~np.isin(s.group >> 1, list(self.odd)))
+    def _rests(self) -> tuple[Bytes, Ints]:
+        """Return the beginnings of frames that earlier chunks kept, and where each begins."""
+        lines, kept = self._chunk.lines, self._chunk.lines.rests
+        parts = []
+        for group in (each for each in self._met.tolist() if each in kept) if kept else ():
+            if not lines.ends[group >> 1, IS_ODD]:
+                data = kept[group].data
+                lines.sides[group, HAVE] = len(data)
+                lines.sides[group, LENGTH] = int.from_bytes(data[:LENGTH_BYTES])
+                lines.sides[group, REST] = len(self._carried)
+                self._carried.append(group)
+                parts.append(data)
+        bounds = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        return view(b"".join(parts)), bounds
 
-    def _looks(self) -> list[_Look]:
-        """Return what matters of each direction."""
-        s, segments = self._streams, self._chunk.segments
-        first, last = s.order[s.first[:-1]], s.order[s.first[1:] - 1]
-        opens = segments.flags[first] & SYN != 0
-        columns = (s.group & 1, s.seq, opens, s.flags & RST != 0, segments.packet[last])
-        return [_Look(*each) for each in zip(*(c.tolist() for c in columns), strict=True)]
-
-    def _is_in_order(self, number: int, looks: Sequence[_Look], index: int) -> bool:
-        """Whether what a connection's directions bring follows what they brought before."""
-        line = self._chunk.lines[number]
-        if line.exact is not None or line.is_over:
-            return False
-        for look in looks:
-            expected = line.next_seq[look.direction]
-            if expected != (None if look.opens else look.seq):
-                return False
-            if look.resets and look.last < max(each.last for each in looks):
-                return False
-        return line.is_judged or self._judge(line, range(index, index + len(looks)))
-
-    def _judge(self, line: Line, directions: Sequence[int]) -> bool:
-        """Whether a connection's first bytes are a request's, where it has any."""
-        s, segments = self._streams, self._chunk.segments
-        head = b""
-        says = [False, False]
-        for index in directions:
-            direction = int(s.group[index]) & 1
-            rows = s.order[s.first[index] : min(s.first[index + 1], s.first[index] + 4)]
-            says[direction] = bool(segments.size[rows].any())
-            if direction == 0:
-                head = b"".join(
-                    self._chunk.data[start : start + min(size, _HEAD_BYTES)].tobytes()
-                    for start, size in zip(
-                        segments.start[rows].tolist(), segments.size[rows].tolist(), strict=True
-                    )
-                )
-        if not any(says):
-            return True
-        line.is_judged = first_request(head, MAX_FRAME_BYTES) is Verdict.YES
-        return line.is_judged
-
-    def _finish_rests(
-        self,
-        group: Ints,
-        starts: Ints,
-        stops: Ints,
-        pieces: Pieces,
-        packet: Ints,
-        *,
-        buffer: Buffer,
-    ) -> Found:
-        """Complete the frames that earlier chunks began; `starts` moves behind their ends."""
-        rows: list[tuple[int, ...]] = []
-        for index, each in enumerate(group.tolist()):
-            line, direction = self._chunk.lines[each >> 1], each & 1
-            rest = line.rest[direction]
-            if not rest or starts[index] == stops[index]:
-                continue
-            self._before.setdefault(line.number, (line.rest[:], line.rest_origin[:]))
-            start, stop = int(starts[index]), int(stops[index])
-            lacking = max(LENGTH_BYTES - len(rest), 0)
-            head = rest + pieces.copied(start, min(start + lacking, stop))
-            whole = LENGTH_BYTES + int.from_bytes(head[:LENGTH_BYTES])
-            if len(head) >= LENGTH_BYTES and whole - LENGTH_BYTES > MAX_FRAME_BYTES:
-                self.odd.add(each >> 1)
-                continue
-            end = start + whole - len(rest)
-            if len(head) < LENGTH_BYTES or end > stop:
-                line.rest[direction] = rest + pieces.copied(start, stop)
-                starts[index] = stop
-                continue
-            body = (rest + pieces.copied(start, end))[LENGTH_BYTES:]
-            offset, at_ns = line.rest_origin[direction]
-            last = int(packet[pieces.at(end - 1)])
-            at_ns = int(self._chunk.packets.at_ns[last])
-            at = buffer.add(np.frombuffer(body, np.uint8))
-            rows.append((each >> 1, direction, at, len(body), offset, at_ns, last))
-            line.rest[direction] = b""
-            starts[index] = end
-        return Found(*_columns(rows)) if rows else Found()
-
-    def _found(self, pieces: Pieces, packet: Ints, cut: Cut, group: Ints, buffer: Buffer) -> Found:
-        if not len(cut.line):
-            return Found()
-        placed = place(pieces, cut)
-        moved = buffer.add(placed.extra) - len(self._chunk.data)
-        start = placed.start
-        if moved:
-            start = np.where(start >= len(self._chunk.data), start + moved, start)
-        first, last = packet[placed.first], packet[placed.last]
-        at_ns = self._chunk.packets.at_ns
+    def _found(self, columns: Ints) -> Found:
+        chunk, lines = self._chunk, self._chunk.lines
+        is_odd = lines.ends[columns[0], IS_ODD] != 0
+        if is_odd.any():
+            columns = np.ascontiguousarray(columns[:, ~is_odd])
+        line, direction, start, size, first, last = columns
+        packet = chunk.segments.packet[last]
+        offset = chunk.offset + chunk.packets.at[chunk.segments.packet[first]]
+        for row in np.flatnonzero(first < 0).tolist():
+            group = 2 * int(line[row]) + int(direction[row])
+            offset[row] = lines.rests[group].offset
         return Found(
-            line=group >> 1,
-            direction=group & 1,
+            line=line,
+            direction=direction,
             start=start,
-            size=placed.size,
-            offset=self._chunk.place_of(first),
-            at_ns=at_ns[last],
-            packet=last,
+            size=size,
+            offset=offset,
+            at_ns=chunk.packets.at_ns[packet],
+            packet=packet,
         )
 
-    def _keep_rests(
-        self, group: Ints, rests: Sequence[Rest], stops: Ints, pieces: Pieces, packet: Ints
-    ) -> None:
-        for rest in rests:
-            number, direction = int(group[rest.stream]) >> 1, int(group[rest.stream]) & 1
-            if rest.is_broken:
-                self.odd.add(number)
-                continue
-            line = self._chunk.lines[number]
-            self._before.setdefault(number, (line.rest[:], line.rest_origin[:]))
-            line.rest[direction] = pieces.copied(rest.line, int(stops[rest.stream]))
-            origin = int(packet[pieces.at(rest.line)])
-            line.rest_origin[direction] = (
-                int(self._chunk.offset + self._chunk.packets.at[origin]),
-                int(self._chunk.packets.at_ns[origin]),
-            )
+    def _settle(self, rests: Bytes, bounds: Ints) -> None:
+        """Carry connections on, and keep what has not come whole."""
+        chunk, met = self._chunk, self._met
+        segments, lines = chunk.segments, chunk.lines
+        left = np.empty(int(lines.sides[met, HAVE].sum()), np.uint8)
+        stops = np.zeros(len(met) + 1, np.int64)
+        settle(
+            chunk.data, segments.start, segments.size, self._follows, met, lines.sides,
+            lines.ends, rests, bounds, left, stops[1:],
+        )  # fmt: skip
+        for group in self._carried:
+            side = lines.sides[group]
+            if not lines.ends[group >> 1, IS_ODD] and side[REST] < 0:
+                del lines.rests[group]
+        for index in np.flatnonzero(np.diff(stops)).tolist():
+            group = int(met[index])
+            side, data = lines.sides[group], left[stops[index] : stops[index + 1]].tobytes()
+            if side[REST] >= 0:
+                lines.rests[group] = lines.rests[group]._replace(data=data)
+            else:
+                lines.rests[group] = Unfinished(data, *chunk.origin(int(side[PIECE])))
 
-    def _carry_on(self, chosen: Ints) -> None:
-        s = self._streams
-        groups, ends, flags = (
-            s.group[chosen].tolist(),
-            s.end[chosen].tolist(),
-            s.flags[chosen].tolist(),
-        )
-        for index, each, end, flag in zip(chosen.tolist(), groups, ends, flags, strict=True):
-            if each >> 1 in self.odd:
-                continue
-            line = self._chunk.lines[each >> 1]
-            line.next_seq[each & 1] = end
-            line.has_appeared |= line.is_judged
-            if flag & SYN:
-                line.initials[each & 1] = int(s.seq[index])
-            if flag & FIN:
-                line.has_ended[each & 1] = True
-            if flag & RST or all(line.has_ended):
-                line.is_over = True
+    def _judge_new(self) -> None:
+        """Look at the first bytes of connections that have said nothing yet: they are a request's.
 
+        A connection of which that is not so is for the exact way.
+        """
+        ends, numbers = self._chunk.lines.ends, self._met >> 1
+        unknown = (ends[numbers, IS_ODD] == 0) & (ends[numbers, MARKS] & JUDGED == 0)
+        for number in np.unique(numbers[unknown]).tolist():
+            heads = [self._head(2 * number), self._head(2 * number + 1)]
+            if any(heads):
+                if first_request(heads[0], MAX_FRAME_BYTES) is Verdict.YES:
+                    ends[number, MARKS] |= JUDGED
+                else:
+                    ends[number, IS_ODD] = 1
 
-def _columns(rows: Sequence[tuple[int, ...]]) -> list[Ints]:
-    return list(np.array(rows, np.int64).T)
+    def _head(self, group: int) -> bytes:
+        """Return what a direction says first."""
+        chunk, segments = self._chunk, self._chunk.segments
+        side = chunk.lines.sides[group]
+        head, row = b"", int(side[FIRST]) if side[CHUNK] == self._number else -1
+        for _ in range(_HEAD_SEGMENTS):
+            if row < 0:
+                break
+            start, size = int(segments.start[row]), min(int(segments.size[row]), _HEAD_BYTES)
+            head += chunk.data[start : start + size].tobytes()
+            row = int(self._follows[row])
+        return head

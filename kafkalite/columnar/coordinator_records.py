@@ -152,7 +152,7 @@ def _typed(
     plan = _plan(key_name, key_version)
     assert plan is not None
     keys = decode_plan(plan, records.column("key"), _VERSION_BYTES)
-    values = _values(value_name, records.column("value"))
+    values = versioned(value_name, records.column("value"))
     errors = sorted([*keys.errors, *values.errors])
     columns = [records.column(each.name) for each in ENVELOPE]
     schema = table_schema(name)
@@ -163,8 +163,11 @@ def _typed(
     return made, errors
 
 
-def _values(name: str, column: pa.Array) -> Decoded:
-    """Decode values, each of which begins with its version; null stays null."""
+def versioned(name: str, column: pa.Array) -> Decoded:
+    """Decode values of one kind of record, each of which begins with its version; null stays null.
+
+    Among records are the messages that members of classic groups send each other.
+    """
     versions = _leading_numbers(column)
     is_there = np.asarray(column.is_valid())
     parts: list[pa.Array] = []

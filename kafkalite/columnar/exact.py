@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalite.capture.flows import Flow
 from kafkalite.capture.model import Closed, Frame, Opened
 from kafkalite.capture.packets import ACK, SYN, Segment
+from kafkalite.columnar.lines import APPEARED, JUDGED, OVER, UNKNOWN, Unfinished
 from kafkalite.columnar.remnants import Fragment, Head
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kafkalite.capture.model import Event
     from kafkalite.columnar.connections import Connections
     from kafkalite.columnar.lines import Line
+    from kafkalite.columnar.remnants import Piece
 
 _MASK: Final = 0xFFFFFFFF
 _FIRST_REQUEST: Final = pack(">ihhih", 10, 18, 0, -1, -1)
@@ -74,8 +76,8 @@ class Exact:
         self.fragments: list[Fragment] = []
         """What stood before the first frames of connections that were begun within."""
         # Behind the end of a connection, only the opening of another means anything.
-        self._waits = line.is_over
-        if start is not None and not line.is_over:
+        self._waits = line.is_marked(OVER)
+        if start is not None and not line.is_marked(OVER):
             self._prime(start)
 
     def _prime(self, start: Start) -> None:
@@ -83,7 +85,8 @@ class Exact:
         line = self._line
         said: tuple[list[bytes], list[bytes]] = ([_FIRST_REQUEST, *start.asked], [])
         begin = [
-            ((line.next_seq[side] or 0) - len(line.rest[side]) - sum(map(len, said[side]))) & _MASK
+            (int(line.next_seqs[side]) - len(line.rest(side).data) - sum(map(len, said[side])))
+            & _MASK
             for side in (0, 1)
         ]
         at_ns = line.first_ns if line.opened_ns is None else line.opened_ns
@@ -94,8 +97,8 @@ class Exact:
             for part in said[side]:
                 parts.append((part, ACK, seq, at_ns, 0))
                 seq += len(part)
-            offset, rest_ns = line.rest_origin[side]
-            parts += [(line.rest[side], ACK, seq, rest_ns, offset)] if line.rest[side] else []
+            rest, offset, rest_ns = line.rest(side)
+            parts += [(rest, ACK, seq, rest_ns, offset)] if rest else []
             for payload, flags, number, then, place in parts:
                 segment = Segment(
                     then, line.flows[side], number & _MASK, begin[1 - side], flags, payload, 0,
@@ -146,13 +149,21 @@ class Exact:
         """Return what is left at the end of the file."""
         if self._flow is None:
             return []
-        if self._line.has_appeared:
-            for side, head in self._heads.items():
-                if not head.is_done:
-                    first = self._line.flows[0] == self._flow.flows[0]
-                    self._keep(side if first else 1 - side, head.but(0))
+        if self._line.is_marked(APPEARED):
+            self._keep_heads()
         self._flow.finish(now_ns, is_closed=False)
-        return self._told(self._flow.told())
+        told = self._told(self._flow.told())
+        if self._connections.are_within and not self._line.is_marked(APPEARED):
+            # Too little to know it for Kafka's: what stands before it in the file may tell.
+            self._keep_heads()
+        return told
+
+    def _keep_heads(self) -> None:
+        assert self._flow is not None
+        is_first = self._line.flows[0] == self._flow.flows[0]
+        for side, head in self._heads.items():
+            if not head.is_done:
+                self._keep(side if is_first else 1 - side, head.but(0))
 
     @property
     def number(self) -> int:
@@ -166,21 +177,22 @@ class Exact:
             return None
         if flow.is_over or flow.dialogue.is_refused:
             # No more of it is of use; only an opening begins another.
-            line.is_over = True
-            line.initials = list(flow.initials)
+            line.mark(OVER)
+            for side in (0, 1):
+                line.initials[side] = _number(flow.initials[side])
             return line
         rest = flow.at_rest()
         if rest is None:
             return None
         for direction in (0, 1):
             side = direction if rest.client_side == 0 else 1 - direction
-            line.next_seq[direction] = rest.next_seqs[side]
-            line.rest[direction] = rest.unfinished[side]
-            line.rest_origin[direction] = (rest.origins[side] or 0, flow.last_ns)
-            line.initials[direction] = flow.initials[side]
+            line.next_seqs[direction] = _number(rest.next_seqs[side])
+            unfinished = Unfinished(rest.unfinished[side], rest.origins[side] or 0, flow.last_ns)
+            line.keep(direction, unfinished)
+            line.initials[direction] = _number(flow.initials[side])
             if self._heads and not self._heads[side].is_done:
                 self._keep(direction, self._heads[side].but(len(rest.unfinished[side])))
-        line.is_judged = True
+        line.mark(JUDGED)
         return line
 
     def _note_head(self, frame: Frame) -> None:
@@ -191,15 +203,15 @@ class Exact:
         if not head.is_done:
             self._keep(frame.direction, head.before(frame.body))
 
-    def _keep(self, direction: int, head: tuple[bytes, Segment, Segment] | None) -> None:
-        if head is not None:
-            data, first, last = head
-            self.fragments.append(
-                Fragment(
-                    self._line.number, direction, True, first.seq, data, first.offset,
-                    first.at_ns, last.at_ns,
-                )
-            )  # fmt: skip
+    def _keep(self, direction: int, head: Sequence[Piece]) -> None:
+        """Keep it segment by segment: each frame in it has the time of its last one."""
+        self.fragments += [
+            Fragment(
+                self._line.number, direction, True, seq, payload, segment.offset,
+                segment.at_ns, segment.at_ns,
+            )
+            for seq, payload, segment in head
+        ]  # fmt: skip
 
     def _told(self, events: Sequence[Event]) -> list[Told]:
         told: list[Told] = []
@@ -212,5 +224,9 @@ class Exact:
                     self._note_head(event)
                 told.append(Told(number, event.direction, event.body, event.offset, event.at_ns))
             elif isinstance(event, Closed):
-                self._line.is_over = True
+                self._line.mark(OVER)
         return told
+
+
+def _number(seq: int | None) -> int:
+    return UNKNOWN if seq is None else seq

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kafkalite.capture.model import Problem, ProblemKind
-from kafkalite.columnar import heads
-from kafkalite.columnar.arrays import where
+from kafkalite.columnar.arrays import grouped, sealed, view, where
 from kafkalite.columnar.found import EARLIER, Found
+from kafkalite.columnar.lines import MARKS, OVER
 from kafkalite.columnar.options import Options, Table
 from kafkalite.columnar.pairing import Frames, paired
+from kafkalite.columnar.payloads import joined
 from kafkalite.columnar.rows import Known, Rows, Sink
-from kafkalite.columnar.streams import grouped
 from kafkalite.columnar.tokens import without_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
     from kafkalite.columnar.arrays import Bytes, Ints
     from kafkalite.columnar.found import Buffer
-    from kafkalite.columnar.lines import Line
+    from kafkalite.columnar.lines import Lines
     from kafkalite.columnar.pairing import Paired
 
 
@@ -32,15 +32,15 @@ class Exchanging:
     """Pairs the frames of one file; requests without a response wait for the next chunk."""
 
     def __init__(
-        self, file: str, options: Options, lines: Sequence[Line], report: Callable[[Problem], None]
+        self, file: str, options: Options, lines: Lines, report: Callable[[Problem], None]
     ) -> None:
         self._file = file
         self._options = options
         self._lines = lines
         self._report = report
-        self._sink = Sink(file, options, lines)
+        self._sink = Sink(file, options, lines.told)
         self._open = Found()
-        self._open_bytes = np.empty(0, np.uint8)
+        self._open_bytes = view(b"")
         self._authenticating: set[int] = set()
         self._is_wanted: dict[int, bool] = {}
 
@@ -52,31 +52,34 @@ class Exchanging:
             found.append(size.to_bytes(4) + self._open_bytes[start : start + size].tobytes())
         return found
 
+    def open(self) -> tuple[Found, Bytes]:
+        """Return the requests that wait for their responses, and the bytes that they are in."""
+        return self._open, self._open_bytes
+
     def take(self, found: Found, buffer: Buffer) -> Iterator[tuple[Table, pa.RecordBatch]]:
         """Yield what a chunk's frames make known."""
         frames = self._with_open(self._wanted(found), buffer)
         if not len(frames):
             return
-        known = self._known(buffer.whole(), frames)
-        frames = known.frames
+        known = Known(buffer.whole(), frames)
         pairs = self._paired(known)
         self._keep(known, pairs.open)
         known.answer(pairs.request, pairs.response)
-        fresh = where(frames.packet != EARLIER)
         if Table.FRAMES in self._options.tables:
-            yield from self._sink.frames(known, fresh)
+            yield from self._sink.frames(known, where(frames.packet != EARLIER))
         yield from self._orphans(known, pairs.orphans)
-        is_silent = (frames.direction == 0) & known.is_right & ~known.awaits
-        alone = np.concatenate([pairs.never, where(is_silent)])
-        requests = np.concatenate([pairs.request, alone])
-        answers = np.concatenate([pairs.response, np.full(len(alone), -1)])
-        yield from self._sink.pairs(known, Rows(requests, answers))
+        answers = np.full(len(frames), -1)
+        answers[pairs.request] = pairs.response
+        is_told = (frames.direction == 0) & known.heads.is_right & ~known.heads.awaits
+        is_told[pairs.request] = is_told[pairs.never] = True
+        requests = where(is_told)
+        yield from self._sink.pairs(known, Rows(requests, answers[requests]))
 
     def finish(self) -> Iterator[tuple[Table, pa.RecordBatch]]:
         """Yield requests without a response, which another file may have or none."""
         if len(self._open):
-            known = self._known(self._open_bytes, self._open)
-            is_over = np.array([self._lines[line].is_over for line in known.frames.line.tolist()])
+            known = Known(self._open_bytes, self._open)
+            is_over = self._lines.ends[known.frames.line, MARKS] & OVER != 0
             over, still = where(is_over), where(~is_over)
             yield from self._sink.pairs(known, Rows(over, np.full(len(over), -1)))
             yield from self._sink.unpaired(known, still)
@@ -93,61 +96,37 @@ class Exchanging:
         return found.picked(~np.isin(found.line, unwanted))
 
     def _with_open(self, found: Found, buffer: Buffer) -> Found:
-        """Put the requests that wait in front, and bring each direction's frames together."""
+        """Put the requests that wait in front, and bring frames into the order of time."""
         at = buffer.add(self._open_bytes)
         waiting = Found(
             self._open.line, self._open.direction, self._open.start + at, self._open.size,
             self._open.offset, self._open.at_ns, np.full(len(self._open), EARLIER),
         )  # fmt: skip
         frames = Found.joined([waiting, found])
-        group = frames.line * 2 + frames.direction
-        if (group[1:] < group[:-1]).any():
-            frames = frames.picked(grouped(group))
+        if (frames.packet[1:] < frames.packet[:-1]).any():
+            frames = frames.picked(grouped(frames.packet - EARLIER))
         return frames
 
-    def _known(self, data: Bytes, frames: Found) -> Known:
-        known = Known(data, frames, np.empty(len(frames), np.bool_))
-        rows = known.asks
-        request = known.request
-        known.awaits[:] = False
-        known.awaits[rows] = request.is_right & heads.awaits_answer(
-            data, frames.start[rows], frames.size[rows], request
-        )
-        return known
-
     def _paired(self, known: Known) -> Paired:
-        frames = known.frames
-        takes_part = known.awaits | ((frames.direction == 1) & known.is_right)
+        frames, heads = known.frames, known.heads
+        takes_part = heads.awaits | ((frames.direction == 1) & heads.is_right)
         without_tokens(known, takes_part, self._authenticating)
-        wrong = where((frames.direction == 0) & ~known.is_right & known.is_message)
-        wrong = wrong[frames.packet[wrong] != EARLIER]
-        self._tell(known, wrong, ProblemKind.MALFORMED, "a request whose header makes no sense")
-        news = (known.request.is_right & (frames.packet[known.asks] != EARLIER)) & ~(
-            heads.is_known_version(known.request.api_key, known.request.version)
+        is_news = (frames.direction == 0) & known.is_message & (frames.packet != EARLIER)
+        wrong, unknown = (
+            where(is_news & ~heads.is_right),
+            where(is_news & heads.is_right & ~heads.has_codec),
         )
-        if news.any():
-            rows = known.asks[news]
-            rows = rows[known.is_message[rows]]
-            self._tell(known, rows, ProblemKind.UNKNOWN_VERSION, "requests of unknown versions")
-        rows = where(takes_part)
-        pairs = paired(
-            Frames(
-                frames.line[rows], frames.direction[rows], known.correlation_id[rows],
-                known.awaits[rows], frames.packet[rows],
-            ),
+        self._tell(known, wrong, ProblemKind.MALFORMED, "a request whose header makes no sense")
+        self._tell(known, unknown, ProblemKind.UNKNOWN_VERSION, "requests of unknown versions")
+        return paired(
+            Frames(frames.line, frames.direction, heads.correlation_id, takes_part),
             len(self._lines),
-        )  # fmt: skip
-        return type(pairs)(*(rows[each] for each in pairs)) if len(rows) < len(frames) else pairs
+        )
 
     def _keep(self, known: Known, rows: Ints) -> None:
         """Let requests wait for the next chunk."""
-        frames = known.frames
-        self._open = frames.picked(np.sort(rows))
-        parts = [
-            known.data[start : start + size]
-            for start, size in zip(self._open.start.tolist(), self._open.size.tolist(), strict=True)
-        ]
-        self._open_bytes = np.concatenate(parts) if parts else np.empty(0, np.uint8)
+        self._open = known.frames.picked(rows)
+        self._open_bytes = sealed(joined(known.data, self._open.start, self._open.size))
         self._open.start[:] = np.cumsum(self._open.size) - self._open.size
 
     def _orphans(self, known: Known, rows: Ints) -> Iterator[tuple[Table, pa.RecordBatch]]:

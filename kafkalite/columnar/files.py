@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from typing import IO, TYPE_CHECKING, Final, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
 from kafkalite.capture.model import ProblemKind
-from kafkalite.columnar.arrays import view
+from kafkalite.columnar.arrays import sealed, view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from kafkalite.columnar.blocks import Tell
 
 Source = bytes | bytearray | memoryview | IO[bytes]
+"""An open file has to know `readinto`, as all that are there for bytes do."""
+
+_Stream = io.RawIOBase | io.BufferedIOBase
 
 _GZIP: Final = b"\x1f\x8b"
 _LEAST: Final = 1 << 16
-_PART: Final = 1 << 18
-"""How much is read at once: what stays in the processor's cache until it is copied."""
 
 
 class Chunk(NamedTuple):
@@ -32,6 +33,8 @@ class Chunk(NamedTuple):
     data: Bytes
     offset: int
     is_last: bool
+    room: Bytes | None = None
+    """Memory that begins with the data, and has more behind them, to be written to."""
 
 
 class Chunks:
@@ -47,7 +50,7 @@ class Chunks:
         self._left = None if stop is None else stop - self._offset
         self._used = 0
         self._whole: memoryview | None = None
-        self._file: IO[bytes] | None = None
+        self._file: _Stream | None = None
         if isinstance(source, bytes | bytearray | memoryview):
             whole = memoryview(source).cast("B")[:stop]
             if part is None and bytes(whole[:2]) == _GZIP:
@@ -56,12 +59,13 @@ class Chunks:
                 self._whole = whole
         elif part is not None:
             source.seek(self._offset)
-            self._file = source
+            self._file = cast("_Stream", source)
         else:
+            stream = cast("_Stream", source)
             room = bytearray(len(_GZIP))
-            have = self._read_into(source, memoryview(room))
+            have = self._read_into(stream, memoryview(room))
             head = bytes(room[:have])
-            file: IO[bytes] = _Joined(head, source)  # type: ignore[assignment]
+            file = _Joined(head, stream)
             self._file = _unpacked(file) if head == _GZIP else file
 
     @property
@@ -104,7 +108,7 @@ class Chunks:
             is_last = have < size
             data = room[: kept + have]
             self._used = 0
-            yield Chunk(data, self._offset, is_last)
+            yield Chunk(sealed(data), self._offset, is_last, room)
             if is_last:
                 return
             size = self._size if self._used else max(self._size, len(data))
@@ -112,16 +116,15 @@ class Chunks:
             room[:kept] = data[self._used :]
             self._offset += self._used
 
-    def _read_into(self, file: IO[bytes], room: memoryview) -> int:
+    def _read_into(self, file: _Stream, room: memoryview) -> int:
         """Fill the room as far as the file goes; return how far that is."""
         have = 0
         try:
             while have < len(room):
-                part = file.read(min(len(room) - have, _PART))
-                if not part:
+                size = file.readinto(room[have:])
+                if not size:
                     break
-                room[have : have + len(part)] = part
-                have += len(part)
+                have += size
         except EOFError:
             self._tell(
                 ProblemKind.TRUNCATED_BLOCK, None, "the compressed file ends in its midst", 1
@@ -131,14 +134,14 @@ class Chunks:
         return have
 
 
-def _unpacked(file: IO[bytes]) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.GzipFile(fileobj=file))
+def _unpacked(file: _Stream) -> gzip.GzipFile:
+    return gzip.GzipFile(fileobj=cast("IO[bytes]", file))
 
 
 class _Joined(io.RawIOBase):
     """A file of which the beginning has been read already."""
 
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+    def __init__(self, head: bytes, rest: _Stream) -> None:
         self._head = head
         self._rest = rest
 
@@ -152,4 +155,11 @@ class _Joined(io.RawIOBase):
                 b"" if size < 0 else self._head[size:],
             )
             return part
-        return self._rest.read(size)
+        return self._rest.read(size) or b""
+
+    def readinto(self, room: Any, /) -> int | None:  # noqa: ANN401 - as io has it
+        if not self._head:
+            return self._rest.readinto(room)
+        part = self.read(len(memoryview(room)))
+        memoryview(room)[: len(part)] = part
+        return len(part)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from kafkalite.columnar.arrays import u32be, where
 from kafkalite.columnar.blocks import comment_of
 from kafkalite.columnar.exact import Exact, Start
 from kafkalite.columnar.found import Found
-from kafkalite.columnar.packets import Segments, flows
+from kafkalite.columnar.lines import JUDGED, OVER
+from kafkalite.columnar.packets import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -48,8 +49,7 @@ class Following:
         self._interfaces: list[blocks.Interface] = []
         self._done: list[Exact] = []
         self._held = _Held()
-        self._waiting: dict[Exact, int] = {}
-        """What is waited for, and since when."""
+        self._waiting = _Waiting()
         self._now_ns = 0
 
     def take(
@@ -73,20 +73,20 @@ class Following:
         opening = set((groups[seen.segments.flags & SYN != 0] >> 1).tolist())
         lines = self._connections.lines
         # Behind the end of a connection nothing is of interest but the opening of another.
-        odd = {number for number in odd if not lines[number].is_over or number in opening}
+        odd = {each for each in odd if not lines[each].is_marked(OVER) or each in opening}
         waiting = _Ordered(self._held, buffer)
         if odd:
             ways = {number: self._way(number, seen) for number in odd}
             for segment, packet, number in self._segments(seen, silent, groups, offset, odd):
                 way = ways[number]
                 waiting.add(way.take(segment))
-                self._note_wait(way)
-                waiting.release(self._low_ns, packet)
+                self._waiting.note(way)
+                waiting.release(self._waiting.low_ns, packet)
         at_all = self._held.size > MAX_HELD_BYTES
         for way in self._followed.values():
             waiting.add(way.wait_no_longer(self._now_ns, at_all=at_all))
-            self._note_wait(way)
-        waiting.release(self._low_ns, len(seen.packets))
+            self._waiting.note(way)
+        waiting.release(self._waiting.low_ns, len(seen.packets))
         self._hand_over()
         return waiting.found()
 
@@ -105,17 +105,6 @@ class Following:
         for way in (*self._done, *self._followed.values()):
             yield from way.fragments
 
-    def _note_wait(self, way: Exact) -> None:
-        if way.since_ns is not None:
-            self._waiting[way] = way.since_ns
-        elif way in self._waiting:
-            del self._waiting[way]
-
-    @property
-    def _low_ns(self) -> int | None:
-        """The earliest time of which something may yet be told."""
-        return min(self._waiting.values(), default=None)
-
     def _hand_over(self) -> None:
         """Give connections that are in order again back to those followed in columns."""
         held = {told.line for _, _, told in self._held.heap}
@@ -126,7 +115,7 @@ class Following:
                 del self._followed[number]
                 if way.fragments:
                     self._done.append(way)
-                self._waiting.pop(way, None)
+                self._waiting.forget(way)
 
     def _way(self, number: int, seen: Seen) -> Exact:
         line = self._connections.lines[number]
@@ -138,7 +127,8 @@ class Following:
 
     def _start(self, line: Line, seen: Seen) -> Start | None:
         """Return what is known of a connection that was in order so far; None for a new one."""
-        if None in line.next_seq or not line.is_judged or not len(seen.packets):
+        is_known = line.next_seqs.min() >= 0 and line.is_marked(JUDGED)
+        if not is_known or not len(seen.packets):
             return None
         return Start(self._interfaces[int(seen.packets.interface[0])], self._asked(line.number))
 
@@ -149,8 +139,7 @@ class Following:
         chosen = where(np.isin(groups >> 1, list(odd)))
         parts, sides = [seen.segments.picked(chosen)], [groups[chosen]]
         if len(silent):
-            codes, firsts = flows(seen.data, silent)
-            known = self._connections.known(seen.data, silent, firsts)[codes]
+            known = self._connections.known(seen.data, silent)
             more = where(np.isin(known >> 1, list(odd)))
             parts.append(silent.picked(more))
             sides.append(known[more])
@@ -174,6 +163,48 @@ class Following:
                 comment_of(data, packets, packet),
             )  # fmt: skip
             yield segment, packet, group >> 1
+
+
+class _Waiting:
+    """The connections that wait for something, and since when; the earliest is at hand."""
+
+    __slots__ = ("_heap", "_number", "_since")
+
+    def __init__(self) -> None:
+        self._since: dict[Exact, int] = {}
+        # Some of these times hold no longer: they are taken out when they come first.
+        self._heap: list[tuple[int, int, Exact]] = []
+        self._number = 0
+
+    def note(self, way: Exact) -> None:
+        """Take to mind what a connection waits for by now, if for anything."""
+        if way.since_ns is None:
+            self.forget(way)
+        elif self._since.get(way) != way.since_ns:
+            self._since[way] = way.since_ns
+            self._number += 1
+            heappush(self._heap, (way.since_ns, self._number, way))
+            if len(self._heap) > 2 * len(self._since) + _SPARE:
+                self._heap = [each for each in self._heap if self._holds(each)]
+                heapify(self._heap)
+
+    def forget(self, way: Exact) -> None:
+        """Wait for nothing of a connection any more."""
+        self._since.pop(way, None)
+
+    @property
+    def low_ns(self) -> int | None:
+        """The earliest time of which something may yet be told."""
+        while self._heap and not self._holds(self._heap[0]):
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def _holds(self, entry: tuple[int, int, Exact]) -> bool:
+        since_ns, _, way = entry
+        return self._since.get(way) == since_ns
+
+
+_SPARE: Final = 64
 
 
 class _Held:
@@ -220,4 +251,5 @@ class _Ordered:
 
     def found(self) -> Found:
         """Return the frames taken."""
-        return Found(*np.array(self._rows, np.int64).T) if self._rows else Found()
+        columns = np.ascontiguousarray(np.array(self._rows, np.int64).T)
+        return Found(*columns) if self._rows else Found()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kafkalite.columnar.arrays import Columns, Ints, none
+from kafkalite.columnar.arrays import Columns, Ints, none, sealed
 
 if TYPE_CHECKING:
     from kafkalite.columnar.arrays import Bytes
@@ -36,22 +36,27 @@ class Found(Columns):
 class Buffer:
     """A chunk's bytes, and behind them what had to be put together or kept."""
 
-    __slots__ = ("_parts", "size")
+    __slots__ = ("_parts", "_room", "size")
 
-    def __init__(self, data: Bytes) -> None:
+    def __init__(self, data: Bytes, room: Bytes | None = None) -> None:
+        """Begin with a chunk's bytes; where there is room behind them, no more is copied."""
         self._parts = [data]
+        self._room = room
         self.size = len(data)
 
     def add(self, more: Bytes) -> int:
         """Add bytes; return where they are."""
-        at = self.size
-        if len(more):
+        at, end = self.size, self.size + len(more)
+        if self._room is not None and len(self._parts) == 1 and end <= len(self._room):
+            self._room[at:end] = more
+            self._parts = [self._room[:end]]
+        elif len(more):
             self._parts.append(more)
-            self.size += len(more)
+        self.size = end
         return at
 
     def whole(self) -> Bytes:
         """Return all of it."""
         if len(self._parts) > 1:
             self._parts = [np.concatenate(self._parts)]
-        return self._parts[0]
+        return sealed(self._parts[0])

@@ -1,257 +1,238 @@
-"""Bytes in order → frames: where each begins, whatever packets it is spread over.
+"""Segments in order → frames: compiled loops over a chunk's segments, in the file's order.
 
-The pieces of all streams, one stream behind the other, make one long row of bytes: the line. A
-frame that fills its packet, or several that do, is found for all packets at once; the walk along
-the line then goes from run to run of such packets, and frame by frame only between them.
+`follow` says of which connections something was lost, repeated or out of order: those are for the
+exact way, segment by segment. `cut` finds the frames of the others. `settle` carries these on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kafkalite.capture.framing import LENGTH_BYTES, MAX_FRAME_BYTES
-from kafkalite.columnar.arrays import NONE, ranges, u32be, where
-from kafkalite.columnar.chains import Runs
+from kafkalite.columnar.compiled import kernel, peek_u8, peek_u32
+from kafkalite.columnar.lines import (
+    APPEARED,
+    BEGIN,
+    CHUNK,
+    END,
+    ENDED,
+    EXACT,
+    FIRST,
+    FLAGS,
+    HAVE,
+    INITIAL,
+    IS_ODD,
+    IS_RESET,
+    JUDGED,
+    LAST,
+    LENGTH,
+    LINE_CHUNK,
+    MARKS,
+    NEXT,
+    OVER,
+    PIECE,
+    PLACE,
+    REST,
+    UNKNOWN,
+)
+from kafkalite.columnar.packets import FIN, RST, SYN
 
 if TYPE_CHECKING:
     from kafkalite.columnar.arrays import Bytes, Ints
 
-_MAX_IN_PIECE: Final = 64
-"""Of more frames in one packet than this, the walk takes one after another."""
+_MASK: Final = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
-    """Bytes of streams in order: one row a piece, all of one stream in a row."""
+@kernel
+def follow(  # noqa: PLR0917
+    groups: Ints,
+    seqs: Ints,
+    flags: Ints,
+    sizes: Ints,
+    missing: Ints,
+    chunk: int,
+    sides: Ints,
+    ends: Ints,
+    follows: Ints,
+    met: Ints,
+) -> int:
+    """Mark connections that are not in order; `groups` says whose each segment is.
 
-    data: Bytes
-    start: Ints
-    """Where in the data a piece begins."""
-    size: Ints
-    line: Ints = field(init=False)
-    """Where on the line it begins."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "line", np.cumsum(self.size) - self.size)
-
-    @property
-    def total(self) -> int:
-        """How long the line is."""
-        return int(self.size.sum())
-
-    def at(self, position: int) -> int:
-        """Return the piece that a position of the line lies in."""
-        return int(self.line.searchsorted(position, "right")) - 1
-
-    def copied(self, start: int, stop: int) -> bytes:
-        """Return a part of the line."""
-        parts = []
-        piece = self.at(start)
-        while start < stop:
-            begin = int(self.start[piece]) + start - int(self.line[piece])
-            size = min(stop, int(self.line[piece] + self.size[piece])) - start
-            parts.append(self.data[begin : begin + size].tobytes())
-            start += size
-            piece += 1
-        return b"".join(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Frames on the line."""
-
-    line: Ints
-    """Where each one's length begins."""
-    size: Ints
-    """How many bytes follow its length."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """Where the walk along one stream ended before the stream did."""
-
-    stream: int
-    line: int
-    is_broken: bool
-    """Whether what stands there cannot be a frame's length."""
+    `follows` becomes each segment's next one of its direction, and `met` the directions that are
+    here; returns how many. In order is what goes on where it was, without a byte missing; opens
+    the connection at its first segment only, and ends it with its last.
+    """
+    count = 0
+    for row in range(len(groups)):
+        group, flag = groups[row], flags[row]
+        line, side = ends[group >> 1], sides[group]
+        follows[row] = UNKNOWN
+        opens, closes = flag & SYN != 0, flag & (FIN | RST) != 0
+        is_odd = missing[row] != 0 or (opens and closes)
+        if side[CHUNK] != chunk:
+            side[CHUNK], side[BEGIN], side[FIRST], side[FLAGS] = chunk, seqs[row], row, 0
+            side[HAVE], side[REST] = 0, UNKNOWN
+            met[count] = group
+            count += 1
+            is_odd |= side[NEXT] != (UNKNOWN if opens else seqs[row])
+        else:
+            follows[side[LAST]] = row
+            is_odd |= opens or side[FLAGS] & (FIN | RST) != 0 or seqs[row] != side[END]
+        if line[LINE_CHUNK] != chunk:
+            line[LINE_CHUNK], line[IS_RESET] = chunk, 0
+            line[IS_ODD] = line[MARKS] & (EXACT | OVER)
+        # Behind a reset nothing is said, by neither side.
+        is_odd |= line[IS_RESET] != 0
+        if is_odd:
+            line[IS_ODD] = 1
+        line[IS_RESET] |= flag & RST
+        side[LAST], side[FLAGS] = row, side[FLAGS] | flag
+        length = sizes[row] + missing[row] + opens + (flag & FIN != 0)
+        side[END] = (seqs[row] + length) & _MASK
+    return count
 
 
-class Cutter:
-    """Cuts the line into frames, stream by stream."""
-
-    def __init__(self, pieces: Pieces) -> None:
-        self._pieces = pieces
-        self._line, self._size = _whole(pieces)
-        self._runs = Runs(self._line, self._line + self._size + LENGTH_BYTES)
-
-    def cut(self, starts: Ints, stops: Ints) -> tuple[Cut, Ints, list[Rest]]:
-        """Cut streams that reach from `starts` to `stops` and begin with a frame.
-
-        Return the frames, how many each stream has, and the rests.
-        """
-        if len(starts) and len(self._runs) == 1 and self._covers(starts, stops):
-            counts = np.diff(self._line.searchsorted(np.append(starts, stops[-1])))
-            return Cut(self._line, self._size), counts, []
-        lines: list[Ints] = []
-        sizes: list[Ints] = []
-        counts = np.zeros(len(starts), np.int64)
-        rests = []
-        for stream, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
-            rest = self._walk(start, stop, lines, sizes, counts, stream=stream)
-            if rest is not None:
-                rests.append(rest)
-        if not lines:
-            return Cut(NONE, NONE), counts, rests
-        return Cut(np.concatenate(lines), np.concatenate(sizes)), counts, rests
-
-    def _covers(self, starts: Ints, stops: Ints) -> bool:
-        line, size = self._line, self._size
-        end = int(line[-1] + size[-1]) + LENGTH_BYTES
-        if line[0] != starts[0] or end != stops[-1] or (starts[1:] != stops[:-1]).any():
-            return False
-        starts = starts[starts < stops]
-        found = line.searchsorted(starts)
-        return bool((line[found] == starts).all())
-
-    def _walk(
-        self, at: int, stop: int, lines: list[Ints], sizes: list[Ints], counts: Ints, *, stream: int
-    ) -> Rest | None:
-        one_line: list[int] = []
-        one_size: list[int] = []
-
-        def flush() -> None:
-            if one_line:
-                lines.append(np.array(one_line, np.int64))
-                sizes.append(np.array(one_size, np.int64))
-                one_line.clear()
-                one_size.clear()
-
-        rest = None
-        lengths = _Lengths(self._pieces)
-        while at < stop:
-            first = self._runs.find(at)
-            after, end = self._runs.run(first, stop) if first >= 0 else (first, at)
-            if after > first:
-                flush()
-                lines.append(self._line[first:after])
-                sizes.append(self._size[first:after])
-                counts[stream] += after - first
-                at = end
-                continue
-            size = lengths.read(at, stop)
-            if size > MAX_FRAME_BYTES or at + LENGTH_BYTES + size > stop or size < 0:
-                rest = Rest(stream, at, is_broken=size > MAX_FRAME_BYTES)
-                break
-            one_line.append(at)
-            one_size.append(size)
-            counts[stream] += 1
-            at += LENGTH_BYTES + size
-        flush()
-        return rest
+@kernel
+def _copy(  # noqa: PLR0917
+    data: Bytes, start: int, size: int, skip: int, out: Bytes, at: int
+) -> tuple[int, int]:
+    """Append bytes to `out` but for the first `skip`; return its end, and what is left to skip."""
+    passed = min(skip, size)
+    for place in range(passed, size):
+        out[np.uint64(at + place - passed)] = data[np.uint64(start + place)]
+    return at + size - passed, skip - passed
 
 
-class _Lengths:
-    """Reads lengths along the line, forwards."""
-
-    __slots__ = ("_end", "_line", "_pieces", "_start")
-
-    def __init__(self, pieces: Pieces) -> None:
-        self._pieces = pieces
-        self._line = self._end = -1
-        self._start = 0
-
-    def read(self, at: int, stop: int) -> int:
-        """Return the length that stands at a position; -1 if it goes on behind `stop`."""
-        if at + LENGTH_BYTES > stop:
-            return -1
-        pieces = self._pieces
-        if not self._line <= at < self._end:
-            piece = pieces.at(at)
-            self._line = int(pieces.line[piece])
-            self._end = self._line + int(pieces.size[piece])
-            self._start = int(pieces.start[piece])
-        if at + LENGTH_BYTES <= self._end:
-            begin = self._start + at - self._line
-            return int.from_bytes(pieces.data[begin : begin + LENGTH_BYTES].tobytes())
-        return int.from_bytes(pieces.copied(at, at + LENGTH_BYTES))
-
-
-def _whole(pieces: Pieces) -> tuple[Ints, Ints]:
-    """Return the frames of pieces that consist of whole frames: where on the line, and sizes."""
-    if len(pieces.size) and int(pieces.size.min()) >= LENGTH_BYTES:
-        sizes = u32be(pieces.data, pieces.start)
-        if (sizes + LENGTH_BYTES == pieces.size).all():
-            return pieces.line, sizes
-    rows = where(pieces.size >= LENGTH_BYTES)
-    at, end = pieces.start[rows], pieces.start[rows] + pieces.size[rows]
-    found: list[tuple[Ints, Ints, Ints]] = []
-    is_whole = np.zeros(len(pieces.size), np.bool_)
-    for _ in range(_MAX_IN_PIECE):
-        size = u32be(pieces.data, at)
-        after = at + LENGTH_BYTES + size
-        found.append((rows, at, size))
-        is_whole[rows[after == end]] = True
-        more = where(after <= end - LENGTH_BYTES)
-        if not len(more):
-            break
-        rows, at, end = rows[more], after[more], end[more]
-    row, start, size = (np.concatenate(each) for each in zip(*found, strict=True))
-    kept = is_whole[row]
-    if not kept.all():
-        row, start, size = row[kept], start[kept], size[kept]
-    line = pieces.line[row] + start - pieces.start[row]
-    if len(found) > 1:
-        order = np.argsort(line, kind="stable")
-        line, size = line[order], size[order]
-    return line, size
+@kernel
+def _gather(  # noqa: PLR0917
+    data: Bytes,
+    starts: Ints,
+    sizes: Ints,
+    follows: Ints,
+    side: Ints,
+    rests: Bytes,
+    bounds: Ints,
+    size: int,
+    skip: int,
+    out: Bytes,
+    at: int,
+) -> int:
+    """Append `size` bytes of a direction, from those that are kept on; return where they end."""
+    row, place = side[PIECE], side[PLACE]
+    if side[REST] >= 0:
+        first, stop = bounds[side[REST]], bounds[side[REST] + 1]
+        at, skip = _copy(rests, first, stop - first, skip, out, at)
+        size -= stop - first
+        row, place = side[FIRST], starts[side[FIRST]]
+    while size > 0 and row >= 0:
+        part = min(size, starts[row] + sizes[row] - place)
+        at, skip = _copy(data, place, part, skip, out, at)
+        size -= part
+        row = follows[row]
+        place = starts[row] if row >= 0 else 0
+    return at
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Frames' bodies in memory, and the pieces that they begin and end in."""
-
-    start: Ints
-    size: Ints
-    first: Ints
-    last: Ints
-    extra: Bytes
-    """What was put together from several pieces; positions past the data mean this."""
-
-
-def place(pieces: Pieces, cut: Cut) -> Placed:
-    """Return where frames' bodies are; those spread over several pieces are put together."""
-    if len(cut.line) == len(pieces.line) and (cut.line == pieces.line).all():
-        every = np.arange(len(cut.line))
-        fits = cut.size + LENGTH_BYTES == pieces.size
-        if fits.all():
-            return Placed(pieces.start + LENGTH_BYTES, cut.size, every, every, pieces.data[:0])
-    body, stop = cut.line + LENGTH_BYTES, cut.line + LENGTH_BYTES + cut.size
-    first = pieces.line.searchsorted(cut.line, "right") - 1
-    last = pieces.line.searchsorted(stop - 1, "right") - 1
-    start = pieces.start[first] + body - pieces.line[first]
-    spread = where(first != last)
-    if not len(spread):
-        return Placed(start, cut.size, first, last, pieces.data[:0])
-    spans = last[spread] - first[spread] + 1
-    row = ranges(first[spread], spans)
-    begin = np.maximum(np.repeat(body[spread], spans), pieces.line[row])
-    end = np.minimum(np.repeat(stop[spread], spans), pieces.line[row] + pieces.size[row])
-    sizes = np.maximum(end - begin, 0)
-    extra = _gathered(pieces.data, pieces.start[row] + begin - pieces.line[row], sizes)
-    before = np.cumsum(cut.size[spread]) - cut.size[spread]
-    start[spread] = len(pieces.data) + before
-    return Placed(start, cut.size, first, last, extra)
+@kernel
+def _go_on(data: Bytes, side: Ints, at: int, end: int) -> int:
+    """Go on in a direction's unfinished frame, its length first; return how far that goes."""
+    while side[HAVE] < LENGTH_BYTES and at < end:
+        side[LENGTH] = side[LENGTH] << 8 | peek_u8(data, at)
+        side[HAVE] += 1
+        at += 1
+    if side[HAVE] >= LENGTH_BYTES and side[LENGTH] <= MAX_FRAME_BYTES:
+        part = min(LENGTH_BYTES + side[LENGTH] - side[HAVE], end - at)
+        side[HAVE] += part
+        at += part
+    return at
 
 
-def _gathered(data: Bytes, starts: Ints, sizes: Ints) -> Bytes:
-    """Return ranges of bytes, one behind the other."""
-    out = np.empty(int(sizes.sum()), np.uint8)
-    at = 0
-    source, target = data.data, out.data
-    for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
-        target[at : at + size] = source[start : start + size]
-        at += size
-    return out
+@kernel
+def cut(  # noqa: PLR0917
+    data: Bytes,
+    groups: Ints,
+    starts: Ints,
+    sizes: Ints,
+    follows: Ints,
+    sides: Ints,
+    ends: Ints,
+    rests: Bytes,
+    bounds: Ints,
+    found: Ints,
+    extra: Bytes,
+) -> tuple[int, int]:
+    """Find the frames of connections in order; returns how many, and the bytes of `extra` used.
+
+    `found` gets a column each: the connection, the direction, where the body begins (behind the
+    data: in `extra`, where bodies are put together), its size, and the segments that the frame
+    begins and ends in; the first is UNKNOWN where it began before this chunk. `rests` are the
+    beginnings of frames that were kept, cut at `bounds`. Marks connections that say what is no
+    length.
+    """
+    count = used = 0
+    for row in range(len(groups)):
+        line, side = ends[groups[row] >> 1], sides[groups[row]]
+        at, end = starts[row], starts[row] + sizes[row]
+        while at < end and line[IS_ODD] == 0:
+            body, first = at + LENGTH_BYTES, row
+            if side[HAVE] == 0 and body <= end and peek_u32(data, at) <= end - body:
+                side[LENGTH] = peek_u32(data, at)
+                at = body + side[LENGTH]
+            else:
+                if side[HAVE] == 0:
+                    side[PIECE], side[PLACE], side[LENGTH] = row, at, 0
+                at = _go_on(data, side, at, end)
+                if side[HAVE] >= LENGTH_BYTES and side[LENGTH] > MAX_FRAME_BYTES:
+                    line[IS_ODD] = 1
+                if side[HAVE] != LENGTH_BYTES + side[LENGTH]:
+                    continue
+                body, first = len(data) + used, UNKNOWN if side[REST] >= 0 else side[PIECE]
+                used = _gather(
+                    data, starts, sizes, follows, side, rests, bounds, side[HAVE], LENGTH_BYTES,
+                    extra, used,
+                )  # fmt: skip
+                side[HAVE], side[REST] = 0, UNKNOWN
+            found[0, count], found[1, count] = groups[row] >> 1, groups[row] & 1
+            found[2, count], found[3, count] = body, side[LENGTH]
+            found[4, count], found[5, count] = first, row
+            count += 1
+    return count, used
+
+
+@kernel
+def settle(  # noqa: PLR0917
+    data: Bytes,
+    starts: Ints,
+    sizes: Ints,
+    follows: Ints,
+    met: Ints,
+    sides: Ints,
+    ends: Ints,
+    rests: Bytes,
+    bounds: Ints,
+    left: Bytes,
+    stops: Ints,
+) -> None:
+    """Carry on the directions in `met` that are in order.
+
+    What each of them has of an unfinished frame is put into `left`, up to its place in `stops`.
+    """
+    used = 0
+    for index in range(len(met)):
+        side, line = sides[met[index]], ends[met[index] >> 1]
+        if line[IS_ODD] == 0:
+            used = _gather(
+                data, starts, sizes, follows, side, rests, bounds, side[HAVE], 0, left, used
+            ) if side[HAVE] else used  # fmt: skip
+            side[NEXT] = side[END]
+            if line[MARKS] & JUDGED:
+                line[MARKS] |= APPEARED
+            if side[FLAGS] & SYN:
+                side[INITIAL] = side[BEGIN]
+            if side[FLAGS] & FIN:
+                line[MARKS] |= ENDED << (met[index] & 1)
+            if side[FLAGS] & RST or line[MARKS] & (3 * ENDED) == 3 * ENDED:
+                line[MARKS] |= OVER
+        stops[index] = used

@@ -1,4 +1,4 @@
-"""What stands before the bodies of requests and responses, read for many frames at once.
+"""What stands before the bodies of requests and responses, read for all frames of a chunk.
 
 Where a header makes no sense its frame is told as such; nothing of it is to be believed then.
 """
@@ -11,152 +11,216 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kafkalite.capture.messages import is_known
-from kafkalite.columnar.arrays import Windows, i16be, i32be, u8, where
+from kafkalite.columnar.arrays import where
+from kafkalite.columnar.compiled import kernel, peek_i16, peek_i32, peek_u8
 from kafkalite.protocol import codec
-from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.wire.headers import HEADER_BYTES, skip_tagged_fields
+from kafkalite.wire.headers import HEADER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.columnar.arrays import Bytes, Ints, Mask
+    from kafkalite.columnar.found import Found
 
 CORRELATION_BYTES: Final = 4
 _VERSIONS: Final = 64
 _KEYS: Final = max(codec.api_keys()) + 1
 _PRODUCE: Final = 0
-_ONE_BYTE: Final = 0x80
+_ONE_BYTE, _LAST_SHIFT = 0x80, 28
 _ABSENT, _PLAIN, _COMPACT = 0, 1, 2
-_TRANSACTIONAL_ID: Final = np.array([_ABSENT] * 3 + [_PLAIN] * 6 + [_COMPACT] * (_VERSIONS - 9))
+_TRANSACTIONAL_ID: Final = tuple([_ABSENT] * 3 + [_PLAIN] * 6 + [_COMPACT] * (_VERSIONS - 9))
 """How a Produce request of each version has its transactional id, behind which its acks stand."""
 
+_TAGGED, _ANSWER_TAGGED, _HAS_CODEC = 1, 2, 4
+_WRONG: Final = -1
 
-def _table(ask: Callable[[int, int], object], *, unknown: bool) -> Mask:
-    """Return what holds for each API and version; the last row and column stand for all beyond."""
+
+def _traits() -> Ints:
+    """Return what holds for each API and version; the last row and column stand for all beyond.
+
+    APIs that are yet to come are flexible, as all new ones have been for years.
+    """
     keys = codec.api_keys()
-    return np.array(
-        [
-            [bool(ask(key, version)) if key in keys else unknown for version in range(_VERSIONS)]
-            for key in range(_KEYS + 1)
-        ]
-    )
-
-
-# APIs that are yet to come are flexible, as all new ones have been for years.
-_HAS_TAGS: Final = _table(codec.is_flexible, unknown=True)
-_ANSWER_HAS_TAGS: Final = _table(codec.response_header_version, unknown=True)
-_IS_KNOWN: Final = _table(is_known, unknown=False)
-
-
-def _look_up(table: Mask, api_key: Ints, version: Ints) -> Mask:
-    found: Mask = table[
-        np.where(api_key < 0, _KEYS, np.minimum(api_key, _KEYS)),
-        np.where(version < 0, _VERSIONS - 1, np.minimum(version, _VERSIONS - 1)),
+    asked: list[tuple[int, Callable[[int, int], object], bool]] = [
+        (_TAGGED, codec.is_flexible, True),
+        (_ANSWER_TAGGED, codec.response_header_version, True),
+        (_HAS_CODEC, is_known, False),
     ]
-    return found
+    table = np.zeros((_KEYS + 1, _VERSIONS), np.int64)
+    for key in range(_KEYS + 1):
+        for version in range(_VERSIONS):
+            for trait, ask, unknown in asked:
+                if ask(key, version) if key in keys else unknown:
+                    table[key, version] |= trait
+    return table
 
 
-def is_known_version(api_key: Ints, version: Ints) -> Mask:
-    """Return for which APIs and versions there are codecs."""
-    return _look_up(_IS_KNOWN, api_key, version)
+_TRAITS: Final = _traits()
 
 
 @dataclass(frozen=True, slots=True)
-class RequestHeads:
-    """One row a request."""
+class Heads:
+    """One row a frame; of a response, only its correlation id is known, and whether it is right."""
 
     api_key: Ints
     version: Ints
     correlation_id: Ints
+    """-1 where there is none."""
     client_start: Ints
     client_size: Ints
     """Negative for null."""
     body: Ints
     """Where the body begins, counted from the frame's start."""
     is_right: Mask
+    awaits: Mask
+    """Which of them are requests that a broker answers: not those of Produce with acks=0."""
+    has_codec: Mask
+    """Whether a request's API and version are known."""
 
 
-def request_heads(data: Bytes, start: Ints, size: Ints) -> RequestHeads:
-    """Read the headers of requests; of one too short for a header, all is zero."""
-    is_right = size >= HEADER_BYTES
-    at = start if is_right.all() else np.where(is_right, start, 0)
-    if len(data) < HEADER_BYTES:
-        zeros = np.zeros(len(start), np.int64)
-        return RequestHeads(
-            zeros, zeros, zeros, zeros, zeros - 1, zeros, np.zeros(len(start), np.bool_)
+def read(data: Bytes, frames: Found) -> Heads:
+    """Read the headers of frames."""
+    numbers = np.empty((6, len(frames)), np.int64)
+    verdicts = np.empty((4, len(frames)), np.bool_)
+    read_frames(data, frames.direction, frames.start, frames.size, _TRAITS, numbers, verdicts)
+    heads = Heads(*numbers, *verdicts[:3])
+    # A request whose client gives itself a name that is no text is wrong.
+    for row in where(verdicts[3]).tolist():
+        start = int(heads.client_start[row])
+        if not _is_text(data[start : start + int(heads.client_size[row])].tobytes()):
+            heads.is_right[row] = heads.awaits[row] = False
+    return heads
+
+
+def response_bodies(  # noqa: PLR0917
+    data: Bytes, starts: Ints, sizes: Ints, api_key: Ints, version: Ints, bodies: Ints
+) -> None:
+    """Find where the bodies of responses begin, counted from the frame; its end for nowhere."""
+    read_bodies(data, starts, sizes, api_key, version, _TRAITS, bodies)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@kernel
+def _look_up(traits: Ints, api_key: int, version: int) -> int:
+    row = api_key if 0 <= api_key < len(traits) else len(traits) - 1
+    column = version if 0 <= version < _VERSIONS else _VERSIONS - 1
+    known: int = traits[row, column]
+    return known
+
+
+@kernel
+def _past_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """Return a varint, and the position behind it; a negative one where it is none."""
+    value = 0
+    for shift in range(0, _LAST_SHIFT + 1, 7):
+        if at >= end:
+            break
+        byte = peek_u8(data, at)
+        at += 1
+        value |= (byte & ~_ONE_BYTE) << shift
+        if byte < _ONE_BYTE:
+            return value, at
+    return value, _WRONG
+
+
+@kernel
+def past_tags(data: Bytes, at: int, end: int) -> int:
+    """Return the position behind a header's tagged fields; a negative one where they are none."""
+    count, at = _past_varint(data, at, end)
+    while at >= 0 and count > 0:
+        _, at = _past_varint(data, at, end)
+        if at < 0:
+            break
+        size, at = _past_varint(data, at, end)
+        if at < 0 or at + size > end:
+            return _WRONG
+        at += size
+        count -= 1
+    return at
+
+
+@kernel
+def _asks_for_answer(data: Bytes, at: int, end: int, version: int) -> bool:
+    """Whether a Produce request's acks, which stand behind its transactional id, are not 0."""
+    if version < 0 or version >= _VERSIONS or at + 2 > end:
+        return True
+    layout = _TRANSACTIONAL_ID[version]
+    if layout == _PLAIN:
+        at += 2 + max(peek_i16(data, at), 0)
+    elif layout == _COMPACT:
+        # A transactional id so long that its length takes three bytes is no id of anybody.
+        length, at = _past_varint(data, at, min(at + 2, end))
+        if at < 0:
+            return True
+        at += max(length - 1, 0)
+    return at + 2 > end or peek_i16(data, at) != 0
+
+
+@kernel
+def read_frames(  # noqa: PLR0917
+    data: Bytes,
+    directions: Ints,
+    starts: Ints,
+    sizes: Ints,
+    traits: Ints,
+    numbers: Ints,
+    verdicts: Mask,
+) -> None:
+    """Fill `numbers` and `verdicts`: the columns of `Heads`, and whether client ids are odd."""
+    for row in range(len(starts)):
+        start, size = starts[row], sizes[row]
+        for column in range(6):
+            numbers[column, row] = 0
+        for column in range(4):
+            verdicts[column, row] = False
+        if directions[row] == 1:
+            verdicts[0, row] = size >= CORRELATION_BYTES
+            numbers[2, row] = peek_i32(data, start) if size >= CORRELATION_BYTES else -1
+            continue
+        if size < HEADER_BYTES:
+            numbers[4, row] = -1
+            continue
+        api_key, version = peek_i16(data, start), peek_i16(data, start + 2)
+        client = peek_i16(data, start + 8)
+        body, end = start + HEADER_BYTES + max(client, 0), start + size
+        is_right = api_key >= 0 and body <= end
+        if is_right:
+            for place in range(start + HEADER_BYTES, body):
+                if peek_u8(data, place) >= _ONE_BYTE:
+                    verdicts[3, row] = True
+            known = _look_up(traits, api_key, version)
+            verdicts[2, row] = known & _HAS_CODEC != 0
+            if known & _TAGGED:
+                after = past_tags(data, body, end)
+                is_right = after >= 0
+                body = after if is_right else body
+        numbers[0, row], numbers[1, row] = api_key, version
+        numbers[2, row] = peek_i32(data, start + 4)
+        numbers[3, row], numbers[4, row] = start + HEADER_BYTES, client
+        numbers[5, row] = body - start
+        verdicts[0, row] = is_right
+        verdicts[1, row] = is_right and (
+            api_key != _PRODUCE or _asks_for_answer(data, body, end, version)
         )
-    window = Windows(data, at, HEADER_BYTES)
-    api_key, version = window.read(">i2", 0), window.read(">i2", 2)
-    correlation_id, client = window.read(">i4", 4), window.read(">i2", 8)
-    body = HEADER_BYTES + np.maximum(client, 0)
-    is_right = is_right & (body <= size) & (api_key >= 0)
-    rows = where(is_right & _look_up(_HAS_TAGS, api_key, version))
-    body, is_right = _past_tags(data, start, size, body, is_right, rows=rows)
-    return RequestHeads(
-        api_key, version, correlation_id, start + HEADER_BYTES, client, body, is_right
-    )
 
 
-def _past_tags(
-    data: Bytes, start: Ints, size: Ints, body: Ints, is_right: Mask, *, rows: Ints
-) -> tuple[Ints, Mask]:
-    """Move bodies behind the tagged fields of their headers; there are nearly never any."""
-    cut = rows[body[rows] >= size[rows]]
-    is_right[cut] = False
-    rows = rows[body[rows] < size[rows]]
-    some = rows[u8(data, start[rows] + body[rows]) != 0]
-    body[rows] += 1
-    for row in some.tolist():
-        frame = bytearray(data[start[row] : start[row] + size[row]])
-        try:
-            body[row] = skip_tagged_fields(frame, int(body[row]) - 1, len(frame))
-        except ProtocolViolation:
-            is_right[row] = False
-    return body, is_right
-
-
-def response_bodies(data: Bytes, start: Ints, size: Ints, api_key: Ints, version: Ints) -> Ints:
-    """Return where the bodies of responses begin, counted from the frame; else its end."""
-    body = np.full(len(start), CORRELATION_BYTES, np.int64)
-    tagged = _look_up(_ANSWER_HAS_TAGS, api_key, version)
-    is_right = size >= CORRELATION_BYTES
-    body, is_right = _past_tags(data, start, size, body, is_right, rows=where(tagged & is_right))
-    return np.where(is_right, body, size)
-
-
-def correlation_ids(data: Bytes, start: Ints, size: Ints) -> Ints:
-    """Return the correlation ids of responses; -1 where there is none."""
-    if len(data) < CORRELATION_BYTES:
-        return np.full(len(start), -1, np.int64)
-    is_right = size >= CORRELATION_BYTES
-    if is_right.all():
-        return i32be(data, start)
-    return np.where(is_right, i32be(data, np.where(is_right, start, 0)), -1)
-
-
-def awaits_answer(data: Bytes, start: Ints, size: Ints, heads: RequestHeads) -> Mask:
-    """Return which requests a broker answers: all but those of Produce with acks=0."""
-    awaits = np.ones(len(start), np.bool_)
-    rows = where(
-        (heads.api_key == _PRODUCE)
-        & heads.is_right
-        & (heads.version >= 0)
-        & (heads.version < _VERSIONS)
-    )
-    if not len(rows):
-        return awaits
-    at, end = start[rows] + heads.body[rows], start[rows] + size[rows]
-    layout = _TRANSACTIONAL_ID[heads.version[rows]]
-    whole = at + 2 <= end
-    rows, at, end, layout = rows[whole], at[whole], end[whole], layout[whole]
-    plain, compact = layout == _PLAIN, layout == _COMPACT
-    low = u8(data, at)
-    high = np.where(low >= _ONE_BYTE, u8(data, at + 1), 0)
-    length = np.where(low >= _ONE_BYTE, (low & 0x7F) | high << 7, low)
-    # A transactional id so long that its length takes three bytes is no id of anybody.
-    long = compact & (high >= _ONE_BYTE)
-    at = at + np.where(plain, 2 + np.maximum(i16be(data, at), 0), 0)
-    at += np.where(compact, np.maximum(length - 1, 0) + np.where(low >= _ONE_BYTE, 2, 1), 0)
-    whole = (at + 2 <= end) & ~long
-    awaits[rows[whole]] = i16be(data, at[whole]) != 0
-    return awaits
+@kernel
+def read_bodies(  # noqa: PLR0917
+    data: Bytes, starts: Ints, sizes: Ints, keys: Ints, versions: Ints, traits: Ints, bodies: Ints
+) -> None:
+    """Fill `bodies`."""
+    for row in range(len(starts)):
+        at, end = starts[row] + CORRELATION_BYTES, starts[row] + sizes[row]
+        if at > end:
+            at = end
+        elif _look_up(traits, keys[row], versions[row]) & _ANSWER_TAGGED:
+            at = past_tags(data, at, end)
+            at = end if at < 0 else at
+        bodies[row] = at - starts[row]

@@ -38,7 +38,7 @@ class Options:
     """Whether a batch of pairs has requests of one API and version only."""
     batch_rows: int = 32_768
     batch_bytes: int = 16 << 20
-    chunk_bytes: int = 8 << 20
+    chunk_bytes: int = 4 << 20
     """How much of a file is looked at at once: little enough to stay near the processor."""
 
 

@@ -1,25 +1,31 @@
 """Requests and their responses, for all connections of a chunk at once.
 
-A broker answers the requests of a connection in their order. So the n-th response belongs to the
-n-th request that gets one, and where the correlation ids agree all along, that is so. A
-connection on which they do not is gone through frame by frame.
+A broker answers the requests of a connection in their order. So a response belongs to the first
+request that waits for one, if the correlation ids agree; where they do not, to the first one that
+has its id, and those before get none any more.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from kafkalite.columnar.arrays import NONE, Ints, ranges, where
+from kafkalite.columnar.arrays import Ints, where
+from kafkalite.columnar.compiled import kernel
 
 if TYPE_CHECKING:
     from kafkalite.columnar.arrays import Mask
 
+_PATIENCE: Final = 64
+"""Of a connection with more requests than this in front of the one that is answered, or of more
+responses to nothing while these wait, ids are counted instead."""
+_OPEN, _NEVER, _ORPHAN, _OTHER = -1, -2, -3, -4
+
 
 class Paired(NamedTuple):
-    """Rows of requests and of their responses."""
+    """Rows of requests and of their responses, each in ascending order of requests."""
 
     request: Ints
     response: Ints
@@ -32,96 +38,99 @@ class Paired(NamedTuple):
 
 
 class Frames(NamedTuple):
-    """What pairing must know of frames, each direction of a connection in order."""
+    """What pairing must know of frames; those of a connection are in the order of time."""
 
     line: Ints
     direction: Ints
     correlation_id: Ints
-    awaits: Mask
-    packet: Ints
-    """When each was complete."""
+    takes_part: Mask
+    """Requests that get an answer, and responses that may be one."""
 
 
 def paired(frames: Frames, lines: int) -> Paired:
     """Pair the frames of a chunk; `lines` is how many connections there are."""
-    asked = where((frames.direction == 0) & frames.awaits)
-    said = where(frames.direction == 1)
-    asked_count = np.bincount(frames.line[asked], minlength=lines)
-    said_count = np.bincount(frames.line[said], minlength=lines)
-    asked_first = np.cumsum(asked_count) - asked_count
-    said_first = np.cumsum(said_count) - said_count
-    line = frames.line[said]
-    rank = np.arange(len(said)) - said_first[line]
-    has = rank < asked_count[line]
-    match = asked[np.where(has, asked_first[line] + rank, 0)] if len(asked) else np.zeros_like(said)
-    agrees = has.copy()
-    if len(asked):
-        agrees &= frames.correlation_id[match] == frames.correlation_id[said]
-        agrees &= frames.packet[match] <= frames.packet[said]
-    odd = np.zeros(lines, np.bool_)
-    odd[line[~agrees]] = True
-    even = ~odd[line] if odd.any() else np.ones(len(said), np.bool_)
-    left = np.where(odd, 0, asked_count - np.minimum(said_count, asked_count))
-    still = asked[ranges(asked_first + asked_count - left, left)] if len(asked) else NONE
-    found = Paired(match[even], said[even], still, NONE, NONE)
-    if not odd.any():
-        return found
-    parts = [found]
-    for number in where(odd).tolist():
-        requests = asked[asked_first[number] : asked_first[number] + asked_count[number]]
-        responses = said[said_first[number] : said_first[number] + said_count[number]]
-        parts.append(_one_line(frames, requests, responses))
-    return Paired(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    fates, behind = np.empty((2, len(frames.line)), np.int64)
+    queues = np.full((lines, 2), _OPEN, np.int64)
+    if not pair_all(*frames, queues, behind, fates):
+        for number in where(queues[:, 0] == _OTHER).tolist():
+            _by_turns(frames, where((frames.line == number) & frames.takes_part), fates)
+    asks = frames.direction == 0
+    request = where(asks & (fates >= 0))
+    return Paired(
+        request,
+        fates[request],
+        where(asks & (fates == _OPEN)),
+        where(asks & (fates == _NEVER)),
+        where(fates == _ORPHAN),
+    )
 
 
-def _one_line(frames: Frames, requests: Ints, responses: Ints) -> Paired:
-    """Pair one connection: by shifting its responses where some at their start answer nothing."""
-    asked, said = frames.correlation_id[requests], frames.correlation_id[responses]
-    if len(asked):
-        shift = np.flatnonzero(said == asked[0])
-        if len(shift):
-            skipped = int(shift[0])
-            count = min(len(asked), len(said) - skipped)
-            rest = responses[skipped:]
-            if (
-                len(rest) <= len(asked)
-                and (asked[:count] == said[skipped:]).all()
-                and (frames.packet[requests[:count]] <= frames.packet[rest]).all()
-                and not np.isin(said[:skipped], asked).any()
-            ):
-                return Paired(requests[:count], rest, requests[count:], NONE, responses[:skipped])
-    return _by_turns(frames, requests, responses)
+@kernel
+def pair_all(  # noqa: PLR0917
+    lines: Ints,
+    directions: Ints,
+    ids: Ints,
+    takes_part: Mask,
+    queues: Ints,
+    behind: Ints,
+    fates: Ints,
+) -> bool:
+    """Fill `fates`: of requests, their responses; return whether that could be done for all.
+
+    `queues` has the first and the last request of a connection that wait, or says that it could
+    not be done; `behind`, the next one behind each.
+    """
+    all_done = True
+    for row in range(len(lines)):
+        fates[row] = _OTHER
+        queue = lines[row]
+        first = queues[queue, 0]
+        if not takes_part[row] or first == _OTHER:
+            continue
+        if directions[row] == 0:
+            fates[row] = behind[row] = _OPEN
+            if first == _OPEN:
+                queues[queue, 0] = row
+            else:
+                behind[queues[queue, 1]] = row
+            queues[queue, 1] = row
+            continue
+        asked, passed = first, 0
+        while asked >= 0 and ids[asked] != ids[row] and passed < _PATIENCE:
+            asked, passed = behind[asked], passed + 1
+        if asked < 0:
+            fates[row] = _ORPHAN
+        elif ids[asked] == ids[row]:
+            while first != asked:
+                fates[first] = _NEVER
+                first = behind[first]
+            fates[asked] = row
+            queues[queue, 0] = behind[asked]
+        else:
+            queues[queue, 0], all_done = _OTHER, False
+    return all_done
 
 
-def _by_turns(frames: Frames, requests: Ints, responses: Ints) -> Paired:
-    """Pair one connection frame by frame, as they came."""
-    rows = np.concatenate([requests, responses])
-    turns = rows[np.argsort(frames.packet[rows] * 2 + frames.direction[rows], kind="stable")]
+def _by_turns(frames: Frames, rows: Ints, fates: Ints) -> None:
+    """Pair one connection, however many requests wait."""
     waiting: deque[int] = deque()
     ids: dict[int, int] = {}
-    pairs: list[tuple[int, int]] = []
-    never: list[int] = []
-    orphans: list[int] = []
-    correlation = frames.correlation_id[turns].tolist()
-    is_response = frames.direction[turns].tolist()
-    for row, correlation_id, answers in zip(turns.tolist(), correlation, is_response, strict=True):
+    correlation = frames.correlation_id[rows].tolist()
+    is_response = frames.direction[rows].tolist()
+    for row, correlation_id, answers in zip(rows.tolist(), correlation, is_response, strict=True):
         if not answers:
             waiting.append(row)
             ids[correlation_id] = ids.get(correlation_id, 0) + 1
+            fates[row] = _OPEN
             continue
         if not ids.get(correlation_id):
-            orphans.append(row)
+            fates[row] = _ORPHAN
             continue
         while True:
             first = waiting.popleft()
             this = int(frames.correlation_id[first])
             ids[this] -= 1
             if this == correlation_id:
-                pairs.append((first, row))
+                fates[first], fates[row] = row, _OTHER
                 break
-            never.append(first)
-    both = np.array(pairs, np.int64).reshape(-1, 2)
-    return Paired(
-        both[:, 0], both[:, 1], np.array(waiting, np.int64), np.array(never, np.int64),
-        np.array(orphans, np.int64),
-    )  # fmt: skip
+            fates[first] = _NEVER

@@ -41,6 +41,10 @@ class FilePart:
     rest: Rest
     """What is known at its beginning from what stands before."""
 
+    def size_in(self, whole: int) -> int:
+        """Return how many bytes it has in a file of so many."""
+        return max(0, (whole if self.stop is None else self.stop) - self.start)
+
 
 def scanner_of(magic: bytes, tell: Tell) -> Scanner | None:
     """Return what reads a file that begins so; None where nothing does."""
@@ -58,7 +62,7 @@ def parts_of(source: Source, part_bytes: int = PART_BYTES) -> list[FilePart]:
     scanner: Scanner | None = None
     magic, start, known = b"", 0, None
     found: list[FilePart] = []
-    for data, offset, is_last in chunks:
+    for data, offset, is_last, _ in chunks:
         if scanner is None:
             magic = data[:4].tobytes()
             scanner = None if chunks.is_packed else scanner_of(magic, _say_nothing)

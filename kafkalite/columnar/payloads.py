@@ -1,55 +1,58 @@
-"""Ranges of a buffer → Arrow columns of bytes, without one Python object a row."""
+"""Ranges of a buffer → Arrow columns of bytes and of text, without one Python object a row."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from kafkalite.columnar.compiled import kernel
+
 if TYPE_CHECKING:
     from kafkalite.columnar.arrays import Bytes, Ints, Mask
 
-_INT32_MAX: Final = (1 << 31) - 1
+
+def bytes_of(data: Bytes, starts: Ints, sizes: Ints, is_null: Mask | None = None) -> pa.BinaryArray:
+    """Return ranges as a column of bytes; null where the mask says so."""
+    return _column(pa.binary(), data, starts, sizes, is_null)
 
 
-def _ascending(values: Ints) -> Ints:
-    return np.argsort(values, kind="stable")
+def text_of(data: Bytes, starts: Ints, sizes: Ints, is_null: Mask | None = None) -> pa.StringArray:
+    """Return ranges as a column of text, which they are known to be."""
+    return _column(pa.string(), data, starts, sizes, is_null)
 
 
-class Ranges:
-    """Ranges of one buffer, none of which overlaps another, to be taken in any order."""
+def joined(data: Bytes, starts: Ints, sizes: Ints) -> Bytes:
+    """Return ranges one behind the other."""
+    out = np.empty(int(sizes.sum()), np.uint8)
+    if not copy_ranges(data, starts, sizes, out):
+        raise IndexError("a range goes beyond its data")
+    return out
 
-    __slots__ = ("_array", "_slots")
 
-    def __init__(self, data: Bytes, starts: Ints, sizes: Ints, hint: Ints | None = None) -> None:
-        # What lies between two ranges is an element too: those of odd number are the ranges.
-        order: Ints | None = None
-        if len(starts) > 1 and (starts[1:] < starts[:-1]).any():
-            # Often the frames of an order of their own, which a hint tells, are nearly ascending.
-            order = _ascending(starts) if hint is None else hint
-            ordered = starts[order]
-            if hint is not None and (ordered[1:] < ordered[:-1]).any():
-                order = hint[_ascending(ordered)]
-                ordered = starts[order]
-            starts, sizes = ordered, sizes[order]
-        is_large = len(data) > _INT32_MAX
-        offsets = np.zeros(2 * len(starts) + 1, np.int64 if is_large else np.int32)
-        offsets[1::2] = starts
-        offsets[2::2] = starts + sizes
-        kind = pa.large_binary() if is_large else pa.binary()
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-        self._array = pa.Array.from_buffers(kind, 2 * len(starts), buffers)
-        self._slots = np.arange(1, 2 * len(starts), 2)
-        if order is not None:
-            self._slots[order] = self._slots.copy()
+def _column(kind: pa.DataType, data: Bytes, starts: Ints, sizes: Ints, is_null: Mask | None) -> Any:  # noqa: ANN401 - an Arrow array
+    validity = None
+    if is_null is not None and is_null.any():
+        sizes = np.where(is_null, 0, sizes)
+        starts = np.where(is_null, 0, starts)
+        validity = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+    offsets = np.zeros(len(sizes) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    values = joined(data, starts, sizes)
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(values)]
+    return pa.Array.from_buffers(kind, len(sizes), buffers)
 
-    def take(self, rows: Ints, is_null: Mask | None = None) -> Any:  # noqa: ANN401 - an Arrow array
-        """Return ranges as a column of bytes; null where the mask says so."""
-        if is_null is not None and is_null.any():
-            if not len(self._slots):
-                return pa.nulls(len(rows), pa.binary())
-            slots = pa.array(self._slots[np.where(is_null, 0, rows)], mask=is_null)
-        else:
-            slots = pa.array(self._slots[rows])
-        return self._array.take(slots).cast(pa.binary())
+
+@kernel
+def copy_ranges(data: Bytes, starts: Ints, sizes: Ints, out: Bytes) -> bool:
+    """Copy ranges; False where one lies not within the data, or there is no room."""
+    at = 0
+    for row in range(len(starts)):
+        start, size = starts[row], sizes[row]
+        if start < 0 or size < 0 or start + size > len(data) or at + size > len(out):
+            return False
+        for place in range(size):
+            out[np.uint64(at + place)] = data[np.uint64(start + place)]
+        at += size
+    return True

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kafkalite.columnar.rows import Ends, batch, slices, times
+from kafkalite.columnar.lines import APPEARED
+from kafkalite.columnar.rows import batch, slices, times
 from kafkalite.columnar.tables import FRAGMENTS
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from kafkalite.capture.packets import Segment
     from kafkalite.columnar.arrays import Ints
+    from kafkalite.columnar.ends import Ends
     from kafkalite.columnar.lines import Line
     from kafkalite.columnar.options import Options
 
@@ -38,6 +40,14 @@ class Fragment(NamedTuple):
     offset: int
     at_ns: int
     until_ns: int
+
+
+class Piece(NamedTuple):
+    """What a segment says that none before it has said."""
+
+    seq: int
+    payload: bytes
+    segment: Segment
 
 
 class Head:
@@ -62,51 +72,60 @@ class Head:
             self.is_done = True
             self._parts = []
 
-    def before(self, frame: bytes) -> tuple[bytes, Segment, Segment] | None:
-        """Return what stands before a frame, and its first and last segments; None for nothing."""
-        return self._cut(self._joined().find(len(frame).to_bytes(4) + frame))
+    def before(self, frame: bytes) -> list[Piece]:
+        """Return what stands before a frame."""
+        pieces = self._pieces()
+        data = b"".join(piece.payload for piece in pieces)
+        return self._cut(pieces, data.find(len(frame).to_bytes(4) + frame))
 
-    def but(self, unfinished: int) -> tuple[bytes, Segment, Segment] | None:
+    def but(self, unfinished: int) -> list[Piece]:
         """Return all but the beginning of a frame."""
-        return self._cut(len(self._joined()) - unfinished)
+        pieces = self._pieces()
+        return self._cut(pieces, sum(len(piece.payload) for piece in pieces) - unfinished)
 
-    def _cut(self, size: int) -> tuple[bytes, Segment, Segment] | None:
+    def _cut(self, pieces: Sequence[Piece], size: int) -> list[Piece]:
         self.is_done = True
-        data = self._joined()[: max(size, 0)]
-        parts, self._parts = self._parts, []
-        return (data, parts[0][1], parts[-1][1]) if data else None
+        self._parts = []
+        found = []
+        for piece in pieces:
+            if size <= 0:
+                break
+            found.append(piece._replace(payload=piece.payload[:size]))
+            size -= len(piece.payload)
+        return found
 
-    def _joined(self) -> bytes:
+    def _pieces(self) -> list[Piece]:
         """Return the bytes from the first on, up to the first that is missing."""
         self._parts.sort(key=lambda part: part[0])
-        data = bytearray()
-        if self._parts:
-            begin = self._parts[0][0]
-            for at, segment in self._parts:
-                if at - begin > len(data):
-                    break
-                data += segment.payload[len(data) - (at - begin) :]
-        return bytes(data)
+        found: list[Piece] = []
+        first = self._parts[0][1].seq if self._parts else 0
+        begin = have = self._parts[0][0] if self._parts else 0
+        for at, segment in self._parts:
+            if at > have:
+                break
+            fresh = segment.payload[have - at :]
+            if fresh:
+                found.append(Piece((first + have - begin) & _MASK, fresh, segment))
+                have += len(fresh)
+        return found
 
 
 def tails(lines: Sequence[Line]) -> Iterator[Fragment]:
     """Yield what stands behind the last frames of connections."""
     for line in lines:
         for direction in (0, 1):
-            rest, end = line.rest[direction], line.next_seq[direction]
-            if rest and end is not None and line.has_appeared:
-                offset, at_ns = line.rest_origin[direction]
+            (rest, offset, at_ns), end = line.rest(direction), int(line.next_seqs[direction])
+            if rest and end >= 0 and line.is_marked(APPEARED):
                 seq = (end - len(rest)) & _MASK
                 yield Fragment(line.number, direction, False, seq, rest, offset, at_ns, at_ns)
 
 
 def batches(
-    file: str, lines: Sequence[Line], fragments: Sequence[Fragment], options: Options
+    file: str, ends: Ends, fragments: Sequence[Fragment], options: Options
 ) -> Iterator[pa.RecordBatch]:
     """Yield the table of fragments."""
     if not fragments:
         return
-    ends = Ends(lines)
     sizes = np.array([len(each.payload) for each in fragments])
     for part in slices(sizes, options.batch_rows, options.batch_bytes):
         some = fragments[part]

@@ -3,6 +3,8 @@
 What one file could not say alone is said here: which connections are one, which frames begin in
 one file and end in another, which response answers a request of the file before. The tables may
 hold any number of connections, as long as they hold all that their files say of each.
+
+Files may come in turns: what may go on in later ones is then left over, and put in again with them.
 """
 
 from __future__ import annotations
@@ -14,24 +16,55 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkalite.capture.framing import LENGTH_BYTES, MAX_FRAME_BYTES
 from kafkalite.capture.model import ProblemKind
+from kafkalite.columnar.arrays import view
+from kafkalite.columnar.ends import Ends
 from kafkalite.columnar.found import Found
 from kafkalite.columnar.options import Options
 from kafkalite.columnar.pairing import Frames, paired
-from kafkalite.columnar.rows import Known, PairColumns, slices
-from kafkalite.columnar.tables import PAIRS, PROBLEMS
+from kafkalite.columnar.rows import Known, batch, pair_columns, slices
+from kafkalite.columnar.spanning import MASK, Thread, spanning, threads_of
+from kafkalite.columnar.tables import CONNECTIONS, FRAGMENTS, PAIRS, PROBLEMS, UNPAIRED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.columnar.arrays import Ints
-    from kafkalite.columnar.rows import Parties
+    from kafkalite.columnar.spanning import Row, Threads, Told
 
-_MASK: Final = 0xFFFFFFFF
-_ENDS: Final = ("request_end", "response_end")
+MAX_LEFT_BYTES: Final = 64 << 20
+"""How much is left over of requests that wait: beyond it, the earliest are given up."""
 
-Row = dict[str, Any]
+
+HALVES: Final = pa.schema(
+    UNPAIRED.field(name)
+    for name in ("file", "offset", "ts", "connection", "direction", "payload", "place")
+)
+"""What is needed of a frame to look for its other half."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What may go on in files to come."""
+
+    connections: pa.Table = field(default_factory=CONNECTIONS.empty_table)
+    """Those that have not ended, under their own numbers: one row each, over all files so far."""
+    fragments: pa.Table = field(default_factory=FRAGMENTS.empty_table)
+    """The beginnings of frames."""
+    requests: pa.Table = field(default_factory=HALVES.empty_table)
+    """Those that wait for their responses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """For how long something is left over."""
+
+    give_up_ns: int
+    """Requests that were asked before count as never answered."""
+    forget_ns: int
+    """Connections that have been silent since before are forgotten."""
+    growing: frozenset[str] = frozenset()
+    """Files that will have more to say of their connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +76,7 @@ class Stitched:
     renamed: Mapping[int, int]
     """Numbers that connections have in files that do not know their beginnings → their own."""
     problems: pa.Table
+    left: Left = field(default_factory=Left)
 
 
 class Party(NamedTuple):
@@ -53,30 +87,84 @@ class Party(NamedTuple):
     connection: int
 
 
-def stitch(connections: pa.Table, fragments: pa.Table, unpaired: pa.Table) -> Stitched:
+def stitch(
+    connections: pa.Table,
+    fragments: pa.Table,
+    unpaired: pa.Table,
+    before: Left | None = None,
+    waiting: Waiting | None = None,
+) -> Stitched:
     """Put together what files say of the same connections.
 
-    The tables are those of `read_file`, of all files that know any of these connections.
+    The tables are those of `read_file`, of all files that know any of these connections: of those
+    that come after what is `before`. Nothing is left over unless there is to be `waiting`.
     """
+    before = before or Left()
+    known = before.connections.to_pylist()
     rows = sorted(connections.to_pylist(), key=lambda row: (row["first_ns"], row["file"]))
-    renamed = resolved(rows)
-    problems: list[tuple[str, str, int | None, str | None, str, int]] = []
-    spanning = _spanning(rows, fragments.to_pylist(), renamed, problems)
-    parties = {
-        renamed.get(row["connection"], row["connection"]): Party(
-            (row["client"], row["broker"]), row["node_id"],
-            renamed.get(row["connection"], row["connection"]),
-        )
-        for row in reversed(rows)
-    }  # fmt: skip
-    pairs = _pairs(
-        _Halves.of(unpaired, spanning, renamed),
-        [parties[each] for each in sorted(parties)],
-        problems,
-    )
-    columns: Any = zip(*problems, strict=True) if problems else ((),) * len(PROBLEMS)
+    renamed = resolved([*known, *rows])
+    told: Told = []
+    threads = threads_of(known, before.fragments.to_pylist())
+    growing = frozenset() if waiting is None else waiting.growing
+    merged = _merged([*known, *rows], renamed)
+    clients = {
+        row["connection"]: (own, merged[own]["client"])
+        for row in rows
+        for own in [renamed.get(row["connection"], row["connection"])]
+    }
+    whole = spanning(threads, rows, fragments.to_pylist(), clients, told, growing)
+    parties = [
+        Party((row["client"], row["broker"]), row["node_id"], number)
+        for number, row in sorted(merged.items())
+    ]
+    halves = _Halves.of([before.requests, unpaired], whole, renamed)
+    patience = None if waiting is None else _Patience(waiting.give_up_ns, merged)
+    pairs, open_ = _pairs(halves, parties, told, patience)
+    columns: Any = zip(*told, strict=True) if told else ((),) * len(PROBLEMS)
     arrays = [pa.array(list(c), each.type) for c, each in zip(columns, PROBLEMS, strict=True)]
-    return Stitched(pairs, renamed, pa.Table.from_arrays(arrays, schema=PROBLEMS))
+    problems = pa.Table.from_arrays(arrays, schema=PROBLEMS)
+    if waiting is None:
+        return Stitched(pairs, renamed, problems)
+    asking = set(open_["connection"].to_pylist())
+    still = {
+        number: row
+        for number, row in merged.items()
+        if number in asking or not (row["is_closed"] or row["last_ns"] < waiting.forget_ns)
+    }
+    return Stitched(pairs, renamed, problems, _left(still, threads, open_))
+
+
+def _merged(rows: Sequence[Row], renamed: Mapping[int, int]) -> dict[int, Row]:
+    """Return what the rows of each connection say together."""
+    merged: dict[int, Row] = {}
+    for row in rows:
+        number = renamed.get(row["connection"], row["connection"])
+        one = merged.setdefault(number, {**row, "connection": number})
+        one["last_ns"] = max(one["last_ns"], row["last_ns"])
+        one["is_closed"] |= row["is_closed"]
+    return merged
+
+
+def _left(still: Mapping[int, Row], threads: Threads, open_: pa.Table) -> Left:
+    """Return what may go on, of the connections that do."""
+    rows = []
+    fragments = []
+    for number, row in still.items():
+        sides = [threads.get((number, direction), Thread()) for direction in (0, 1)]
+        rows.append({**row, "request_end": sides[0].end, "response_end": sides[1].end})
+        for direction, side in enumerate(sides):
+            if side.rest and side.end is not None:
+                known = {
+                    "connection": number,
+                    "direction": direction,
+                    "is_head": False,
+                    "seq": (side.end - len(side.rest)) & MASK,
+                    "payload": side.rest,
+                }
+                fragments.append({**side.origin, **known})
+    return Left(
+        pa.Table.from_pylist(rows, CONNECTIONS), pa.Table.from_pylist(fragments, FRAGMENTS), open_
+    )
 
 
 def resolved(rows: Sequence[Row]) -> dict[int, int]:
@@ -96,83 +184,6 @@ def resolved(rows: Sequence[Row]) -> dict[int, int]:
     return renamed
 
 
-# -- frames that span files ----------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Thread:
-    """One direction of one connection, on its way through the files."""
-
-    end: int | None = None
-    """TCP's number of the byte that comes next; None where that is not known."""
-    rest: bytes = b""
-    origin: Row = field(default_factory=dict)
-    """The fragment that the rest begins in."""
-
-
-def _spanning(
-    rows: Sequence[Row],
-    fragments: Sequence[Row],
-    renamed: Mapping[int, int],
-    problems: list[tuple[str, str, int | None, str | None, str, int]],
-) -> list[Row]:
-    """Return the frames that begin in one file and end in another."""
-    pieces: dict[tuple[str, int, int, bool], Row] = {}
-    for each in fragments:
-        key = (each["file"], each["connection"], each["direction"], each["is_head"])
-        pieces[key] = each
-    threads: dict[tuple[int, int], _Thread] = {}
-    found: list[Row] = []
-    for row in rows:
-        number = row["connection"]
-        for direction in (0, 1):
-            thread = threads.setdefault((renamed.get(number, number), direction), _Thread())
-            head = pieces.get((row["file"], number, direction, True))
-            tail = pieces.get((row["file"], number, direction, False))
-            wrong = _go_on(thread, head, direction, found)
-            if wrong:
-                problems.append(
-                    (
-                        ProblemKind.GAP.value, row["file"], head["offset"] if head else None,
-                        f"{row['client']} > {row['broker']}", wrong, 1,
-                    )
-                )  # fmt: skip
-            end = row[_ENDS[direction]]
-            if end is not None:
-                if tail is not None or end != thread.end:
-                    thread.rest = b"" if tail is None else tail["payload"]
-                    thread.origin = tail or {}
-                thread.end = end
-    return found
-
-
-def _go_on(thread: _Thread, head: Row | None, direction: int, found: list[Row]) -> str:
-    """Go through what a file has before its first frame; return what is wrong, if something is."""
-    if head is None:
-        lost, thread.rest = len(thread.rest), b""
-        return f"{lost} bytes of a frame that does not go on" if lost else ""
-    if thread.end != head["seq"]:
-        known = thread.end is not None
-        lost = len(thread.rest) + len(head["payload"])
-        thread.rest, thread.end = b"", (head["seq"] + len(head["payload"])) & _MASK
-        return f"{lost} bytes between files that do not follow each other" if known else ""
-    data = thread.rest + head["payload"]
-    at, origin = 0, thread.origin or head
-    while at + LENGTH_BYTES <= len(data):
-        stop = at + LENGTH_BYTES + int.from_bytes(data[at : at + LENGTH_BYTES])
-        if stop > len(data) or stop - at > MAX_FRAME_BYTES:
-            break
-        body = data[at + LENGTH_BYTES : stop]
-        found.append(
-            {**origin, "direction": direction, "payload": body, "ts": head["until"],
-             "connection": head["connection"]}
-        )  # fmt: skip
-        at, origin = stop, head
-    thread.rest, thread.origin = data[at:], origin
-    thread.end = (head["seq"] + len(head["payload"])) & _MASK
-    return ""
-
-
 # -- requests and responses ----------------------------------------------------------------
 
 
@@ -183,43 +194,63 @@ class _Halves:
     table: pa.Table
 
     @classmethod
-    def of(cls, unpaired: pa.Table, spanning: Sequence[Row], renamed: Mapping[int, int]) -> _Halves:
+    def of(
+        cls, left_over: Sequence[pa.Table], whole: Sequence[Row], renamed: Mapping[int, int]
+    ) -> _Halves:
         """Return what files have left over, and what spans them."""
-        names = ["file", "offset", "ts", "connection", "direction", "payload", "place"]
-        rows = [{**row, "place": 0} for row in spanning]
-        schema = pa.schema([unpaired.schema.field(name) for name in names])
-        more = pa.Table.from_pylist(rows, schema=schema)
-        table = pa.concat_tables([unpaired.select(names), more])
+        more = pa.Table.from_pylist([{**row, "place": 0} for row in whole], schema=HALVES)
+        parts = [each.select(HALVES.names).cast(HALVES) for each in left_over]
+        table = pa.concat_tables([*parts, more])
         if renamed:
             old, new = list(renamed), list(renamed.values())
             index = pc.index_in(table["connection"], pa.array(old, pa.int64()))
             own = pc.coalesce(pc.take(pa.array(new, pa.int64()), index), table["connection"])
-            table = table.set_column(3, schema.field("connection"), own)
+            table = table.set_column(3, HALVES.field("connection"), own)
         keys = [(name, "ascending") for name in ("connection", "ts", "direction", "file", "place")]
         return cls(table.take(pc.sort_indices(table, keys)).combine_chunks())
+
+
+class _Patience(NamedTuple):
+    """Which requests without a response may yet get one."""
+
+    give_up_ns: int
+    connections: Mapping[int, Row]
+
+    def parted(self, halves: pa.Table, open_: Ints) -> tuple[Ints, Ints]:
+        """Part open requests into those that wait on and those that are given up."""
+        rows = halves.take(pa.array(open_)).select(["connection", "ts"])
+        over = [self.connections[each]["is_closed"] for each in rows["connection"].to_pylist()]
+        asked_ns = rows["ts"].cast(pa.int64()).to_numpy() * 1000
+        waits = (asked_ns >= self.give_up_ns) & ~np.array(over, np.bool_)
+        # The latest ones, where there are too many.
+        held = pc.binary_length(halves["payload"].take(pa.array(open_))).to_numpy()
+        latest = np.argsort(-asked_ns, kind="stable")
+        room = np.empty(len(open_), np.bool_)
+        room[latest] = np.cumsum(held[latest]) <= MAX_LEFT_BYTES
+        return open_[waits & room], open_[~(waits & room)]
 
 
 def _pairs(
     halves: _Halves,
     parties: Sequence[Party],
-    problems: list[tuple[str, str, int | None, str | None, str, int]],
-) -> pa.Table:
+    problems: Told,
+    patience: _Patience | None,
+) -> tuple[pa.Table, pa.Table]:
+    """Return requests with or without their responses, and those that wait on, as `HALVES`."""
     table = halves.table
     if not table.num_rows:
-        return PAIRS.empty_table()
+        return PAIRS.empty_table(), table
     known = _known(table, parties)
     frames = known.frames
-    takes_part = np.flatnonzero(known.is_right)
     found = paired(
-        Frames(
-            frames.line[takes_part], frames.direction[takes_part],
-            known.correlation_id[takes_part], known.awaits[takes_part], frames.packet[takes_part],
-        ),
+        Frames(frames.line, frames.direction, known.heads.correlation_id, known.heads.is_right),
         len(parties),
-    )  # fmt: skip
-    found = type(found)(*(takes_part[each] for each in found))
+    )
     known.answer(found.request, found.response)
-    alone = np.concatenate([found.never, found.open])
+    waits, given_up = found.open[:0], found.open
+    if patience is not None:
+        waits, given_up = patience.parted(table, found.open)
+    alone = np.concatenate([found.never, given_up])
     request = np.concatenate([found.request, alone])
     answers = np.concatenate([found.response, np.full(len(alone), -1)])
     order = np.argsort(frames.packet[request], kind="stable")
@@ -231,12 +262,16 @@ def _pairs(
                 " > ".join(party.names), "a response to no request", 1,
             )
         )  # fmt: skip
-    return pa.Table.from_batches(
-        _batches(table, known, parties, request[order], answers[order]), schema=PAIRS
+    pairs = pa.Table.from_batches(
+        _batches(table, known, Ends(parties), request[order], answers[order]), schema=PAIRS
     )
+    open_ = table.take(pa.array(np.sort(waits)))
+    # They come before whatever the next files have of the same moment.
+    places = pa.array(np.arange(len(waits)) - len(waits), pa.int64())
+    return pairs, open_.set_column(6, HALVES.field("place"), places)
 
 
-def _known(table: pa.Table, parties: Parties) -> Known:
+def _known(table: pa.Table, parties: Sequence[Party]) -> Known:
     """Return the halves as frames in one buffer."""
     payload = table["payload"].combine_chunks()
     payload = payload.chunk(0) if isinstance(payload, pa.ChunkedArray) else payload
@@ -244,7 +279,7 @@ def _known(table: pa.Table, parties: Parties) -> Known:
         payload.offset : payload.offset + len(payload) + 1
     ].astype(np.int64)
     buffer = payload.buffers()[2]
-    data = np.frombuffer(buffer, np.uint8) if buffer is not None else np.empty(0, np.uint8)
+    data = view(buffer if buffer is not None else b"")
     index = {party.connection: number for number, party in enumerate(parties)}
     line = np.array([index[each] for each in table["connection"].to_pylist()], np.int64)
     frames = Found(
@@ -256,26 +291,19 @@ def _known(table: pa.Table, parties: Parties) -> Known:
         at_ns=table["ts"].cast(pa.int64()).to_numpy() * 1000,
         packet=np.arange(table.num_rows),
     )
-    known = Known(data, frames, frames.direction == 0)
-    known.awaits[known.asks] = known.request.is_right
-    return known
+    return Known(data, frames)
 
 
 def _batches(
     table: pa.Table,
     known: Known,
-    parties: Parties,
+    ends: Ends,
     request: Ints,
     response: Ints,
 ) -> Iterator[pa.RecordBatch]:
-    columns = PairColumns("", known, parties, Options())
-    is_open = response < 0
-    said = np.where(is_open, 0, response)
-    body = columns.bodies(request, said)
-    sizes = known.frames.size[request] + np.where(is_open, 0, known.frames.size[said])
-    options = Options()
-    place = PAIRS.get_field_index("file")
+    frames, options = known.frames, Options()
+    sizes = frames.size[request] + np.where(response < 0, 0, frames.size[response])
     for part in slices(sizes, options.batch_rows, options.batch_bytes):
-        made = columns.batch(request[part], said[part], is_open[part], body[part])
-        files = table["file"].take(pa.array(request[part])).combine_chunks()
-        yield made.set_column(place, PAIRS.field(place), files)
+        columns = pair_columns(known, ends, request[part], response[part])
+        columns["file"] = table["file"].take(pa.array(request[part])).combine_chunks()
+        yield batch(PAIRS, columns)

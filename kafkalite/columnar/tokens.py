@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from kafkalite.capture.messages import is_request
 from kafkalite.columnar.arrays import where
 
@@ -24,10 +22,9 @@ def without_tokens(known: Known, takes_part: Mask, authenticating: set[int]) -> 
 
     `authenticating` are the connections on which tokens are to be expected; it is kept up to date.
     """
-    request, frames = known.request, known.frames
-    shakes = known.asks[
-        (request.api_key == _HANDSHAKE) & (request.version == _BEFORE_TOKENS) & request.is_right
-    ]
+    heads, frames = known.heads, known.frames
+    is_shake = (heads.api_key == _HANDSHAKE) & (heads.version == _BEFORE_TOKENS) & heads.is_right
+    shakes = where(is_shake & (frames.direction == 0))
     for number in {*frames.line[shakes].tolist(), *authenticating}:
         _go_through(known, number, takes_part, authenticating)
 
@@ -36,18 +33,17 @@ def _go_through(known: Known, number: int, takes_part: Mask, authenticating: set
     """Follow one connection frame by frame."""
     frames = known.frames
     rows = where(frames.line == number)
-    turns = rows[np.argsort(frames.packet[rows] * 2 + frames.direction[rows], kind="stable")]
     waiting: deque[int | None] = deque()
-    for row in turns.tolist():
+    for row in rows.tolist():
         start = int(frames.start[row])
         if frames.direction[row] == 0:
             body = known.data[start : start + int(frames.size[row])].tobytes()
             if number in authenticating and not is_request(body):
                 waiting.append(_TOKEN)
-                takes_part[row] = known.is_message[row] = known.awaits[row] = False
+                takes_part[row] = known.is_message[row] = known.heads.awaits[row] = False
                 continue
             authenticating.discard(number)
-            if known.awaits[row]:
+            if known.heads.awaits[row]:
                 waiting.append(row)
         elif waiting and waiting[0] is _TOKEN:
             waiting.popleft()
@@ -56,18 +52,19 @@ def _go_through(known: Known, number: int, takes_part: Mask, authenticating: set
             asked = _answered(known, row, waiting)
             if asked is None:
                 continue
-            place = int(known.place[asked])
-            request = known.request
-            if (request.api_key[place], request.version[place]) == (_HANDSHAKE, _BEFORE_TOKENS):
+            kind = (known.heads.api_key[asked], known.heads.version[asked])
+            if kind == (_HANDSHAKE, _BEFORE_TOKENS):
                 error = known.data[start : start + int(frames.size[row])][_ERROR].tobytes()
                 (authenticating.add if error == b"\0\0" else authenticating.discard)(number)
 
 
 def _answered(known: Known, response: int, waiting: deque[int | None]) -> int | None:
     """Return the request that a response answers; those before it get no answer any more."""
-    wanted = int(known.correlation_id[response])
-    ids = [each is not _TOKEN and int(known.correlation_id[each]) == wanted for each in waiting]
-    if True not in ids or not known.is_right[response]:
+    wanted = int(known.heads.correlation_id[response])
+    ids = [
+        each is not _TOKEN and int(known.heads.correlation_id[each]) == wanted for each in waiting
+    ]
+    if True not in ids or not known.heads.is_right[response]:
         return None
     for _ in range(ids.index(True)):
         waiting.popleft()

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 from collections import defaultdict
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Self
 
+from kafkalite.control.access import OPEN, LoginError, log_in
 from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
+    from kafkalite.control.access import Access
     from kafkalite.protocol.message import Message
     from kafkalite.server.addresses import Address
 
@@ -32,12 +35,19 @@ _HEADER = Struct(">hhih")
 _FIRST_VERSION = 0
 """Of ApiVersions: every broker answers it, whatever else it speaks."""
 _MAX_ANSWER = 16 * 1024 * 1024
+_FAREWELL_S = 1.0
+_TLS_ALERT = 0x1503
+"""What begins an answer of TLS to those who do not speak it."""
 _SETUP_S = 10.0
 """How long a broker may take to let us in; as in Java."""
 
 
 class UnreachableError(Exception):
     """A broker that is not there, or is none; the text is one line for people."""
+
+
+class _HungUpError(UnreachableError):
+    """A connection that the broker closed instead of answering."""
 
 
 class _Connection:
@@ -54,11 +64,17 @@ class _Connection:
         self._served: Mapping[int, Versions] = {}
 
     @classmethod
-    async def open(cls, address: Address) -> Self:
-        """Connect, and learn what the broker speaks; OSError or UnreachableError."""
-        made = cls(address, *await asyncio.open_connection(address.host, address.port))
+    async def open(cls, address: Address, access: Access) -> Self:
+        """Connect, learn what the broker speaks, and log in; OSError or UnreachableError."""
+        streams = await asyncio.open_connection(address.host, address.port, ssl=access.tls)
+        made = cls(address, *streams)
         try:
             told = await made._call(ApiVersionsRequest(), _FIRST_VERSION)
+            if access.login is not None:
+                await log_in(access.login, made._call)
+        except LoginError as error:
+            made.close()
+            raise UnreachableError(f"{address}: {error}") from error
         except BaseException:
             made.close()
             raise
@@ -83,12 +99,12 @@ class _Connection:
         async with self._turn:
             try:
                 self._correlation_id += 1
-                self._writer.write(_frame(request, key, version, self._correlation_id))
+                self._writer.write(framed(request, key, version, self._correlation_id))
                 await self._writer.drain()
                 return self._parsed(await self._frame(), key, version)
-            except asyncio.IncompleteReadError:
+            except (asyncio.IncompleteReadError, ConnectionError):
                 self.close()
-                raise UnreachableError(
+                raise _HungUpError(
                     f"the broker at {self._address} closed the connection "
                     "(does it want TLS or a password?)"
                 ) from None
@@ -99,6 +115,8 @@ class _Connection:
 
     async def _frame(self) -> bytes:
         (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+        if length >> 16 == _TLS_ALERT:
+            raise UnreachableError(f"the broker at {self._address} speaks TLS alone")
         if not _LENGTH.size <= length <= _MAX_ANSWER:
             raise self._nonsense()
         return await self._reader.readexactly(length)
@@ -106,13 +124,10 @@ class _Connection:
     def _parsed(self, answer: bytes, key: int, version: int) -> Any:  # noqa: ANN401 - see ask
         if _LENGTH.unpack_from(answer) != (self._correlation_id,):
             raise self._nonsense()
-        has_tags = codec.is_flexible(key, version) and key != API_VERSIONS_KEY
-        start = _LENGTH.size + has_tags
         try:
-            response, _ = codec.response_parser(key, version)(answer, start, len(answer))
+            return parsed_answer(answer, key, version)
         except codec.PARSE_ERRORS as error:
             raise self._nonsense() from error
-        return response
 
     def _nonsense(self) -> UnreachableError:
         return UnreachableError(f"what answers at {self._address} is no Kafka broker")
@@ -126,13 +141,32 @@ class _Connection:
         """Leave."""
         self._writer.close()
 
+    async def closed(self) -> None:
+        """Wait until that is done, which takes TLS a word of farewell."""
+        try:
+            async with asyncio.timeout(_FAREWELL_S):
+                await self._writer.wait_closed()
+        except OSError:  # a TimeoutError is one
+            self._writer.transport.abort()
+
 
 class KafkaClient:
     """A client of one cluster, which keeps a connection to each broker that it has asked."""
 
-    def __init__(self, bootstrap: Sequence[Address]) -> None:
-        """Make a client that finds the cluster by any of these addresses."""
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        access: Access = OPEN,
+        *,
+        answer_s: float | None = None,
+    ) -> None:
+        """Make a client that finds the cluster by any of these addresses.
+
+        An answer may take `answer_s`; without it, as long as whoever asks lets it.
+        """
         self._bootstrap = bootstrap
+        self._answer_s = answer_s
+        self._access = access
         self._connections: dict[Address, _Connection] = {}
         # One address that nobody answers at must not keep us from all others.
         self._opening: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -146,9 +180,16 @@ class KafkaClient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for connection in self._connections.values():
-            connection.close()
+        connections = list(self._connections.values())
         self._connections.clear()
+        for connection in connections:
+            connection.close()
+        for connection in connections:
+            await connection.closed()
+
+    def alike(self) -> KafkaClient:
+        """Return another client like this one, which has no connections yet."""
+        return KafkaClient(self._bootstrap, self._access, answer_s=self._answer_s)
 
     async def reach(self) -> None:
         """Find a broker that is there; UnreachableError."""
@@ -166,32 +207,45 @@ class KafkaClient:
 
     async def ask(self, address: Address, request: Message, known: Versions) -> Any:  # noqa: ANN401 - any response class
         """Return the answer of the broker at `address`; UnreachableError."""
+        kept = self._connections.get(address)
         connection = await self._connection(address)
         try:
-            return await connection.ask(request, known)
+            async with asyncio.timeout(self._answer_s):
+                return await connection.ask(request, known)
+        except _HungUpError:
+            if connection is not kept:
+                raise
+            # A broker closes what has been idle; that says nothing of whether it is there.
+            return await self.ask(address, request, known)
+        except TimeoutError as error:
+            raise UnreachableError(
+                f"the broker at {address} gives no answer within {self._answer_s or 0:g} s"
+            ) from error
         except OSError as error:
-            raise UnreachableError(f"the broker at {address} is gone: {_why(error)}") from error
+            raise UnreachableError(f"the broker at {address} is gone: {why(error)}") from error
 
     async def _connection(self, address: Address) -> _Connection:
         async with self._opening[address]:
             connection = self._connections.get(address)
             if connection is None or connection.is_closed:
+                setup_s = min(_SETUP_S, self._answer_s or _SETUP_S)
                 try:
-                    async with asyncio.timeout(_SETUP_S):
-                        connection = await _Connection.open(address)
+                    async with asyncio.timeout(setup_s):
+                        connection = await _Connection.open(address, self._access)
                 except TimeoutError as error:
                     raise UnreachableError(
-                        f"no broker answers at {address} within {_SETUP_S:g} s"
+                        f"no broker answers at {address} within {setup_s:g} s"
                     ) from error
                 except OSError as error:
                     raise UnreachableError(
-                        f"no broker answers at {address}: {_why(error)}"
+                        f"no broker answers at {address}: {why(error)}"
                     ) from error
                 self._connections[address] = connection
             return connection
 
 
-def _frame(request: Message, key: int, version: int, correlation_id: int) -> bytes:
+def framed(request: Message, key: int, version: int, correlation_id: int) -> bytes:
+    """Return a request as it goes out, its length included."""
     out: list[bytes | memoryview] = []
     codec.request_builder(key, version)(request, out)
     tags = b"\0" if codec.is_flexible(key, version) else b""
@@ -200,10 +254,24 @@ def _frame(request: Message, key: int, version: int, correlation_id: int) -> byt
     return b"".join((_LENGTH.pack(size), head, *out))
 
 
-def _why(error: OSError) -> str:
+def parsed_answer(answer: bytes, key: int, version: int) -> Any:  # noqa: ANN401 - any response class
+    """Return the message of an answer, given without its length; one of codec.PARSE_ERRORS."""
+    has_tags = codec.is_flexible(key, version) and key != API_VERSIONS_KEY
+    start = _LENGTH.size + has_tags
+    response, _ = codec.response_parser(key, version)(answer, start, len(answer))
+    return response
+
+
+def why(error: OSError) -> str:
     """Return the system's own words; where several addresses failed, there are none in common."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message.lower()}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS fails: {(error.reason or 'no reason').lower().replace('_', ' ')}"
     if isinstance(error, socket.gaierror):
         return (error.strerror or "unknown host").lower()
+    if isinstance(error, ConnectionError) and not error.errno:
+        return "it ended the connection"
     return os.strerror(error.errno).lower() if error.errno else "it cannot be reached"
 
 

@@ -392,4 +392,6 @@ def _why(error: OSError) -> str:
         return f"TLS fails: {error.reason or error}"
     if isinstance(error, socket.gaierror):
         return (error.strerror or "unknown host").lower()
+    if isinstance(error, ConnectionError) and not error.errno:
+        return "it ended the connection"
     return os.strerror(error.errno).lower() if error.errno else "it cannot be reached"

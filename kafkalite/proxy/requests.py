@@ -7,6 +7,7 @@ with none there will be no answer. A frame of any size passes without being gath
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from struct import Struct, error
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,10 +21,15 @@ from kafkalite.wire.headers import HEADER_BYTES, skip_tagged_fields
 from kafkalite.wire.session import refused_length
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkalite.proxy.rewriting import Rewriter
 
 MAX_HEAD_BYTES = 256 * 1024
 """How much of a frame may stand before what we look for: client id, transactional id, tags."""
+
+_REMEMBERED: Final = 128
+"""Of so many APIs and versions it is known by heart what is done; clients may write any numbers."""
 
 _PRODUCE: Final = 0
 _SASL_HANDSHAKE: Final = 17
@@ -32,6 +38,7 @@ _KEY_BYTES: Final = 8
 """Key, version and correlation id."""
 
 _head = Struct(">hhi").unpack_from
+_framed_head = Struct(">iIi").unpack_from
 _int16 = Struct(">h").unpack_from
 
 
@@ -44,6 +51,9 @@ class Asked(NamedTuple):
     """What to do with its answer, None for nothing."""
 
 
+_asked: Callable[[tuple[int | None, Rewriter | None]], Asked] = partial(tuple.__new__, Asked)
+"""As the class itself, in half the time: there is one for every request."""
+
 TOKEN: Final = Asked(None, None)
 """A mechanism's own bytes, which are sent bare after SaslHandshake version 0."""
 
@@ -51,7 +61,7 @@ TOKEN: Final = Asked(None, None)
 class RequestStream:
     """The requests of one connection; `unanswered` are those whose answers are to come."""
 
-    __slots__ = ("_is_bare", "_kept", "_max_frame_bytes", "_skip", "seen", "unanswered")
+    __slots__ = ("_is_bare", "_kept", "_known", "_max_frame_bytes", "_skip", "seen", "unanswered")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
@@ -61,6 +71,9 @@ class RequestStream:
         """How much of the present frame is still to come and of no interest."""
         self._is_bare = False
         """Whether a mechanism's bytes may come."""
+        self._known: dict[int, Rewriter | None] = {}
+        """By API and version as one number: what rewrites answers to requests of which the heads
+        tell all that matters."""
         self.unanswered: deque[Asked] = deque()
         self.seen = 0
         """How many requests have begun."""
@@ -70,6 +83,9 @@ class RequestStream:
         buffer = self._kept + data if self._kept else data
         position, end = self._skip, len(buffer)
         while end - position >= LENGTH_BYTES:
+            if not self._is_bare and (after := self._run(buffer, position, end)) > position:
+                position = after
+                continue
             length = frame_length(buffer, position)
             if not 0 <= length <= self._max_frame_bytes:
                 raise ProtocolViolation(refused_length(length, self._max_frame_bytes))
@@ -85,6 +101,24 @@ class RequestStream:
         self._kept, self._skip = buffer[position:], 0
         if len(self._kept) > MAX_HEAD_BYTES:
             raise ProtocolViolation(f"a request's head is longer than {MAX_HEAD_BYTES} bytes")
+
+    def _run(self, buffer: bytes, position: int, end: int) -> int:
+        """Note the requests from here on of which nothing matters but their heads.
+
+        Returns where something else begins, or what has not come yet.
+        """
+        known, note = self._known, self.unanswered.append
+        most = self._max_frame_bytes
+        count = 0
+        while end - position >= LENGTH_BYTES + _KEY_BYTES:
+            length, kind, correlation_id = _framed_head(buffer, position)
+            if kind not in known or not _KEY_BYTES <= length <= most:
+                break
+            note(_asked((correlation_id, known[kind])))
+            position += LENGTH_BYTES + length
+            count += 1
+        self.seen += count
+        return position
 
     def _note(self, buffer: bytes, start: int, stop: int) -> bool:
         """Note the request in a frame; False where too little of it has come to tell."""
@@ -108,6 +142,8 @@ class RequestStream:
                 return False
             if not wants_answer:
                 return True
+        elif key != _SASL_HANDSHAKE and len(self._known) < _REMEMBERED:
+            self._known[key << 16 | version] = rewriter
         self._is_bare = key == _SASL_HANDSHAKE and not version
         self.unanswered.append(Asked(correlation_id, rewriter))
         return True

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.proxy.rewriting import HEAD_BYTES
+from kafkalite.proxy.rewriting import CORRELATION_BYTES, HEAD_BYTES
 from kafkalite.wire.frames import LENGTH_BYTES, frame_length
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ MAX_GATHERED_BYTES = 256 * 1024 * 1024
 """The longest answer that is gathered; clients choose how long their Fetch answers may be."""
 
 _correlation_id = Struct(">i").unpack_from
+_framed_head = Struct(">ii").unpack_from
 
 
 class ResponseStream:
@@ -56,7 +57,7 @@ class ResponseStream:
         self._kept = b""
         end = len(buffer)
         run, position = 0, self._skip
-        while position < end:
+        while (position := self._run(buffer, position, end)) < end:
             stop, rewriter = self._next(buffer, position)
             if stop is None:
                 self._kept = buffer[position:]
@@ -71,6 +72,18 @@ class ResponseStream:
         self._skip = max(position - end, 0)
         out.append(buffer[run : min(position, end)])
         return [piece for piece in out if piece]
+
+    def _run(self, buffer: bytes, position: int, end: int) -> int:
+        """Pass over the answers from here on that are due and go on untouched."""
+        unanswered = self._unanswered
+        while unanswered and end - position >= HEAD_BYTES:
+            length, found = _framed_head(buffer, position)
+            correlation_id, rewriter = unanswered[0]
+            if found != correlation_id or rewriter is not None or length < CORRELATION_BYTES:
+                break
+            unanswered.popleft()
+            position += LENGTH_BYTES + length
+        return position
 
     def _next(self, buffer: bytes, position: int) -> tuple[int | None, Rewriter | None]:
         """Return where the frame ends that begins here, None if that is not known yet.

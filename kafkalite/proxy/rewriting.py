@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 BROKERS = 1
 """A kind of endpoint as DescribeCluster numbers them; other APIs tell of brokers alone."""
 
-HEAD_BYTES = LENGTH_BYTES + 4
+CORRELATION_BYTES = 4
+HEAD_BYTES = LENGTH_BYTES + CORRELATION_BYTES
 """A response's length and its correlation id."""
 
 _OLDEST = 0
@@ -133,29 +134,29 @@ def rewriter_of(api_key: int, version: int) -> Rewriter | None:
 class Rewriter:
     """Makes one version of an API's answers fit for clients."""
 
-    __slots__ = ("_api_key", "_has_tags", "_version")
+    __slots__ = ("_api_key", "_has_tags", "_parse", "_version")
 
     def __init__(self, api_key: int, version: int) -> None:
         self._api_key = api_key
         self._version = version
         self._has_tags = codec.response_header_version(api_key, version) > 0
+        self._parse = codec.response_parser(api_key, version)
 
     def rewrite(self, frame: bytes, tell: Tell) -> bytes:
         """Return the frame, its length included, as clients may see it; ProtocolViolation."""
         raise NotImplementedError
 
-    def _parsed(self, frame: bytes, version: int) -> tuple[Any, int, int]:
+    def _parsed(self, frame: bytes) -> tuple[Any, int, int]:
         """Return the response, where it begins, and where it ends."""
         try:
             start = HEAD_BYTES
             if self._has_tags:
                 start = skip_tagged_fields(frame, start, len(frame))
-            parse = codec.response_parser(self._api_key, version)
-            response, end = parse(frame, start, len(frame))
+            response, end = self._parse(frame, start, len(frame))
         except codec.PARSE_ERRORS as error:
             name = codec.api_name(self._api_key)
             raise ProtocolViolation(
-                f"the answer to {name} of version {version} cannot be understood: {error}"
+                f"the answer to {name} of version {self._version} cannot be understood: {error}"
             ) from error
         return response, start, end
 
@@ -178,7 +179,7 @@ class AddressRewriter(Rewriter):
 
     def rewrite(self, frame: bytes, tell: Tell) -> bytes:
         """Return the frame with other addresses, or as it was when it tells none."""
-        response, start, end = self._parsed(frame, self._version)
+        response, start, end = self._parsed(frame)
         # A coordinator that is not there has no host.
         places = [place for place in self._places(response) if place.row.host != _NO_HOST]
         if not places:
@@ -208,7 +209,7 @@ class ApiVersionsRewriter(Rewriter):
             return self._built(_too_new(), frame, HEAD_BYTES, len(frame))
         if frame.startswith(_UNSUPPORTED_VERSION, HEAD_BYTES):
             return frame  # the cluster is older than the client, and answers in version 0
-        response, start, end = self._parsed(frame, self._version)
+        response, start, end = self._parsed(frame)
         passing = [row for row in map(_clipped, response.api_keys) if row is not None]
         if passing == response.api_keys:
             return frame

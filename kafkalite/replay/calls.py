@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from os import PathLike
 from typing import TYPE_CHECKING
 
 from kafkalite.capture.reading import read
+from kafkalite.control.access import OPEN
 from kafkalite.control.address import control_url
-from kafkalite.control.kafka_client import UnreachableError
+from kafkalite.control.kafka_client import KafkaClient, UnreachableError
 from kafkalite.replay.explained import EXPLAINED
 from kafkalite.replay.pace import ControlledClock, DrivenPace, RealPace
+from kafkalite.replay.paths import listed
+from kafkalite.replay.patience import DEFAULT_S
 from kafkalite.replay.plan import steps
-from kafkalite.replay.player import Player
+from kafkalite.replay.player import Player, quiet
 from kafkalite.replay.target import Target
 from kafkalite.server.addresses import Address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from kafkalite.control.access import Access
     from kafkalite.replay.findings import Explained
     from kafkalite.replay.pace import TargetClock
+    from kafkalite.replay.paths import Paths
     from kafkalite.replay.plan import Step
     from kafkalite.replay.report import ReplayReport
-
-    Paths = str | PathLike[str] | Iterable[str | PathLike[str]]
-
-DEFAULT_PATIENCE_S = 30.0
 
 
 class ReplayError(Exception):
@@ -45,17 +45,21 @@ def replay(
     clients: str | None = None,
     clock: TargetClock | None = None,
     control: str | None = None,
-    patience_s: float = DEFAULT_PATIENCE_S,
+    access: Access = OPEN,
+    patience_s: float = DEFAULT_S,
     explained: Sequence[Explained] = EXPLAINED,
+    progress: Callable[[ReplayReport, int], None] = quiet,
 ) -> ReplayReport:
     """Replay captures, files or directories, on the broker at `to`, `host:port`.
 
     `speed` is how many times as fast as it was recorded; by default as fast as the target answers.
     `clients` is a glob over client ids: only theirs is replayed. With `control`, the URL where a
     kafkalite is driven, or `clock`, the target's time is that of the capture, and days of it take
-    seconds. An answer is waited for `patience_s` at most. `explained` are differences that are
-    known, by default those between a real Kafka and kafkalite. ReplayError where the target is
-    not there, or goes, and where there is nothing to replay.
+    seconds. `access` is what it takes to be let in. An answer is waited for `patience_s` longer
+    than it took when it was recorded. `explained` are differences that are known, by default those
+    between a real Kafka and kafkalite. `progress` is told now and then of the report so far, and
+    of the time in the capture. ReplayError where the target is not there, and where there is
+    nothing to replay.
     """
     return asyncio.run(
         replay_async(
@@ -65,8 +69,10 @@ def replay(
             clients=clients,
             clock=clock,
             control=control,
+            access=access,
             patience_s=patience_s,
             explained=explained,
+            progress=progress,
         )
     )
 
@@ -79,25 +85,35 @@ async def replay_async(
     clients: str | None = None,
     clock: TargetClock | None = None,
     control: str | None = None,
-    patience_s: float = DEFAULT_PATIENCE_S,
+    access: Access = OPEN,
+    patience_s: float = DEFAULT_S,
     explained: Sequence[Explained] = EXPLAINED,
+    progress: Callable[[ReplayReport, int], None] = quiet,
 ) -> ReplayReport:
     """Do as `replay` does, within a loop that is running."""
     controlled = None if control is None else ControlledClock(control_url(control))
     clock = controlled or clock
     pace = RealPace(speed) if clock is None else DrivenPace(clock)
+    bootstrap = Address.parse(to.partition(",")[0])
     try:
-        target = await Target.find(Address.parse(to.partition(",")[0]))
-        player = Player(target, pace, patience_s=patience_s, explained=explained)
-        report = await player.play(_steps(paths, player.report, clients))
+        async with KafkaClient([bootstrap], access, answer_s=2 * patience_s) as client:
+            target = await Target.find(client, bootstrap)
+            player = Player(
+                target,
+                pace,
+                patience_s=patience_s,
+                explained=explained,
+                access=access,
+                progress=progress,
+            )
+            report = await player.play(_steps(paths, player.report, clients))
     except UnreachableError as error:
         raise ReplayError(str(error)) from error
-    except (OSError, TimeoutError) as error:
-        told = getattr(error, "strerror", None) or str(error) or "it does not answer"
-        raise ReplayError(f"the target at {to} is gone: {told.lower()}") from error
     finally:
         if controlled is not None:
             controlled.close()
+    if report.broken_off is not None and not report.responses:
+        raise ReplayError(f"the target at {to} is of no use: {report.broken_off}")
     if not report.requests and not report.skipped:
         raise NothingToReplayError(f"nothing to replay: {_why_nothing(paths, clients, report)}")
     return report
@@ -114,8 +130,3 @@ def _why_nothing(paths: Paths, clients: str | None, report: ReplayReport) -> str
 
 def _steps(paths: Paths, report: ReplayReport, clients: str | None) -> Iterator[Step]:
     return steps(read(listed(paths), report.problem), report.problem, clients=clients)
-
-
-def listed(paths: Paths) -> list[str | PathLike[str]]:
-    """Return one path, or several, as a list."""
-    return [paths] if isinstance(paths, str | PathLike) else list(paths)

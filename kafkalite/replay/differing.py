@@ -17,7 +17,8 @@ from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.replay.compare import Comparison, Difference
 from kafkalite.replay.mapping import Mapping, Scope
 from kafkalite.replay.masks import Treatment
-from kafkalite.replay.report import shown
+from kafkalite.replay.paths import listed
+from kafkalite.replay.report import often, shown
 from kafkalite.replay.shapes import shape_of
 from kafkalite.replay.sides import Side, side_of
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kafkalite.capture.model import Exchange
-    from kafkalite.replay.calls import Paths
+    from kafkalite.replay.paths import Paths
     from kafkalite.replay.shapes import Shape
     from kafkalite.replay.sides import Part
 
@@ -106,14 +107,12 @@ def _side_shape(side: Side) -> dict[str, Any]:
         "requests": side.requests,
         "seconds": round(side.seconds, 3),
         "software": {role: sorted(told) for role, told in sorted(side.software.items())},
-        "problems": sum(problem.count for problem in side.problems),
+        "problems": side.problem_kinds.total(),
     }
 
 
 def diff(before: Paths, after: Paths) -> DiffReport:
     """Compare two captures, each a file, a directory or several of them."""
-    from kafkalite.replay.calls import listed  # noqa: PLC0415 - which plays, and this does not
-
     one, other = listed(before), listed(after)
     return compared(
         side_of(", ".join(map(str, one)), one), side_of(", ".join(map(str, other)), other)
@@ -162,9 +161,7 @@ def _usage(before: Side, after: Side) -> Iterator[Change]:
             for name in sorted(one.errors.keys() | other.errors.keys()):
                 times = one.errors[name], other.errors[name]
                 if times[0] != times[1]:
-                    yield Change(
-                        Kind.ERROR, api, "", name, f"{times[0]} times", f"{times[1]} times"
-                    )
+                    yield Change(Kind.ERROR, api, "", name, often(times[0]), often(times[1]))
 
 
 def _list(versions: Iterable[int]) -> str:

@@ -44,6 +44,8 @@ class Circumstances:
     """Whether requests of other connections that change the same things were under way."""
     is_settling: bool = False
     """Whether topics or configurations had been changed just before."""
+    is_placed_otherwise: bool = False
+    """Whether one of the two clusters has several nodes, which lead what they will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,23 @@ TIMING: tuple[Explained, ...] = (
 """What may differ because no two runs take the same time."""
 
 
+PLACED: tuple[Explained, ...] = tuple(
+    Explained(
+        api,
+        path,
+        "a node tells of what it leads or holds, and what that is is each cluster's choice",
+        lambda _, circumstances: circumstances.is_placed_otherwise,
+    )
+    for api, path in (
+        ("ListGroups", "groups*"),
+        ("ListTransactions", "transaction_states*"),
+        ("DescribeLogDirs", "results*"),
+        ("CreateTopics", "topics.replication_factor"),
+    )
+)
+"""What may differ because clusters of several nodes spread what they hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How grave a difference is, and why it is not graver."""
@@ -201,7 +220,12 @@ def judge(
     difference: Difference, circumstances: Circumstances, explained: Sequence[Explained] = ()
 ) -> Verdict:
     """Return how grave a difference is; the first row that covers it counts."""
-    for severity, table in ((Severity.EXPLAINED, explained), (Severity.TIMING, TIMING)):
+    tables = (
+        (Severity.EXPLAINED, explained),
+        (Severity.EXPLAINED, PLACED),
+        (Severity.TIMING, TIMING),
+    )
+    for severity, table in tables:
         for row in table:
             if row.covers(difference, circumstances):
                 return Verdict(severity, row.reason)

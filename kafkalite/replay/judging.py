@@ -7,26 +7,31 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.capture.messages import (
     api_name,
+    is_known,
     parse_request,
     parse_response,
     response_start,
     response_version,
+    stranger_title,
 )
 from kafkalite.capture.model import Direction
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.replay.compare import Comparison, Difference
+from kafkalite.replay.compare import ABSENT, Comparison, Difference, is_error
 from kafkalite.replay.fetched import Fetched
-from kafkalite.replay.findings import Circumstances, Severity, judge
+from kafkalite.replay.findings import Severity, judge
+from kafkalite.replay.known_topics import METADATA
 from kafkalite.replay.mapping import Scope
+from kafkalite.replay.refusals import AGAIN, tries
 from kafkalite.replay.report import Where
 from kafkalite.replay.shapes import shape_of
+from kafkalite.replay.subjects import DIVISIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkalite.capture.model import Exchange
-    from kafkalite.replay.findings import Explained
+    from kafkalite.replay.findings import Circumstances, Explained
     from kafkalite.replay.mapping import Mapping
     from kafkalite.replay.report import ReplayReport
     from kafkalite.replay.target import Target
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 WHOLE = "(response)"
 """The path of what is told of a whole answer."""
 
+_PARTITIONS = "topics.partitions"
 _ERROR = Struct(">h")
 _ERROR_AT = 4
 
@@ -49,22 +55,43 @@ class Judge:
         self._explained = explained
         self._fetched = Fetched(meaning)
         self._comparison = Comparison(meaning, self._fetched.take)
+        self._narrower: set[str] = set()
+        """Topics that have more partitions in the capture."""
 
-    def answer(
-        self, exchange: Exchange, answer: bytes, *, is_raced: bool, is_settling: bool = False
-    ) -> None:
-        """Judge one answer of the target."""
-        self._report.responses += 1
+    def differences(self, exchange: Exchange, answer: bytes) -> list[Difference]:
+        """Return in what an answer of the target differs; what it makes up is learnt."""
         try:
-            differences = self._differences(exchange, answer)
+            return self._differences(exchange, answer)
         except ProtocolViolation as violation:
-            self.tell(exchange, Difference(WHOLE, "a message", violation.reason))
-            return
+            return [Difference(WHOLE, "a message", violation.reason)]
+
+    def tries(self, exchange: Exchange, answer: bytes, differences: Sequence[Difference]) -> int:
+        """Return how often to ask again what the target, and it alone, refused for a moment."""
+        if not any(
+            is_error(each.path) and each.target in AGAIN and each.recorded not in AGAIN
+            for each in differences
+        ):
+            return 0
+        version = response_version(answer, exchange.api_key, exchange.api_version)
+        shape = shape_of(exchange.api_key, version, Direction.RESPONSE)
+        told = _parsed(answer, exchange.api_key, exchange.api_version)
+        return tries(shape, told, is_divisible=exchange.api_key in DIVISIBLE)
+
+    def weigh(
+        self,
+        exchange: Exchange,
+        differences: Sequence[Difference],
+        circumstances: Circumstances,
+    ) -> None:
+        """Tell the report what an answer differs in, and how grave that is."""
+        self._report.responses += 1
         self._report.equal += not differences
-        circumstances = Circumstances(api_name(exchange.api_key), is_raced, is_settling)
         for difference in differences:
             verdict = judge(difference, circumstances, self._explained)
             self._report.add(verdict.severity, where(exchange), difference, verdict.reason)
+            is_of_metadata = exchange.api_key == METADATA
+            if is_of_metadata and difference.path == _PARTITIONS and difference.target == ABSENT:
+                self._narrower.add(difference.row)
 
     def tell(
         self,
@@ -79,10 +106,11 @@ class Judge:
         assert exchange.response is not None
         api_key, version = exchange.api_key, exchange.api_version
         written_in = response_version(exchange.response, api_key, version)
-        try:
-            shape = shape_of(api_key, written_in, Direction.RESPONSE)
-        except KeyError:
+        if not is_known(api_key, written_in):
+            if answer != exchange.response:
+                self._report.unread[stranger_title(api_key, written_in)] += 1
             return []
+        shape = shape_of(api_key, written_in, Direction.RESPONSE)
         if answer == exchange.response and not shape.kinds:
             return []
         if response_version(answer, api_key, version) != written_in:
@@ -121,6 +149,8 @@ class Judge:
 
     def note_shifts(self) -> None:
         """Note the counters that the target counts otherwise, and how it differs in size."""
+        for title, times in sorted(self._report.unread.items()):
+            self._report.notes.append(f"{times} answers were not compared: {title}")
         if self._meaning.nodes is not None:
             recorded, there = self._meaning.nodes
             self._report.notes.append(
@@ -128,7 +158,15 @@ class Judge:
             )
         for shift in self._meaning.shifts():
             whose = " ".join(str(part) for part in shift.scope if part is not None)
-            self._report.notes.append(f"{shift.kind.value} of {whose}: the target is {shift.by:+d}")
+            side = "above" if shift.by > 0 else "below"
+            self._report.notes.append(
+                f"{shift.kind.value}, {whose}: the target's is {abs(shift.by)} {side} the recorded"
+            )
+        for topic in sorted(self._narrower):
+            self._report.notes.append(
+                f"topic {topic} has fewer partitions at the target: "
+                "create it there with as many as were recorded, and replay again"
+            )
 
 
 def where(exchange: Exchange) -> Where:

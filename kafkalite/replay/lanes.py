@@ -1,20 +1,36 @@
-"""Lanes: the connections of a replay to its target, one for each that was recorded."""
+"""Lanes: the connections of a replay to its target.
+
+There is one for each that was recorded; where what was asked on it belongs to several nodes of the
+target, one to each of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.control.access import OPEN, LoginError, log_in
+from kafkalite.control.kafka_client import UnreachableError, framed, parsed_answer
+from kafkalite.protocol import codec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.control.access import Access
+    from kafkalite.protocol.message import Message
     from kafkalite.server.addresses import Address
 
 _LENGTH = Struct(">i")
 _CORRELATION = Struct(">i")
 _MOST_HELD = 256 * 1024
 """Bytes that wait for a `flush` at most."""
+_FAREWELL_S = 1.0
 _LARGEST_FRAME = 512 * 1024 * 1024
+_MOST_CLOSING = 100
+_MOST_WAITING = 200_000
+"""Requests that have no answer yet, or get none; the oldest are given up first."""
 
 
 class Pending:
@@ -36,7 +52,7 @@ class Pending:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def wait(self, seconds: float) -> bool:
+    async def wait(self, seconds: float | None) -> bool:
         """Wait until it is over, so long at most; return whether it is."""
         if self.is_over:
             return True
@@ -58,17 +74,39 @@ class Lane(asyncio.Protocol):
         self._out_bytes = 0
         self._waiting: deque[Pending] = deque()
         self._drained: asyncio.Future[None] | None = None
+        self._gone = asyncio.Event()
         self.is_lost = False
         """Whether the target has ended it, or it was ended here."""
+        self.why_lost = "the end of the connection"
+        self.is_counted = False
+        """Whether its loss has been taken note of."""
 
     @classmethod
-    async def open(cls, address: Address, seconds: float) -> Lane:
-        """Connect to a node of the target; OSError, TimeoutError where that cannot be."""
+    async def open(cls, address: Address, seconds: float, access: Access = OPEN) -> Lane:
+        """Connect to a node of the target, and log in.
+
+        OSError, TimeoutError or UnreachableError where that cannot be.
+        """
         loop = asyncio.get_running_loop()
-        _, lane = await asyncio.wait_for(
-            loop.create_connection(cls, address.host, address.port), seconds
-        )
+        async with asyncio.timeout(seconds):
+            _, lane = await loop.create_connection(cls, address.host, address.port, ssl=access.tls)
+            if access.login is not None:
+                try:
+                    await log_in(access.login, lane.call)
+                except (LoginError, *codec.PARSE_ERRORS) as error:
+                    lane.close()
+                    raise UnreachableError(f"{address}: {error}") from error
         return lane
+
+    async def call(self, request: Message, version: int) -> Any:  # noqa: ANN401 - any response
+        """Ask something of our own, before anything that was recorded; LoginError."""
+        key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
+        pending = self.send(framed(request, key, version, 0)[_LENGTH.size :], 0)
+        self.flush()
+        await pending.wait(None)
+        if pending.response is None:
+            raise LoginError("the broker closes the connection instead of asking who is there")
+        return parsed_answer(pending.response, key, version)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take what bytes go out by."""
@@ -83,16 +121,27 @@ class Lane(asyncio.Protocol):
         while end - position >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(rest, position)
             if not _CORRELATION.size <= length <= _LARGEST_FRAME:
-                self.close()
+                self._leave(f"a frame of {length} bytes, as no broker sends one")
                 return
             stop = position + _LENGTH.size + length
             if stop > end:
                 break
-            self._answer(bytes(rest[position + _LENGTH.size : stop]))
+            frame = bytes(rest[position + _LENGTH.size : stop])
+            if not self._answer(frame):
+                number = _CORRELATION.unpack_from(frame)[0]
+                self._leave(f"an answer to request {number}, which was not asked")
+                return
             position = stop
         del rest[:position]
 
-    def _answer(self, frame: bytes) -> None:
+    def _leave(self, why: str) -> None:
+        """Close, for what comes is not what was asked for."""
+        self.why_lost = why
+        self._rest.clear()
+        self.close()
+
+    def _answer(self, frame: bytes) -> bool:
+        """Hand a frame to whoever awaits it; return whether anybody does."""
         (correlation_id,) = _CORRELATION.unpack_from(frame)
         waiting = self._waiting
         for place, pending in enumerate(waiting):
@@ -101,11 +150,13 @@ class Lane(asyncio.Protocol):
                 for _ in range(place):
                     waiting.popleft().resolve(None)
                 waiting.popleft().resolve(frame)
-                return
+                return True
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell whoever waits that nothing comes any more."""
         del exc
+        self._gone.set()
         self.is_lost = True
         while self._waiting:
             self._waiting.popleft().resolve(None)
@@ -126,19 +177,15 @@ class Lane(asyncio.Protocol):
         if self._drained is not None:
             await self._drained
 
-    def send(self, frame: bytes, correlation_id: int, *, is_answered: bool) -> Pending:
-        """Send a frame, given without its length, with the next `flush`.
-
-        One that gets no answer is over at once.
-        """
+    def send(self, frame: bytes, correlation_id: int) -> Pending:
+        """Send a frame, given without its length, with the next `flush`."""
         pending = Pending(correlation_id)
         if self.is_lost or self._transport is None:
             pending.resolve(None)
             return pending
-        if is_answered:
-            self._waiting.append(pending)
-        else:
-            pending.resolve(None)
+        self._waiting.append(pending)
+        if len(self._waiting) > _MOST_WAITING:
+            self._waiting.popleft().resolve(None)
         self._out += (_LENGTH.pack(len(frame)), frame)
         self._out_bytes += len(frame)
         if self._out_bytes > _MOST_HELD:
@@ -153,9 +200,69 @@ class Lane(asyncio.Protocol):
         out.clear()
         self._out_bytes = 0
 
+    async def closed(self) -> None:
+        """Wait until it has ended, once it is told to; TLS says a word of farewell."""
+        try:
+            async with asyncio.timeout(_FAREWELL_S):
+                await self._gone.wait()
+        except TimeoutError:
+            if self._transport is not None:
+                self._transport.abort()
+
     def close(self) -> None:
-        """Leave."""
+        """End the connection."""
         self.flush()
         self.is_lost = True
         if self._transport is not None:
             self._transport.close()
+
+
+class Lanes:
+    """All lanes of one replay."""
+
+    def __init__(self, address: Callable[[int], Address], access: Access, seconds: float) -> None:
+        """`address` tells where a node is; it may take `seconds` to let a connection in."""
+        self._address = address
+        self._access = access
+        self._seconds = seconds
+        self._open: dict[int, dict[int, Lane]] = {}
+        self._closing: deque[Lane] = deque(maxlen=_MOST_CLOSING)
+        self._unflushed: Lane | None = None
+        self.opened = 0
+        """How many there have been."""
+
+    async def to(self, number: int, node: int) -> Lane:
+        """Return the lane of a recorded connection to a node, opened if there is none.
+
+        What was sent on another one before goes out before what will be sent on this one.
+        """
+        mine = self._open.get(number)
+        lane = None if mine is None else mine.get(node)
+        if lane is None or lane.is_lost:
+            self.flush()
+            lane = await Lane.open(self._address(node), self._seconds, self._access)
+            self._open.setdefault(number, {})[node] = lane
+            self.opened += 1
+        if lane is not self._unflushed:
+            self.flush()
+            self._unflushed = lane
+        return lane
+
+    def flush(self) -> None:
+        """Let go out what was sent last."""
+        if self._unflushed is not None:
+            self._unflushed.flush()
+            self._unflushed = None
+
+    def close(self, number: int) -> None:
+        """End a recorded connection."""
+        self.flush()
+        for lane in self._open.pop(number, {}).values():
+            lane.close()
+            self._closing.append(lane)
+
+    async def close_all(self) -> None:
+        """End them all, and wait until they have."""
+        for number in list(self._open):
+            self.close(number)
+        await asyncio.gather(*(lane.closed() for lane in self._closing))

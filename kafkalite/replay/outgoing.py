@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kafkalite.capture.messages import parse_request, parse_response
+from kafkalite.capture.messages import is_known, parse_request, parse_response
 from kafkalite.capture.model import Direction
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.replay.open_transactions import INIT_PRODUCER_ID, OpenTransactions
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _LONG_POLLS = frozenset((1, 78))
 """Fetch and ShareFetch."""
+_CREATE_TOPICS = 19
 _MS_NS = 1_000_000
 _ALMOST = 0.8
 """A wait that took so much of its time ran out; clocks and networks take the rest."""
@@ -38,6 +39,7 @@ class Outgoing:
     """
 
     def __init__(self, meaning: Mapping, hurry: float) -> None:
+        self._meaning = meaning
         self._rewriting = Rewriting(meaning)
         self._hurry = hurry
         self._transactions = OpenTransactions()
@@ -69,17 +71,19 @@ class Outgoing:
 
         Raises ProtocolViolation where it cannot be read, and would have to be.
         """
-        try:
-            shape = shape_of(exchange.api_key, exchange.api_version, Direction.REQUEST)
-        except KeyError:
-            return exchange.request
+        if not is_known(exchange.api_key, exchange.api_version):
+            return exchange.request  # whoever serves it may understand what we do not
+        shape = shape_of(exchange.api_key, exchange.api_version, Direction.REQUEST)
         may_shorten = self._may_shorten(exchange)
-        if not may_shorten and not self._rewriting.concerns(shape):
+        must_fit = exchange.api_key == _CREATE_TOPICS and self._meaning.nodes is not None
+        if not (may_shorten or must_fit or self._rewriting.concerns(shape)):
             return exchange.request
         request = parse_request(exchange)
         is_changed = self._rewriting.rewrite(shape, request)
         if may_shorten:
             is_changed |= self._shorten(exchange, request)
+        if must_fit:
+            is_changed |= self._fit(request)
         if not is_changed:
             return exchange.request
         return frame_of(
@@ -89,6 +93,22 @@ class Outgoing:
             exchange.api_key,
             exchange.api_version,
         )
+
+    def _fit(self, request: Any) -> bool:  # noqa: ANN401 - a CreateTopicsRequest
+        """Ask for as many replicas as the target has nodes, where the recorded cluster had more."""
+        assert self._meaning.nodes is not None
+        recorded, there = self._meaning.nodes
+        is_changed = False
+        for topic in request.topics:
+            if there < topic.replication_factor <= recorded:
+                topic.replication_factor = there
+                is_changed = True
+            for row in topic.assignments:
+                # Recorded nodes that the same one stands for are one replica.
+                fewer = list(dict.fromkeys(row.broker_ids))
+                is_changed |= fewer != row.broker_ids
+                row.broker_ids = fewer
+        return is_changed
 
     def _may_shorten(self, exchange: Exchange) -> bool:
         return (

@@ -92,6 +92,8 @@ class ControlledClock:
 class Pace(Protocol):
     """When steps are due."""
 
+    is_driven: bool
+    """Whether the target's time is set, and does not pass while an answer is waited for."""
     hurry: float
     """How many times as fast as recorded waits of clients may end; 0: at once, 1: as recorded."""
 
@@ -105,8 +107,15 @@ class Pace(Protocol):
         """Wait for an answer that was recorded at that time; return whether it came."""
 
 
+async def pause(seconds: float) -> None:
+    """Let the target come to rest for a moment of the machine's time."""
+    await asyncio.sleep(seconds)
+
+
 class RealPace:
     """Steps as far apart as they were, or so many times closer; at once where `speed` is None."""
+
+    is_driven = False
 
     def __init__(self, speed: float | None) -> None:
         self._speed = speed
@@ -139,6 +148,8 @@ class DrivenPace:
 
     Where the target's time is beyond the recorded one already, all times are later by as much.
     """
+
+    is_driven = True
 
     def __init__(self, clock: TargetClock) -> None:
         self._clock = clock

@@ -7,31 +7,38 @@ are outstanding together as they were, and none goes out before what its client 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkalite.capture.messages import api_name
+from kafkalite.control.access import OPEN
+from kafkalite.control.kafka_client import UnreachableError, why
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.replay.compare import Difference
-from kafkalite.replay.findings import Severity
+from kafkalite.replay.findings import Circumstances, Severity
 from kafkalite.replay.judging import WHOLE, Judge
-from kafkalite.replay.lanes import Lane
+from kafkalite.replay.lanes import Lanes
 from kafkalite.replay.mapping import Mapping
 from kafkalite.replay.outgoing import Outgoing
+from kafkalite.replay.pace import pause
+from kafkalite.replay.patience import GivenUpError, Patience
 from kafkalite.replay.plan import Await, Close, Open, Send
 from kafkalite.replay.refusals import CANNOT_BE_READ, NOT_SERVED
 from kafkalite.replay.report import ReplayReport
-from kafkalite.replay.target import Routes, Target
+from kafkalite.replay.routing import Routing
 from kafkalite.replay.topic_ids import TopicIds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from kafkalite.capture.model import Connection, Exchange
+    from kafkalite.capture.model import Exchange
+    from kafkalite.control.access import Access
     from kafkalite.replay.findings import Explained
-    from kafkalite.replay.lanes import Pending
+    from kafkalite.replay.lanes import Lane, Pending
     from kafkalite.replay.pace import Pace
     from kafkalite.replay.plan import Step
+    from kafkalite.replay.routing import Part, Sending
+    from kafkalite.replay.target import Target
 
 CONNECT_S = 10.0
 """How long the target may take to let a connection in."""
@@ -41,22 +48,37 @@ _WRITERS = frozenset((0, 8, 11, 13, 14, 19, 20, 21, 24, 26, 28, 37, 47, 68, 76, 
 _CHANGES_METADATA = frozenset((19, 20, 33, 37, 44))
 """CreateTopics, DeleteTopics, AlterConfigs, CreatePartitions, IncrementalAlterConfigs."""
 _SETTLING_NS = 500_000_000
-_PATIENT_TIMES = 3
-_IMPATIENT_S = 1.0
-"""A target that was silent so often is waited for no longer than that."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.5
+"""How soon, and how late at most, a target that asks to try again is asked again."""
 _TURN = 64
 """Steps between which other tasks of the loop get their turn."""
 _S_NS = 1_000_000_000
 
 
 @dataclass(slots=True)
+class _Flight:
+    """What is on its way to one node, or back from it."""
+
+    part: Part
+    lane: Lane
+    pending: Pending
+    answer: bytes = b""
+
+
+@dataclass(slots=True)
 class _Sent:
-    """A request that was sent, and its answer that is awaited."""
+    """A request that was sent, and its answers that are awaited: one from each node asked."""
 
     exchange: Exchange
-    pending: Pending
+    sending: Sending
+    flights: list[_Flight] = field(default_factory=list)
     is_raced: bool = False
     """Whether requests of other connections that change the same things were under way."""
+
+
+def quiet(report: ReplayReport, at_ns: int) -> None:
+    """Tell nobody how far a replay is."""
+    del report, at_ns
 
 
 class Player:
@@ -69,25 +91,33 @@ class Player:
         *,
         patience_s: float,
         explained: Sequence[Explained] = (),
+        access: Access = OPEN,
+        progress: Callable[[ReplayReport, int], None] = quiet,
     ) -> None:
+        """`progress` is told now and then of the report so far, and of the time in the capture."""
         self.report = ReplayReport()
-        meaning = Mapping()
+        self._meaning = meaning = Mapping()
         self._target = target
         self._pace = pace
-        self._patience_s = patience_s
+        self._progress = progress
+        self._patience = Patience(patience_s, target.reach, is_driven=pace.is_driven)
         self._outgoing = Outgoing(meaning, pace.hurry)
         self._judge = Judge(self.report, meaning, explained)
-        self._routes = Routes(target, meaning)
+        self._routing = Routing(target, meaning)
         self._topic_ids = TopicIds(target, meaning)
-        self._lanes: dict[int, Lane] = {}
-        self._sent: dict[tuple[int, int], _Sent] = {}
-        self._unflushed: Lane | None = None
-        self._silences = 0
+        self._lanes = Lanes(target.address, access, min(CONNECT_S, 2 * patience_s))
+        self._sent: dict[int, dict[int, _Sent]] = {}
+        """By connection, and by position on it."""
+        self._in_vain: set[int] = set()
+        """APIs that were asked again, as often as there are tries."""
         self._changed_ns = -_SETTLING_NS
         """When topics or configurations were last changed, as recorded."""
 
     async def play(self, steps: Iterable[Step]) -> ReplayReport:
-        """Take the steps, and judge what came of them; OSError where the target is not there."""
+        """Take the steps, and judge what came of them.
+
+        Where the target is gone before the end, the report says so.
+        """
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         first_ns = last_ns = None
@@ -100,11 +130,19 @@ class Player:
                 await self._take(step)
                 if number % _TURN == 0:
                     await asyncio.sleep(0)
+                    self.report.seconds = loop.time() - began_s
+                    self._progress(self.report, last_ns)
+            self._lanes.flush()
+            await self._judge.records(self._target)
+        except (GivenUpError, UnreachableError) as error:
+            self.report.broken_off = str(error)
+        except TimeoutError:
+            self.report.broken_off = "it lets no connection in"
+        except OSError as error:
+            self.report.broken_off = f"it is gone: {why(error)}"
         finally:
-            self._flush()
-            for lane in self._lanes.values():
-                lane.close()
-        await self._judge.records(self._target)
+            await self._lanes.close_all()
+            self.report.connections = self._lanes.opened
         self._judge.note_shifts()
         self.report.seconds = loop.time() - began_s
         self.report.recorded_seconds = ((last_ns or 0) - (first_ns or 0)) / _S_NS
@@ -113,32 +151,18 @@ class Player:
     async def _take(self, step: Step) -> None:
         if isinstance(step, Send):
             if self._pace.hurry:
-                self._flush()
+                self._lanes.flush()
             await self._pace.due(step.at_ns)
             await self._send(step.exchange)
         elif isinstance(step, Await):
-            self._flush()
+            self._lanes.flush()
             await self._await(step.exchange, step.at_ns)
         elif isinstance(step, Open):
-            await self._open(step.connection)
+            await self._lanes.to(step.connection.number, self._routing.home(step.connection))
         elif isinstance(step, Close):
-            self._flush()
+            self._lanes.flush()
             await self._pace.due(step.at_ns)
-            lane = self._lanes.pop(step.connection.number, None)
-            if lane is not None:
-                lane.close()
-
-    def _flush(self) -> None:
-        """Let go out what was sent last: before anything of another connection does."""
-        if self._unflushed is not None:
-            self._unflushed.flush()
-            self._unflushed = None
-
-    async def _open(self, connection: Connection) -> Lane:
-        lane = await Lane.open(self._routes.address(connection), CONNECT_S)
-        self._lanes[connection.number] = lane
-        self.report.connections += 1
-        return lane
+            self._lanes.close(step.connection.number)
 
     async def _send(self, exchange: Exchange) -> None:
         api = api_name(exchange.api_key)
@@ -154,21 +178,22 @@ class Player:
         if why_not is not None:
             self.report.skipped[api, why_not] += 1
             return
-        lane = self._lanes.get(exchange.connection.number)
-        if lane is None or lane.is_lost:
-            lane = await self._open(exchange.connection)
-        if lane is not self._unflushed:
-            self._flush()
-            self._unflushed = lane
-        is_answered = exchange.response is not None
-        pending = lane.send(frame, exchange.correlation_id, is_answered=is_answered)
+        sent = _Sent(exchange, await self._routing.sending(exchange, frame))
         self.report.requests += 1
         self.report.apis[api] += 1
-        if is_answered:
-            sent = _Sent(exchange, pending)
+        if exchange.response is not None:
             self._mark_races(sent)
-            self._sent[exchange.connection.number, exchange.position] = sent
-        await lane.drained()
+            self._sent.setdefault(exchange.connection.number, {})[exchange.position] = sent
+        await self._go_out(sent, sent.sending.parts)
+
+    async def _go_out(self, sent: _Sent, parts: Iterable[Part]) -> None:
+        """Send what goes to each node."""
+        exchange = sent.exchange
+        for part in parts:
+            lane = await self._lanes.to(exchange.connection.number, part.node)
+            pending = lane.send(part.frame, exchange.correlation_id)
+            sent.flights.append(_Flight(part, lane, pending))
+            await lane.drained()
 
     def _why_not(self, exchange: Exchange) -> str | None:
         if self._target.serves(exchange.api_key, exchange.api_version):
@@ -181,32 +206,98 @@ class Player:
         """Remember which requests of several connections were under way together."""
         number = sent.exchange.connection.number
         writes = sent.exchange.api_key in _WRITERS
-        for other in self._sent.values():
-            if other.exchange.connection.number == number:
+        for connection, outstanding in self._sent.items():
+            if connection == number:
                 continue
-            if other.exchange.api_key in _WRITERS:
-                sent.is_raced = True
-            if writes:
-                other.is_raced = True
+            for other in outstanding.values():
+                if other.exchange.api_key in _WRITERS:
+                    sent.is_raced = True
+                if writes:
+                    other.is_raced = True
 
     async def _await(self, exchange: Exchange, at_ns: int) -> None:
-        sent = self._sent.pop((exchange.connection.number, exchange.position), None)
-        self._routes.look_at(exchange)
+        number = exchange.connection.number
+        outstanding = self._sent.get(number)
+        sent = None if outstanding is None else outstanding.pop(exchange.position, None)
+        if outstanding is not None and not outstanding:
+            del self._sent[number]
+        self._routing.look_at(exchange)
         if sent is None:
             return  # it was not sent
-        pending = sent.pending
-        patience_s = self._patience_s if self._silences < _PATIENT_TIMES else _IMPATIENT_S
-        if not await self._pace.arrived(pending, at_ns, patience_s):
-            self._silences += 1
-            told = f"none within {patience_s:g} s"
-        elif pending.response is None:
-            told = "the end of the connection"
-        else:
-            is_settling = exchange.sent_ns - self._changed_ns < _SETTLING_NS
-            self._judge.answer(
-                exchange, pending.response, is_raced=sent.is_raced, is_settling=is_settling
-            )
-            if exchange.api_key in _CHANGES_METADATA:
-                self._changed_ns = at_ns
+        answer = await self._answer(sent, at_ns)
+        if answer is None:
             return
+        differences: list[Difference] | None = self._judge.differences(exchange, answer)
+        if differences and exchange.api_key not in self._in_vain:
+            differences = await self._again(sent, at_ns, differences)
+        if differences is None:
+            return
+        circumstances = Circumstances(
+            api_name(exchange.api_key),
+            is_raced=sent.is_raced,
+            is_settling=exchange.sent_ns - self._changed_ns < _SETTLING_NS,
+            is_placed_otherwise=self._target.is_of_several or self._meaning.nodes is not None,
+        )
+        self._judge.weigh(exchange, differences, circumstances)
+        if exchange.api_key in _CHANGES_METADATA:
+            self._changed_ns = at_ns
+
+    async def _again(
+        self, sent: _Sent, at_ns: int, differences: list[Difference]
+    ) -> list[Difference] | None:
+        """Ask again as long as the target asks for that, which the recorded broker did not.
+
+        Returns in what the last answer differs, None where there is none.
+        """
+        pause_s = _FIRST_PAUSE_S
+        tried = 0
+        exchange = sent.exchange
+        while True:
+            tries = [self._judge.tries(exchange, each.answer, differences) for each in sent.flights]
+            again = [each for each, most in zip(sent.flights, tries, strict=True) if most > tried]
+            if not again:
+                break
+            tried += 1
+            await pause(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            self._routing.forget(sent.sending)
+            for each in again:
+                more = await self._routing.again(exchange, each.part, each.answer)
+                if more.kept is None:
+                    sent.flights.remove(each)
+                else:
+                    each.answer = more.kept
+                await self._go_out(sent, more.parts)
+            self._lanes.flush()
+            found = await self._answer(sent, at_ns)
+            if found is None:
+                return None
+            differences = self._judge.differences(exchange, found)
+        if any(tries):
+            self._in_vain.add(exchange.api_key)
+        return differences
+
+    async def _answer(self, sent: _Sent, at_ns: int) -> bytes | None:
+        """Return what the target answers; None, which is told, where it does not."""
+        exchange = sent.exchange
+        for flight in sent.flights:
+            lane, pending = flight.lane, flight.pending
+            if flight.answer:
+                continue
+            patience_s = self._patience.seconds(exchange)
+            if not await self._pace.arrived(pending, at_ns, patience_s):
+                self._miss(exchange, f"none within {patience_s:g} s")
+                await self._patience.silent()
+                return None
+            if pending.response is None:
+                self._miss(exchange, lane.why_lost)
+                if not lane.is_counted:
+                    lane.is_counted = True
+                    await self._patience.ended(f"all it gives is {lane.why_lost}")
+                return None
+            flight.answer = pending.response
+        self._patience.answered()
+        return self._routing.answer(exchange, sent.sending, [each.answer for each in sent.flights])
+
+    def _miss(self, exchange: Exchange, told: str) -> None:
         self._judge.tell(exchange, Difference(WHOLE, "an answer", told), Severity.UNANSWERED)

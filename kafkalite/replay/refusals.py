@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from kafkalite.replay.shapes import Shape
 
@@ -63,12 +63,39 @@ heartbeats of the newer groups."""
 
 def was_turned_away(api_key: int, shape: Shape, response: Any) -> bool:  # noqa: ANN401 - any response
     """Whether a recorded response says that nothing was done, and to try again."""
-    found: list[int] = []
-    _errors(shape, response, found)
+    return _are_all_among(PASSING[api_key], shape, response)
+
+
+AGAIN: Mapping[int, int] = {
+    **dict.fromkeys(_TRANSACTION, 12),
+    ErrorCode.LEADER_NOT_AVAILABLE: 12,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: 12,
+    # Said for a moment after a topic was made, and for ever where none was.
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 6,
+    ErrorCode.UNKNOWN_TOPIC_ID: 6,
+}
+"""Errors by which a target asks to try again, of what the recorded broker did at once → how often
+it is asked."""
+
+
+def tries(shape: Shape, response: Any, *, is_divisible: bool) -> int:  # noqa: ANN401 - any response
+    """Return how often to try what a target refused for a moment.
+
+    That is all that it was asked for, unless the request `is_divisible`.
+    """
+    if not (is_divisible or _are_all_among(AGAIN.keys(), shape, response)):
+        return 0
+    found = [AGAIN[code] for code in error_codes(shape, response) if code in AGAIN]
+    return min(found, default=0)
+
+
+def _are_all_among(errors: Collection[int], shape: Shape, response: Any) -> bool:  # noqa: ANN401
+    """Whether all that was asked for was refused, by these errors alone."""
+    found = error_codes(shape, response)
     refused = [code for code in found if code]
     # An answer in rows says at its top that all is well.
     rows = found[1:] if len(found) > 1 and not found[0] else found
-    return bool(refused) and PASSING[api_key].issuperset(refused) and len(refused) == len(rows)
+    return bool(refused) and len(refused) == len(rows) and all(each in errors for each in refused)
 
 
 def error_codes(shape: Shape, response: Any) -> list[int]:  # noqa: ANN401 - any response

@@ -9,6 +9,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from kafkalite.capture.messages import error_name
+from kafkalite.protocol.message import Message
+from kafkalite.protocol.uuids import uuid_to_text
 from kafkalite.replay.compare import is_error
 from kafkalite.replay.findings import Severity
 
@@ -25,6 +27,7 @@ MOST_PROBLEMS = 1_000
 _ROWS_APART = frozenset(("ApiVersions", "DescribeConfigs"))
 """APIs whose rows say different things: what differs in one says nothing of another."""
 _LONGEST_VALUE = 200
+_UUID_BYTES = 16
 _S_NS = 1_000_000_000
 
 
@@ -97,6 +100,7 @@ class ReportShape(TypedDict):
     skipped: list[dict[str, str | int]]
     notes: list[str]
     problems: list[dict[str, str | int | None]]
+    broken_off: str | None
 
 
 @dataclass(slots=True)
@@ -116,9 +120,13 @@ class ReplayReport:
     """Requests that were sent, by API."""
     skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(API, why) → requests that were not sent."""
+    unread: Counter[str] = field(default_factory=Counter)
+    """An API's version that there is no codec for → answers in it that could not be compared."""
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     """What is wrong with the capture."""
+    broken_off: str | None = None
+    """Why it ended before the capture did."""
     _findings: dict[tuple[object, ...], Finding] = field(default_factory=dict)
 
     @property
@@ -133,7 +141,9 @@ class ReplayReport:
         return [found for found in self.findings if found.severity >= severity]
 
     def failed(self, fail_on: FailOn) -> bool:
-        """Whether anything was found that counts as failure."""
+        """Whether it came to no end, or anything was found that counts as failure."""
+        if self.broken_off is not None:
+            return True
         return any(found.severity >= fail_on for found in self._findings.values())
 
     def add(
@@ -203,6 +213,7 @@ class ReplayReport:
                 }
                 for problem in self.problems
             ],
+            "broken_off": self.broken_off,
         }
 
 
@@ -239,8 +250,22 @@ def shown(path: str, value: object) -> str:
     """Return a value in few words; an error by its name."""
     if is_error(path) and isinstance(value, int):
         return error_name(value)
-    if isinstance(value, bytes | memoryview):
-        text = bytes(value).hex()
-    else:
-        text = value if isinstance(value, str) else repr(value)
+    text = bytes(value).hex() if isinstance(value, bytes | memoryview) else _plain(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}… ({len(text)})"
+
+
+def often(times: int) -> str:
+    """Say how often something was met."""
+    return "once" if times == 1 else f"{times:,} times"
+
+
+def _plain(value: object) -> str:
+    """Return a value, of whatever it is made, without the names of our classes."""
+    if isinstance(value, Message):
+        names = (name for name in value.__slots__ if name != "unknown_tags")
+        return f"({' '.join(f'{name}={_plain(getattr(value, name))}' for name in names)})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_plain, value))}]"
+    if isinstance(value, bytes):
+        return uuid_to_text(value) if len(value) == _UUID_BYTES else value.hex()
+    return value if isinstance(value, str) else repr(value)

@@ -9,17 +9,18 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalite.capture.messages import (
     error_name,
     is_known,
     parse_request,
-    parse_response,
     response_version,
 )
 from kafkalite.capture.model import Direction
 from kafkalite.capture.reading import exchanges, read
+from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.replay.refusals import error_codes
 from kafkalite.replay.report import MOST_PROBLEMS
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
-    from kafkalite.capture.model import Exchange, Problem
+    from kafkalite.capture.model import Exchange, Problem, ProblemKind
 
 MOST_KEPT = 2_000
 """Exchanges of one client and API that are kept whole."""
 
 _API_VERSIONS = 18
+_SHORT = 256
+_NO_CORRELATION = bytes(4)
 _DIGITS = re.compile(r"\d+")
 _S_NS = 1_000_000_000
 
@@ -71,9 +74,12 @@ class Side:
     counts: Counter[Part] = field(default_factory=Counter)
     kept: defaultdict[Part, list[Exchange]] = field(default_factory=lambda: defaultdict(list))
     problems: list[Problem] = field(default_factory=list)
+    problem_kinds: Counter[ProblemKind] = field(default_factory=Counter)
+    """How often what is wrong with it was met."""
 
     def problem(self, problem: Problem) -> None:
         """Take what is wrong with the capture."""
+        self.problem_kinds[problem.kind] += problem.count
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
 
@@ -92,7 +98,12 @@ def side_of(name: str, paths: Iterable[str | os.PathLike[str]]) -> Side:
 
 def role_of(exchange: Exchange) -> str:
     """Return which client asked, as it is called in every run."""
-    return _DIGITS.sub("#", exchange.client_id or "(no client id)")
+    return _role(exchange.client_id)
+
+
+@lru_cache(4096)
+def _role(client_id: str | None) -> str:
+    return _DIGITS.sub("#", client_id or "(no client id)")
 
 
 def add(side: Side, exchange: Exchange) -> None:
@@ -112,8 +123,9 @@ def add(side: Side, exchange: Exchange) -> None:
         _name_software(side, exchange)
     if exchange.response is None:
         usage.unanswered += 1
-    else:
-        usage.errors.update(_errors(exchange))
+        return
+    for name in _errors_of(exchange):
+        usage.errors[name] += 1
 
 
 def _name_software(side: Side, exchange: Exchange) -> None:
@@ -126,13 +138,24 @@ def _name_software(side: Side, exchange: Exchange) -> None:
         side.software[role_of(exchange)].add(told)
 
 
-def _errors(exchange: Exchange) -> Counter[str]:
-    assert exchange.response is not None
-    version = response_version(exchange.response, exchange.api_key, exchange.api_version)
+def _errors_of(exchange: Exchange) -> tuple[str, ...]:
+    """Return the errors of an answer; short ones say the same over and over."""
+    answer = exchange.response
+    assert answer is not None
+    if len(answer) > _SHORT:
+        return _errors(exchange.api_key, exchange.api_version, exchange.response_start, answer)
+    said = _NO_CORRELATION + answer[len(_NO_CORRELATION) :]
+    return _errors_again(exchange.api_key, exchange.api_version, exchange.response_start, said)
+
+
+def _errors(api_key: int, version: int, start: int, answer: bytes) -> tuple[str, ...]:
+    written_in = response_version(answer, api_key, version)
     try:
-        codes = error_codes(
-            shape_of(exchange.api_key, version, Direction.RESPONSE), parse_response(exchange)
-        )
-    except ProtocolViolation:
-        return Counter()
-    return Counter(error_name(code) for code in codes if code)
+        message, _ = codec.response_parser(api_key, written_in)(answer, start, len(answer))
+    except codec.PARSE_ERRORS:
+        return ()
+    codes = error_codes(shape_of(api_key, written_in, Direction.RESPONSE), message)
+    return tuple(error_name(code) for code in codes if code)
+
+
+_errors_again = lru_cache(4096)(_errors)

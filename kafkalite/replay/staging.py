@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.capture.reading import exchanges, read
+from kafkalite.replay.known_topics import METADATA
 from kafkalite.replay.library import Library
 from kafkalite.replay.seeding import Seed
-from kafkalite.replay.standin import Lenient, StandIn, Strict
+from kafkalite.replay.standin import Lenient, StandIn
+from kafkalite.replay.strict import Strict
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.capture.model import Exchange, Problem
     from kafkalite.server.logging import Log
     from kafkalite.server.stage import Stage
 
+_TELL_EVERY_BYTES: Final = 16 * 1024 * 1024
 MOST_BYTES: Final = 1024 * 1024 * 1024
 """All requests and responses of a capture that is played as a broker: they are kept in memory."""
 
@@ -64,40 +69,91 @@ class Staged:
         return [f"{name}:{partitions}" for name, partitions in self.topics.items()]
 
 
+def quiet(text: str) -> None:
+    """Tell nobody how far the reading is."""
+    del text
+
+
 def staged(
-    paths: Iterable[str | os.PathLike[str]], match: Match, on_miss: OnMiss, log: Log
+    paths: Iterable[str | os.PathLike[str]],
+    match: Match,
+    on_miss: OnMiss,
+    log: Log,
+    tell: Callable[[str], None] = quiet,
 ) -> Staged:
-    """Read captures and make a stage of them; StagingError where there is nothing to play."""
+    """Read captures and make a stage of them; StagingError where there is nothing to play.
+
+    `tell` is given a line now and then, where that takes long.
+    """
     problems: list[Problem] = []
-    said = _kept(exchanges(read(paths, problems.append), problems.append))
-    if not said:
+    reading = _Reading(exchanges(read(paths, problems.append), problems.append), tell)
+    # Nothing that is read here is garbage: to look for some would take longer and longer.
+    with _without_collections():
+        if match is Match.SEEDED:
+            # They come when they are answered, which is when they tell what they tell.
+            library, said = Library.of(reading), []
+        else:
+            said = sorted(reading, key=_sent_ns)
+            by_answer = sorted(said, key=_known_at)
+            # Answers by position are given as they stand: it matters only which nodes there were.
+            learnt = by_answer if match is Match.LENIENT else _of_nodes(by_answer)
+            library = Library.of(learnt)
+    if not reading.count:
         why = f": {problems[0].file}: {problems[0].detail}" if problems else ""
         raise StagingError(f"no requests to replay in {', '.join(map(str, paths))}{why}")
     if problems:
         log.warning("the capture has problems", count=len(problems), first=problems[0].detail)
-    said.sort(key=lambda each: each.sent_ns)
-    library = Library.of(sorted(said, key=_known_at))
     nodes = sorted(library.nodes) or [0]
     if match is Match.SEEDED:
         seed = Seed(library, log)
-        return Staged(seed, nodes, seed.topics(), len(said))
+        return Staged(seed, nodes, seed.topics(), reading.count)
     source = Strict(said) if match is Match.STRICT else Lenient(said, library)
     stand_in = StandIn(source, nodes, log, is_live_on_miss=on_miss is OnMiss.LIVE)
-    return Staged(stand_in, nodes, {}, len(said))
+    return Staged(stand_in, nodes, {}, reading.count)
 
 
-def _kept(found: Iterable[Exchange]) -> list[Exchange]:
-    kept = []
-    size = 0
-    for exchange in found:
-        size += len(exchange.request) + len(exchange.response or b"")
-        if size > MOST_BYTES:
-            raise StagingError(
-                f"the capture holds more than {MOST_BYTES >> 30} GiB of requests and responses, "
-                "too much to be kept in memory: give fewer files"
-            )
-        kept.append(exchange)
-    return kept
+class _Reading:
+    """The exchanges of a capture, counted; StagingError where they are too many to be kept."""
+
+    def __init__(self, found: Iterable[Exchange], tell: Callable[[str], None]) -> None:
+        self._found = found
+        self._tell = tell
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Exchange]:
+        size, told = 0, _TELL_EVERY_BYTES
+        for exchange in self._found:
+            self.count += 1
+            size += len(exchange.request) + len(exchange.response or b"")
+            if size > told:
+                self._tell(f"reading the capture: {self.count} requests, {size >> 20} MiB so far")
+                told += _TELL_EVERY_BYTES
+            if size > MOST_BYTES:
+                raise StagingError(
+                    f"the capture holds more than {MOST_BYTES >> 30} GiB of requests and "
+                    "responses, too much to be kept in memory: give fewer files"
+                )
+            yield exchange
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _of_nodes(said: Iterable[Exchange]) -> Iterator[Exchange]:
+    """Yield those that tell which nodes there are."""
+    return (each for each in said if each.api_key == METADATA)
+
+
+def _sent_ns(exchange: Exchange) -> int:
+    return exchange.sent_ns
 
 
 def _known_at(exchange: Exchange) -> int:

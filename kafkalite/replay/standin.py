@@ -1,10 +1,10 @@
 """StandIn: a recorded cluster, answering again.
 
-By position (strict): a client's connection is given the tape of the recorded one that began as it
-begins, and its requests the answers on it, one after the other, verbatim. By meaning (lenient): a
-request gets the answer that one like it got, whoever asked and in whichever version; the next of
-them each time, and the last for ever. Records are then read by offset from all that the capture
-shows of a partition, for a consumer that reads in other portions asks for what nobody asked for.
+By position (`strict`): the requests of each API on a connection get the answers that they got on a
+recorded one, one after the other, verbatim. By meaning (lenient): a request gets the answer that
+one like it got, whoever asked and in whichever version; the next of them each time, and the last
+for ever. Records are then read by offset from all that the capture shows of a partition, for a
+consumer that reads in other portions asks for what nobody asked for.
 
 Addresses are ours: the recorded nodes stand behind our listeners, in the order of their ids. What
 took a while takes as long again, by the broker's clock.
@@ -12,22 +12,26 @@ took a while takes as long again, by the broker's clock.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.apis.dispatch import MALFORMED
-from kafkalite.capture.messages import api_name, parse_request, parse_response, request_header
+from kafkalite.capture.messages import api_name, parse_request, request_header
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.messages.fetch import FetchRequest
+from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.protocol.messages.join_group import JoinGroupRequest
 from kafkalite.protocol.messages.metadata import MetadataRequest
 from kafkalite.proxy.rewriting import ADDRESSED
+from kafkalite.replay.answers import Answer, MissError, recorded_answer
 from kafkalite.replay.known_topics import KnownTopics
 from kafkalite.replay.likeness import Nearness, echoes, fit, likeness
 from kafkalite.replay.shelf_reader import read_shelves
+from kafkalite.replay.strict import Strict
 from kafkalite.wire.headers import response_head
 from kafkalite.wire.session import Owed
 
@@ -43,34 +47,9 @@ if TYPE_CHECKING:
     from kafkalite.server.stage import Dispatch
     from kafkalite.wire.session import Pieces
 
-PRODUCE = 0
-NO_ACKS = 0
-
-Kind = tuple[int, int]
-"""An API and a version."""
-
 _SOON_NS = 1_000_000
 """An answer that took less is given at once."""
 _MS = 1_000_000
-
-
-class Tape:
-    """What was said in one place of a capture, and how far it has been played."""
-
-    __slots__ = ("exchanges", "kinds", "position")
-
-    def __init__(self, exchanges: Sequence[Exchange]) -> None:
-        self.exchanges = exchanges
-        self.kinds: tuple[Kind, ...] = tuple((each.api_key, each.api_version) for each in exchanges)
-        self.position = 0
-
-    def has_next(self, asked: Kind) -> bool:
-        """Whether the next request on it is one of this API and version."""
-        return self.kinds[self.position : self.position + 1] == (asked,)
-
-    def begins(self, kinds: tuple[Kind, ...]) -> bool:
-        """Whether its requests begin with these."""
-        return self.kinds[: len(kinds)] == kinds
 
 
 @dataclass(slots=True)
@@ -81,94 +60,13 @@ class Played:
     missed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a request got, and after how long; no response where none is due, or none came."""
-
-    response: Message | None
-    after_ns: int = 0
-    is_due: bool = True
-    """Whether the client waits for one, whether or not it comes."""
-
-
-class MissError(Exception):
-    """The capture has no answer; the text says to what."""
-
-
-class Strict:
-    """Answers by position.
-
-    Connections of a client begin alike, so which tape is whose may turn out later only: a request
-    that is not on its connection's tape is looked for on tapes that began in the same way, and if
-    another connection plays that one and could as well play this, the two change places.
-    """
-
-    def __init__(self, exchanges: Sequence[Exchange]) -> None:
-        by_connection: defaultdict[int, list[Exchange]] = defaultdict(list)
-        for exchange in exchanges:
-            by_connection[exchange.connection.number].append(exchange)
-        self._waiting = [
-            Tape(tuple(sorted(said, key=lambda each: each.position)))
-            for _, said in sorted(by_connection.items())
-        ]
-        self._playing: dict[RequestContext, Tape] = {}
-
-    def answer(self, context: RequestContext, header: Header, request: Message) -> Answer:
-        """Return what stood at this place of the tape; MissError."""
-        del request
-        tape = self._playing.get(context)
-        asked = (header.api_key, header.api_version)
-        if tape is None or not tape.has_next(asked):
-            tape = self._change(context, tape, asked, header.client_id)
-        tape.position += 1
-        return recorded_answer(tape.exchanges[tape.position - 1])
-
-    def _change(
-        self, context: RequestContext, tape: Tape | None, asked: Kind, client_id: str | None
-    ) -> Tape:
-        """Give the connection a tape that has said what it heard, and goes on with its request."""
-        history = () if tape is None else tape.kinds[: tape.position]
-        wanted = (*history, asked)
-        free = [each for each in self._waiting if each.begins(wanted)]
-        if free:
-            found = min(free, key=lambda each: each.exchanges[0].client_id != client_id)
-            self._waiting.remove(found)
-            if tape is not None:
-                tape.position = 0
-                self._waiting.append(tape)
-            found.position = len(history)
-        else:
-            found = self._exchanged(tape, wanted)
-        if context not in self._playing:
-            context.on_close[self] = lambda: self._forget(context)
-        self._playing[context] = found
-        return found
-
-    def _exchanged(self, tape: Tape | None, wanted: tuple[Kind, ...]) -> Tape:
-        """Take the tape that another connection plays, which goes on with this one."""
-        for other, found in self._playing.items():
-            heard = found.kinds[: found.position]
-            if tape is not None and found.begins(wanted) and tape.begins(heard):
-                self._playing[other] = tape
-                tape.position, found.position = found.position, tape.position
-                return found
-        if tape is None:
-            raise MissError("no connection that is left began with it")
-        if tape.position == len(tape.exchanges):
-            raise MissError(f"its connection ended after {tape.position} requests")
-        expected = _title(tape.exchanges[tape.position])
-        raise MissError(f"as request {tape.position} there was {expected}")
-
-    def _forget(self, context: RequestContext) -> None:
-        self._playing.pop(context, None)
-
-
 class Lenient:
     """Answers by meaning."""
 
     def __init__(self, exchanges: Sequence[Exchange], library: Library) -> None:
         self._library = library
         self._known_topics = KnownTopics()
+        self._joined: set[str] = set()
         said: tuple[defaultdict[Hashable, list[Exchange]], ...] = tuple(
             defaultdict(list) for _ in Nearness
         )
@@ -180,11 +78,14 @@ class Lenient:
                     continue
             except (ProtocolViolation, MissError):
                 continue
+            if isinstance(request, JoinGroupRequest):
+                self._joined.add(request.group_id)
             for nearness, alike in zip(Nearness, said, strict=True):
                 alike[likeness(exchange.api_key, request, nearness, library.names.get)].append(
                     exchange
                 )
-        self._tapes = tuple({key: Tape(each) for key, each in alike.items()} for alike in said)
+        self._said = said
+        self._played: Counter[tuple[Nearness, Hashable]] = Counter()
 
     def answer(self, context: RequestContext, header: Header, request: Message) -> Answer:
         """Return what one like it got; MissError."""
@@ -210,30 +111,21 @@ class Lenient:
             if response is not None:
                 fit(header.api_key, response, {}, ids, names)
                 return Answer(response)
+        if isinstance(request, HeartbeatRequest) and request.group_id in self._joined:
+            # Whoever was recorded left before its first was due.
+            return Answer(HeartbeatResponse())
         raise MissError("nobody asked for anything like it")
 
     def _found(self, header: Header, request: Message) -> Exchange | None:
         """Return the exchange of a request that is most like this one, the next one each time."""
-        for nearness, tapes in zip(Nearness, self._tapes, strict=True):
+        for nearness, alike in zip(Nearness, self._said, strict=True):
             key = likeness(header.api_key, request, nearness, self._library.names.get)
-            tape = tapes.get(key)
-            if tape is not None:
-                found = tape.exchanges[tape.position]
-                tape.position = min(tape.position + 1, len(tape.exchanges) - 1)
-                return found
+            exchanges = alike.get(key)
+            if exchanges is not None:
+                at = self._played[nearness, key]
+                self._played[nearness, key] = min(at + 1, len(exchanges) - 1)
+                return exchanges[at]
         return None
-
-
-def recorded_answer(exchange: Exchange) -> Answer:
-    """Return the answer of an exchange; MissError where it cannot be read."""
-    try:
-        if exchange.response is not None and exchange.answered_ns is not None:
-            return Answer(parse_response(exchange), exchange.answered_ns - exchange.sent_ns)
-        if exchange.api_key == PRODUCE and parse_request(exchange).acks == NO_ACKS:
-            return Answer(None, is_due=False)
-    except ProtocolViolation as violation:
-        raise MissError(violation.reason) from violation
-    return Answer(None)
 
 
 @dataclass(slots=True)
@@ -257,8 +149,12 @@ class StandIn:
 
     def leave(self) -> None:
         """Say how it went."""
+        not_asked = self.source.not_asked if isinstance(self.source, Strict) else {}
         self.log.info(
-            "replayed a capture", answered=self.played.answered, missed=self.played.missed
+            "replayed a capture",
+            answered=self.played.answered,
+            missed=self.played.missed,
+            **({"not_asked": not_asked} if not_asked else {}),
         )
 
     def dispatch(
@@ -338,7 +234,3 @@ def _encode(header: Header, response: Message, out: Pieces) -> int:
     out.append(head)
     out += body
     return len(head) + size
-
-
-def _title(exchange: Exchange) -> str:
-    return f"{api_name(exchange.api_key)} v{exchange.api_version}"

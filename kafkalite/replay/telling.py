@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.replay.findings import Severity
-from kafkalite.replay.report import iso_of
+from kafkalite.replay.report import iso_of, often
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,19 +42,23 @@ def _lines(report: ReplayReport) -> Iterator[str]:
             continue
         times = sum(each.times for each in found)
         yield ""
-        yield f"{_TITLES[severity]}: {times} times, of {len(found)} kinds"
+        yield f"{_TITLES[severity]}: {often(times)}, of {_kinds(len(found))}"
         for each in found[: max(0, MOST_TOLD - told)]:
             yield from _finding_lines(each)
         if len(found) > MOST_TOLD - told:
-            yield f"  … and {len(found) - max(0, MOST_TOLD - told)} kinds more: see --json"
+            yield f"  … and {_kinds(len(found) - max(0, MOST_TOLD - told))} more: see --json"
         told += len(found)
     yield from _rest_lines(report)
+
+
+def _kinds(number: int) -> str:
+    return f"{number} kind" if number == 1 else f"{number} kinds"
 
 
 def _finding_lines(found: Finding) -> Iterator[str]:
     where = found.first
     row = f" of {found.row}" if found.row else ""
-    yield f"  {found.api} v{where.api_version} {found.path}{row}: {found.times} times"
+    yield f"  {found.api} v{where.api_version} {found.path}{row}: {often(found.times)}"
     yield f"      recorded {found.recorded}"
     yield f"      target   {found.target}"
     client = "" if where.client_id is None else f", client {where.client_id}"
@@ -68,7 +72,7 @@ def _rest_lines(report: ReplayReport) -> Iterator[str]:
         yield ""
         yield f"not sent: {sum(report.skipped.values())} requests"
         for (api, why), times in sorted(report.skipped.items()):
-            yield f"  {api}: {times} times: {why}"
+            yield f"  {api}: {often(times)}: {why}"
     if report.notes:
         yield ""
         yield from (f"note: {note}" for note in report.notes)

@@ -1,50 +1,77 @@
-"""A capture that grows, followed: new files as a stream, each batch of them decoded and handed on.
+"""A capture that grows, followed: what is new of it as a stream, decoded and handed on in batches.
 
-Batches are joined within, not with each other: a request that is open when the last file of a batch
-ends has no answer there.
+A batch takes files that came to be, and of one that is still written what was added: offsets are
+Spark's, in its checkpoint. What may go on in a later batch is left over in a folder a batch beside
+it; one that is done again begins with what the batch before it left over. What is known in the
+midst of a growing file stays in memory, and is found again by reading that file from its beginning.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.columnar.options import EVERYTHING
+import pyarrow as pa
+from pyarrow import parquet
+
+from kafkalite.columnar.growing import GrowingFile
+from kafkalite.columnar.options import EVERYTHING, Table
+from kafkalite.columnar.stitching import HALVES, Left, Waiting, stitch
+from kafkalite.columnar.tables import CONNECTIONS, FRAGMENTS
 from kafkalite.spark import register
 from kafkalite.spark.inputs import ByName
-from kafkalite.spark.places import InputFile
+from kafkalite.spark.journal import alone
+from kafkalite.spark.places import InputFile, place
+from kafkalite.spark.reach import reach
 from kafkalite.spark.requests import Requests
 from kafkalite.spark.sizing import sized
 from kafkalite.spark.sources.capture import NAME
-from kafkalite.spark.stages.decoding import Task
-from kafkalite.spark.stitch import stitch
+from kafkalite.spark.sources.growing import Stretch
+from kafkalite.spark.stages.decoding import CONNECTIONS as NUMBERS
+from kafkalite.spark.stages.decoding import PROBLEMS, Lot, Task
+from kafkalite.spark.stages.stitching import SCHEMAS, names
+from kafkalite.spark.stitch import read_loose
 from kafkalite.spark.telling import Silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from kafkalite.columnar.options import Options
+    from kafkalite.columnar.reading import Part
+    from kafkalite.columnar.stitching import Stitched
     from kafkalite.spark.places import Place
     from kafkalite.spark.telling import Teller
 
     Derive = Callable[[Requests, str], DataFrame]
+    Each = Callable[[Requests, int, Mapping[int, int], bool], None]
+    """Takes requests, the batch's number, since when requests of each API wait for their answers
+    (microseconds), and whether nothing more will come."""
 
 FILES_A_BATCH: Final = 16
+GIVE_UP_NS: Final = 600_000_000_000
+"""A request without an answer for so long counts as never answered; rebalances take minutes."""
+FORGET_NS: Final = 3_600_000_000_000
+"""A connection that was silent for so long is another when it goes on: brokers close idle ones."""
 
 _LOT_BYTES: Final = 128 << 20
 _CHECKPOINT: Final = "_kafkalite/checkpoint"
 _BATCH: Final = "_kafkalite/batch"
-_LOOKS_EVERY: Final = "5 seconds"
+_LEFT: Final = "_kafkalite/left"
+_GROWN: Final = "grown.json"
+_LOOKS_EVERY: Final = "1 second"
 _ASKS_EVERY_S: Final = 1
+_NS_PER_US: Final = 1_000
+_LEFT_TABLES: Final = {"connections": CONNECTIONS, "fragments": FRAGMENTS, "requests": HALVES}
 
 
 def follow(
     spark: SparkSession,
     inputs: Sequence[str],
     out: Place,
-    each: Callable[[Requests, int], None],
+    each: Each,
     derive: Derive | None = None,
     *,
     options: Options = EVERYTHING,
@@ -52,41 +79,52 @@ def follow(
     tell: Teller | None = None,
     told_to_stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Hand on the requests of files that come to be, until it is told to stop.
+    """Hand on the requests of a capture as it grows, until it is told to stop.
 
-    With `available_now` it ends when what is there is done. Where it was, it goes on from, by what
-    it keeps in `out`; the batch that it was ended in comes again, with its number.
+    With `available_now` it ends when what is there is done. In the end it hands on what still
+    waits, as if nothing more would come. Where it was, it goes on from, by what it keeps in `out`;
+    the batch that it was ended in comes again, with its number.
+    PlaceError where Spark cannot write to `out`, or another one does.
     """
-    register(spark)
-    decoding = _Decoding(spark, inputs, out, derive, options, tell or Silent())
+    with alone(out):
+        register(spark)
+        reach(spark, out.url)
+        decoding = Decoding(spark, inputs, out, derive, options, tell or Silent(), each)
 
-    def take(names: DataFrame, number: int) -> None:
-        files = [
-            InputFile(url=row.file, size=row.size, modified_ns=0)
-            for row in names.orderBy("file").collect()
-        ]
-        if files:
-            decoding.take(names.sparkSession, files, number, each)
+        def take(rows: DataFrame, number: int) -> None:
+            if pieces := _pieces(rows):
+                decoding.take(rows.sparkSession, pieces, number)
 
-    reader = spark.readStream.format(NAME).options(
-        table="files", paths=",".join(inputs), maxFilesPerTrigger=str(FILES_A_BATCH)
-    )
-    writer = reader.load().writeStream.foreachBatch(take)
-    writer = writer.option("checkpointLocation", (out / _CHECKPOINT).url)
-    if available_now:
-        query = writer.trigger(availableNow=True).start()
-    else:
-        query = writer.trigger(processingTime=_LOOKS_EVERY).start()
-    while not query.awaitTermination(_ASKS_EVERY_S):
-        # In the midst of a batch its jobs would fail one by one, each with its own report.
-        if told_to_stop() and not query.status["isTriggerActive"]:
-            query.stop()
-            return
+        reader = spark.readStream.format(NAME).options(
+            table="files",
+            open="read",
+            paths=",".join(inputs),
+            maxFilesPerTrigger=str(FILES_A_BATCH),
+        )
+        writer = reader.load().writeStream.foreachBatch(take)
+        writer = writer.option("checkpointLocation", (out / _CHECKPOINT).url)
+        if available_now:
+            query = writer.trigger(availableNow=True).start()
+        else:
+            query = writer.trigger(processingTime=_LOOKS_EVERY).start()
+        while not query.awaitTermination(_ASKS_EVERY_S):
+            # In the midst of a batch its jobs would fail one by one, each with its own report.
+            if told_to_stop() and not query.status["isTriggerActive"]:
+                query.stop()
+                break
+        decoding.finish()
 
 
-@dataclass(frozen=True, slots=True)
-class _Decoding:
-    """What becomes of the files of a batch."""
+def _pieces(rows: DataFrame) -> list[Stretch]:
+    return [
+        Stretch(row.file, row.start, None if row.is_whole else row.size, row.size - row.start)
+        for row in rows.orderBy("file").collect()
+    ]
+
+
+@dataclass(slots=True)
+class Decoding:
+    """What becomes of the pieces of each batch."""
 
     spark: SparkSession
     inputs: Sequence[str]
@@ -94,23 +132,182 @@ class _Decoding:
     derive: Derive | None
     options: Options
     tell: Teller
+    each: Each
+    growing: dict[str, GrowingFile] = field(default_factory=dict)
+    """Files that may grow, read as far as the last batch went."""
 
-    def take(
-        self,
-        session: SparkSession,
-        files: list[InputFile],
-        number: int,
-        each: Callable[[Requests, int], None],
-    ) -> None:
+    def take(self, session: SparkSession, pieces: Sequence[Stretch], number: int) -> None:
         """Decode them, and hand on their requests; `session` is the stream's own."""
         staged = self.out / f"{_BATCH}-{number}"
         staged.delete()
         task = Task(staged=staged, name=f"{number:06}", options=self.options)
-        size = sum(file.size for file in files)
+        size = sum(piece.size for piece in pieces)
         # What is kept between batches is read by the session that the stream was started from.
         with sized(session, size), sized(self.spark, size):
-            lots = ByName(session, self.inputs).decode(files, task, _LOT_BYTES, self.tell)
-            stitch(session, lots, lots, self.out, task, self.tell)
-            each(Requests.read(session, staged, self.derive), number)
+            whole = [
+                InputFile(url=url, size=size, modified_ns=0)
+                for url, start, stop, size in pieces
+                if stop is None and not start
+            ]
+            ends = _Ends()
+            if whole:
+                lots = ByName(session, self.inputs).decode(whole, task, _LOT_BYTES, self.tell)
+                ends.add_all(read_loose([staged / name for lot in lots for name in lot.loose]))
+            lot = Lot(task, "grown", 0)
+            with lot.tables:
+                for piece in pieces:
+                    if piece.start or piece.stop is not None:
+                        ends.take(lot.take(piece.url, self._grown(piece)))
+                left = self._stitch(lot, ends, number)
+            self._hand_on(session, staged, number, self._pending(left), is_last=False)
+        self.tell.step(f"batch {number:,}: {size:,} bytes of {len(pieces):,} files")
+
+    def finish(self) -> None:
+        """Hand on what waits for what will not come."""
+        number = max(self._numbers(), default=-1) + 1
+        if not number:
+            return
+        staged = self.out / f"{_BATCH}-{number}"
         staged.delete()
-        self.tell.step(f"batch {number:,}: {len(files):,} files")
+        ends = _Ends()
+        lot = Lot(Task(staged=staged, name=f"{number:06}", options=self.options), "ended", 0)
+        with lot.tables:
+            grown = self.out / f"{_LEFT}/{number - 1}/{_GROWN}"
+            for url, size in json.loads(grown.read_text() or "{}").items():
+                ends.take(lot.take(url, self._grown(Stretch(url, size))))
+            self._write(lot, stitch(*ends.tables(), self._left(number), None))
+        self._hand_on(self.spark, staged, number, {}, is_last=True)
+
+    def _hand_on(
+        self,
+        session: SparkSession,
+        staged: Place,
+        number: int,
+        pending_us: Mapping[int, int],
+        *,
+        is_last: bool,
+    ) -> None:
+        self.each(Requests.read(session, staged, self.derive), number, pending_us, is_last)
+        for name in (staged / PROBLEMS).walk():
+            (staged / PROBLEMS / name).move_to(self.out / PROBLEMS / name)
+        staged.delete()
+
+    def _grown(self, piece: Stretch) -> Iterator[Part]:
+        """Yield what a piece adds to what its file says."""
+        url, start, stop, _ = piece
+        file = self._reached(url, start)
+        if stop is None:
+            del self.growing[url]
+            yield from _read(url, file.finish)
+        else:
+            yield from _read(url, lambda source: file.read(source, stop))
+
+    def _reached(self, url: str, size: int) -> GrowingFile:
+        """Return a file as it was when it had grown so far."""
+        file = self.growing.get(url)
+        if file is None or file.size != size:
+            file = again = self.growing[url] = GrowingFile(url, self.options)
+            if size:
+                for _ in _read(url, lambda source: again.read(source, size)):
+                    pass  # this was handed on before
+        return file
+
+    def _stitch(self, lot: Lot, ends: _Ends, number: int) -> Left:
+        """Put together what this batch and those before it left over; returns what still is."""
+        before = self._left(number)
+        last_ns = max((*ends.seen_ns(), *_last_ns(before.connections)), default=0)
+        waiting = Waiting(
+            give_up_ns=last_ns - GIVE_UP_NS,
+            forget_ns=last_ns - FORGET_NS,
+            growing=frozenset(self.growing),
+        )
+        found = stitch(*ends.tables(), before, waiting)
+        self._write(lot, found)
+        folder = self.out / f"{_LEFT}/{number}"
+        for name in _LEFT_TABLES:
+            with (folder / f"{name}.parquet").create() as stream:
+                parquet.write_table(getattr(found.left, name), stream)
+        sizes = {url: file.size for url, file in self.growing.items()}
+        (folder / _GROWN).write_text(json.dumps(sizes))
+        for each in self._numbers():
+            if each not in {number, number - 1}:
+                (self.out / f"{_LEFT}/{each}").delete()
+        return found.left
+
+    def _write(self, lot: Lot, found: Stitched) -> None:
+        for batch in found.pairs.to_batches():
+            lot.pairs(batch)
+        for batch in found.problems.to_batches():
+            lot.problems(batch)
+        for batch in names(found.renamed):
+            lot.tables.write(NUMBERS, batch)
+
+    def _left(self, number: int) -> Left:
+        """Return what the batch before left over."""
+        folder = self.out / f"{_LEFT}/{number - 1}"
+        if not folder.exists():
+            return Left()
+        tables = {}
+        for name, schema in _LEFT_TABLES.items():
+            here = folder / f"{name}.parquet"
+            with here.files.open_input_file(here.path) as stream:
+                tables[name] = parquet.read_table(stream, schema=schema)
+        return Left(**tables)
+
+    def _numbers(self) -> set[int]:
+        return {int(each.split("/")[0]) for each in (self.out / _LEFT).walk()}
+
+    def _pending(self, left: Left) -> dict[int, int]:
+        """Return since when requests of each API wait for their answers."""
+        since: dict[int, int] = {}
+        for file in self.growing.values():
+            for key, at_ns in file.open_since().items():
+                at_us = at_ns // _NS_PER_US
+                since[key] = min(since.get(key, at_us), at_us)
+        asked = zip(
+            left.requests["payload"].to_pylist(),
+            left.requests["ts"].cast(pa.int64()).to_pylist(),
+            strict=True,
+        )
+        for payload, at_us in asked:
+            key = int.from_bytes(payload[:2])
+            since[key] = min(since.get(key, at_us), at_us)
+        return since
+
+
+class _Ends:
+    """Loose ends of a batch."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Table, list[pa.Table]] = {
+            table: [schema.empty_table()] for table, schema in SCHEMAS.items()
+        }
+
+    def take(self, parts: Iterable[Part]) -> None:
+        """Take them from what a file says."""
+        for table, batch in parts:
+            self._parts[table].append(pa.Table.from_batches([batch], SCHEMAS[table]))
+
+    def add_all(self, ends: Mapping[Table, pa.Table]) -> None:
+        """Take them from tables."""
+        for table, rows in ends.items():
+            self._parts[table].append(rows)
+
+    def tables(self) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """Return connections, fragments, and frames without their other halves."""
+        connections, fragments, unpaired = map(pa.concat_tables, self._parts.values())
+        return connections, fragments, unpaired
+
+    def seen_ns(self) -> list[int]:
+        """Return when connections were last heard of."""
+        return _last_ns(self.tables()[0])
+
+
+def _last_ns(connections: pa.Table) -> list[int]:
+    return [int(each) for each in connections["last_ns"].to_pylist()]
+
+
+def _read(url: str, read: Callable[[pa.NativeFile], Iterator[Part]]) -> Iterator[Part]:
+    where = place(url)
+    with where.files.open_input_file(where.path) as source:
+        yield from read(source)

@@ -1,7 +1,7 @@
 """The two ways in: files that Python's workers open by name, and files that Spark reads for them.
 
-The first is faster, and has no largest file. The second is for where only Hadoop's file systems
-lead, with the credentials that the cluster has.
+The first is faster, and has no largest file: huge ones are read in parts. The second is for where
+only Hadoop's file systems lead, with the credentials that the cluster has.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.capture.model import Problem, ProblemKind
-from kafkalite.spark.manifest import Lot, lots
-from kafkalite.spark.places import InputFile, PlaceError, find
+from kafkalite.spark.manifest import Lot, pieces
+from kafkalite.spark.places import InputFile, PlaceError, find, hadoops
+from kafkalite.spark.reach import reach
 from kafkalite.spark.sizing import HERE_BYTES, having, is_one_process
 from kafkalite.spark.stages.decoding import (
     Account,
@@ -22,6 +23,13 @@ from kafkalite.spark.stages.decoding import (
     decode_lots,
     quarantine,
 )
+from kafkalite.spark.stages.parting import (
+    PARTED,
+    find_parts,
+    found_parts,
+    is_huge,
+    part_bytes,
+)
 from kafkalite.spark.telling import Done
 
 if TYPE_CHECKING:
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from kafkalite.columnar.parts import FilePart
     from kafkalite.spark.places import Place
     from kafkalite.spark.stages.decoding import Task
     from kafkalite.spark.telling import Teller
@@ -66,12 +75,31 @@ class ByName:
             with _watched(self._spark, files, tell):
                 account = decode(task, 0, 0, ((each.url, None) for each in files))
                 return [lot_of(account, {each.url: each for each in files})]
-        shared = lots(files, _LOTS_PER_CORE * cores(self._spark), lot_bytes)
+        tasks = _LOTS_PER_CORE * cores(self._spark)
+        parts = self._parts(files, part_bytes(size, tasks, lot_bytes), tell)
+        shared = pieces(files, parts, tasks, lot_bytes)
         with _watched(self._spark, files, tell) as progress:
             task = replace(task, progress=progress)
-            numbers = self._spark.range(0, len(shared), 1, numPartitions=len(shared))
-            done = numbers.mapInArrow(partial(decode_lots, task=task, lots=shared), TOLD)
+            done = self._numbers(shared).mapInArrow(
+                partial(decode_lots, task=task, lots=shared), TOLD
+            )
             return accounts(done, files)
+
+    def _parts(
+        self, files: Sequence[InputFile], part: int, tell: Teller
+    ) -> dict[str, list[FilePart]]:
+        """Find where huge files can be read in parts: a task a file goes through it."""
+        huge = [each for each in files if is_huge(each, part)]
+        if not huge:
+            return {}
+        tell.step(f"looking where {len(huge):,} large files can be read in parts")
+        looking = partial(find_parts, files=huge, part=part)
+        rows = self._numbers(huge).mapInArrow(looking, PARTED).collect()
+        return {row.file: found_parts(row.parts) for row in rows}
+
+    def _numbers(self, work: Sequence[object]) -> DataFrame:
+        """Return the numbers of what is to be done, each for a task of its own."""
+        return self._spark.range(0, len(work), 1, numPartitions=len(work))
 
 
 class BySpark:
@@ -79,12 +107,14 @@ class BySpark:
 
     def __init__(self, spark: SparkSession, urls: Sequence[str]) -> None:
         self._spark = spark
-        self._urls = urls
+        self._urls = [*map(hadoops, urls)]
 
     def find(self, without: Place) -> list[InputFile]:
         """List the files; PlaceError where a name leads nowhere."""
         from pyspark.errors import AnalysisException  # noqa: PLC0415 - here alone
 
+        for url in self._urls:
+            reach(self._spark, url)
         try:
             rows = self._binary(self._urls).select("path", "length", "modificationTime").collect()
         except AnalysisException as error:
@@ -96,7 +126,7 @@ class BySpark:
                 modified_ns=int(row.modificationTime.timestamp() * 1_000_000) * _NS_PER_US,
             )
             for row in rows
-            if not _path(row.path).startswith(f"{without.path.rstrip('/')}/")
+            if not row.path.removeprefix("file:").startswith(f"{without.url.rstrip('/')}/")
         )
 
     def decode(
@@ -192,7 +222,3 @@ def _watched(
     whole = Done(len(files), sum(each.size for each in files))
     with tell.reading("reading", whole, lambda: None if progress is None else progress.so_far()):
         yield progress
-
-
-def _path(url: str) -> str:
-    return url.removeprefix("file:")

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -56,14 +55,6 @@ def java_home(environ: Mapping[str, str], cache: Path) -> Path | None:
         # A JAVA_HOME that leads nowhere would outweigh the PATH.
         return Path(str(on_path)).resolve().parents[1] if home else None
     return None
-
-
-def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return where what can be made again is kept for this user."""
-    root = environ.get("XDG_CACHE_HOME") or Path(
-        environ.get("HOME", tempfile.gettempdir()), ".cache"
-    )
-    return Path(root) / "kafkalite"
 
 
 def shim(java: Path, cache: Path) -> Path:

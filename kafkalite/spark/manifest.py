@@ -1,7 +1,8 @@
 """What a run has already done: which files it read, as they were, and what became of each.
 
-Files are read in lots, a lot a task. What a run leaves is a function of what it is given: a lot
-one of whose files has changed or is gone is taken back whole, and what is left of it read anew.
+Files are read in lots, a lot a task; a huge file in parts, each a lot by itself. What a run leaves
+is a function of what it is given: a lot one of whose files has changed or is gone is taken back
+whole, and what is left of it read anew. So all parts of a file stand or fall together.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite.spark.places import InputFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kafkalite.columnar.parts import FilePart
 
 NAME: Final = "_kafkalite/manifest.json"
 """Where it is kept, below where a run writes."""
@@ -39,6 +42,19 @@ class Lot:
     def outputs(self) -> tuple[str, ...]:
         """All that it wrote."""
         return (*self.requests, *self.problems, *self.connections, *self.loose)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What is read at once: a file, or a part of a huge one."""
+
+    file: InputFile
+    part: FilePart | None = None
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return self.file.size if self.part is None else self.part.size_in(self.file.size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +130,21 @@ def plan(done: Manifest, listed: Iterable[InputFile], *, keep_vanished: bool = F
     kept = {each.url for lot in keep for each in lot.inputs}
     read = tuple(each for each in now.values() if each.url not in kept)
     return Plan(keep=tuple(keep), drop=tuple(drop), read=read)
+
+
+def pieces(
+    files: Sequence[InputFile],
+    parts: Mapping[str, Sequence[FilePart]],
+    tasks: int,
+    largest_bytes: int,
+) -> list[tuple[Piece, ...]]:
+    """Share files out, those of which there are `parts` part by part.
+
+    A part is never with anything else in a lot: all lots of its file are its file's alone.
+    """
+    cut = [(Piece(each, part),) for each in files for part in parts.get(each.url, ())]
+    whole = lots([each for each in files if not parts.get(each.url)], tasks, largest_bytes)
+    return [*cut, *(tuple(map(Piece, lot)) for lot in whole)]
 
 
 def lots(files: Sequence[InputFile], tasks: int, largest_bytes: int) -> list[tuple[InputFile, ...]]:

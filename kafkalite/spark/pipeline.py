@@ -28,6 +28,7 @@ from kafkalite.spark.inputs import ByName, BySpark
 from kafkalite.spark.journal import Change
 from kafkalite.spark.manifest import Lot, Manifest
 from kafkalite.spark.places import PlaceError, place
+from kafkalite.spark.reach import reach
 from kafkalite.spark.report import write_report
 from kafkalite.spark.requests import Requests, api_key
 from kafkalite.spark.sizing import sized
@@ -67,7 +68,7 @@ class Job:
     by_spark: bool = False
     """Whether Spark reads the input, with Hadoop's file systems and their credentials."""
     lot_bytes: int = 128 << 20
-    """How much a task reads; a file is not divided."""
+    """How much a task reads; files of several times as much are read in parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +95,7 @@ def audit(spark: SparkSession, job: Job, tell: Teller | None = None) -> Outcome:
     NothingToAuditError or PlaceError, each with one line for people, when that cannot be.
     """
     out = place(job.out)
+    reach(spark, out.url)
     with journal.alone(out):
         return _Run(spark, job, out, tell or Silent()).run()
 
@@ -127,11 +129,11 @@ class _Run:
         lots = self._done.lots
         stitched = self._done.stitched
         return Outcome(
-            files=sum(len(lot.inputs) for lot in lots),
+            files=len({each.url for lot in lots for each in lot.inputs}),
             read=self._read,
             size=self._size,
             requests=sum(lot.rows for lot in lots) + (stitched.rows if stitched else 0),
-            quarantined=tuple(name for lot in lots for name in lot.quarantined),
+            quarantined=tuple(dict.fromkeys(name for lot in lots for name in lot.quarantined)),
             report=report,
         )
 
@@ -200,7 +202,7 @@ class _Run:
         staged.delete()
         self._tell.step("report")
         write_report(self._spark, self._out)
-        (self._out / manifest.NAME).write_text(done.to_json())
+        journal.commit(self._out, Change(manifest=done.to_json()))
         self._done = done
         return report.url
 

@@ -1,26 +1,39 @@
 """Where files are, here or elsewhere: paths and URLs → files to list, read, write and move.
 
 Python's workers cannot use Hadoop's file systems, so these are pyarrow's: what the machine has
-mounted, S3, Google, Azure, HDFS; and whatever fsspec knows, where that is installed.
+mounted, S3, Google, Azure, HDFS; and whatever fsspec knows, where that is installed. Spark opens
+the same URLs by Hadoop's, so they are named in its words.
+
+What a store needs beside a name, its endpoint and credentials, it takes from the environment, as
+all its clients do: a name goes into tables and reports.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import textwrap
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyarrow import fs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-_SAME_AS: Final = {"s3a": "s3", "s3n": "s3"}
-"""Hadoop's words for what pyarrow calls otherwise."""
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
+_FILE: Final = re.compile(r"file:(//)?(?=/)")
+_HADOOPS: Final = {"s3": "s3a", "s3n": "s3a", "gcs": "gs"}
+"""What Hadoop calls a store that has other names."""
+_ARROWS: Final = {"s3a": "s3"}
+"""What pyarrow calls otherwise than Hadoop."""
+_PRIVATE: Final = re.compile(r"://[^/@]*:[^/]*@|[^/]\?\w+=")
+"""Passwords and settings, as some write them into URLs."""
+_OBJECTS: Final = ("s3a://", "gs://")
+"""Stores of objects: they have no folders, and what is written is there at once and whole."""
+_LINE: Final = 160
 _PATTERN: Final = re.compile(r"[*?\[]")
 
 
@@ -44,16 +57,22 @@ class Place:
     files: fs.FileSystem
     path: str
     root: str = ""
-    """What stands before a path of this file system in a URL."""
+    """The URL of the file system, up to where paths begin; empty for this machine's files."""
+    base: str = ""
+    """What paths begin with that is told by `root` already: a bucket."""
 
     @property
     def url(self) -> str:
-        """The place as users name it."""
-        return f"{self.root}{self.path}"
+        """The place as users and Spark name it."""
+        return f"{self.root}{self.path.removeprefix(self.base)}"
 
     def __truediv__(self, name: str) -> Place:
         """Return what is called `name`, which may have slashes, below here."""
-        return Place(self.files, f"{self.path.rstrip('/')}/{name}", self.root)
+        return self.at(f"{self.path.rstrip('/')}/{name}")
+
+    def at(self, path: str) -> Place:
+        """Return what has another path in the same file system."""
+        return replace(self, path=path)
 
     def exists(self) -> bool:
         """Whether something is here."""
@@ -68,19 +87,23 @@ class Place:
 
     def write_text(self, text: str) -> None:
         """Put `text` in the place of what the file says, all of it or nothing."""
-        draft = Place(self.files, f"{self.path}.draft", self.root)
+        draft = self if self._is_object else self.at(f"{self.path}.draft")
         with draft.create() as stream:
             stream.write(text.encode("utf-8"))
-        self.files.move(draft.path, self.path)
+        if draft != self:
+            draft.move_to(self)
 
     def create(self) -> pa.NativeFile:
         """Return a stream into a new file; its folder comes to be."""
-        self.files.create_dir(self.path.rpartition("/")[0], recursive=True)
+        self._lie_in_a_folder()
         return self.files.open_output_stream(self.path)
 
     def move_to(self, other: Place) -> None:
         """Let the file be `other`, in place of what is there."""
-        self.files.create_dir(other.path.rpartition("/")[0], recursive=True)
+        other._lie_in_a_folder()
+        if self.root and not self._is_object and other.exists():
+            # HDFS moves nothing to where something is; between the two the journal knows of both.
+            self.files.delete_file(other.path)
         self.files.move(self.path, other.path)
 
     def delete(self) -> None:
@@ -90,6 +113,14 @@ class Place:
             self.files.delete_dir(self.path)
         elif kind != fs.FileType.NotFound:
             self.files.delete_file(self.path)
+
+    @property
+    def _is_object(self) -> bool:
+        return self.root.startswith(_OBJECTS)
+
+    def _lie_in_a_folder(self) -> None:
+        if not self._is_object:
+            self.files.create_dir(self.path.rpartition("/")[0], recursive=True)
 
     def walk(self) -> Iterator[str]:
         """Yield the files below here, by what stands between; nothing where nothing is."""
@@ -105,16 +136,36 @@ class Place:
 @cache
 def place(url: str) -> Place:
     """Return what a path or URL names; PlaceError for a scheme that nothing here knows."""
-    scheme = _SCHEME.match(url)
-    if scheme is None or scheme[1] == "file":
-        path = re.sub(r"^file:(//)?(?=/)", "", url)
-        return Place(fs.LocalFileSystem(), str(Path(path).expanduser().absolute()))
-    known = _SAME_AS.get(scheme[1], scheme[1])
+    parts = None if _FILE.match(url) else _URL.match(url)
+    if parts is None:
+        path = str(Path(_FILE.sub("", url)).expanduser().absolute())
+        return Place(fs.LocalFileSystem(), path)
+    if _PRIVATE.search(url):
+        raise PlaceError(
+            f"{_PRIVATE.split(url)[0]}…: settings and passwords of a store belong in the"
+            " environment, not in its URL: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and the like"
+        )
+    root = _root(hadoops(f"{parts[1]}://{parts[2]}"))
+    # What follows is taken as it is: a URL's own rules know neither patterns nor blanks.
+    return root.at(f"{root.base}{parts[3]}".rstrip("/") or "/")
+
+
+def hadoops(url: str) -> str:
+    """Return a path or URL in Hadoop's words, as Spark understands it."""
+    scheme, colon, rest = url.partition("://")
+    return f"{_HADOOPS.get(scheme, scheme)}{colon}{rest}"
+
+
+@cache
+def _root(url: str) -> Place:
+    """Return where all paths of a file system begin; it is connected to only once."""
+    scheme, _, rest = url.partition("://")
     try:
-        files, path = fs.FileSystem.from_uri(known + url[len(scheme[1]) :])
+        files, base = fs.FileSystem.from_uri(f"{_ARROWS.get(scheme, scheme)}://{rest}/")
     except (pa.ArrowException, OSError, ValueError) as error:
-        return _by_fsspec(url, error)
-    return Place(files, path, url[: len(url) - len(path)] if url.endswith(path) else "")
+        files, base = _by_fsspec(url, error)
+    base = base.rstrip("/")
+    return Place(files, base, url, base)
 
 
 def find(
@@ -135,7 +186,7 @@ def find(
             raise PlaceError(f"{url}: {error.strerror or error}") from error
         for info in listed:
             if without is None or not info.path.startswith(f"{without.path.rstrip('/')}/"):
-                name = here.root + info.path
+                name = here.at(info.path).url
                 found[name] = InputFile(
                     url=name, size=info.size, modified_ns=int(info.mtime_ns or 0)
                 )
@@ -189,15 +240,43 @@ def _expression(pattern: str) -> str:
 _PIECES: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
-def _by_fsspec(url: str, refused: Exception) -> Place:
+def _by_fsspec(url: str, refused: Exception) -> tuple[fs.FileSystem, str]:
     try:
         import fsspec  # noqa: PLC0415 - used where pyarrow has no file system, if it is there
     except ImportError:
-        reason = " ".join(str(refused).split())
-        raise PlaceError(f"{url}: {reason}; with fsspec installed more are known") from refused
+        raise PlaceError(
+            f"{url}: {_brief(refused)}: pip install fsspec, which knows more, and for HDFS"
+            " hdfs-native"
+        ) from refused
     try:
-        files, path = fsspec.core.url_to_fs(url)
+        files, base = fsspec.core.url_to_fs(f"{url}/")
     except (ImportError, OSError, ValueError) as error:
-        raise PlaceError(f"{url}: {' '.join(str(error).split())}") from error
-    wrapped = fs.PyFileSystem(fs.FSSpecHandler(files))
-    return Place(wrapped, path, url[: len(url) - len(path)] if url.endswith(path) else "")
+        raise PlaceError(f"{url}: {_brief(error)}") from error
+    return fs.PyFileSystem(_Dated(files)), base
+
+
+class _Dated(fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
+    """fsspec's file systems, which say in many words when a file was modified."""
+
+    @staticmethod
+    def _create_file_info(path: str, info: Mapping[str, Any]) -> fs.FileInfo:
+        for word, unit in _MODIFIED.items():
+            if info.get(word):
+                when = info[word] if unit == 1 else info[word] / unit
+                info = {**info, "mtime": when}
+        return fs.FSSpecHandler._create_file_info(path, info)  # noqa: SLF001 - no other way
+
+
+_MODIFIED: Final = {
+    "mtime": 1,
+    "LastModified": 1,
+    "last_modified": 1,
+    "modification_time": 1_000,
+    "modificationTime": 1_000,
+}
+"""Words for it, and how many of its units are a second where it is a number."""
+
+
+def _brief(error: Exception) -> str:
+    """Return what an error says in one line; of libraries that were not found, not everywhere."""
+    return textwrap.shorten(str(error), _LINE, placeholder="…")

@@ -108,6 +108,10 @@ class Requests:
         found = self._by_api.get(key)
         return nothing(self.spark, spark_schema(key)) if found is None else found
 
+    def __contains__(self, api: str) -> bool:
+        """Whether requests of that API came."""
+        return api_key(api) in self._by_api
+
     def apis(self) -> tuple[int, ...]:
         """Return the keys of the APIs that came."""
         return tuple(sorted(self._by_api))

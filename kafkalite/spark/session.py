@@ -13,13 +13,22 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
+from kafkalite.ports.cache import cache_folder
 from kafkalite.spark import sizing
-from kafkalite.spark.jvm import cache_folder, java_home
+from kafkalite.spark.jvm import java_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LOCAL: Final = "local[*]"
+
+_ARROW_JAVA: Final = (
+    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+)
+"""Arrow in Java looks at its bounds for each value that is read: half of what reading costs. Spark
+asks whether a value is there before it reads it, and what it reads comes from our own workers."""
+
+_PYTHON: Final = "spark.pyspark.python"
 
 _EVERYWHERE: Final[Mapping[str, str]] = {
     "spark.log.level": "ERROR",
@@ -27,6 +36,8 @@ _EVERYWHERE: Final[Mapping[str, str]] = {
     # A third of the time that a task in Python costs over and above its work.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.driver.defaultJavaOptions": _ARROW_JAVA,
+    "spark.executor.defaultJavaOptions": _ARROW_JAVA,
     "spark.sql.session.timeZone": "UTC",
     # The default is a type that other readers of Parquet take for nanoseconds.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -43,11 +54,20 @@ _ON_THIS_MACHINE: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
 }
 
+_IN_THIS_PROCESS: Final[Mapping[str, str]] = {
+    # Nobody waits for an answer: pauses cost less than what makes them short.
+    "spark.driver.defaultJavaOptions": f"{_ARROW_JAVA} -XX:+UseParallelGC",
+    "spark.python.daemon.module": "kafkalite.spark.daemon",
+}
+"""Where all tasks run beside the driver, with the Python and the package that it has itself."""
+
 _QUICK: Final[Mapping[str, str]] = {
     "spark.driver.memory": "1g",
     "spark.default.parallelism": "2",
     # Half the processor time where no query lives long enough for the second compiler.
-    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
+    "spark.driver.defaultJavaOptions": (
+        f"{_ARROW_JAVA} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+    ),
 }
 
 
@@ -63,7 +83,7 @@ def start(
     `quick` is for tests and small captures: it starts sooner, and long work takes longer.
     """
     if SparkSession.getActiveSession() is None:
-        prepare(master)
+        prepare(master, conf or {})
     chosen = settings(master, conf or {}, quick=quick)
     return SparkSession.builder.master(master).appName(app).config(map=dict(chosen)).getOrCreate()
 
@@ -73,6 +93,7 @@ def settings(master: str, conf: Mapping[str, str], *, quick: bool = False) -> di
     return {
         **_EVERYWHERE,
         **(_ON_THIS_MACHINE if is_here(master) else {}),
+        **(_IN_THIS_PROCESS if master.startswith("local") else {}),
         **({**_QUICK, **sizing.settings(0)} if quick else {}),
         **conf,
     }
@@ -83,12 +104,15 @@ def is_here(master: str) -> bool:
     return master.startswith("local") or urlsplit(master).hostname in {"127.0.0.1", "localhost"}
 
 
-def prepare(master: str) -> None:
+def prepare(master: str, conf: Mapping[str, str]) -> None:
     """Set the environment that Spark's launcher reads; NoJavaError where there is no Java."""
     home = java_home(os.environ, cache_folder(os.environ))
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if _PYTHON in conf:
+        # Spark asks for it in the environment alone, once a driver of Python runs.
+        os.environ["PYSPARK_PYTHON"] = conf[_PYTHON]
     if is_here(master):
         # Else the workers are whatever python3 is first on the PATH, without our libraries.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

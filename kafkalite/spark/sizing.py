@@ -43,22 +43,27 @@ _SMALL: Final[Mapping[str, str]] = {
 _SHUFFLED_BYTES: Final = 32 << 20
 """How much of a capture there is for each task of a shuffle; less of it arrives there."""
 _FEWEST: Final = 200
+"""For a cluster, of which nobody says how many cores it has when it is busy."""
+_FEWEST_A_CORE: Final = 2
+"""For one machine: each task more sorts its rows into another part, and asks for every part."""
 _MOST: Final = 20_000
 
 
-def settings(size: int) -> dict[str, str]:
-    """Return settings for an input of so many bytes."""
+def settings(size: int, cores: int | None = None) -> dict[str, str]:
+    """Return settings for an input of so many bytes; `cores` are those of a single machine."""
     if size < SMALL_BYTES:
         return dict(_SMALL)
-    return {SHUFFLE: str(min(_MOST, max(_FEWEST, size // _SHUFFLED_BYTES)))}
+    fewest = _FEWEST if cores is None else _FEWEST_A_CORE * cores
+    return {SHUFFLE: str(min(_MOST, max(fewest, size // _SHUFFLED_BYTES)))}
 
 
 @contextmanager
 def sized(spark: SparkSession, size: int) -> Iterator[None]:
     """Have what suits an input of so many bytes, but for what somebody else has set."""
+    cores = spark.sparkContext.defaultParallelism if is_one_process(spark) else None
     chosen = {
         name: value
-        for name, value in settings(size).items()
+        for name, value in settings(size, cores).items()
         if spark.conf.get(name) == _SPARKS[name]
     }
     with having(spark, chosen):

@@ -55,7 +55,7 @@ def stitch(  # noqa: PLR0917 - once called
     tell.step(f"joining what goes on from file to file: {len(loose):,} files of loose ends")
     size = sum(each.files.get_file_info(each.path).size for each in loose)
     if size <= HERE_BYTES and is_one_process(spark):
-        return _lot([stitch_ends(_read(loose), task, 0, 0)])
+        return _lot([stitch_ends(read_loose(loose), task, 0, 0)])
     buckets = max(_BUCKETS_PER_CORE * cores(spark), size // _BUCKET_BYTES)
     parts = []
     for table in LOOSE_TABLES:
@@ -78,7 +78,8 @@ def stitch(  # noqa: PLR0917 - once called
     return _lot([Account.from_json(row.told) for row in done.collect()])
 
 
-def _read(loose: Sequence[Place]) -> dict[Table, pa.Table]:
+def read_loose(loose: Sequence[Place]) -> dict[Table, pa.Table]:
+    """Return the loose ends in some files."""
     ends = {}
     for table, schema in SCHEMAS.items():
         tables = [schema.empty_table()]

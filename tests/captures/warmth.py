@@ -34,15 +34,16 @@ _NOT_YET = {
 }
 
 
-def warm_up(bootstrap: str) -> None:
+def warm_up(bootstrap: str, *, is_alone: bool = True) -> None:
     """Wait until groups, transactions and share groups have coordinators that have loaded.
 
-    Nothing is left of it but the internal topics.
+    Nothing is left of it but the internal topics. Of several nodes, of which each coordinates some,
+    it is only seen that there are coordinators.
     """
-    asyncio.run(_warm_up(Address.parse(bootstrap)))
+    asyncio.run(_warm_up(Address.parse(bootstrap), is_alone=is_alone))
 
 
-async def _warm_up(address: Address) -> None:
+async def _warm_up(address: Address, *, is_alone: bool) -> None:
     async with KafkaClient([address]) as client:
         for kind, keys in (
             (_GROUPS, _NAMES),
@@ -50,8 +51,9 @@ async def _warm_up(address: Address) -> None:
             (_SHARES, [_SHARE_KEY]),
         ):
             await _until_ready(partial(_coordinators, client, kind, keys))
-        await _until_ready(lambda: _groups(client))
-        await _until_ready(lambda: _transactions(client))
+        if is_alone:
+            await _until_ready(lambda: _groups(client))
+            await _until_ready(lambda: _transactions(client))
 
 
 async def _until_ready(ask: Callable[[], Awaitable[set[int]]]) -> None:

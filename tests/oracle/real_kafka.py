@@ -50,6 +50,7 @@ class RealKafka:
         flags: tuple[str, ...] = _QUICK,
         release: str | None = None,
         features: Mapping[str, str] = NO_FEATURES,
+        formats: tuple[str, ...] = ("--standalone",),
     ) -> None:
         self.port = free_port()
         self._controller_port = free_port()
@@ -59,6 +60,7 @@ class RealKafka:
         self._flags = flags
         self._release = release
         self._features = features
+        self._formats = formats
         self._log = directory / "kafka.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -66,6 +68,11 @@ class RealKafka:
     def bootstrap(self) -> str:
         """Return the bootstrap address, `host:port`."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def controller(self) -> str:
+        """Return where other nodes find the controller, `host:port`."""
+        return f"127.0.0.1:{self._controller_port}"
 
     @property
     def data(self) -> Path:
@@ -89,7 +96,7 @@ class RealKafka:
         levels = [f"--feature={name}={level}" for name, level in self._features.items()]
         command = java_command(
             "kafka.tools.StorageTool",
-            *("format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties), *levels),
+            *("format", *self._formats, "-t", CLUSTER_ID, "-c", str(properties), *levels),
             release=self._release,
         )
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -147,7 +154,7 @@ class RealKafka:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def _properties(self) -> dict[str, str]:
-        controller = f"127.0.0.1:{self._controller_port}"
+        controller = self.controller
         return {
             # Where kafkalite's own defaults differ from Kafka's, both are told the same.
             **PRESET,

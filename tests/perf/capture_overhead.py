@@ -1,21 +1,31 @@
 """What recording costs a broker: `python -m tests.perf.capture_overhead [--rounds N] [--check]`.
 
-Two brokers, of which one records, are measured in turns, and the best rates of each are compared.
-Heartbeats are pipelined in one connection, which is the most that a broker is ever asked, and asked
-one by one; records are produced by kafka-python and by librdkafka, as fast as each can. Beside
-every rate stands how much more processor time an answer, or a megabyte, costs the broker, and how
-much the process that writes the capture takes, both as parts of what it costs the broker alone:
-where processors are few or busy, the writer takes its time from somebody.
+Two brokers, of which one records, are measured in short turns that follow each other at once, so
+that what else the machine does meets both; a rate's overhead is the median of the pairs. Records
+are produced by kafka-python and by librdkafka, as fast as each can. Heartbeats are pipelined in one
+connection, which is the most that a broker is ever asked, and asked one by one, which is how long
+each waits for its answer. Most of that would be the time in which idle processors go to sleep and
+wake up, and as a writer keeps them from it, recording would even seem to pay: so processes that
+only take what nobody else wants keep them awake, with and without a recording.
+
+Beside every rate stands how much more processor time an answer, or a megabyte, costs the broker,
+and how much the process that writes the capture takes, both as parts of what it costs the broker
+alone: where processors are few or busy, the writer takes its time from somebody. What it must take
+at least is told by `dd`, which copies the same capture from memory to a file and does no more.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import socket
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,22 +39,25 @@ from tests.perf.competitors import start
 from tests.perf.pipeline import cpu_seconds, frame, pump
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     Run = Callable[[ServedKafkalite], "Taken"]
 
 LARGEST_OVERHEAD = 0.10
 """What recording may take of a rate that is promised."""
 
-PROMISED = ("heartbeats, pipelined", "heartbeats, one by one", "produce, kafka-python")
+PROMISED = ("produce, kafka-python", "heartbeats, pipelined", "heartbeats, one by one")
 
-_SECONDS = 2.0
-_ASKED = 10_000
+_PAIRS = 3
+"""So many turns each broker has of every measure, in each round."""
+
+_SECONDS = 0.6
 _BATCH = 500
 _SIZE = 1000
 _MEGA = 1_000_000
-_DRAINED_S = 0.5
+_DRAINED_S = 0.2
 _MEMORY = "/dev/shm"  # noqa: S108 - a directory of our own is made in it
+_SPIN = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
 _names = (f"group-{number}" for number in itertools.count())
 
 
@@ -59,22 +72,40 @@ class Taken(NamedTuple):
 def pipelined(broker: ServedKafkalite) -> Taken:
     """Send heartbeats without waiting."""
     rate = pump(broker.port, broker.pid, [_beat(broker.port)] * _BATCH, _SECONDS)
-    return Taken(rate.per_second, 1, rate.per_second / rate.per_cpu_second)
+    return Taken(
+        rate.per_second * _SECONDS, _SECONDS, rate.per_second * _SECONDS / rate.per_cpu_second
+    )
 
 
 def one_by_one(broker: ServedKafkalite) -> Taken:
     """Send each heartbeat when the one before is answered."""
-    beat = _beat(broker.port)
-    with socket.create_connection(("127.0.0.1", broker.port)) as connection:
+    beat, answered = _beat(broker.port), 0
+    address = ("127.0.0.1", broker.port)
+    with awake(), socket.create_connection(address) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         begin, cpu = time.perf_counter(), cpu_seconds(broker.pid)
-        for _ in range(_ASKED):
+        while (taken := time.perf_counter() - begin) < _SECONDS:
             connection.sendall(beat)
             connection.recv(4096)
-        return Taken(_ASKED, time.perf_counter() - begin, cpu_seconds(broker.pid) - cpu)
+            answered += 1
+        return Taken(answered, taken, cpu_seconds(broker.pid) - cpu)
 
 
-def produced_by_python(broker: ServedKafkalite, count: int = 20_000) -> Taken:
+@contextmanager
+def awake() -> Iterator[None]:
+    """Keep every processor awake, without taking anything from anybody."""
+    spinning = [
+        subprocess.Popen([sys.executable, "-S", "-c", _SPIN]) for _ in os.sched_getaffinity(0)
+    ]
+    try:
+        yield
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
+
+
+def produced_by_python(broker: ServedKafkalite, count: int = 10_000) -> Taken:
     """Produce as fast as a client in Python can; megabytes."""
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks="all")
     producer.partitions_for("python")
@@ -88,94 +119,156 @@ def produced_by_python(broker: ServedKafkalite, count: int = 20_000) -> Taken:
     return Taken(count * _SIZE / _MEGA, taken, cpu)
 
 
-def produced_by_librdkafka(broker: ServedKafkalite, count: int = 200_000) -> Taken:
-    """Produce as fast as a client in C can; megabytes."""
+def produced_by_librdkafka(broker: ServedKafkalite, count: int = 300_000) -> Taken:
+    """Produce as fast as a client in C can; megabytes, many times what the ring holds."""
     cpu = cpu_seconds(broker.pid)
     taken = transfer.measure("produce", broker.port, "native", count, _SIZE)
     return Taken(count * _SIZE / _MEGA, taken, cpu_seconds(broker.pid) - cpu)
 
 
+# Those that leave processors as they are come first: of the others each broker keeps its own.
 MEASURES: Mapping[str, Run] = {
-    "heartbeats, pipelined": pipelined,
-    "heartbeats, one by one": one_by_one,
     "produce, kafka-python": produced_by_python,
     "produce, librdkafka": produced_by_librdkafka,
+    "heartbeats, pipelined": pipelined,
+    "heartbeats, one by one": one_by_one,
 }
 
 
 @dataclass
 class Compared:
-    """One measure of both brokers."""
+    """One measure of both brokers; the turns of the same place are a pair."""
 
     without: list[Taken] = field(default_factory=list)
     recorded: list[Taken] = field(default_factory=list)
-    written: list[float] = field(default_factory=list)
-    """Processor time of the process that writes, per amount."""
+    written: float = 0
+    """Processor time of the process that writes."""
 
     @property
     def overhead(self) -> float:
-        """What part of the best rate is lost by recording."""
-        return 1 - best_rate(self.recorded) / best_rate(self.without)
+        """What part of a rate is lost by recording."""
+        pairs = zip(self.without, self.recorded, strict=True)
+        return 1 - statistics.median(rate(ours) / rate(plain) for plain, ours in pairs)
 
     @property
     def cpu_overhead(self) -> float:
         """What recording adds to the broker's own processor time."""
-        return least_cpu(self.recorded) / least_cpu(self.without) - 1
+        return cpu(self.recorded) / cpu(self.without) - 1
 
     @property
     def writer(self) -> float:
         """What the writer takes, as part of what the broker takes without it."""
-        return min(self.written) / least_cpu(self.without)
+        return self.written / amount(self.recorded) / cpu(self.without)
 
 
-def best_rate(taken: Sequence[Taken]) -> float:
-    """Return the best amount per second."""
-    return max(each.amount / each.seconds for each in taken)
+def rate(taken: Taken) -> float:
+    """Return the amount per second."""
+    return taken.amount / taken.seconds
 
 
-def least_cpu(taken: Sequence[Taken]) -> float:
-    """Return the least processor time per amount."""
-    return min(each.cpu_seconds / each.amount for each in taken)
+def amount(taken: list[Taken]) -> float:
+    """Return how much was done in all turns."""
+    return sum(each.amount for each in taken)
 
 
-def measure(rounds: int) -> dict[str, Compared]:
+def cpu(taken: list[Taken]) -> float:
+    """Return the processor time per amount."""
+    return sum(each.cpu_seconds for each in taken) / amount(taken)
+
+
+@dataclass
+class Found:
+    """All that was measured."""
+
+    compared: dict[str, Compared] = field(
+        default_factory=lambda: {name: Compared() for name in MEASURES}
+    )
+    copied: list[float] = field(default_factory=list)
+    """Processor seconds that `dd` takes to copy a megabyte of capture."""
+
+    def text(self) -> str:
+        """Return it in Markdown."""
+        lines = [
+            "| a second | plain | recorded | overhead | broker's processor | writer's processor |",
+            "| --- | --- | --- | --- | --- | --- |",
+        ]
+        lines += [
+            f"| {name} | {statistics.median(map(rate, each.without)):,.0f} "
+            f"| {statistics.median(map(rate, each.recorded)):,.0f} | {each.overhead:.1%} "
+            f"| {each.cpu_overhead:+.1%} | {each.writer:+.1%} |"
+            for name, each in self.compared.items()
+        ]
+        produced = self.compared["produce, librdkafka"]
+        writer = produced.written / amount(produced.recorded)
+        floor = statistics.median(self.copied)
+        plain, recorded = cpu(produced.without), cpu(produced.recorded)
+        return "\n".join(lines) + (
+            f"\n\nA megabyte from librdkafka costs the broker {plain * 1e3:.2f} ms, recorded "
+            f"{recorded * 1e3:.2f} ms, and the writer {writer * 1e3:.2f} ms: {writer / floor:.1f} "
+            f"times what dd takes to copy it ({floor * 1e3:.2f} ms).\n"
+        )
+
+
+def measure(rounds: int) -> Found:
     """Measure both brokers in turns."""
-    found = {name: Compared() for name in MEASURES}
-    for number in range(rounds):
+    found = Found()
+    for _ in range(rounds):
         with tempfile.TemporaryDirectory(dir=_MEMORY if Path(_MEMORY).is_dir() else None) as text:
             directory = Path(text)
+            captures = directory / "captures"
             plain = ServedKafkalite(directory / "plain")
-            recorded = ServedKafkalite(
-                directory / "recorded", options=("--capture", str(directory / "captures"))
-            )
+            recorded = ServedKafkalite(directory / "recorded", options=("--capture", str(captures)))
             try:
                 start(plain)
                 start(recorded)
                 for name, run in MEASURES.items():
-                    turns = (_of_plain, _of_recorded)
-                    for turn in turns if number % 2 else reversed(turns):
-                        turn(run, plain if turn is _of_plain else recorded, found[name])
+                    _in_turns(run, plain, recorded, found.compared[name])
+                    if run is produced_by_librdkafka:
+                        found.copied.append(copied(captures))
             finally:
                 plain.kill()
                 recorded.kill()
     return found
 
 
-def _of_plain(run: Run, broker: ServedKafkalite, compared: Compared) -> None:
-    compared.without.append(run(broker))
+def _in_turns(
+    run: Run, plain: ServedKafkalite, recorded: ServedKafkalite, compared: Compared
+) -> None:
+    for number in range(_PAIRS):
+        if number % 2:
+            compared.without.append(run(plain))
+            _record(run, recorded, compared)
+        else:
+            _record(run, recorded, compared)
+            compared.without.append(run(plain))
 
 
-def _of_recorded(run: Run, broker: ServedKafkalite, compared: Compared) -> None:
+def _record(run: Run, broker: ServedKafkalite, compared: Compared) -> None:
     (writer,) = children(broker.pid)
     before = cpu_seconds(writer)
     taken = run(broker)
     time.sleep(_DRAINED_S)
-    amount = taken.amount
-    if run is pipelined:
-        # Its rate is per second; the writer had all that came, warming up included.
-        amount *= _SECONDS * 4 / 3
+    # What it took for the warming up, of which the rate knows nothing, is as if it were not.
+    share = 3 / 4 if run is pipelined else 1
     compared.recorded.append(taken)
-    compared.written.append((cpu_seconds(writer) - before) / amount)
+    compared.written += (cpu_seconds(writer) - before) * share
+
+
+def copied(captures: Path) -> float:
+    """Return what the plainest program takes to copy a megabyte of a capture."""
+    largest = max(captures.iterdir(), key=lambda path: path.stat().st_size)
+    target = captures.with_suffix(".copy")
+    before = os.times()
+    subprocess.run(
+        ["dd", f"if={largest}", f"of={target}", "bs=1M", "status=none"],
+        check=True,
+    )
+    after = os.times()
+    taken = after.children_user + after.children_system
+    taken -= before.children_user + before.children_system
+    size = target.stat().st_size
+    target.unlink()
+    return taken * _MEGA / size
 
 
 def children(pid: int) -> list[int]:
@@ -184,26 +277,13 @@ def children(pid: int) -> list[int]:
     return [int(each) for each in " ".join(path.read_text() for path in lists).split()]
 
 
-def table(found: Mapping[str, Compared]) -> str:
-    """Return what was measured, in Markdown."""
-    lines = [
-        "| a second | plain | recorded | overhead | broker's processor | writer's processor |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    lines += [
-        f"| {name} | {best_rate(each.without):,.0f} | {best_rate(each.recorded):,.0f} | "
-        f"{each.overhead:.1%} | {each.cpu_overhead:+.1%} | {each.writer:+.1%} |"
-        for name, each in found.items()
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def broken_promises(found: Mapping[str, Compared]) -> list[str]:
+def broken_promises(found: Found) -> list[str]:
     """Name what costs more than was promised."""
+    overheads = {name: found.compared[name].overhead for name in PROMISED}
     return [
-        f"{name}: recording takes {found[name].overhead:.1%}, more than {LARGEST_OVERHEAD:.0%}"
-        for name in PROMISED
-        if found[name].overhead > LARGEST_OVERHEAD
+        f"{name}: recording takes {overhead:.1%}, more than {LARGEST_OVERHEAD:.0%}"
+        for name, overhead in overheads.items()
+        if overhead > LARGEST_OVERHEAD
     ]
 
 
@@ -221,7 +301,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     found = measure(options.rounds)
-    sys.stdout.write(table(found))
+    sys.stdout.write(found.text())
     failures = broken_promises(found) if options.check else []
     sys.stderr.writelines(f"not kept: {failure}\n" for failure in failures)
     return 1 if failures else 0

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 TIMES_TSHARK: Final = 20
 """How many times as fast as tshark the way to typed commits has to be at least, core by core."""
-FRAMES_PER_S: Final = 300_000
-"""The floor of the way to paired requests: below it frames are no longer handled in columns."""
+FRAMES_PER_S: Final = 700_000
+"""The floor of the way to paired requests, which a machine under load reaches."""
 
 _OFFSET_COMMIT: Final = 8
 _TSHARK_BYTES: Final = 4_000_000

@@ -23,7 +23,7 @@ from kafkalite.wire.session import Owed
 from tests.perf.pipeline import frame
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from kafkalite.apis.contract import Api
     from kafkalite.coordinator.active import ActiveShard
@@ -73,16 +73,27 @@ class World:
 
     def serve(self, request: bytes) -> bytes:
         """Return the answer to a frame, as bytes both."""
+        answer = self.send(request)()
+        assert answer is not None, "nobody else is there to wait for"
+        return answer
+
+    def send(self, request: bytes) -> Callable[[], bytes | None]:
+        """Send a frame, and return what asks for its answer: None while that is not there."""
         out: Pieces = []
         buffer = bytearray(request)
         owed = self._dispatcher.dispatch(self._context, buffer, _LENGTH_BYTES, len(buffer), out)
-        if isinstance(owed, Owed):
-            if not owed.waiting.is_resolved:
-                # What is due at once, such as a delay of nothing.
-                self.clock.advance(0)
-            assert owed.waiting.is_resolved, "nobody else is there to wait for"
-            owed.finish(owed.waiting.value, out)
-        return b"".join(out)
+
+        def answer() -> bytes | None:
+            if isinstance(owed, Owed) and not out:
+                if not owed.waiting.is_resolved:
+                    # What is due at once, such as a delay of nothing.
+                    self.clock.advance(0)
+                if not owed.waiting.is_resolved:
+                    return None
+                owed.finish(owed.waiting.value, out)
+            return b"".join(out)
+
+        return answer
 
     def reload_groups(self) -> None:
         """Let the group coordinator read its log again, as after a restart."""

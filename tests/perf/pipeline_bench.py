@@ -2,19 +2,24 @@
 
 `python -m tests.perf.pipeline_bench [--megabytes N] [--check]` makes a capture, has all of them
 read it in one run, and prints frames and megabytes a second; with `--check` it fails below the
-targets. Spark's runs begin when its workers are warm. Audits are not measured here.
+targets. Spark's runs begin when its workers are warm, and the capture is large enough that what a
+query costs once counts for little. Audits are not measured here.
+
+`--memory-megabytes N` has Spark on 2 cores read a capture of that size instead, and a tenth of it,
+and prints how much memory its processes use for each; with `--check` it fails where that is more
+for the large one.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
@@ -27,9 +32,10 @@ from kafkalite.spark.session import start
 from kafkalite.spark.sources.capture import NAME
 from kafkalite.spark.stages.typed import typed
 from tests.perf.big_capture import write
+from tests.perf.process_memory import watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -43,7 +49,15 @@ TIMES_TSHARK: Final = 20
 SCALING: Final = 1.6
 """The floors: the first two on two cores, the third a core."""
 
+TYPED: Final = "Spark to typed OffsetCommits"
+PAIRED: Final = "Spark to pairs of all APIs"
+PARQUET: Final = "pipeline to Parquet of all APIs"
+
+GROWTH: Final = 1.25
+"""How much more memory ten times the capture may take: what a heap is left to grow to."""
+
 TSHARK_FILES: Final = 1
+_HEAP: Final = "1g"
 _MB: Final = 1_000_000
 
 
@@ -56,6 +70,8 @@ class Measured:
     seconds: float
     frames: int
     size: int
+    cpu_seconds: float = 0.0
+    peak_mb: float = 0.0
 
     @property
     def frames_a_second(self) -> float:
@@ -64,11 +80,15 @@ class Measured:
 
     def line(self) -> str:
         """Return it for people."""
-        return (
+        speed = self.size / self.seconds / _MB
+        told = (
             f"{self.name:<34} {self.cores} core{'s' if self.cores > 1 else ' '}"
-            f" {self.seconds:8.2f} s {self.size / self.seconds / _MB:8.1f} MB/s"
+            f" {self.seconds:8.2f} s {speed:8.1f} MB/s {speed / self.cores:8.1f} MB/s a core"
             f" {self.frames_a_second:12,.0f} frames/s"
         )
+        if not self.cpu_seconds:
+            return told
+        return f"{told} {self.cpu_seconds:8.2f} s of CPU {self.peak_mb:8,.0f} MB of memory"
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -108,40 +128,69 @@ def dissected(files: Sequence[Path]) -> None:
         )  # fmt: skip
 
 
-def read_by_spark(session: SparkSession, folder: Path, **options: str) -> None:
+def read_by_spark(session: SparkSession, *paths: Path, **options: str) -> None:
     """Read all rows of a table, and keep none."""
-    frame = session.read.format(NAME).options(**options).load(str(folder))
+    frame = session.read.format(NAME).options(**options, paths=",".join(map(str, paths))).load()
     frame.write.format("noop").mode("overwrite").save()
 
 
 def of_spark(made: Made, folder: Path, out: Path, cores: int) -> list[Measured]:
     """Measure Spark on some cores, in a session of its own."""
-    session = start(f"local[{cores}]", {"spark.driver.memory": "2g"})
+    session = start(f"local[{cores}]", {"spark.driver.memory": _HEAP})
     try:
         register(session)
-        read_by_spark(session, made.files[0], api="OffsetCommit")
+        # A file for each core: every worker has read one, and Java has compiled what reads rows.
+        read_by_spark(session, *made.files[:cores], api="OffsetCommit", bytesPerTask="1")
         tables = {
-            "Spark to typed OffsetCommits": {"api": "OffsetCommit"},
-            "Spark to pairs of all APIs": {"table": "envelopes"},
+            TYPED: {"api": "OffsetCommit"},
+            PAIRED: {"table": "envelopes"},
         }
         found = [
-            Measured(
-                name,
-                cores,
-                timed(lambda options=options: read_by_spark(session, folder, **options)),  # type: ignore[misc]
-                made.frames,
-                made.size,
-            )
+            spent(name, cores, made, partial(read_by_spark, session, folder, **options))
             for name, options in tables.items()
         ]
         job = Job(inputs=(str(folder),), out=str(out), audits=())
-        took = timed(lambda: audit(session, job))
-        return [
-            *found,
-            Measured("pipeline to Parquet of all APIs", cores, took, made.frames, made.size),
-        ]
+        found.append(spent(PARQUET, cores, made, lambda: audit(session, job)))
     finally:
         session.stop()
+    return found
+
+
+def spent(name: str, cores: int, made: Made, work: Callable[[], object]) -> Measured:
+    """Measure what Spark's processes do: how long, on how much processor time and memory."""
+    with watched() as usage:
+        took = timed(work)
+    return Measured(name, cores, took, made.frames, made.size, usage.cpu_s, usage.peak_mb)
+
+
+def in_memory(files: Sequence[Path], work: Path) -> dict[str, float]:
+    """Return how much memory Spark on 2 cores takes for files: the JVM, and its largest worker."""
+    session = start("local[2]", {"spark.driver.memory": _HEAP})
+    try:
+        register(session)
+        with watched() as usage:
+            read_by_spark(session, *files, api="OffsetCommit")
+            job = Job(inputs=tuple(map(str, files)), out=str(work), audits=())
+            audit(session, job)
+    finally:
+        session.stop()
+    size = sum(path.stat().st_size for path in files)
+    written = sum(path.stat().st_size for path in work.rglob("*.parquet"))
+    shutil.rmtree(work)
+    sys.stdout.write(
+        f"{size / _MB:10,.0f} MB: JVM {usage.java_mb:,.0f} MB, a worker {usage.python_mb:,.0f} MB,"
+        f" all processes {usage.peak_mb:,.0f} MB, {usage.cpu_s:,.1f} s of CPU;"
+        f" tables {written / size:.2f} of the capture\n"
+    )
+    sys.stdout.flush()
+    return {"JVM": usage.java_mb, "worker": usage.python_mb, "all": usage.peak_mb}
+
+
+def flat(files: Sequence[Path], work: Path) -> dict[str, tuple[float, float]]:
+    """Return for each kind of process how much more it takes for ten times the files."""
+    few = in_memory(files[: max(1, len(files) // 10)], work)
+    many = in_memory(files, work)
+    return {f"memory, {name}": (many[name] / few[name], GROWTH) for name in few}
 
 
 def measured(made: Made, folder: Path, work: Path) -> Iterator[Measured]:
@@ -160,18 +209,18 @@ def measured(made: Made, folder: Path, work: Path) -> Iterator[Measured]:
 def verdicts(found: Sequence[Measured]) -> dict[str, tuple[float, float]]:
     """Return for each target what was reached, and what is to be."""
     by = {(each.name, each.cores): each for each in found}
-    typed_2 = by["Spark to typed OffsetCommits", 2]
-    paired_2 = by["Spark to pairs of all APIs", 2]
+    typed_2 = by[TYPED, 2]
+    paired_2 = by[PAIRED, 2]
     reached = {
         "frames/s to typed OffsetCommits": (typed_2.frames_a_second, float(TYPED_FRAMES_A_SECOND)),
         "requests/s paired": (paired_2.frames_a_second / 2, float(PAIRED_A_SECOND)),
         "second core": (
-            typed_2.frames_a_second / by["Spark to typed OffsetCommits", 1].frames_a_second,
+            typed_2.frames_a_second / by[TYPED, 1].frames_a_second,
             SCALING,
         ),
     }
     if ("tshark", 1) in by:
-        one = by["Spark to typed OffsetCommits", 1].frames_a_second
+        one = by[TYPED, 1].frames_a_second
         reached["times tshark"] = (one / by["tshark", 1].frames_a_second, float(TIMES_TSHARK))
     return reached
 
@@ -179,27 +228,40 @@ def verdicts(found: Sequence[Measured]) -> dict[str, tuple[float, float]]:
 def main() -> None:
     """Measure and print; with `--check`, exit with 1 when a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=400)
+    parser.add_argument("--megabytes", type=int, default=1_600)
+    parser.add_argument("--memory-megabytes", type=int, default=0)
     parser.add_argument("--check", action="store_true")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
+        size = (asked.memory_megabytes or asked.megabytes) * _MB
         # Made by a process of its own, that its memory is not counted as a reader's.
         with ProcessPoolExecutor(1) as pool:
-            made = pool.submit(write, work / "in", asked.megabytes * _MB).result()
-        found = []
-        for each in measured(made, work / "in", work):
-            found.append(each)
-            sys.stdout.write(f"{each.line()}\n")
-            sys.stdout.flush()
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    sys.stdout.write(f"largest process: {peak:,.0f} MB\n")
-    missed = False
-    for target, (reached, wanted) in verdicts(found).items():
-        missed |= reached < wanted
-        sys.stdout.write(f"{target}: {reached:,.1f}, to reach {wanted:,.1f}\n")
+            made = pool.submit(write, work / "in", size).result()
+        if asked.memory_megabytes:
+            missed = _told_growth(flat(made.files, work / "out"))
+        else:
+            missed = _told_speed(made, work)
     if asked.check and missed:
         sys.exit(1)
+
+
+def _told_growth(found: Mapping[str, tuple[float, float]]) -> bool:
+    for name, (grown, most) in found.items():
+        sys.stdout.write(f"{name}: {grown:.2f} times for ten times the capture, at most {most}\n")
+    return any(grown > most for grown, most in found.values())
+
+
+def _told_speed(made: Made, work: Path) -> bool:
+    found = []
+    for each in measured(made, work / "in", work):
+        found.append(each)
+        sys.stdout.write(f"{each.line()}\n")
+        sys.stdout.flush()
+    reached = verdicts(found)
+    for target, (got, wanted) in reached.items():
+        sys.stdout.write(f"{target}: {got:,.1f}, to reach {wanted:,.1f}\n")
+    return any(got < wanted for got, wanted in reached.values())
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 pytest.importorskip("pyspark")
 
-from tests.perf.pipeline_bench import Measured, verdicts
-
-TYPED, PAIRED = "Spark to typed OffsetCommits", "Spark to pairs of all APIs"
+from tests.perf.pipeline_bench import PAIRED, TYPED, Measured, verdicts
+from tests.perf.process_memory import Usage, children
 
 
 def test_targets_are_of_two_cores_and_tshark_is_met_core_by_core() -> None:
@@ -30,3 +33,31 @@ def test_a_line_has_the_figures_a_second() -> None:
     line = Measured("decoder alone", 1, 2.0, 3_000_000, 64_000_000).line()
     assert "32.0 MB/s" in line
     assert "1,500,000 frames/s" in line
+
+
+def test_a_line_of_spark_tells_what_it_takes() -> None:
+    line = Measured(TYPED, 2, 2.0, 3_000_000, 64_000_000, 3.5, 1_234.0).line()
+    assert "16.0 MB/s a core" in line
+    assert line.endswith("3.50 s of CPU    1,234 MB of memory")
+
+
+def test_memory_is_that_of_the_worst_moment() -> None:
+    usage = Usage()
+    usage.see([("java", 500.0), ("python", 100.0), ("python", 150.0)])
+    usage.see([("java", 600.0), ("python", 120.0)])
+    assert (usage.peak_mb, usage.java_mb, usage.python_mb) == (750.0, 600.0, 150.0)
+
+
+def test_children_are_seen_with_theirs() -> None:
+    inner = "print(flush=True); input()"
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", outer], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdout.readline()
+        found = children(os.getpid())
+        child.stdin.write(b"\n")
+    assert len(found) >= 2
+    assert sum(each.size_mb for each in found) > 5

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.spark.audits import AUDITS, STATE_TABLES, STATES, TABLES, AuditOptions
-from tests.spark.truth.crew import Key
+from kafkalite.spark.audits.health import rebalances
+from kafkalite.spark.audits.judging import judge
+from kafkalite.spark.audits.members import ghosts
+from kafkalite.spark.state.commits import commits
+from kafkalite.spark.state.epochs import steps
+from kafkalite.spark.state.generations import generations
+from kafkalite.spark.state.heartbeats import heartbeats
+from kafkalite.spark.state.presence import empty_spells
+from kafkalite.spark.state.signs import signs
+from tests.spark.truth.crew import Key, Verdict
 from tests.spark.truth.desk import interpreted, laid_out
 from tests.spark.truth.forgotten import RETENTION_MIN
 from tests.spark.truth.lingering import SESSION_MS
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -71,16 +80,26 @@ def of_seed(rows: list[Row], played: Played, column: str = "group_id") -> list[R
     return [row for row in rows if row[column].startswith(f"{played.prefix}/")]
 
 
+def of_epochs(found: Findings) -> dict[str, Row]:
+    rows = found.rows["fencing_totals"]
+    return {row.rule: row for row in rows if row.fenced_by == "epoch"}
+
+
 def test_every_commit_is_judged_as_the_coordinator_itself_judges_it(found: Findings) -> None:
     judged = {
         Key(row.connection, row.start_us, row.topic, row.partition): row
         for row in found.requests.state("judged_commits").collect()
     }
-    wrong = []
+    wrong: list[tuple[Key, Verdict, Row | None]] = []
     undecided = 0
     for played in found.played:
         for key, verdict in played.fenced.commits.items():
-            row = judged[key]
+            row = judged.get(key)
+            if row is None:
+                # Only counted, as one that every rule accepts.
+                if verdict.truth != "current" or set(verdict.by_rule.values()) != {"accept"}:
+                    wrong.append((key, verdict, row))
+                continue
             undecided += row.truth == "undecidable"
             by_rule = {rule: row[column] for column, rule in RULES.items()}
             differs = [
@@ -98,13 +117,98 @@ def test_every_commit_is_judged_as_the_coordinator_itself_judges_it(found: Findi
     assert 0 < undecided <= planted
 
 
+def test_commits_that_are_only_counted_are_plain_to_whoever_judges_them_all(
+    found: Findings,
+) -> None:
+    request = ("group_id", "connection", "start_us", "position")
+    states = (found.requests.state(name) for name in ("epochs", "holdings", "topics"))
+    every = judge(commits(found.requests), *states).where("truth != 'unjudged'").collect()
+    kept = found.requests.state("judged_commits").collect()
+    assert {str(row) for row in kept} <= {str(row) for row in every}
+    in_doubt = {tuple(row[name] for name in request) for row in kept}
+    plain = [row for row in every if tuple(row[name] for name in request) not in in_doubt]
+    rules = (*RULES, "broker")
+    assert {(row.truth, *(row[rule] for rule in rules)) for row in plain} == {
+        ("current", *["accept"] * len(rules))
+    }
+    counted = Counter({row.group_id: 0 for row in plain})
+    for row in found.requests.state("plain_commits").collect():
+        counted[row.group_id] += row.commits
+    asked = {tuple(row[name] for name in request) for row in plain}
+    assert counted == Counter(group_id for group_id, *_ in asked)
+
+
+def test_heartbeats_without_repeats_tell_what_all_of_them_tell(found: Findings) -> None:
+    requests = found.requests
+    every, beats = heartbeats(requests), requests.state("heartbeats")
+    assert beats.count() < every.count() / 2
+    assert said(steps(every)) == said(requests.state("epochs"))
+    signs_, told = signs(requests), requests.state("signs_of_life")
+    assert told.count() < signs_.count()
+    spells = [empty_spells(each, OPTIONS.session_timeout_ms) for each in (signs_, told)]
+    assert said(spells[0]) == said(spells[1])
+    held, extent = requests.state("holdings"), requests.state("extent")
+    found_ = [ghosts(each, held, extent, OPTIONS.session_timeout_ms) for each in (signs_, told)]
+    assert said(found_[0]) == said(found_[1])
+    assert said(generations(signs_)) == said(requests.state("generations"))
+    assert said(rebalances(signs_, 5)) == said(rebalances(told, 5))
+
+
+def said(frame: DataFrame) -> list[str]:
+    return sorted(str(row) for row in frame.collect())
+
+
+def test_commits_of_classic_groups_are_judged_by_generation(found: Findings) -> None:
+    judged = {
+        Key(row.connection, row.start_us, row.topic, row.partition): row
+        for row in found.requests.state("judged_by_generation").collect()
+    }
+    planted = {
+        key: (verdict, key in played.rebalanced.truth.undecidable)
+        for played in found.played
+        for key, verdict in played.rebalanced.truth.commits.items()
+    }
+    assert set(judged) == set(planted)
+    for key, (verdict, is_undecidable) in planted.items():
+        row = judged[key]
+        assert (row.revocation, row.assignment) == ("n/a", "n/a")
+        assert row.broker == verdict.by_rule["strict"]
+        expected = (verdict.by_rule["strict"], verdict.truth)
+        assert (row.strict, row.truth) == (("undecidable",) * 2 if is_undecidable else expected)
+    truths = {verdict.truth for verdict, _ in planted.values()}
+    assert truths >= {"zombie", "innocent", "given up", "never its own", "departed", "current"}
+
+
+def test_totals_count_classic_groups_beside_those_with_epochs(found: Findings) -> None:
+    totals = {(row.fenced_by, row.rule): row for row in found.rows["fencing_totals"]}
+    stories = [played.rebalanced for played in found.played]
+    refused = {key[:2] for story in stories for key in story.truth.commits} - {
+        key[:2] for story in stories for key in story.truth.undecidable
+    }
+    strict, broker = totals["generation", "strict"], totals["generation", "broker"]
+    assert strict.commits == broker.commits == sum(story.commits for story in stories)
+    assert strict.commits_failed == len(refused)
+    assert strict.commits_undecidable == sum(len(story.truth.undecidable) for story in stories)
+    assert broker.commits_failed == len({key[:2] for s in stories for key in s.truth.commits})
+    assert strict.otherwise_than_broker == 0
+    zombies = sum(each.truth == "zombie" for s in stories for each in s.truth.commits.values())
+    assert (strict.zombies_refused, broker.zombies_accepted) == (zombies, 0)
+    assert ("generation", "revocation-epoch") not in totals
+    simple = totals["simple", "broker"]
+    assert (simple.commits, simple.commits_failed) == (
+        sum(played.forgotten.alone for played in found.played),
+        0,
+    )
+    assert ("unknown", "broker") not in totals
+
+
 def agrees(said: str, truth: str) -> bool:
     """Whether an audit is right, or honest: what a lost answer gave nobody outside can see."""
     return said in {truth, "undecidable"} or (truth == "zombie" and said == "given up")
 
 
 def test_the_rule_of_the_broker_is_told_by_its_answers(found: Findings) -> None:
-    totals = {row.rule: row for row in found.rows["fencing_totals"]}
+    totals = of_epochs(found)
     assert totals["assignment-epoch"].otherwise_than_broker == 0
     assert totals["strict"].otherwise_than_broker > 0
     assert totals["revocation-epoch"].otherwise_than_broker > 0
@@ -120,7 +224,7 @@ def test_transactions_that_refused_offsets_abort_are_counted_by_rule(found: Find
     planted: Counter[str] = Counter()
     for played in found.played:
         planted += played.transacted.aborted
-    totals = {row.rule: row.transactions_aborted for row in found.rows["fencing_totals"]}
+    totals = {rule: row.transactions_aborted for rule, row in of_epochs(found).items()}
     assert totals == planted
     assert totals["strict"] > totals["revocation-epoch"] > totals["assignment-epoch"] > 0
     assert totals["broker"] == totals["assignment-epoch"]
@@ -187,6 +291,21 @@ def test_offsets_expire_where_the_broker_lets_them(found: Findings) -> None:
         assert all(lost.values())
 
 
+def test_what_brokers_before_kip_211_took_away_is_told(found: Findings) -> None:
+    for played in found.played:
+        rows = of_seed(found.rows["offsets_spared"], played)
+        visited = [row for row in rows if row.topic == "visited" and row.partition == 0]
+        spared = {row.group_id: row.asked_at is not None for row in visited}
+        assert spared == played.forgotten.spared
+        for row in visited:
+            assert row.expired_at - row.committed_at == timedelta(minutes=RETENTION_MIN)
+            assert row.committed_again_at > row.expired_at
+    # A classic group's offsets age from when it is empty, not from when they were committed.
+    classic = [row for row in found.rows["offsets_spared"] if "/classic-" in row.group_id]
+    assert classic
+    assert all(row.expires_at > row.expired_at for row in classic)
+
+
 def test_a_longer_retention_takes_nothing_away_within_the_capture(found: Findings) -> None:
     options = AuditOptions(retention_ms=7 * 24 * 3600 * 1000)
     rows = AUDITS["offsets"].tables(found.requests, options)["offset_expiry"]
@@ -216,6 +335,35 @@ def test_stale_answers_are_found_with_what_came_of_them(found: Findings) -> None
         line: count
         for played in found.played
         for line, count in played.outdated.consequences.items()
+    }
+
+
+def test_lost_places_are_told_with_their_causes_and_what_they_cost(found: Findings) -> None:
+    connections = {
+        row.client: row.connection
+        for row in found.requests.of("Fetch").select("client", "connection").distinct().collect()
+    }
+    resets = {
+        connections[row.client]: (
+            row.cause,
+            row.fetch_offset,
+            row.reset_by,
+            row.reset_to,
+            row.records_again,
+            row.records_skipped,
+        )
+        for row in found.rows["offset_resets"]
+    }
+    planted = {
+        line: told for played in found.played for line, told in played.outdated.resets.items()
+    }
+    assert resets == planted
+    refused = {
+        (row.client_id, row.error): (row.times, row.lowest_epoch)
+        for row in found.rows["leader_epoch_errors"]
+    }
+    assert refused == {
+        who: told for played in found.played for who, told in played.outdated.refused.items()
     }
 
 
@@ -261,10 +409,29 @@ def test_transactions_end_as_they_did(found: Findings) -> None:
 
 def test_generations_of_connect_tasks_are_counted(found: Findings) -> None:
     rows = [row for row in found.rows["connect_tasks"] if row.connector is not None]
-    tasks = [(row.connector, row.task, row.generation) for row in rows]
-    assert sorted(tasks) == sorted(
-        each for played in found.played for each in played.produced.tasks
-    )
+    groups = {played.prefix: played.produced for played in found.played}
+    for prefix, truth in groups.items():
+        tasks = {
+            (row.connector, row.task, row.generation): (row.end, row.writes_after)
+            for row in rows
+            if row.connect_group.startswith(f"{prefix}-")
+        }
+        assert tasks == truth.tasks
+    assert sum(row.writes_after for row in rows) == len(groups)
+    assert not any(row.writes_after_taken for row in rows)
+
+
+def test_rounds_of_fencing_in_connect_are_held_against_its_rules(found: Findings) -> None:
+    for played in found.played:
+        rows = {
+            (row.connector, row.generation): (
+                row.tasks, row.tasks_before, row.tasks_fenced, row.tasks_unfenced, row.tasks_early
+            )
+            for row in found.rows["connect_generations"]
+            if row.connect_group.startswith(f"{played.prefix}-")
+        }  # fmt: skip
+        assert rows == played.produced.rounds
+    assert all(row.configured_at < row.counted_at for row in found.rows["connect_generations"])
 
 
 def test_health_counts_every_request_once(found: Findings) -> None:

@@ -1,22 +1,39 @@
 """A capture audited as it grows says what one audit of all of it says, restarts and all."""
 
+# ruff: noqa: S311 - chance is to be repeatable
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from kafkalite.columnar.options import EVERYTHING
 from kafkalite.spark.audits import AuditOptions
-from kafkalite.spark.audits.fencing import totals
-from kafkalite.spark.follow import ENDS, Follower
+from kafkalite.spark.audits.judging import judge
+from kafkalite.spark.audits.members import ghosts
+from kafkalite.spark.follow import Follower
+from kafkalite.spark.following import Decoding
+from kafkalite.spark.pipeline import Job, audit
 from kafkalite.spark.places import place
+from kafkalite.spark.requests import Requests
+from kafkalite.spark.sources.growing import Stretch
+from kafkalite.spark.state.commits import commits
+from kafkalite.spark.state.epochs import steps
+from kafkalite.spark.state.extent import extent
+from kafkalite.spark.state.heartbeats import heartbeats
+from kafkalite.spark.state.holdings import holdings
+from kafkalite.spark.state.signs import signs
+from kafkalite.spark.state.topics import tasks, topics
+from kafkalite.spark.telling import Silent
+from tests.spark.truth import fenced
 from tests.spark.truth.crew import Topics
-from tests.spark.truth.desk import interpreted, laid_out
-from tests.spark.truth.fenced import commits
+from tests.spark.truth.desk import interpreted
+from tests.spark.truth.recorded import record
 from tests.spark.truth.stage import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -24,10 +41,20 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 OPTIONS = AuditOptions(session_timeout_ms=8_000)
+JUDGEABLE = "truth != 'unjudged'"
 SETTINGS = {"offsets.topic.num.partitions": "1"}
 STORIES = [
-    pytest.param(1, 2, id="one-group"),
-    pytest.param(3, 5, id="groups", marks=[pytest.mark.endurance, pytest.mark.timeout(900)]),
+    pytest.param(1, 1, 2, id="one-group"),
+    *(
+        pytest.param(
+            seed,
+            3,
+            12,
+            id=f"groups-{seed}",
+            marks=[pytest.mark.endurance, pytest.mark.timeout(900)],
+        )
+        for seed in range(2, 5)
+    ),
 ]
 
 
@@ -37,33 +64,98 @@ def _quickly(spark: SparkSession) -> Iterator[None]:
         yield
 
 
+class Found(NamedTuple):
+    """What audits come to."""
+
+    judged: list[str]
+    ghosts: list[str]
+
+
 def rows_of(frame: DataFrame) -> list[str]:
     return sorted(str(row) for row in frame.collect())
 
 
-@pytest.mark.parametrize(("groups", "batches"), STORIES)
+def at_once(spark: SparkSession, folder: Path, out: Path) -> Found:
+    """Audit the whole of a capture."""
+    audit(spark, Job(inputs=(str(folder),), out=str(out), audits=()))
+    requests = Requests.read(spark, place(str(out)))
+    known = steps(heartbeats(requests)).cache()
+    held = holdings(known, topics(requests), tasks(requests)).cache()
+    return Found(
+        rows_of(judge(commits(requests), known, held, topics(requests)).where(JUDGEABLE)),
+        rows_of(ghosts(signs(requests), held, extent(requests), OPTIONS.session_timeout_ms)),
+    )
+
+
+class Followed:
+    """A follower that is started anew before each batch."""
+
+    def __init__(self, spark: SparkSession, out: Path, patience_us: int) -> None:
+        self._spark = spark
+        self._out = place(str(out))
+        self._patience_us = patience_us
+
+    def take(self, pieces: list[Stretch], number: int) -> None:
+        """Take a batch in."""
+        self._decoding().take(self._spark, pieces, number)
+
+    def finish(self) -> Found:
+        """Expect nothing more."""
+        self._decoding().finish()
+        return self.found()
+
+    def found(self) -> Found:
+        follower = Follower(self._spark, self._out, OPTIONS)
+        return Found(rows_of(follower.judged().where(JUDGEABLE)), rows_of(follower.ghosts()))
+
+    def _decoding(self) -> Decoding:
+        follower = Follower(self._spark, self._out, OPTIONS, patience_us=self._patience_us)
+
+        def absorb(
+            requests: Requests,
+            number: int,
+            pending_us: Mapping[int, int],
+            is_last: bool,  # noqa: FBT001
+        ) -> None:
+            follower.absorb(requests, number, pending_us, is_last=is_last)
+
+        return Decoding(self._spark, [], self._out, None, EVERYTHING, Silent(), absorb)
+
+
+def batches(paths: list[Path], dice: Random, count: int) -> Iterator[list[Stretch]]:
+    """Cut what files say, one after the other, into batches at any byte."""
+    sizes = [path.stat().st_size for path in paths]
+    cuts = sorted(dice.randrange(1, sum(sizes)) for _ in range(count - 1))
+    at = 0
+    for cut in [*cuts, sum(sizes)]:
+        pieces, begin = [], 0
+        for path, size in zip(paths, sizes, strict=True):
+            start, stop = max(at - begin, 0), min(cut - begin, size)
+            is_over = cut >= begin + size
+            if start < size and stop > start:
+                pieces.append(Stretch(str(path), start, None if is_over else stop, stop - start))
+            begin += size
+        yield pieces
+        at = cut
+
+
+@pytest.mark.parametrize(("seed", "groups", "count"), STORIES)
 def test_batches_come_to_what_the_whole_comes_to(
-    spark: SparkSession, tmp_path: Path, groups: int, batches: int
+    spark: SparkSession, tmp_path: Path, seed: int, groups: int, count: int
 ) -> None:
-    stage = Stage(tmp_path / "broker", 3, SETTINGS)
-    commits(stage, Topics(stage), "followed", groups=groups)
-    whole = laid_out(spark, stage.said, tmp_path / "whole", OPTIONS)
-    expected = whole.state("judged_commits")
+    stage = Stage(tmp_path / "broker", seed, SETTINGS)
+    fenced.commits(stage, Topics(stage), "followed", groups=groups)
+    paths = record(stage.said, tmp_path / "captures")
+    expected = at_once(spark, tmp_path / "captures", tmp_path / "whole")
 
-    out = place(str(tmp_path / "followed"))
-    size = len(stage.said) // batches + 1
-    for number in range(batches):
-        said = stage.said[number * size : (number + 1) * size]
-        batch = laid_out(spark, said, tmp_path / f"batch-{number}", OPTIONS)
-        # A new one each time, as after a restart; the second batch is done twice.
-        for _ in range(1 + (number == 1)):
-            Follower(spark, out, OPTIONS, patience_us=9_000_000).absorb(batch, number)
-    follower = Follower(spark, out, OPTIONS)
-    before = follower.judged().count()
-    assert 0 < before < expected.count()
-    follower.finish()
-
-    assert rows_of(follower.judged()) == rows_of(expected)
-    ends = ENDS.empty(spark)
-    assert rows_of(follower.totals()) == rows_of(totals(expected, ends))
-    assert rows_of(follower.ghosts()) == rows_of(whole.state("ghosts"))
+    followed = Followed(spark, tmp_path / "followed", patience_us=9_000_000)
+    for number, pieces in enumerate(batches(paths, Random(seed), count)):
+        for _ in range(1 + (number == 2)):  # the third batch is done twice
+            followed.take(pieces, number)
+    before = followed.found()
+    # What nothing can matter to any more is judged at once, and for good.
+    assert before.judged
+    assert set(before.judged) <= set(expected.judged)
+    found = followed.finish()
+    assert found.judged == expected.judged
+    assert found.ghosts == expected.ghosts

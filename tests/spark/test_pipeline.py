@@ -15,6 +15,7 @@ from kafkalite.spark.following import follow
 from kafkalite.spark.pipeline import Job, NothingToAuditError, Outcome, audit
 from kafkalite.spark.places import PlaceError, place
 from kafkalite.spark.requests import Requests
+from kafkalite.spark.stages import parting
 from tests.captures.cut import cut
 from tests.perf.big_capture import write
 
@@ -69,6 +70,13 @@ def found(spark: SparkSession, out: Path) -> Counter[tuple[str, str, int, bool]]
     )
 
 
+def columns(spark: SparkSession, out: Path) -> Counter[tuple[Any, ...]]:
+    """Return all that envelopes say, and every problem."""
+    requests = Requests.read(spark, place(str(out)))
+    rows = [*requests.envelopes().collect(), *requests.problems().collect()]
+    return Counter(tuple(row) for row in rows)
+
+
 def state(out: Path) -> dict[str, int]:
     """Return every file that a run left, and when it was written."""
     return {
@@ -107,6 +115,31 @@ def test_how_files_are_shared_out_makes_no_difference(
     ran(spark, tmp_path / "a", captures, lot_bytes=1)
     ran(spark, tmp_path / "b", captures, lot_bytes=1 << 30, by_spark=True)
     assert found(spark, tmp_path / "a") == found(spark, tmp_path / "b")
+
+
+def test_a_huge_file_is_read_in_parts_and_says_what_it_says_as_a_whole(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parting, "LEAST_BYTES", 100_000)
+    # As tcpdump writes: without our notes, so that a part does not know how connections began.
+    made = write(tmp_path / "in", 500_000, connections=5, notes=False)
+    path, *more = made.files
+    assert path.stat().st_size > 400_000
+    for each in more:
+        each.unlink()
+    outcome = ran(spark, tmp_path / "parts", tmp_path / "in", lot_bytes=1)
+    assert (outcome.files, outcome.read, outcome.quarantined) == (1, 1, ())
+    written = [*(tmp_path / "parts" / "requests").rglob("*.parquet")]
+    assert len({part.name.split("-")[1] for part in written}) > 2
+    ran(spark, tmp_path / "whole", tmp_path / "in", lot_bytes=1 << 30)
+    assert columns(spark, tmp_path / "parts") == columns(spark, tmp_path / "whole")
+    assert found(spark, tmp_path / "parts") == expected(path)
+    before = state(tmp_path / "parts")
+    assert ran(spark, tmp_path / "parts", tmp_path / "in", lot_bytes=1 << 30).read == 0
+    assert state(tmp_path / "parts") == before
+    path.write_bytes(path.read_bytes()[:-1000])
+    assert ran(spark, tmp_path / "parts", tmp_path / "in", lot_bytes=1 << 30).read == 1
+    assert found(spark, tmp_path / "parts") == expected(path)
 
 
 def test_a_second_run_reads_what_is_new_alone(
@@ -216,16 +249,19 @@ def test_a_growing_capture_is_handed_on_batch_by_batch(
     folder, out = tmp_path / "in", place(str(tmp_path / "out"))
     folder.mkdir()
     batches: dict[int, int] = {}
+    ended: list[int | None] = []
 
-    def each(requests: Requests, number: int) -> None:
+    def each(requests: Requests, number: int, _: object, is_last: bool) -> None:  # noqa: FBT001
         batches[number] = requests.envelopes().count()
+        ended.append(number if is_last else None)
 
     first, *rest = sorted(captures.iterdir())
     for paths in ([first], rest):
         for path in paths:
             shutil.copy2(path, folder)
-        # What may still be written to is left for the next time.
         (folder / "z-growing.pcapng").write_bytes(first.read_bytes()[:100])
         follow(spark, [str(folder)], out, each, available_now=True)
-    assert list(batches) == [0, 1]
-    assert batches[0] + batches[1] == expected(*captures.iterdir()).total()
+    assert ended == [None, 1, None, 2]
+    assert batches[0]
+    assert batches[1]
+    assert sum(batches.values()) == expected(*captures.iterdir()).total()

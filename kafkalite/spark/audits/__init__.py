@@ -8,18 +8,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import functions as f
+
+from kafkalite.spark.audits.classic import (
+    BY_GENERATION,
+    COUNTS,
+    counts,
+    is_plain,
+    judge_by_generation,
+    standing,
+    without_epochs,
+)
 from kafkalite.spark.audits.contract import Audit, AuditOptions
-from kafkalite.spark.audits.fencing import FENCING, judged
+from kafkalite.spark.audits.fencing import FENCING, PLAIN, judged, plain
 from kafkalite.spark.audits.health import HEALTH
 from kafkalite.spark.audits.judging import JUDGED
 from kafkalite.spark.audits.members import GHOSTS, MEMBERS, haunting
 from kafkalite.spark.audits.metadata import METADATA
-from kafkalite.spark.audits.offsets import OFFSETS
+from kafkalite.spark.audits.offsets import LASTING, OFFSETS, lasting_commits
 from kafkalite.spark.audits.producers import PRODUCERS
-from kafkalite.spark.state.epochs import EPOCHS, epochs
+from kafkalite.spark.state.assignments import ASSIGNMENTS, assignments
+from kafkalite.spark.state.commits import bare, commits
+from kafkalite.spark.state.connect import CONFIGURATIONS, configurations
+from kafkalite.spark.state.epochs import EPOCHS, steps
 from kafkalite.spark.state.extent import EXTENT, extent
+from kafkalite.spark.state.generations import GENERATIONS, generations
+from kafkalite.spark.state.heartbeats import HEARTBEATS, beats
 from kafkalite.spark.state.holdings import HOLDINGS, holdings
-from kafkalite.spark.state.signs import SIGNS, signs
+from kafkalite.spark.state.signs import SIGNS, telling_signs
+from kafkalite.spark.state.taken import TAKEN, taken
 from kafkalite.spark.state.topics import TASKS, TOPICS, tasks, topics
 
 if TYPE_CHECKING:
@@ -37,20 +54,79 @@ def _held(requests: Requests) -> DataFrame:
     return holdings(requests.state("epochs"), requests.state("topics"), requests.state("tasks"))
 
 
+def _taken(requests: Requests, options: AuditOptions) -> DataFrame:
+    # Within a grain nothing may expire.
+    grain_ms = max(1, min(options.bucket_ms, options.retention_ms))
+    return taken(requests, requests.state(TOPICS.name), grain_ms * 1000)
+
+
+def _signs(requests: Requests, options: AuditOptions) -> DataFrame:
+    return telling_signs(requests, requests.state(HEARTBEATS.name), options.session_timeout_ms)
+
+
+def _by_generation(requests: Requests) -> DataFrame:
+    known = requests.state(GENERATIONS.name)
+
+    def in_doubt(bare: DataFrame) -> DataFrame:
+        classic = bare.join(f.broadcast(known.select("group_id").distinct()), "group_id", "semi")
+        beside = standing(without_epochs(classic, requests.state(EPOCHS.name)), known)
+        return beside.where(~is_plain())
+
+    return judge_by_generation(
+        commits(requests, in_doubt),
+        known,
+        requests.state(ASSIGNMENTS.name),
+        requests.state(TOPICS.name),
+    )
+
+
+def _counts(requests: Requests) -> DataFrame:
+    asked = without_epochs(bare(requests), requests.state(EPOCHS.name))
+    return counts(standing(asked, requests.state(GENERATIONS.name)))
+
+
 STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
     TOPICS.name: lambda requests, _: topics(requests),
     TASKS.name: lambda requests, _: tasks(requests),
-    EPOCHS.name: lambda requests, _: epochs(requests),
+    HEARTBEATS.name: lambda requests, options: beats(requests, options.session_timeout_ms),
+    EPOCHS.name: lambda requests, _: steps(requests.state(HEARTBEATS.name)),
     HOLDINGS.name: lambda requests, _: _held(requests),
+    SIGNS.name: _signs,
+    GENERATIONS.name: lambda requests, _: generations(requests.state(SIGNS.name)),
+    ASSIGNMENTS.name: lambda requests, _: assignments(requests),
+    PLAIN.name: lambda requests, _: plain(requests),
     JUDGED.name: lambda requests, _: judged(requests),
-    SIGNS.name: lambda requests, _: signs(requests),
+    BY_GENERATION.name: lambda requests, _: _by_generation(requests),
+    COUNTS.name: lambda requests, _: _counts(requests),
+    CONFIGURATIONS.name: lambda requests, _: configurations(requests),
+    TAKEN.name: _taken,
+    LASTING.name: lasting_commits,
     EXTENT.name: lambda requests, _: extent(requests),
     GHOSTS.name: haunting,
 }
 """The states that audits share, each made once."""
 
 STATE_TABLES: Final[Mapping[str, Table]] = {
-    each.name: each for each in (TOPICS, TASKS, EPOCHS, HOLDINGS, JUDGED, SIGNS, EXTENT, GHOSTS)
+    each.name: each
+    for each in (
+        TOPICS,
+        TASKS,
+        HEARTBEATS,
+        EPOCHS,
+        HOLDINGS,
+        SIGNS,
+        GENERATIONS,
+        ASSIGNMENTS,
+        PLAIN,
+        JUDGED,
+        BY_GENERATION,
+        COUNTS,
+        CONFIGURATIONS,
+        TAKEN,
+        LASTING,
+        EXTENT,
+        GHOSTS,
+    )
 }
 """What the columns of the states say."""
 

@@ -10,16 +10,28 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
+from kafkalite.groups.fencing import STRICT
+from kafkalite.spark.audits.classic import BY_GENERATION, COUNTS, GENERATION
 from kafkalite.spark.audits.contract import Audit, AuditOptions
-from kafkalite.spark.audits.judging import CURRENT, INNOCENT, JUDGED, UNJUDGED, ZOMBIE, judge
+from kafkalite.spark.audits.judging import (
+    BY_EPOCH,
+    CURRENT,
+    INNOCENT,
+    JUDGED,
+    UNJUDGED,
+    ZOMBIE,
+    judge,
+)
 from kafkalite.spark.audits.verdicts import ACCEPT, REFUSE, RULE_COLUMNS, UNDECIDABLE
-from kafkalite.spark.state.commits import commits
+from kafkalite.spark.state.commits import bare, commits
+from kafkalite.spark.state.epochs import EPOCHS
+from kafkalite.spark.state.spells import spells, within
 from kafkalite.spark.state.tables import Table, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from kafkalite.spark.requests import Requests
 
@@ -31,9 +43,18 @@ CASES = Table(
 
 TOTALS = table(
     "fencing_totals",
-    "What one rule makes of all commits of members with epochs",
+    "What one rule makes of all commits that are fenced alike",
+    (
+        "fenced_by",
+        "string",
+        (
+            "epoch; generation: of members of classic groups, to whom relaxed rules do not apply; "
+            "simple: of nobody who is a member; unknown: of members of groups of which the capture "
+            "tells nothing else"
+        ),
+    ),
     ("rule", "string", "strict, revocation-epoch, assignment-epoch, or broker: what it did"),
-    ("commits", "bigint", "the requests judged"),
+    ("commits", "bigint", "the requests"),
     ("commits_failed", "bigint", "those it refuses: one refused partition fails a whole request"),
     ("commits_undecidable", "bigint", "those of which the capture does not tell"),
     ("partitions_failed", "bigint", "the partitions it refuses by themselves"),
@@ -44,26 +65,58 @@ TOTALS = table(
     ("otherwise_than_broker", "bigint", "requests that it decides otherwise than the broker did"),
 )
 
+PLAIN = table(
+    "plain_commits",
+    "How many commits of a group came within an hour of which there is nothing else to say",
+    ("group_id", "string", "the group"),
+    ("at", "timestamp", "when the hour begins"),
+    ("commits", "bigint", "the requests: at their member's epoch, and taken"),
+)
+
 BROKER: Final = "broker"
 
 _REQUEST = ("connection", "start_us", "position")
 
 
 def judged(requests: Requests) -> DataFrame:
-    """Return every commit judged, partition by partition: the state that the audit counts."""
+    """Return the commits of members with epochs that are not plain, judged partition by partition.
+
+    Plain is one within its member's spell of which the broker took all, and nearly all are.
+    """
+    epochs = requests.state(EPOCHS.name)
+    members = epochs.select("group_id", "member_id").distinct()
+
+    def in_doubt(each: DataFrame) -> DataFrame:
+        of_members = each.join(members, ["group_id", "member_id"], "semi")
+        return within(of_members, spells(epochs)).where("not (is_within and is_taken)")
+
     return judge(
-        commits(requests),
-        requests.state("epochs"),
+        commits(requests, in_doubt).drop("is_within"),
+        epochs,
         requests.state("holdings"),
         requests.state("topics"),
+    ).where(f.col("truth") != UNJUDGED)
+
+
+def plain(requests: Requests) -> DataFrame:
+    """Return how many commits of members with epochs are plain, as `PLAIN`."""
+    hour = f.date_trunc("hour", f.timestamp_micros("start_us")).alias("at")
+    return PLAIN.shape(
+        within(bare(requests), spells(requests.state(EPOCHS.name)))
+        .where("is_within and is_taken")
+        .groupBy("group_id", hour)
+        .agg(f.count(f.lit(1)).alias("commits"))
     )
 
 
 def fencing(requests: Requests, _: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
-    rows = requests.state(JUDGED.name)
+    rows = requests.state(JUDGED.name).unionByName(requests.state(BY_GENERATION.name))
     ends = requests.of("EndTxn").select("request.transactional_id", f.unix_micros("ts").alias("at"))
-    return {TOTALS.name: totals(rows, ends), CASES.name: cases(rows)}
+    counted = with_all_counted(
+        totals(rows, ends), requests.state(COUNTS.name), requests.state(PLAIN.name)
+    )
+    return {TOTALS.name: counted, CASES.name: cases(rows)}
 
 
 def cases(judged_commits: DataFrame) -> DataFrame:
@@ -76,14 +129,14 @@ def cases(judged_commits: DataFrame) -> DataFrame:
 def totals(judged_commits: DataFrame, ends: DataFrame) -> DataFrame:
     """Return what each rule makes of it all, as `TOTALS`; `ends` has when transactions ended."""
     rows = judged_commits.where(f.col("truth") != UNJUDGED)
-    by_request = rows.groupBy(*_REQUEST).agg(
+    by_request = rows.groupBy("fenced_by", *_REQUEST).agg(
         *(
             count.alias(f"{column}_{name}")
             for column in _COLUMNS.values()
             for name, count in _of_request(column).items()
         )
     )
-    sums = by_request.agg(
+    sums = by_request.groupBy("fenced_by").agg(
         *(
             total.alias(f"{column}_{name}")
             for column in _COLUMNS.values()
@@ -95,12 +148,50 @@ def totals(judged_commits: DataFrame, ends: DataFrame) -> DataFrame:
         f"'{rule}', " + ", ".join(f"{column}_{name}" for name in names)
         for rule, column in _COLUMNS.items()
     )
-    stacked = sums.selectExpr(f"stack({len(_COLUMNS)}, {of_rules}) as (rule, {', '.join(names)})")
+    stacked = (
+        _kinds(sums.sparkSession)
+        .join(sums, "fenced_by", "left")
+        .selectExpr(
+            "fenced_by", f"stack({len(_COLUMNS)}, {of_rules}) as (rule, {', '.join(names)})"
+        )
+        .where(f"fenced_by = '{BY_EPOCH}' or rule in ('{STRICT}', '{BROKER}')")
+    )
     return TOTALS.shape(
-        stacked.join(_aborted(rows, ends), "rule", "left").withColumn(
-            "transactions_aborted", f.coalesce("transactions_aborted", f.lit(0))
+        stacked.join(_aborted(rows, ends), ["fenced_by", "rule"], "left").na.fill(0)
+    )
+
+
+def _kinds(spark: SparkSession) -> DataFrame:
+    """Return the kinds of members that rules apply to: there is a row of each, come what may."""
+    kinds = f.array(f.lit(BY_EPOCH), f.lit(GENERATION))
+    return spark.range(1).select(f.explode(kinds).alias("fenced_by"))
+
+
+def with_all_counted(found: DataFrame, counts: DataFrame, plain_: DataFrame) -> DataFrame:
+    """Count the commits that nothing is to be said of, and those of nobody who is a member."""
+    told = counts.select("fenced_by", f.col("commits").alias("counted"), "refused")
+    by_epoch = plain_.agg(f.coalesce(f.sum("commits"), f.lit(0)).alias("plain"))
+    known = (
+        found.join(told, "fenced_by", "left")
+        .crossJoin(f.broadcast(by_epoch))
+        .withColumn(
+            "commits",
+            f.when(f.col("fenced_by") == BY_EPOCH, f.col("commits") + f.col("plain")).otherwise(
+                f.coalesce("counted", "commits")
+            ),
         )
     )
+    others = (
+        told.where(f.col("fenced_by") != GENERATION)
+        .join(known.select("fenced_by"), "fenced_by", "left_anti")
+        .select(
+            "fenced_by",
+            f.lit(BROKER).alias("rule"),
+            f.col("counted").alias("commits"),
+            f.col("refused").alias("commits_failed"),
+        )
+    )
+    return TOTALS.shape(known.unionByName(others, allowMissingColumns=True).na.fill(0))
 
 
 _COLUMNS = {**RULE_COLUMNS, BROKER: BROKER}
@@ -153,11 +244,18 @@ def _aborted(rows: DataFrame, ends: DataFrame) -> DataFrame:
     ended = f.expr("c.transactional_id = e.transactional_id and e.at >= c.start_us")
     by_commit = (
         refused.join(ends.alias("e"), ended, "left")
-        .groupBy("rule", "c.transactional_id", "c.producer_id", "c.producer_epoch", "c.start_us")
+        .groupBy(
+            "fenced_by",
+            "rule",
+            "c.transactional_id",
+            "c.producer_id",
+            "c.producer_epoch",
+            "c.start_us",
+        )
         .agg(f.coalesce(f.min("e.at"), f.lit(0)).alias("end"))
     )
     transaction = f.struct("transactional_id", "producer_id", "producer_epoch", "end")
-    return by_commit.groupBy("rule").agg(
+    return by_commit.groupBy("fenced_by", "rule").agg(
         f.count_distinct(transaction).alias("transactions_aborted")
     )
 

@@ -11,14 +11,13 @@ from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.spark.audits.contract import Audit, AuditOptions
 from kafkalite.spark.state.errors import ERROR_NAMES, errors
-from kafkalite.spark.state.order import in_order
 from kafkalite.spark.state.signs import SIGNS
 from kafkalite.spark.state.tables import table
 from kafkalite.spark.state.topics import named
 from kafkalite.spark.state.views import host
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column
 
@@ -94,6 +93,7 @@ CLIENTS = table(
     ("retries", "bigint", "batches that it sent again: same producer, epoch and sequence"),
 )
 
+_CLIENTS: Final = ("p50_ms", "p99_ms")
 _WAIT: Final = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
 """APIs whose answers wait for data or for others: they tell nothing of a broker's speed."""
 _MANY: Final = 10_000
@@ -122,25 +122,34 @@ def _api_name() -> Column:
     )
 
 
-def _percentile_ms(share: float, where: Column | None = None) -> Column:
+def _percentiles(names: Sequence[str], where: Column | None = None) -> Column:
+    """Return the shares that these columns are of: what is kept of all values is kept once."""
     taken = f.col("latency_us") if where is None else f.when(where, f.col("latency_us"))
-    return f.percentile_approx(taken, share, _MANY) / 1000
+    shares = [_SHARES[name] for name in names]
+    return f.percentile_approx(taken, shares, _MANY).alias("percentiles")
+
+
+def _in_ms(names: Sequence[str]) -> list[Column]:
+    """Return the columns of `_percentiles` one by one."""
+    return [(f.col("percentiles")[at] / 1000).alias(name) for at, name in enumerate(names)]
+
+
+_SHARES: Final = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 
 
 def latency(asked: DataFrame) -> DataFrame:
     """Return how long each API took, as `LATENCY`."""
     return LATENCY.shape(
-        asked.groupBy("api").agg(
+        asked.groupBy("api")
+        .agg(
             f.count(f.lit(1)).alias("requests"),
             f.count_if(f.col("answered").isNull()).alias("unanswered"),
             f.sum("request_bytes").alias("bytes_in"),
             f.sum("response_bytes").alias("bytes_out"),
-            _percentile_ms(0.5).alias("p50_ms"),
-            _percentile_ms(0.9).alias("p90_ms"),
-            _percentile_ms(0.99).alias("p99_ms"),
-            _percentile_ms(0.999).alias("p999_ms"),
+            _percentiles(list(_SHARES)),
             (f.max("latency_us") / 1000).alias("max_ms"),
         )
+        .select("*", *_in_ms(list(_SHARES)))
     )
 
 
@@ -148,9 +157,9 @@ def load(asked: DataFrame, bucket_us: int) -> DataFrame:
     """Return what was asked over time, as `LOAD`."""
     at = f.unix_micros("ts")
     return LOAD.shape(
-        asked.groupBy("api", f.timestamp_micros(at - at % bucket_us).alias("at")).agg(
-            f.count(f.lit(1)).alias("requests"), _percentile_ms(0.99).alias("p99_ms")
-        )
+        asked.groupBy("api", f.timestamp_micros(at - at % bucket_us).alias("at"))
+        .agg(f.count(f.lit(1)).alias("requests"), _percentiles(["p99_ms"]))
+        .select("*", *_in_ms(["p99_ms"]))
     )
 
 
@@ -249,7 +258,6 @@ def retries(requests: Requests) -> DataFrame:
         .select(
             host(),
             "client_id",
-            f.unix_micros("ts").alias("at_us"),
             f.explode("request.topic_data").alias("t"),
         )
         .select("*", f.explode("t.partition_data").alias("p"))
@@ -257,7 +265,6 @@ def retries(requests: Requests) -> DataFrame:
         .select(
             "host",
             "client_id",
-            "at_us",
             f.col("t.name").alias("topic"),
             f.col("t.topic_id").alias("topic_id"),
             f.col("p.index").alias("partition"),
@@ -267,8 +274,8 @@ def retries(requests: Requests) -> DataFrame:
         .where("not startswith(batch, 'FFFFFFFFFFFFFFFF')")
     )
     by = ("host", "client_id", "topic", "topic_id", "partition", "batch")
-    again = batch.withColumn("nth", f.row_number().over(in_order(by, ("at_us",)))).where("nth > 1")
-    return again.groupBy("host", "client_id").agg(f.count(f.lit(1)).alias("retries"))
+    times = batch.groupBy(*by).agg(f.count(f.lit(1)).alias("times")).where("times > 1")
+    return times.groupBy("host", "client_id").agg(f.sum(f.col("times") - 1).alias("retries"))
 
 
 def clients(asked: DataFrame, again: DataFrame) -> DataFrame:
@@ -281,9 +288,9 @@ def clients(asked: DataFrame, again: DataFrame) -> DataFrame:
             f.count_distinct("connection").alias("connections"),
             f.count(f.lit(1)).alias("requests"),
             f.count_if(f.col("answered").isNull()).alias("unanswered"),
-            _percentile_ms(0.5, prompt).alias("p50_ms"),
-            _percentile_ms(0.99, prompt).alias("p99_ms"),
+            _percentiles(_CLIENTS, prompt),
         )
+        .select("*", *_in_ms(_CLIENTS))
     )
     counted = again.withColumnRenamed("host", "its_host").withColumnRenamed("client_id", "its_id")
     same = (f.col("host") == f.col("its_host")) & f.col("client_id").eqNullSafe(f.col("its_id"))

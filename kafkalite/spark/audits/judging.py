@@ -17,6 +17,7 @@ from kafkalite.spark.audits.verdicts import ACCEPT, REFUSE, RULE_COLUMNS, UNDECI
 from kafkalite.spark.state.commits import by_partition
 from kafkalite.spark.state.epochs import GONE, KNOWN
 from kafkalite.spark.state.order import in_order, until_now
+from kafkalite.spark.state.spans import UNANSWERED_US
 from kafkalite.spark.state.tables import table
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ NEVER_OWNED: Final = "never its own"
 DEPARTED: Final = "departed"
 UNJUDGED: Final = "unjudged"
 
+BY_EPOCH: Final = "epoch"
+
 JUDGED = table(
     "judged_commits",
     "A partition that a request commits an offset of, and what each rule says of it",
@@ -37,6 +40,7 @@ JUDGED = table(
     ("group_id", "string", "the group"),
     ("member_id", "string", "the member; empty for one without"),
     ("client", "string", "who sent it: host:port"),
+    ("fenced_by", "string", "epoch; generation for a member of a classic group"),
     ("is_transactional", "boolean", "whether it is a TxnOffsetCommit"),
     ("transactional_id", "string", "of a TxnOffsetCommit"),
     ("producer_id", "bigint", "of a TxnOffsetCommit"),
@@ -44,12 +48,12 @@ JUDGED = table(
     ("topic", "string", "the topic's name, or its id in hex where the capture never names it"),
     ("partition", "int", "the partition"),
     ("committed_offset", "bigint", "the offset"),
-    ("commit_epoch", "int", "the epoch it is made at; -1 for none"),
-    ("member_epoch", "int", "the member's epoch at the coordinator; null where unknown"),
+    ("commit_epoch", "int", "the epoch or generation it is made at; -1 for none"),
+    ("member_epoch", "int", "the member's, or its group's, at the coordinator; null where unknown"),
     ("since_epoch", "int", "the epoch since which the member holds the partition, if it does"),
     ("strict", "string", "accept, refuse or undecidable by equality of epochs (Kafka 4.0)"),
-    ("revocation", "string", "the same by the member's revocation epoch (KAFKA-19779)"),
-    ("assignment", "string", "the same by the partition's assignment epoch (KIP-1251)"),
+    ("revocation", "string", "the same by the member's revocation epoch (KAFKA-19779), or n/a"),
+    ("assignment", "string", "the same by the partition's assignment epoch (KIP-1251), or n/a"),
     (
         "truth",
         "string",
@@ -71,7 +75,7 @@ JUDGED = table(
 
 _MEMBER: Final = ("group_id", "member_id")
 _REQUEST: Final = ("connection", "start_us", "position")
-_FOREVER: Final = 2**62
+_END: Final = f"coalesce(end_us, start_us + {UNANSWERED_US})"
 _FENCED: Final = (
     ErrorCode.STALE_MEMBER_EPOCH,
     ErrorCode.ILLEGAL_GENERATION,
@@ -84,13 +88,8 @@ def judge(
     commits: DataFrame, epochs: DataFrame, holdings: DataFrame, topics: DataFrame
 ) -> DataFrame:
     """Return every partition of every commit with the verdicts on it, as `JUDGED`."""
-    standing = _beside_their_members(commits, epochs)
-    plain = by_partition(standing.where(~f.col("is_behind")), topics)
-    return _judged_at_their_own_epoch(plain).unionByName(
-        _judged_behind(
-            _beside_holdings(by_partition(standing.where("is_behind"), topics), holdings)
-        )
-    )
+    rows = by_partition(_beside_their_members(commits, epochs), topics)
+    return _judged(_beside_holdings(rows, holdings))
 
 
 def _beside_their_members(commits: DataFrame, epochs: DataFrame) -> DataFrame:
@@ -138,14 +137,17 @@ def _beside_their_members(commits: DataFrame, epochs: DataFrame) -> DataFrame:
 
 def _under_way(step: str) -> Column:
     """Return a step if a commit's moment may lie on either side of it."""
-    overlaps = f"{step}.connection != connection and {step}.begin_us < coalesce(end_us, {_FOREVER})"
+    overlaps = f"{step}.connection != connection and {step}.begin_us < {_END}"
     return f.when(f.expr(overlaps), f.col(step))
+
+
+_IS_MEMBERS: Final = "now is not null and (commit_epoch >= 0 or member_id != '')"
 
 
 def _is_behind() -> Column:
     """Whether a commit of a member is at another epoch than its own, or may be."""
     return f.expr(
-        "now is not null and (commit_epoch >= 0 or member_id != '') and not"
+        f"{_IS_MEMBERS} and not"
         f" (now.standing = '{KNOWN}' and commit_epoch = now.epoch"
         f" and (next is null or (next.standing = '{KNOWN}' and commit_epoch = next.epoch)))"
     )
@@ -159,7 +161,7 @@ def _beside_holdings(commits: DataFrame, holdings: DataFrame) -> DataFrame:
     )
     # A holding that the capture never names may be of this topic.
     is_it = f.expr(
-        "c.group_id = held_in and c.partition = h.partition"
+        "is_behind and c.group_id = held_in and c.partition = h.partition"
         " and (h.topic = c.topic or not h.is_named)"
     )
     joined = commits.alias("c").join(held, is_it, "left").drop("held_in")
@@ -167,7 +169,6 @@ def _beside_holdings(commits: DataFrame, holdings: DataFrame) -> DataFrame:
     grip = "struct(h.since_epoch, h.is_since_known, h.is_named)"
     covers = "h.from_step <= {step}.step and (h.released is null or h.released.step > {step}.step)"
     other = "h.member_id != member_id and h.since_epoch > commit_epoch"
-    end = f"coalesce(end_us, {_FOREVER})"
 
     def any_of(condition: str) -> Column:
         return f.coalesce(f.expr(f"bool_or({condition})"), f.lit(False))
@@ -186,9 +187,9 @@ def _beside_holdings(commits: DataFrame, holdings: DataFrame) -> DataFrame:
             ),
             any_of(mine).alias("was_its_own"),
             any_of(f"{mine} and h.taken_done_us <= start_us").alias("is_out"),
-            any_of(f"{mine} and h.taken_begin_us < {end}").alias("may_be_out"),
+            any_of(f"{mine} and h.taken_begin_us < {_END}").alias("may_be_out"),
             any_of(f"{other} and h.done_us <= start_us").alias("is_reassigned"),
-            any_of(f"{other} and h.begin_us < {end}").alias("may_be_reassigned"),
+            any_of(f"{other} and h.begin_us < {_END}").alias("may_be_reassigned"),
         )
         .select(*keys, "row.*", "held", "held_next", *_FOUND)
     )
@@ -203,12 +204,15 @@ _FOUND: Final = (
 )
 
 
-def _judged_behind(commits: DataFrame) -> DataFrame:
-    """Judge commits that are not at their member's own epoch, or may not be."""
+def _judged(commits: DataFrame) -> DataFrame:
+    """Judge commits: at its member's own epoch every rule accepts one, unless it is of nobody."""
     out = f"error = {ErrorCode.UNKNOWN_MEMBER_ID.value} or is_out"
+    own = f"when not is_behind and error = {ErrorCode.UNKNOWN_MEMBER_ID.value} then"
     rules = {
         column: f.expr(
-            f"case when {out} then '{REFUSE}'"
+            f"case when not ({_IS_MEMBERS}) then null"
+            f" {own} '{REFUSE}' when not is_behind then '{ACCEPT}'"
+            f" when {out} then '{REFUSE}'"
             f" when may_be_out or later is not null then '{UNDECIDABLE}'"
             f" when next is null or {verdict(rule, 'now', 'held')}"
             f" = {verdict(rule, 'next', 'held_next')} then {verdict(rule, 'now', 'held')}"
@@ -217,7 +221,9 @@ def _judged_behind(commits: DataFrame) -> DataFrame:
         for rule, column in RULE_COLUMNS.items()
     }
     truth = f.expr(
-        f"case when {out} or now.standing = '{GONE}' then '{DEPARTED}'"
+        f"case when not ({_IS_MEMBERS}) then '{UNJUDGED}'"
+        f" {own} '{DEPARTED}' when not is_behind then '{CURRENT}'"
+        f" when {out} or now.standing = '{GONE}' then '{DEPARTED}'"
         f" when now.standing != '{KNOWN}' or may_be_out or later is not null"
         f" or (next is not null and (held is null) != (held_next is null))"
         f" or not now.is_assigned_known or (held is not null and not held.is_named)"
@@ -241,25 +247,6 @@ def _judged_behind(commits: DataFrame) -> DataFrame:
     )
 
 
-def _judged_at_their_own_epoch(commits: DataFrame) -> DataFrame:
-    """Judge the rest: every rule accepts them, unless they are of nobody that has an epoch."""
-    is_member = f.expr("now is not null and (commit_epoch >= 0 or member_id != '')")
-    out = f.col("error") == ErrorCode.UNKNOWN_MEMBER_ID
-    ruling = f.when(is_member & out, REFUSE).when(is_member, ACCEPT)
-    return _shaped(
-        commits.withColumns(
-            {
-                **dict.fromkeys(RULE_COLUMNS.values(), ruling),
-                "truth": f.when(is_member & out, DEPARTED)
-                .when(is_member, CURRENT)
-                .otherwise(UNJUDGED),
-                "member_epoch": f.col("now.epoch"),
-                "since_epoch": f.lit(None).cast("int"),
-            }
-        )
-    )
-
-
 def _shaped(judged: DataFrame) -> DataFrame:
     broker = (
         f.when(f.col("error") == ErrorCode.NONE, ACCEPT)
@@ -267,5 +254,11 @@ def _shaped(judged: DataFrame) -> DataFrame:
         .when(f.col("error").isNotNull(), "other")
     )
     return JUDGED.shape(
-        judged.withColumns({"broker": broker, "at": f.timestamp_micros("start_us")})
+        judged.withColumns(
+            {
+                "broker": broker,
+                "at": f.timestamp_micros("start_us"),
+                "fenced_by": f.lit(BY_EPOCH),
+            }
+        )
     )

@@ -14,9 +14,12 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.spark.audits.contract import Audit, AuditOptions
+from kafkalite.spark.state.assignments import ASSIGNMENTS, handed
 from kafkalite.spark.state.extent import EXTENT
+from kafkalite.spark.state.generations import GENERATIONS
+from kafkalite.spark.state.holdings import HOLDINGS
 from kafkalite.spark.state.order import in_order, until_now
-from kafkalite.spark.state.signs import JOIN, SIGNS, is_over
+from kafkalite.spark.state.signs import JOIN, SIGNS, SYNC_GROUP, is_over
 from kafkalite.spark.state.tables import table
 
 if TYPE_CHECKING:
@@ -73,7 +76,7 @@ TOTALS = table(
     ("partition_seconds", "double", "how long partitions waited for them, held or kept free"),
 )
 
-_MEMBER: Final = ("group_id", "member_id")
+_SOMEBODY: Final = ("group_id", "somebody")
 _ORDER: Final = ("end_or_start_us", "start_us", "position")
 _US: Final = 1_000_000
 
@@ -86,9 +89,13 @@ def members(requests: Requests, _: AuditOptions) -> Mapping[str, DataFrame]:
 
 def haunting(requests: Requests, options: AuditOptions) -> DataFrame:
     """Return every ghost of a capture: the state that the audit adds up."""
+    held = requests.state(HOLDINGS.name)
+    if SYNC_GROUP in requests:
+        given, generations = requests.state(ASSIGNMENTS.name), requests.state(GENERATIONS.name)
+        held = held.unionByName(handed(given, generations))
     return ghosts(
         requests.state(SIGNS.name),
-        requests.state("holdings"),
+        held,
         requests.state(EXTENT.name),
         options.session_timeout_ms,
     )
@@ -155,19 +162,21 @@ def _fallen_silent(signs_of_life: DataFrame, session_timeout_ms: int) -> DataFra
     """Find members whose next sign of life never came, or came after their session had ended."""
     # Refused otherwise, a request is still a sign of life, but not that of a member.
     told = (f.col("error") == ErrorCode.NONE) | f.col("end_us").isNull() | is_over()
-    named = signs_of_life.where((f.col("member_id") != "") & told).withColumn(
-        "end_or_start_us", f.coalesce("end_us", "start_us")
+    # Whoever comes by a static member's name takes its place: the two are one.
+    somebody = f.coalesce("instance_id", "member_id")
+    named = signs_of_life.where((somebody != "") & told).withColumns(
+        {"end_or_start_us": f.coalesce("end_us", "start_us"), "somebody": somebody}
     )
-    so_far = until_now(_MEMBER, _ORDER)
+    so_far = until_now(_SOMEBODY, _ORDER)
     told_timeout = f.last("session_timeout_ms", ignorenulls=True).over(so_far)
     last = named.withColumns(
         {
             "session_timeout_ms": told_timeout,
             "timeout_us": f.coalesce(told_timeout, f.lit(session_timeout_ms)) * 1000,
-            "next_us": f.lead("start_us").over(in_order(_MEMBER, _ORDER)),
+            "next_us": f.lead("start_us").over(in_order(_SOMEBODY, _ORDER)),
             "was_nameless": f.first("asked_member_id").over(so_far) == "",
             "stays": f.count_if(f.col("sign") != JOIN).over(so_far),
-            "from_us": f.col("end_or_start_us"),
+            "from_us": f.col("lasts_us"),
         }
     ).where(~is_over() & (f.col("next_us").isNull() | (f.expr("next_us - from_us > timeout_us"))))
     joined_only = f.col("stays") == 0

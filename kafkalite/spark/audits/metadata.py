@@ -14,7 +14,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.spark.audits import resets
 from kafkalite.spark.audits.contract import Audit, AuditOptions
+from kafkalite.spark.state.marks import marks
 from kafkalite.spark.state.order import before_now
 from kafkalite.spark.state.tables import table
 from kafkalite.spark.state.topics import named
@@ -69,8 +71,18 @@ _RESET, _CHECK, _ERROR, _OUT = "reset", "check", "error", "out of range"
 
 def metadata(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
-    consequences = aftermath(requests, requests.state("topics"))
-    return {STALE.name: stale(views(requests), consequences, options.aftermath_ms)}
+    topics = requests.state("topics")
+    refused = resets.refusals(requests, topics)
+    return {
+        STALE.name: stale(views(requests), aftermath(requests, topics), options.aftermath_ms),
+        resets.RESETS.name: resets.resets(
+            refused,
+            resets.told_offsets(requests),
+            marks(requests, topics, options.bucket_ms * 1000),
+            options.aftermath_ms * 1000,
+        ),
+        resets.EPOCH_ERRORS.name: resets.epoch_errors(refused),
+    }
 
 
 def stale(told: DataFrame, consequences: DataFrame, aftermath_ms: int) -> DataFrame:
@@ -206,8 +218,8 @@ def _asked(requests: Requests, api: str, name: str, partition: str, what: str) -
 
 METADATA = Audit(
     "metadata",
-    "which answers told clients of leaders that they knew to be past, and what came of it",
-    (STALE,),
+    "who was told of leaders that it knew to be past, lost its place, or asked the wrong one",
+    (STALE, resets.RESETS, resets.EPOCH_ERRORS),
     metadata,
 )
 """The audit."""

@@ -15,13 +15,14 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.spark.audits.contract import Audit, AuditOptions
-from kafkalite.spark.audits.judging import JUDGED
+from kafkalite.spark.audits.spared import SPARED, retention_us, spared
 from kafkalite.spark.state.extent import EXTENT
 from kafkalite.spark.state.marks import marks
 from kafkalite.spark.state.order import in_order, until_now
 from kafkalite.spark.state.presence import empty_spells
 from kafkalite.spark.state.signs import CLASSIC, SIGNS
 from kafkalite.spark.state.tables import table
+from kafkalite.spark.state.taken import TAKEN
 from kafkalite.spark.state.topics import named
 
 if TYPE_CHECKING:
@@ -69,6 +70,19 @@ LAG = table(
     ("lag", "bigint", "the difference"),
 )
 
+LASTING = table(
+    "lasting_commits",
+    "A committed offset that was not committed again for as long as offsets are kept",
+    ("group_id", "string", "the group"),
+    ("topic", "string", "the topic's name, or its id in hex where the capture never names it"),
+    ("partition", "int", "the partition"),
+    ("committed_offset", "bigint", "the offset"),
+    ("at_us", "bigint", "when it was committed: microseconds since the Unix epoch"),
+    ("next_us", "bigint", "when it was committed again; null for never"),
+    ("retention_ms", "bigint", "how long to keep it, where an old client says so; else -1"),
+    ("is_simple", "boolean", "whether it was committed by nobody who is a member"),
+)
+
 _PARTITION: Final = ("group_id", "topic", "partition")
 _NEVER: Final = 2**62
 
@@ -76,46 +90,17 @@ _NEVER: Final = 2**62
 def offsets(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
     topics = requests.state("topics")
-    taken = accepted(requests.state(JUDGED.name), requests.of("EndTxn"))
+    taken = requests.state(TAKEN.name)
     spells = empty_spells(requests.state(SIGNS.name), options.session_timeout_ms)
     bucket_us = options.bucket_ms * 1000
+    lasting = requests.state(LASTING.name)
+    due = dues(lasting, spells, options.retention_ms)
+    asked, extent = fetches(requests, topics), requests.state(EXTENT.name)
     return {
-        EXPIRY.name: expiry(
-            taken,
-            spells,
-            fetches(requests, topics),
-            requests.state(EXTENT.name),
-            options.retention_ms,
-        ),
+        EXPIRY.name: _with_fates(due, asked, extent),
+        SPARED.name: spared(lasting, due, asked, extent, options.retention_ms),
         LAG.name: lag(taken, marks(requests, topics, bucket_us), bucket_us),
     }
-
-
-def accepted(judged_commits: DataFrame, end_requests: DataFrame) -> DataFrame:
-    """Return every partition of a commit that a broker took, and when.
-
-    A commit in a transaction counts from when its transaction was committed, if it was.
-    """
-    rows = judged_commits.where(f.col("error") == ErrorCode.NONE)
-    ends = end_requests.where(f.col("response.error_code") == ErrorCode.NONE).select(
-        "request.transactional_id",
-        f.col("request.committed").alias("is_committed"),
-        f.unix_micros("answered").alias("at_us"),
-    )
-    plain = rows.where("not is_transactional").withColumn("at_us", f.col("end_us"))
-    next_end = f.min_by(f.struct("at_us", "is_committed"), "at_us")
-    held = rows.where("is_transactional").withColumn("row", f.struct("*")).alias("c")
-    ended = (
-        held.join(
-            ends.alias("e"),
-            f.expr("c.transactional_id = e.transactional_id and e.at_us > c.end_us"),
-        )
-        .groupBy("c.row")
-        .agg(next_end.alias("end"))
-        .where("end.is_committed")
-        .select("row.*", "end.at_us")
-    )
-    return plain.unionByName(ended)
 
 
 def fetches(requests: Requests, topics: DataFrame) -> DataFrame:
@@ -154,15 +139,23 @@ def fetches(requests: Requests, topics: DataFrame) -> DataFrame:
     return named(told.where(f.col("error") == ErrorCode.NONE), topics).drop("topic_id", "error")
 
 
-def expiry(
-    taken: DataFrame, spells: DataFrame, asked: DataFrame, extent_: DataFrame, retention_ms: int
-) -> DataFrame:
-    """Return what the retention takes away, as `EXPIRY`."""
-    ordered = in_order(_PARTITION, ("at_us", "position"))
-    retention = f.when(f.col("retention_ms") >= 0, f.col("retention_ms")).otherwise(retention_ms)
-    lasting = taken.withColumns(
-        {"next_us": f.lead("at_us").over(ordered), "retention_us": retention * 1000}
-    ).where("next_us is null or next_us - at_us >= retention_us")
+def lasting_commits(requests: Requests, options: AuditOptions) -> DataFrame:
+    """Return the offsets that stood for longer than the retention, as `LASTING`."""
+    following = f.lead("first_us").over(in_order(_PARTITION, ("at_us",)))
+    told = requests.state(TAKEN.name).withColumn("next_us", following)
+    return _lasting(LASTING.shape(told), options.retention_ms)
+
+
+def _lasting(commits: DataFrame, retention_ms: int) -> DataFrame:
+    """Keep the offsets that were not committed again within the retention."""
+    return commits.where(f"next_us is null or next_us - at_us >= {retention_us(retention_ms)}")
+
+
+def dues(commits: DataFrame, spells: DataFrame, retention_ms: int) -> DataFrame:
+    """Return what the retention takes away, and when."""
+    lasting = _lasting(commits, retention_ms).withColumn(
+        "retention_us", f.expr(retention_us(retention_ms))
+    )
     own_time = (f.col("s.protocol") != CLASSIC) | (f.col("c.retention_ms") >= 0)
     due = f.when(
         own_time, f.greatest(f.expr("c.at_us + c.retention_us"), f.col("s.from_us"))
@@ -178,7 +171,7 @@ def expiry(
     )
     simple = (
         lasting.join(spells.select("group_id").distinct(), "group_id", "left_anti")
-        .where("member_id = ''")
+        .where("is_simple")
         .withColumns(
             {
                 "due_us": f.col("at_us") + f.col("retention_us"),
@@ -201,9 +194,7 @@ def expiry(
     first = dues.groupBy(*_PARTITION, "at_us").agg(
         f.min_by(f.struct(*columns), "due_us").alias("d")
     )
-    return _with_fates(
-        first.select("d.*").where("due_us < coalesce(next_us, due_us + 1)"), asked, extent_
-    )
+    return first.select("d.*").where("due_us < coalesce(next_us, due_us + 1)")
 
 
 def _with_fates(dues: DataFrame, asked: DataFrame, extent_: DataFrame) -> DataFrame:
@@ -244,7 +235,7 @@ def lag(taken: DataFrame, watermarks: DataFrame, bucket_us: int) -> DataFrame:
     """Return how far groups were behind, as `LAG`."""
     bucket = (f.col("at_us") - f.col("at_us") % bucket_us).alias("bucket_us")
     committed = taken.groupBy(*_PARTITION, bucket).agg(
-        f.max_by("committed_offset", f.struct("at_us", "position")).alias("committed_offset")
+        f.max_by("committed_offset", "at_us").alias("committed_offset")
     )
     both = committed.unionByName(watermarks, allowMissingColumns=True).withColumn(
         "kind", f.col("group_id").isNotNull().cast("int")
@@ -268,7 +259,7 @@ def lag(taken: DataFrame, watermarks: DataFrame, bucket_us: int) -> DataFrame:
 OFFSETS = Audit(
     "offsets",
     "which committed offsets a retention takes away, who would rewind, and how far groups lag",
-    (EXPIRY, LAG),
+    (EXPIRY, SPARED, LAG),
     offsets,
 )
 """The audit."""

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.spark.audits import connect
 from kafkalite.spark.audits.contract import Audit, AuditOptions
+from kafkalite.spark.state.connect import CONFIGURATIONS
 from kafkalite.spark.state.extent import EXTENT
 from kafkalite.spark.state.order import before_now, in_order, until_now
 from kafkalite.spark.state.producing import inits, writes
@@ -76,35 +78,23 @@ TRANSACTIONS = table(
     ("seconds", "double", "how long it was open, as far as the capture tells"),
 )
 
-TASKS = table(
-    "connect_tasks",
-    "A generation of a source task of Kafka Connect, or of a leader of its workers",
-    ("connect_group", "string", "the group of the workers"),
-    ("connector", "string", "the connector; null for the leader"),
-    ("task", "int", "the task; null for the leader"),
-    ("generation", "int", "counts the producers it had, from 1"),
-    ("began_at", "timestamp", "when its producer was made"),
-    ("client", "string", "where: host:port"),
-    ("producer_epoch", "int", "at which epoch"),
-    ("is_used", "boolean", "whether it wrote anything: no for a fence that the leader puts up"),
-)
-
 _ID: Final = ("transactional_id",)
 _ORDER: Final = ("at_us", "kind", "position")
-_LEADER: Final = "connect-cluster-"
 
 
 def producers(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
     begun, written = inits(requests), writes(requests)
-    found = fences(begun, written)
+    found, late = fences(begun, written), zombies(begun, written)
+    workers = connect.of_connect(found, connect.connect_groups(requests))
     return {
         FENCES.name: found,
-        ZOMBIES.name: zombies(begun, written),
+        ZOMBIES.name: late,
         TRANSACTIONS.name: transactions(
             begun, written, requests.state(EXTENT.name), options.transaction_timeout_ms
         ),
-        TASKS.name: tasks(found, connect_groups(requests)),
+        connect.TASKS.name: connect.tasks(workers, late),
+        connect.GENERATIONS.name: connect.generations(requests.state(CONFIGURATIONS.name), workers),
     }
 
 
@@ -249,52 +239,10 @@ def _numbered(begun: DataFrame, written: DataFrame) -> DataFrame:
     )
 
 
-def connect_groups(requests: Requests) -> DataFrame:
-    """Return the groups of Connect's workers: those that join as such, and those with leaders."""
-    joined = (
-        requests.of("JoinGroup")
-        .where("request.protocol_type = 'connect'")
-        .select(f.col("request.group_id").alias("connect_group"))
-    )
-    led = (
-        inits(requests)
-        .where(f.col("transactional_id").startswith(_LEADER))
-        .select(f.substring("transactional_id", len(_LEADER) + 1, 10_000).alias("connect_group"))
-    )
-    return joined.unionByName(led).distinct()
-
-
-def tasks(found: DataFrame, groups: DataFrame) -> DataFrame:
-    """Return the generations of Connect's tasks and leaders, as `TASKS`."""
-    is_leader = f.expr(f"transactional_id = concat('{_LEADER}', connect_group)")
-    is_task = f.expr(
-        "startswith(transactional_id, concat(connect_group, '-'))"
-        " and regexp_like(substring(transactional_id, length(connect_group) + 2), '^.+-[0-9]+$')"
-    )
-    rest = f.expr("substring(transactional_id, length(connect_group) + 2)")
-    generation = f.row_number().over(in_order(_ID, ("at",)))
-    return TASKS.shape(
-        found.join(f.broadcast(groups), is_leader | is_task)
-        .withColumn("is_leader", is_leader)
-        .withColumns(
-            {
-                "connector": f.when(
-                    ~f.col("is_leader"), f.regexp_extract(rest, "^(.+)-[0-9]+$", 1)
-                ),
-                "task": f.when(
-                    ~f.col("is_leader"), f.regexp_extract(rest, "-([0-9]+)$", 1).cast("int")
-                ),
-                "generation": generation,
-                "began_at": f.col("at"),
-            }
-        )
-    )
-
-
 PRODUCERS = Audit(
     "producers",
     "who took over which transactional id, who wrote on regardless, and what was left open",
-    (FENCES, ZOMBIES, TRANSACTIONS, TASKS),
+    (FENCES, ZOMBIES, TRANSACTIONS, connect.TASKS, connect.GENERATIONS),
     producers,
 )
 """The audit."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 ACCEPT: Final = "accept"
 REFUSE: Final = "refuse"
 UNDECIDABLE: Final = "undecidable"
+NOT_APPLICABLE: Final = "n/a"
+"""Of a rule by member epochs, and a member that has none."""
 
 RULE_COLUMNS: Final[Mapping[str, str]] = {
     STRICT: "strict",

@@ -69,6 +69,14 @@ def _by_fate(expiry: DataFrame) -> DataFrame:
     )
 
 
+def _spared(spared: DataFrame) -> DataFrame:
+    return spared.agg(
+        f.count(f.lit(1)).alias("offsets"),
+        f.count_distinct("group_id").alias("groups"),
+        f.count("asked_at").alias("rewound"),
+    )
+
+
 def _by_group(lag: DataFrame) -> DataFrame:
     """Add up each group's lag by bucket; the groups that were furthest behind."""
     sums = lag.groupBy("group_id", "at").agg(f.sum("lag").alias("lag"))
@@ -84,6 +92,14 @@ def _by_broker(stale: DataFrame) -> DataFrame:
             f.coalesce(f.sum("resets_after"), f.lit(0)).alias("resets"),
         )
         .orderBy(f.col("answers").desc())
+    )
+
+
+def _resets_by_cause(resets: DataFrame) -> DataFrame:
+    return resets.groupBy("cause").agg(
+        f.count(f.lit(1)).alias("resets"),
+        f.coalesce(f.sum("records_again"), f.lit(0)).alias("again"),
+        f.coalesce(f.sum("records_skipped"), f.lit(0)).alias("skipped"),
     )
 
 
@@ -119,9 +135,13 @@ _ASKED: Final[Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]]] = {
     "ghosts": ("ghosts", _costliest),
     "expiry_by_fate": ("offset_expiry", _by_fate),
     "offset_expiry": ("offset_expiry", _worst("-returned_at", "expires_at")),
+    "spared": ("offsets_spared", _spared),
     "lag_by_group": ("consumer_lag", _by_group),
     "stale_by_broker": ("stale_metadata", _by_broker),
     "stale_metadata": ("stale_metadata", _worst("-resets_after", "-errors_after", "at")),
+    "resets_by_cause": ("offset_resets", _resets_by_cause),
+    "offset_resets": ("offset_resets", _worst("cause", "-records_again", "-records_skipped", "at")),
+    "leader_epoch_errors": ("leader_epoch_errors", _worst("-times")),
     "takeovers": ("producer_fences", _takeovers),
     "producer_fences": ("producer_fences", _contested),
     "zombie_outcomes": ("zombie_writes", _counted("outcome", "writes")),
@@ -129,6 +149,10 @@ _ASKED: Final[Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]]] = {
     "transaction_ends": ("transactions", _counted("end", "transactions")),
     "open_transactions": ("transactions", _left_open),
     "connect_tasks": ("connect_tasks", _worst("connect_group", "connector", "task", "generation")),
+    "connect_generations": (
+        "connect_generations",
+        _worst("-tasks_unfenced", "-tasks_early", "connect_group", "connector", "generation"),
+    ),
     "latency": ("latency", _worst("-requests")),
     "load": ("load", _worst("at")),
     "error_counts": ("error_counts", _worst("-times")),

@@ -5,19 +5,19 @@ Pure: rows in, sections out. Nobody reads a number here that a table does not ha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.spark.report import charts
 from kafkalite.spark.report.charts import Bar, Lane, Part, Series, Span
-from kafkalite.spark.report.model import BAD, GOOD, WARN, Listing, Section
+from kafkalite.spark.report.model import BAD, GOOD, WARN, Section
+from kafkalite.spark.report.words import FEW, count, listing
+from kafkalite.spark.report.writers import producers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    Row = Mapping[str, Any]
-    Rows = Sequence[Row]
+    from kafkalite.spark.report.words import Row, Rows
 
-_FEW: Final = 10
 _LINES: Final = 6
 
 
@@ -27,7 +27,10 @@ def sections(found: Mapping[str, Rows]) -> list[Section]:
 
 
 def _fencing(found: Mapping[str, Rows]) -> Section:
-    totals = {row["rule"]: row for row in found["fencing_totals"]}
+    by_kind: dict[str, dict[str, Row]] = {}
+    for row in found["fencing_totals"]:
+        by_kind.setdefault(row["fenced_by"], {})[row["rule"]] = row
+    totals = by_kind["epoch"]
     strict, shipped = totals["strict"], totals["assignment-epoch"]
     zombies = strict["zombies_refused"] + strict["zombies_accepted"]
     alike = min(
@@ -39,13 +42,17 @@ def _fencing(found: Mapping[str, Rows]) -> Section:
         f"{strict['commits_failed']:,}, the assignment-epoch rule {shipped['commits_failed']:,}; "
         f"{count(zombies, 'partition')} came from true zombies."
     )
+    otherwise, aborts = alike["otherwise_than_broker"], _aborts(totals)
+    undecidable = shipped["commits_undecidable"]
     detail = (
-        f"This broker answered as {alike['rule']} does, but for "
-        f"{count(alike['otherwise_than_broker'], 'commit')}. Transactions that refusals abort: "
-        + ", ".join(f"{row['transactions_aborted']} by {rule}" for rule, row in totals.items())
-        + f". The capture does not decide {count(shipped['commits_undecidable'], 'commit')}."
+        f"This broker answered as {alike['rule']} does"
+        + (f", but for {count(otherwise, 'commit')}." if otherwise else ".")
+        + (f" Transactions that refusals abort: {aborts}." if aborts else "")
+        + (f" The capture does not decide {count(undecidable, 'commit')}." if undecidable else "")
+        + _not_by_epoch(by_kind)
     )
     through = totals["broker"]["zombies_accepted"]
+    refused = any(row["partitions_failed"] for row in totals.values())
     return Section(
         name="fencing",
         title="Commits that fencing refuses",
@@ -53,14 +60,14 @@ def _fencing(found: Mapping[str, Rows]) -> Section:
         tone=BAD if through else WARN if totals["broker"]["innocents_refused"] else GOOD,
         headline=headline,
         detail=detail,
-        plot=charts.bars([_rule_bar(rule, row) for rule, row in totals.items()]),
+        plot=charts.bars([_rule_bar(rule, row) for rule, row in totals.items()]) if refused else "",
         legend=(
             (BAD, "zombies refused"),
             (WARN, "innocents refused"),
             ("plain", "others refused: given up, departed, unasked for"),
         ),
         listings=(
-            _listing(
+            listing(
                 "Zombies and innocents, latest first",
                 found.get("fencing_cases", ()),
                 ("at", "group_id", "member_id", "topic", "partition", "commit_epoch",
@@ -68,6 +75,37 @@ def _fencing(found: Mapping[str, Rows]) -> Section:
             ),
         ),
     )  # fmt: skip
+
+
+def _aborts(totals: Mapping[str, Row]) -> str:
+    """Say how many transactions each rule fails; nothing where none does."""
+    if not any(row["transactions_aborted"] for row in totals.values()):
+        return ""
+    return ", ".join(f"{row['transactions_aborted']:,} by {rule}" for rule, row in totals.items())
+
+
+def _not_by_epoch(by_kind: Mapping[str, Mapping[str, Row]]) -> str:
+    """Say what became of commits that no rule by epochs applies to."""
+    parts = []
+    if "generation" in by_kind and (strict := by_kind["generation"]["strict"])["commits"]:
+        broker = by_kind["generation"]["broker"]
+        parts.append(
+            f" Of {count(strict['commits'], 'commit')} in classic groups the broker refused "
+            f"{broker['commits_failed']:,}; {count(strict['zombies_refused'], 'partition')} of "
+            f"these {'was' if strict['zombies_refused'] == 1 else 'were'} of zombies, and "
+            f"{broker['zombies_accepted']:,} of zombies it took."
+        )
+    for kind, says in _OF_NOBODY.items():
+        if kind in by_kind:
+            parts.append(f" {count(by_kind[kind]['broker']['commits'], 'commit')} {says}.")
+    return "".join(parts)
+
+
+_OF_NOBODY: Final = {
+    "simple": "came from nobody who is a member",
+    "unknown": "came from members of groups of which the capture tells nothing else",
+}
+"""Kinds of commits that nothing is judged of."""
 
 
 def _rule_bar(rule: str, row: Row) -> Bar:
@@ -110,7 +148,7 @@ def _members(found: Mapping[str, Rows]) -> Section:
                 ),
             ),
         )
-        for row in ghosts[:_FEW]
+        for row in ghosts[:FEW]
     ]
     return Section(
         name="members",
@@ -122,7 +160,7 @@ def _members(found: Mapping[str, Rows]) -> Section:
         plot=charts.lanes(lanes),
         legend=((WARN, "an own id had saved it"), ("plain", "nothing had")) if number else (),
         listings=(
-            _listing(
+            listing(
                 "The costliest",
                 ghosts,
                 ("group_id", "member_id", "kind", "client", "last_sign", "until",
@@ -146,7 +184,7 @@ def _offsets(found: Mapping[str, Rows]) -> Section:
         for fate, says in (
             ("lost", "would be gone when the group comes back"),
             ("expired", "would expire within the capture"),
-            ("at risk", "expire after it unless members come"),
+            ("at risk", "expire after the capture's end unless members come back"),
         )
         if fate in fates
     ]
@@ -159,16 +197,17 @@ def _offsets(found: Mapping[str, Rows]) -> Section:
         for name in names
     ]
     worst = f"The furthest behind was {names[0]}, by {_worst(lag, names[0]):,}." if names else ""
+    told = [worst, *map(_spared, found.get("spared", ()))]
     return Section(
         name="offsets",
         title="Offsets that expire, and lag",
         source="KIP-211",
         tone=BAD if "lost" in fates else WARN if "expired" in fates else GOOD,
         headline=headline[0].upper() + headline[1:],
-        detail=worst,
+        detail=" ".join(filter(None, told)),
         plot=charts.lines(series),
         listings=(
-            _listing(
+            listing(
                 "Offsets that would be gone",
                 found.get("offset_expiry", ()),
                 ("group_id", "protocol", "topic", "partition", "committed_offset", "committed_at",
@@ -178,14 +217,25 @@ def _offsets(found: Mapping[str, Rows]) -> Section:
     )  # fmt: skip
 
 
+def _spared(row: Row) -> str:
+    """Say what the rule before KIP-211 had taken away besides."""
+    if not row["offsets"]:
+        return ""
+    return (
+        f"A broker before KIP-211 had taken {count(row['offsets'], 'offset')} more, of "
+        f"{count(row['groups'], 'group')}; {count(row['rewound'], 'time')} one was asked for then."
+    )
+
+
 def _worst(lag: Rows, group: str) -> int:
     return max(int(row["lag"]) for row in lag if row["group_id"] == group)
 
 
 def _metadata(found: Mapping[str, Rows]) -> Section:
-    by_broker, stale = found["stale_by_broker"], found.get("stale_metadata", ())
+    by_broker = found["stale_by_broker"]
     number = sum(row["answers"] for row in by_broker)
     resets = sum(row["resets"] for row in by_broker)
+    causes = {row["cause"]: row for row in found.get("resets_by_cause", ())}
     sure = sum(row["certain"] for row in by_broker)
     headline = (
         f"{count(number, 'partition was told', 'partitions were told')} older than their client "
@@ -203,86 +253,51 @@ def _metadata(found: Mapping[str, Rows]) -> Section:
             ),
             f"{row['answers']:,}",
         )
-        for row in by_broker[:_FEW]
+        for row in by_broker[:FEW]
     ]
     return Section(
         name="metadata",
         title="Stale metadata",
         source="KIP-232",
-        tone=BAD if resets else WARN if number else GOOD,
+        tone=BAD if resets or "broker behind" in causes else WARN if number or causes else GOOD,
         headline=headline,
+        detail=" ".join(map(_lost_places, causes.values())),
         plot=charts.bars(bars) if number else "",
         legend=((BAD, "same connection"), (WARN, "same client")) if number else (),
         listings=(
-            _listing(
-                "Stale answers, those with resets first",
-                stale,
-                ("at", "host", "client_id", "broker", "topic", "partition", "kind", "told_epoch",
-                 "known_epoch", "evidence", "errors_after", "resets_after"),
-            ),
+            *(listing(title, found.get(name, ()), shown) for title, name, shown in _OF_METADATA),
         ),
-    )  # fmt: skip
-
-
-def _producers(found: Mapping[str, Rows]) -> Section:
-    fences, zombies = found["producer_fences"], found.get("zombie_writes", ())
-    ends = {row["end"]: row["transactions"] for row in found["transaction_ends"]}
-    takeovers = found["takeovers"][0]["takeovers"]
-    outcomes = {row["outcome"]: row["writes"] for row in found["zombie_outcomes"]}
-    accepted = outcomes.get("accepted", 0)
-    headline = (
-        f"{count(takeovers, 'takeover')} of transactional ids; "
-        f"{count(sum(outcomes.values()), 'write')} of zombies came after one, {accepted} of which "
-        "the broker took; "
-        f"{count(ends.get('overdue', 0), 'transaction was', 'transactions were')} left open."
     )
-    told = ", ".join(f"{number:,} {end}" for end, number in sorted(ends.items()))
-    return Section(
-        name="producers",
-        title="Producers fenced, and zombies that wrote on",
-        source="KIP-618",
-        tone=BAD if accepted else WARN if outcomes or "overdue" in ends else GOOD,
-        headline=headline,
-        detail=f"Transactions: {told}." if told else "",
-        plot=charts.lanes(_id_lanes(fences, zombies)),
-        legend=(("a", "new epoch"), (WARN, "takeover"), (BAD, "a zombie's write")),
-        listings=(
-            _listing(
-                "Writes of zombies, accepted ones first",
-                zombies,
-                ("at", "transactional_id", "api", "client", "producer_epoch", "fence_epoch",
-                 "fenced_by", "outcome", "error"),
-            ),
-            _listing(
-                "Transactions left open, oldest first",
-                found.get("open_transactions", ()),
-                ("transactional_id", "producer_id", "producer_epoch", "client", "began_at", "end",
-                 "seconds"),
-            ),
-            _listing(
-                "Generations of Connect's tasks",
-                found.get("connect_tasks", ()),
-                ("connect_group", "connector", "task", "generation", "began_at", "client",
-                 "is_used"),
-            ),
-        ),
-    )  # fmt: skip
 
 
-def _id_lanes(fences: Rows, zombies: Rows) -> list[Lane]:
-    """Return the history of the ids that were taken over, most often first."""
-    spans: dict[str, list[Span]] = {}
-    for row in fences:
-        tone = WARN if row["kind"] == "takeover" else "a"
-        title = f"{row['kind']}: epoch {row['producer_epoch']} to {row['client']}"
-        at = row["at"].timestamp()
-        spans.setdefault(row["transactional_id"], []).append(Span(at, at, tone, title))
-    for row in zombies:
-        at = row["at"].timestamp()
-        title = f"{row['api']} at epoch {row['producer_epoch']}, {row['outcome']}"
-        spans.setdefault(row["transactional_id"], []).append(Span(at, at, BAD, title))
-    busiest = sorted(spans.items(), key=lambda each: -len(each[1]))[:_FEW]
-    return [Lane(name, tuple(each)) for name, each in busiest]
+_OF_METADATA: Final = (
+    (
+        "Stale answers, those with resets first",
+        "stale_metadata",
+        ("at", "host", "client_id", "broker", "topic", "partition", "kind", "told_epoch",
+         "known_epoch", "evidence", "errors_after", "resets_after"),
+    ),
+    (
+        "Consumers that lost their place",
+        "offset_resets",
+        ("at", "client", "broker", "topic", "partition", "fetch_offset", "reached", "cause",
+         "reset_by", "reset_to", "records_again", "records_skipped"),
+    ),
+    (
+        "Refusals over who leads",
+        "leader_epoch_errors",
+        ("client_id", "broker", "api", "topic", "partition", "error", "times", "first_at",
+         "last_at", "lowest_epoch"),
+    ),
+)  # fmt: skip
+
+
+def _lost_places(row: Row) -> str:
+    """Say how often offsets were out of range for one cause, and what it cost."""
+    return (
+        f"{count(row['resets'], 'offset was', 'offsets were')} out of range ({row['cause']}): "
+        f"{row['again']:,} records read again, {row['skipped']:,} never."
+    )
 
 
 def _health(found: Mapping[str, Rows]) -> Section:
@@ -307,7 +322,7 @@ def _health(found: Mapping[str, Rows]) -> Section:
             (Part(row["p99_ms"] or 0, "a", f"p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms"),),
             f"{row['p99_ms']:,.1f} ms",
         )
-        for row in sorted(prompt, key=lambda row: -row["requests"])[:_FEW]
+        for row in sorted(prompt, key=lambda row: -row["requests"])[:FEW]
     ]
     return Section(
         name="health",
@@ -315,10 +330,10 @@ def _health(found: Mapping[str, Rows]) -> Section:
         source="latency, errors, rebalances, partitions, clients",
         tone=WARN if storms or errors else GOOD,
         headline=headline,
-        detail="99 of a hundred answers took no longer; by magnitude." if bars else "",
+        detail="99 of a hundred answers took no longer; bars are logarithmic." if bars else "",
         plot=charts.bars(bars, is_log=True),
         listings=(
-            *(_listing(title, found.get(name, ()), shown) for title, name, shown in _WELL_BEING),
+            *(listing(title, found.get(name, ()), shown) for title, name, shown in _WELL_BEING),
         ),
     )  # fmt: skip
 
@@ -352,23 +367,12 @@ _WELL_BEING: Final = (
 )
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
-    """Write how many there are of something."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def _listing(title: str, rows: Rows, columns: tuple[str, ...]) -> Listing:
-    return Listing(
-        title, columns, tuple(tuple(row[name] for name in columns) for row in rows[:_FEW])
-    )
-
-
 _SECTIONS: Final = (
     ("fencing_totals", _fencing),
     ("ghost_totals", _members),
     ("expiry_by_fate", _offsets),
     ("stale_by_broker", _metadata),
-    ("takeovers", _producers),
+    ("takeovers", producers),
     ("latency", _health),
 )
 """(the table without which there is nothing to say, what says it)."""

@@ -14,8 +14,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from kafkalite.spark.manifest import lots
+from kafkalite.spark.places import InputFile
 from kafkalite.spark.sources.asking import Asked, OptionError
-from kafkalite.spark.sources.growing import Growing, limit_of
+from kafkalite.spark.sources.growing import Growing, Stretch, limit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,14 +25,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
-    from kafkalite.spark.places import InputFile
-    from kafkalite.spark.sources.growing import Offset
+    from kafkalite.spark.sources.growing import Offset, Standing
 
 OPTIONS: Final = (
     "path",
     "paths",
     "columns",
-    "open",
     "bytesPerTask",
     "maxFilesPerTrigger",
     "maxBytesPerTrigger",
@@ -57,11 +56,11 @@ class Question(Protocol):
     def find(self) -> list[InputFile]:
         """List the files; PlaceError where a name leads nowhere."""
 
-    def is_complete(self, file: InputFile) -> bool:
-        """Whether a file that has none after it will not grow any more."""
+    def standing(self, file: InputFile) -> Standing:
+        """Say what may become of a file that has none after it."""
 
-    def of(self, name: str) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one file; it never raises."""
+    def of(self, name: str, start: int = 0, stop: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one file, or of a piece of one that grows; it never raises."""
 
 
 class FileSource(DataSource):
@@ -98,7 +97,8 @@ class _Batch(DataSourceReader):
         self._question = question
 
     def partitions(self) -> list[InputPartition]:
-        return _shared(self._question, self._question.find())
+        files = self._question.find()
+        return _shared(self._question, [Stretch(each.url, size=each.size) for each in files])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self._question, partition)
@@ -110,10 +110,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, question: Question) -> None:
         self._question = question
         asked = question.asked
-        with_open = asked.choice("open", ("skip", "read"), "skip") == "read"
-        self._growing = Growing(
-            question.find, (lambda _: True) if with_open else question.is_complete
-        )
+        self._growing = Growing(question.find, question.standing)
         self._limit = limit_of(
             asked.number("maxFilesPerTrigger", 1) if asked.text("maxFilesPerTrigger") else None,
             asked.number("maxBytesPerTrigger", 1) if asked.text("maxBytesPerTrigger") else None,
@@ -138,12 +135,14 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._question, partition)
 
 
-def _shared(question: Question, files: Sequence[InputFile]) -> list[InputPartition]:
-    parts = lots(files, _TASKS, question.asked.number("bytesPerTask", _TASK_BYTES))
-    return [InputPartition(tuple(each.url for each in part)) for part in parts]
+def _shared(question: Question, stretches: Sequence[Stretch]) -> list[InputPartition]:
+    sizes = [InputFile(url=each.url, size=each.size, modified_ns=0) for each in stretches]
+    pieces = {each.url: each for each in stretches}
+    parts = lots(sizes, _TASKS, question.asked.number("bytesPerTask", _TASK_BYTES))
+    return [InputPartition(tuple(pieces[each.url] for each in part)) for part in parts]
 
 
 def _read(question: Question, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     # Where there are no partitions, Spark makes one of nothing.
-    for name in partition.value or ():
-        yield from question.of(name)
+    for url, start, stop, _ in partition.value or ():
+        yield from question.of(url, start, stop)

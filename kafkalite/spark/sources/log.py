@@ -24,6 +24,7 @@ from kafkalite.columnar.logs import (
 from kafkalite.spark.places import PlaceError, find, place
 from kafkalite.spark.sources.asking import Asked, chosen
 from kafkalite.spark.sources.contract import OPTIONS, FileSource
+from kafkalite.spark.sources.growing import Standing
 from kafkalite.spark.stages.typed import unreadable
 
 if TYPE_CHECKING:
@@ -65,11 +66,16 @@ class Segments:
         listed = find(self.asked.urls(), with_hidden=True)
         return [each for each in listed if self._wants(each.url)]
 
-    def is_complete(self, file: InputFile) -> bool:  # noqa: ARG002 - whatever it says
-        """Return False: a segment without a successor is the one that is written to."""
-        return False
+    def standing(self, file: InputFile) -> Standing:  # noqa: ARG002 - whatever it says
+        """Say that it waits: a segment without a successor is the one that is written to."""
+        return Standing.WAITS
 
-    def of(self, name: str) -> Iterator[pa.RecordBatch]:
+    def of(
+        self,
+        name: str,
+        start: int = 0,  # noqa: ARG002 - segments are taken whole
+        stop: int | None = None,  # noqa: ARG002
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a segment; what is wrong with it are rows of the table of problems."""
         try:
             where = place(name)

@@ -11,20 +11,24 @@ import pyarrow.compute as pc
 from kafkalite.capture.model import Direction
 from kafkalite.capture.pcapng import STATISTICS
 from kafkalite.columnar import exchanges, tables
+from kafkalite.columnar.growing import HEAD_BYTES, GrowingFile, can_grow
 from kafkalite.columnar.options import Options, Table
 from kafkalite.columnar.reading import read_file
 from kafkalite.spark.places import PlaceError, find, place
 from kafkalite.spark.sources.asking import Asked, OptionError, chosen
 from kafkalite.spark.sources.contract import OPTIONS
+from kafkalite.spark.sources.growing import Standing
 from kafkalite.spark.stages.typed import typed, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from kafkalite.columnar.reading import Part
     from kafkalite.spark.places import InputFile
 
 CAPTURE_OPTIONS: Final = (
     *OPTIONS,
+    "open",
     "table",
     "api",
     "versions",
@@ -44,8 +48,15 @@ _LENGTH_BYTES: Final = 4
 _LEAST_BYTES: Final = 12
 
 FILES: Final = "files"
-FILES_SCHEMA: Final = pa.schema([pa.field("file", pa.string()), pa.field("size", pa.int64())])
-"""The files themselves, unread."""
+FILES_SCHEMA: Final = pa.schema(
+    [
+        pa.field("file", pa.string()),
+        pa.field("start", pa.int64()),
+        pa.field("size", pa.int64()),  # how far it goes, from the file's beginning
+        pa.field("is_whole", pa.bool_()),  # whether it ends there
+    ]
+)
+"""The files themselves, unread; of one that grows, the pieces by which it does."""
 
 _READS: Final[Mapping[str, frozenset[Table]]] = {
     REQUESTS: frozenset({Table.PAIRS, Table.UNPAIRED}),
@@ -96,6 +107,7 @@ class Rows:
         if self.table == REQUESTS and (keys is None or len(keys) != 1):
             raise OptionError("requests are a table for each API: name one with the option api")
         self._key = min(keys) if keys is not None and self.table == REQUESTS else None
+        self._with_open = asked.choice("open", ("skip", "read"), "skip") == "read"
         self._where = _Where(
             versions=asked.numbers("versions"), connections=asked.numbers("connection")
         )
@@ -114,31 +126,49 @@ class Rows:
         """List the captures."""
         return find(self.asked.urls())
 
-    def is_complete(self, file: InputFile) -> bool:
-        """Whether a file ends as our recorder ends one that it will not write to any more."""
+    def standing(self, file: InputFile) -> Standing:
+        """Say whether a file ends as our recorder ends one that it will not write to any more."""
         try:
             where = place(file.url)
             with where.files.open_input_file(where.path) as stream:
-                return _ends_with_statistics(stream)
+                if _ends_with_statistics(stream):
+                    return Standing.WHOLE
+                stream.seek(0)
+                grows = self._with_open and can_grow(stream.read(HEAD_BYTES))
         except (OSError, PlaceError, pa.ArrowException):
-            return False
+            grows = False
+        return Standing.GROWS if grows else Standing.WAITS
 
-    def of(self, name: str) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a file; what is wrong with it are rows of the table of problems."""
+    def of(self, name: str, start: int = 0, stop: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file; what is wrong with it are rows of the table of problems.
+
+        Of one that grows, those that the bytes from `start` to `stop` add to what it says.
+        """
         try:
             where = place(name)
             if self.table == FILES:
-                size = where.files.get_file_info(where.path).size
-                rows = {"file": [name], "size": [size]}
+                size = where.files.get_file_info(where.path).size if stop is None else stop
+                rows = {
+                    "file": [name],
+                    "start": [start],
+                    "size": [size],
+                    "is_whole": [stop is None],
+                }
                 yield self._shaped(pa.RecordBatch.from_pydict(rows, schema=FILES_SCHEMA))
                 return
             with where.files.open_input_file(where.path) as source:
-                yield from map(self._shaped, self._of(source, name))
+                yield from map(self._shaped, self._of(source, name, start, stop))
         except (OSError, PlaceError, pa.ArrowException) as error:
             yield from self._failed(name, str(error.args[0] if error.args else error))
 
-    def _of(self, source: Any, name: str) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a file
-        batches = read_file(source, name, self._options)
+    def _of(
+        self,
+        source: Any,  # noqa: ANN401 - a file
+        name: str,
+        start: int,
+        stop: int | None,
+    ) -> Iterator[pa.RecordBatch]:
+        batches = self._parts(source, name, start, stop)
         while True:
             try:
                 table, batch = next(batches)
@@ -149,6 +179,22 @@ class Rows:
                 yield from self._failed(name, f"{type(error).__name__}: {error}")
                 return
             yield from rows
+
+    def _parts(
+        self,
+        source: Any,  # noqa: ANN401 - a file
+        name: str,
+        start: int,
+        stop: int | None,
+    ) -> Iterator[Part]:
+        if not start and stop is None:
+            yield from read_file(source, name, self._options)
+            return
+        # What is known at `start` is found by reading up to there once more.
+        file = GrowingFile(name, self._options)
+        for _ in file.read(source, start):
+            pass
+        yield from file.finish(source) if stop is None else file.read(source, stop)
 
     def _answers(self, table: Table, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if table is Table.UNPAIRED:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from kafkalite.capture.model import Problem, ProblemKind
 from kafkalite.columnar.options import Table
+from kafkalite.columnar.parts import FilePart
 from kafkalite.columnar.reading import read_file
 from kafkalite.spark.places import PlaceError, place
 from kafkalite.spark.stages.typed import problem_rows, typed, unreadable
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kafkalite.columnar.options import Options
-    from kafkalite.spark.places import InputFile, Place
+    from kafkalite.spark.manifest import Piece
+    from kafkalite.spark.places import Place
     from kafkalite.spark.stages.typed import Typed
 
 REQUESTS: Final = "requests/"
@@ -83,23 +85,27 @@ class Task:
 
 
 def decode(task: Task, number: int, attempt: int, files: Iterable[tuple[str, Any]]) -> Account:
-    """Read files, each a name and what it says (None to open it by name), into staged tables."""
+    """Read files into staged tables: each a name and what it says.
+
+    None opens it by its name, a part of it that part alone.
+    """
     lot = Lot(task, f"{number:05}", attempt)
     with lot.tables:
         for name, content in files:
             done = lot.read(name, content)
+            is_later = isinstance(content, FilePart) and content.start > 0
             if task.progress is not None:
-                task.progress(1, done)
+                task.progress(0 if is_later else 1, done)
     return lot.account()
 
 
 def decode_lots(
-    batches: Iterable[pa.RecordBatch], task: Task, lots: Sequence[Sequence[InputFile]]
+    batches: Iterable[pa.RecordBatch], task: Task, lots: Sequence[Sequence[Piece]]
 ) -> Iterator[pa.RecordBatch]:
     """Decode, for each number in a column of them, the files of that lot; they are opened here."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            files = ((each.url, None) for each in lots[number])
+            files = ((each.file.url, each.part) for each in lots[number])
             yield told([decode(task, number, attempt(), files).to_json()])
 
 
@@ -136,17 +142,18 @@ class Lot:
         self._frames = 0
         self._quarantined: dict[str, None] = {}
 
-    def read(self, name: str, content: Any) -> int:  # noqa: ANN401 - bytes, or None
-        """Read one file; returns its size, as far as it is known."""
+    def read(self, name: str, content: Any) -> int:  # noqa: ANN401 - bytes, a part, or None
+        """Read one file, or a part of it; returns its size, as far as it is known."""
         self._inputs.append(name)
-        if content is not None:
+        part = content if isinstance(content, FilePart) else None
+        if content is not None and part is None:
             self._read(name, content)
             return len(content)
         try:
             where = place(name)
             with where.files.open_input_file(where.path) as stream:
-                self._read(name, stream)
-                return int(stream.size())
+                self._read(name, stream, part)
+                return int(stream.size()) if part is None else part.size_in(stream.size())
         except (OSError, PlaceError, pa.ArrowException) as error:
             self._problem(name, str(error.args[0] if error.args else error))
             return 0
@@ -176,8 +183,21 @@ class Lot:
             quarantined=tuple(self._quarantined),
         )
 
-    def _read(self, name: str, source: Any) -> None:  # noqa: ANN401 - bytes or a file
-        batches = iter(read_file(source, name, self._options))
+    def _read(
+        self,
+        name: str,
+        source: Any,  # noqa: ANN401 - bytes or a file
+        part: FilePart | None = None,
+    ) -> None:
+        for table, batch in self.take(name, read_file(source, name, self._options, part)):
+            if table in LOOSE_TABLES:
+                self.tables.write(f"{LOOSE}/{table}", batch)
+
+    def take(
+        self, name: str, batches: Iterable[tuple[Table, pa.RecordBatch]]
+    ) -> Iterator[tuple[Table, pa.RecordBatch]]:
+        """Write what a file says; yields what it says of other tables than pairs and problems."""
+        batches = iter(batches)
         while True:
             try:
                 table, batch = next(batches)
@@ -192,8 +212,8 @@ class Lot:
                 self._write(batch, decoded)
             elif table is Table.PROBLEMS:
                 self.problems(batch)
-            elif table in LOOSE_TABLES:
-                self.tables.write(f"{LOOSE}/{table}", batch)
+            else:
+                yield table, batch
 
     def _write(self, pairs: pa.RecordBatch, decoded: Iterable[Typed]) -> None:
         self._frames += 2 * pairs.num_rows - pairs["answered"].null_count

@@ -52,7 +52,7 @@ def stitch_ends(
             done.pairs(batch)
         for batch in found.problems.to_batches():
             done.problems(batch)
-        for batch in _names(found.renamed):
+        for batch in names(found.renamed):
             done.tables.write(CONNECTIONS, batch)
     return done.account()
 
@@ -67,7 +67,8 @@ def _rows_of(rows: pa.Table, table: Table) -> pa.Table:
     return pa.Table.from_arrays(flat, names=[each.name for each in mine.type]).cast(schema)
 
 
-def _names(renamed: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
+def names(renamed: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `NAMES`, where there are any."""
     if renamed:
         columns = [pa.array(renamed.keys(), pa.int64()), pa.array(renamed.values(), pa.int64())]
         yield pa.RecordBatch.from_arrays(columns, schema=NAMES)

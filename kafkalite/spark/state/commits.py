@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from kafkalite.spark.state.spans import SPAN, field, span
@@ -11,7 +14,7 @@ from kafkalite.spark.state.tables import table
 from kafkalite.spark.state.topics import named
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Callable, Iterator, Mapping
 
     from kafkalite.spark.requests import Requests
 
@@ -50,48 +53,106 @@ COMMITTED: Final = (
 """The columns that `by_partition` puts in the place of the two arrays."""
 
 
-def commits(requests: Requests) -> DataFrame:
-    """Return every request to commit offsets, as `COMMITS`."""
-    return _plain(requests).unionByName(_transactional(requests))
+def commits(
+    requests: Requests, keep: Callable[[DataFrame], DataFrame] = lambda bare: bare
+) -> DataFrame:
+    """Return requests to commit offsets as `COMMITS`: those that `keep` leaves of the `bare` ones.
+
+    What they say of partitions is taken apart for those alone; columns that `keep` adds stay.
+    """
+    kinds = (_with_partitions(keep(each), kind) for kind, each in _kinds(requests))
+    return reduce(DataFrame.unionByName, kinds)
 
 
-def _plain(requests: Requests) -> DataFrame:
-    return COMMITS.shape(
-        requests.of("OffsetCommit").select(
-            *span(),
-            "client",
-            f.lit(False).alias("is_transactional"),
-            "request.group_id",
-            f.expr(field("request.member_id", "''")).alias("member_id"),
-            f.expr(field("request.generation_id_or_member_epoch", "-1")).alias("commit_epoch"),
-            f.lit(None).alias("transactional_id"),
-            f.lit(None).alias("producer_id"),
-            f.lit(None).alias("producer_epoch"),
-            f.expr(field("request.retention_time_ms", "-1")).alias("retention_ms"),
-            f.expr(_topics("request.topics", "committed_offset", "t.topic_id")).alias("asked"),
-            f.expr(_topics("response.topics", "error_code", "t.topic_id")).alias("answered"),
+def bare(requests: Requests) -> DataFrame:
+    """Return every request to commit offsets as `COMMITS`, but for what it says of partitions.
+
+    In its place there is `is_taken`: whether a broker has taken all that it says, and
+    `is_refused`: whether one has refused any.
+    """
+    return reduce(DataFrame.unionByName, (each.drop(*_ARRAYS) for _, each in _kinds(requests)))
+
+
+def in_full(requests: Requests) -> Iterator[tuple[DataFrame, str]]:
+    """Yield `bare` requests, an API each, with `asked` and `answered` as its messages have them.
+
+    With them goes SQL for the id of a topic that is called `t`.
+    """
+    for kind, each in _kinds(requests):
+        yield each, kind.topic_id
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """An API by which offsets are committed, and how its versions name what we need."""
+
+    api: str
+    epoch: str
+    columns: Mapping[str, str]
+    topic_id: str
+
+
+_KINDS: Final = (
+    _Kind(
+        "OffsetCommit",
+        "request.generation_id_or_member_epoch",
+        {
+            "is_transactional": "false",
+            "transactional_id": "cast(null as string)",
+            "producer_id": "cast(null as bigint)",
+            "producer_epoch": "cast(null as smallint)",
+            "retention_ms": field("request.retention_time_ms", "cast(-1 as bigint)"),
+        },
+        "t.topic_id",
+    ),
+    _Kind(
+        "TxnOffsetCommit",
+        "request.generation_id",
+        {
+            "is_transactional": "true",
+            "transactional_id": "request.transactional_id",
+            "producer_id": "request.producer_id",
+            "producer_epoch": "request.producer_epoch",
+            "retention_ms": "cast(-1 as bigint)",
+        },
+        "cast(null as binary)",
+    ),
+)
+
+_ARRAYS: Final = ("asked", "answered")
+# Paths and these functions are compiled; lambdas are not, and all around them neither.
+_ERRORS: Final = "flatten(response.topics.partitions).error_code"
+_OUTCOMES: Final = {
+    "is_taken": f"coalesce(array_max({_ERRORS}) = 0 and array_min({_ERRORS}) = 0, false)",
+    "is_refused": f"coalesce(array_max({_ERRORS}) != 0 or array_min({_ERRORS}) != 0, false)",
+}
+
+
+def _kinds(requests: Requests) -> Iterator[tuple[_Kind, DataFrame]]:
+    for kind in _KINDS:
+        yield (
+            kind,
+            requests.of(kind.api).select(
+                *span(),
+                "client",
+                "request.group_id",
+                f.expr(field("request.member_id", "''")).alias("member_id"),
+                f.expr(field(kind.epoch, "-1")).alias("commit_epoch"),
+                *(f.expr(said).alias(name) for name, said in kind.columns.items()),
+                *(f.expr(said).alias(name) for name, said in _OUTCOMES.items()),
+                f.col("request.topics").alias("asked"),
+                f.col("response.topics").alias("answered"),
+            ),
         )
-    )
 
 
-def _transactional(requests: Requests) -> DataFrame:
-    no_id = "cast(null as binary)"
-    return COMMITS.shape(
-        requests.of("TxnOffsetCommit").select(
-            *span(),
-            "client",
-            f.lit(True).alias("is_transactional"),
-            "request.group_id",
-            f.expr(field("request.member_id", "''")).alias("member_id"),
-            f.expr(field("request.generation_id", "-1")).alias("commit_epoch"),
-            "request.transactional_id",
-            "request.producer_id",
-            "request.producer_epoch",
-            f.lit(-1).alias("retention_ms"),
-            f.expr(_topics("request.topics", "committed_offset", no_id)).alias("asked"),
-            f.expr(_topics("response.topics", "error_code", no_id)).alias("answered"),
-        )
-    )
+def _with_partitions(kept: DataFrame, kind: _Kind) -> DataFrame:
+    return kept.withColumns(
+        {
+            "asked": f.expr(_topics("asked", "committed_offset", kind.topic_id)),
+            "answered": f.expr(_topics("answered", "error_code", kind.topic_id)),
+        }
+    ).drop(*_OUTCOMES)
 
 
 def _topics(where: str, said: str, topic_id: str) -> str:

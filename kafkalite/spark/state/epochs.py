@@ -14,14 +14,13 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.spark.state.heartbeats import JOINS, LEAVES, heartbeats
+from kafkalite.spark.state.heartbeats import JOINS, LEAVES
 from kafkalite.spark.state.order import before_now, in_order, until_now
 from kafkalite.spark.state.tables import table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from kafkalite.spark.requests import Requests
 
 KNOWN: Final = "known"
 UNKNOWN: Final = "unknown"
@@ -61,13 +60,8 @@ _ORDER: Final = ("done_us", "begin_us", "position")
 _NONE: Final = "cast(array() as array<string>)"
 
 
-def epochs(requests: Requests) -> DataFrame:
-    """Return the steps of all members with epochs, as `EPOCHS`."""
-    return steps(heartbeats(requests))
-
-
 def steps(beats: DataFrame) -> DataFrame:
-    """Return the steps that these heartbeats make."""
+    """Return the steps that these heartbeats make, as `EPOCHS`."""
     return EPOCHS.shape(_with_releases(_with_changes(_with_lives(telling(beats)))))
 
 
@@ -152,8 +146,10 @@ def _with_releases(changes: DataFrame) -> DataFrame:
     refused when the member has a later one, and is one at its own epoch as long as it has not.
     """
     by = (*_MEMBER, "life")
-    earlier, later = before_now(by, _ORDER), in_order(by, _ORDER).rowsBetween(1, _FOREVER)
-    so_far, loses = until_now(by, _ORDER), f.size("lost") > 0
+    earlier, so_far = before_now(by, _ORDER), until_now(by, _ORDER)
+    # Spark goes through all that follows anew for each row, but not through all before.
+    later = Window.partitionBy(*by).orderBy(f.desc("step")).rowsBetween(_UNBOUNDED, -1)
+    loses = f.size("lost") > 0
     losing = changes.withColumns(
         {
             "pending": f.last(f.when(loses, f.col("lost")), ignorenulls=True).over(earlier),
@@ -163,11 +159,11 @@ def _with_releases(changes: DataFrame) -> DataFrame:
     step = f.struct("step", "begin_us", "done_us")
     at_once = loses & _lets_go("lost", "left_epoch")
     at_last = _lets_go("pending", "lost_at")
-    first = f.first(f.when(at_last, step), ignorenulls=True).over(later)
+    next_ = f.last(f.when(at_last, step), ignorenulls=True).over(later)
     gave_up_at = f.greatest(f.when(at_once, f.col("left_epoch")), f.when(at_last, f.col("lost_at")))
     return losing.withColumns(
         {
-            "released": f.when(at_once, step).when(loses, first),
+            "released": f.when(at_once, step).when(loses, next_),
             "revocation_epoch": f.max(gave_up_at).over(so_far),
             "certain_epoch": f.max(f.when(f.col("is_blurred"), f.col("epoch"))).over(so_far),
         }
@@ -183,4 +179,4 @@ def _lets_go(pending: str, epoch: str) -> Column:
     )
 
 
-_FOREVER: Final = Window.unboundedFollowing
+_UNBOUNDED: Final = Window.unboundedPreceding

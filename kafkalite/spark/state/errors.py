@@ -51,29 +51,36 @@ def _of(requests: Requests, key: int) -> DataFrame:
             "client",
             "client_id",
             f.lit(codec.api_name(key)).alias("api"),
-            f.explode(f.expr(f"filter({codes}, c -> c != 0)")).alias("error"),
+            f.expr(codes).alias("codes"),
         )
+        # Nearly all answers tell none: they go before anything is taken apart.
+        .where("array_max(codes) != 0 or array_min(codes) != 0")
+        .select("at", "client", "client_id", "api", f.explode("codes").alias("error"))
+        .where("error != 0")
     )
 
 
 def codes_sql(key: int) -> str | None:
-    """Return SQL for an array of all error codes in an API's answer; None where it has none."""
-    arrays = list(_arrays(message_type(key, Direction.RESPONSE), "response", 0))
+    """Return SQL for an array of all error codes in an API's answer; None where it has none.
+
+    It is made of paths and functions that Spark compiles: a lambda would be interpreted, and all
+    of its query with it.
+    """
+    arrays = list(_arrays(message_type(key, Direction.RESPONSE), "response", is_array=False))
     return f"concat({', '.join(arrays)})" if arrays else None
 
 
-def _arrays(kind: pa.StructType, path: str, depth: int) -> Iterator[str]:
-    """Return SQL for one array for each field of codes; null where the version lacks it."""
+def _arrays(kind: pa.StructType, path: str, *, is_array: bool) -> Iterator[str]:
+    """Return SQL for one array for each field of codes; empty where the version lacks it."""
     for field in kind:
         here = f"{path}.{field.name}"
         if field.name.endswith("error_code") and pa.types.is_integer(field.type):
-            yield f"array(coalesce({here}, cast(0 as smallint)))"
+            yield f"coalesce({here if is_array else f'array({here})'}, {_NONE})"
         elif pa.types.is_struct(field.type):
-            yield from _arrays(field.type, here, depth)
+            yield from _arrays(field.type, here, is_array=is_array)
         elif pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type):
-            element = f"e{depth}"
-            for inner in _arrays(field.type.value_type, element, depth + 1):
-                yield f"coalesce(flatten(transform({here}, {element} -> {inner})), {_NONE})"
+            inner = f"flatten({here})" if is_array else here
+            yield from _arrays(field.type.value_type, inner, is_array=True)
 
 
 _NONE: Final = "cast(array() as array<smallint>)"

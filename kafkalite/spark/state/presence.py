@@ -68,9 +68,9 @@ def _memberships(signs: DataFrame, session_timeout_ms: int) -> DataFrame:
         }
     ).withColumn(
         "until_us",
-        f.when(f.col("is_over"), f.col("at_us")).otherwise(f.col("at_us") + f.col("timeout_us")),
+        f.when(f.col("is_over"), f.col("at_us")).otherwise(f.col("lasts_us") + f.col("timeout_us")),
     )
-    # Signs that reach each other are one membership: a row a membership, not a heartbeat.
+    # Signs that reach each other are one membership: a row a membership, not a run of heartbeats.
     starts = f.col("at_us") > f.coalesce(
         f.max("until_us").over(before_now(_MEMBER, _ORDER)), f.lit(0)
     )

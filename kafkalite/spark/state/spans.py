@@ -17,6 +17,9 @@ SPAN: Final = (
 )
 """The columns of an event's time, for a table of events."""
 
+UNANSWERED_US: Final = 60_000_000
+"""For so long a request without an answer is taken to be under way."""
+
 
 def span() -> list[Column]:
     """Return the columns of `SPAN`, from those of an envelope."""

@@ -43,7 +43,8 @@ _WHERE = (
 
 def host() -> Column:
     """Return the address of who sent a request, without the port."""
-    return f.regexp_replace("client", ":[0-9]+$", "").alias("host")
+    port = "length(substring_index(client, ':', -1))"
+    return f.expr(f"left(client, greatest(length(client) - {port} - 1, 0))").alias("host")
 
 
 def views(requests: Requests) -> DataFrame:

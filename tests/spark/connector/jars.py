@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector as jars, fetched from Maven Central once per machine."""
+"""How an application starts that has Spark's own Kafka connector."""
 
 from __future__ import annotations
 
@@ -6,28 +6,15 @@ import os
 import sys
 from pathlib import Path
 
-from tests.oracle.built import built_once, run_build
-from tests.oracle.requirements import program
+from tests.spark.jars import jars
 
 _POM = Path(__file__).parent / "pom.xml"
-
-
-def connector_jars() -> list[Path]:
-    """Return the connector's jars; LackingError without Maven."""
-    maven = program("mvn")
-
-    def fetch(directory: Path) -> None:
-        goal = "dependency:copy-dependencies"
-        where = f"-DoutputDirectory={directory}"
-        run_build([maven, "-q", "-B", "-f", str(_POM), goal, where], directory)
-
-    return sorted(built_once("spark-connector", [_POM], fetch).glob("*.jar"))
 
 
 def application_environment() -> dict[str, str]:
     """Return the environment in which `python application.py` is a Spark application here."""
     options = (
-        *("--jars", ",".join(map(str, connector_jars()))),
+        *("--jars", ",".join(map(str, jars("spark-connector", _POM)))),
         *("--master", "local[2]", "--driver-memory", "1g"),
         *("--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2"),
         *("--conf", "spark.ui.showConsoleProgress=false"),

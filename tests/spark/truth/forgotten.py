@@ -28,6 +28,10 @@ class Forgotten:
     fates: set[tuple[str, str]] = field(default_factory=set)
     missing: dict[str, bool] = field(default_factory=dict)
     """A group that came back → whether its broker had lost its offset by then."""
+    spared: dict[str, bool] = field(default_factory=dict)
+    """A group that an older rule had robbed → whether it asked for its offset then."""
+    alone: int = 0
+    """The commits of nobody who is a member."""
     lags: dict[str, int] = field(default_factory=dict)
     """A group → how far behind it was."""
 
@@ -49,6 +53,7 @@ def offsets(stage: Stage, topics: Topics, prefix: str) -> Forgotten:
     _commit_alone(simple, f"{prefix}/simple")
     _produce(simple, topics.ids[TOPIC], records=12)
     _commit_alone(simple, f"{prefix}/laggard")
+    truth.alone = 2
     truth.lags[f"{prefix}/laggard"] = 12 - ALONE_AT
     for each in (away, brief, gone):
         each.leave()
@@ -60,6 +65,9 @@ def offsets(stage: Stage, topics: Topics, prefix: str) -> Forgotten:
     for name in ("away", "simple"):
         truth.fates.add((f"{prefix}/{name}", "lost"))
         truth.missing[f"{prefix}/{name}"] = _ask(simple, f"{prefix}/{name}")
+    # Before KIP-211 their offsets had gone meanwhile, members or not.
+    assert not _ask(late.line, f"{prefix}/late")
+    truth.spared = {f"{prefix}/late": True, f"{prefix}/brief": False}
     truth.fates.add((f"{prefix}/gone", "expired"))
     truth.fates.add((f"{prefix}/laggard", "expired"))
     late.commit(late.owned)

@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.groups.classic.group import ClassicGroup
+from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol.messages.join_group import JoinGroupRequest
 from kafkalite.protocol.messages.leave_group import LeaveGroupRequest
 from kafkalite.protocol.messages.sync_group import SyncGroupRequest
+from kafkalite.protocol.records.consumer_protocol_assignment import ConsumerProtocolAssignment
 from tests.spark.truth.haunted import Haunting
 
 if TYPE_CHECKING:
     from tests.spark.truth.stage import Stage
 
 SESSION_MS = 20_000
+PARTITIONS = 3
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 _BEAT_MS = 3_000
 _NAMELESS_JOIN = 3
@@ -49,6 +52,13 @@ def ghosts(stage: Stage, prefix: str) -> list[Haunting]:
     return [member.haunting for member in members]
 
 
+def _everything() -> bytes:
+    row = ConsumerProtocolAssignment.TopicPartition(
+        topic="haunted", partitions=list(range(PARTITIONS))
+    )
+    return bytes(codec.encode_value(ConsumerProtocolAssignment(assigned_partitions=[row]), 1))
+
+
 class _Member:
     """One consumer of a classic group."""
 
@@ -79,6 +89,7 @@ class _Member:
     def _vanished(self) -> None:
         self._join()
         self._stay()
+        self.haunting.held_s = PARTITIONS * SESSION_MS / 1000
 
     def _retried(self) -> None:
         """Lose the answer that only names the member: there is none in the group yet."""
@@ -118,7 +129,7 @@ class _Member:
             member_id=self._member_id,
             assignments=[
                 SyncGroupRequest.SyncGroupRequestAssignment(
-                    member_id=self._member_id, assignment=b"mine"
+                    member_id=self._member_id, assignment=_everything()
                 )
             ],
         )

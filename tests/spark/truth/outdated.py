@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.delete_records import DeleteRecordsRequest
 from kafkalite.protocol.messages.fetch import FetchRequest
 from kafkalite.protocol.messages.list_offsets import ListOffsetsRequest
 from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.protocol.messages.produce import ProduceRequest
+from tests.conformance.batches import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from tests.spark.truth.stage import Line, Stage
 
 TOPIC = "moving"
+PLACES = "places"
+EARLIEST, LATEST = -2, -1
 PARTITIONS = 3
 
 
@@ -28,6 +33,13 @@ class Outdated:
     """(connection, partition, leader epoch or topic id, connection or client)."""
     consequences: dict[int, int] = field(default_factory=dict)
     """A connection → the offsets looked up anew after its stale answer."""
+    resets: dict[int, tuple[str, int, str | None, int | None, int | None, int | None]] = field(
+        default_factory=dict
+    )
+    """A connection → cause, offset asked for, what it asked for then, where that was, how many
+    records it reads again, and how many never."""
+    refused: dict[tuple[str, str], tuple[int, int | None]] = field(default_factory=dict)
+    """(client, error) → how often, and the leader epoch it gave."""
 
 
 def metadata(stage: Stage, topics: Topics, prefix: str) -> Outdated:
@@ -71,6 +83,8 @@ def metadata(stage: Stage, topics: Topics, prefix: str) -> Outdated:
     ask(again, 3, old)
     truth.stale |= {(again.number, each, "topic id", "client") for each in range(PARTITIONS)}
     ask(again, 1, new)
+    truth.resets[turned.number] = ("beyond the end", 99, "latest", 0, 0, 0)
+    _lose_places(stage, topics, prefix, truth)
     return truth
 
 
@@ -87,10 +101,86 @@ def _with(epoch: int, topic_id: bytes | None) -> Callable[[Any], None]:
 
 def _be_lost(line: Line, topics: Topics) -> None:
     """Fetch where a stale leader has nothing, and begin anew where its log ends."""
-    part = FetchRequest.FetchPartition(partition=1, fetch_offset=99, partition_max_bytes=1000)
-    topic = FetchRequest.FetchTopic(topic_id=topics.ids[TOPIC], partitions=[part])
-    answer = line.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic]), 13)
-    assert answer.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    wanted = ListOffsetsRequest.ListOffsetsPartition(partition_index=1, timestamp=-1)
-    asked = ListOffsetsRequest.ListOffsetsTopic(name=TOPIC, partitions=[wanted])
-    line.ask(ListOffsetsRequest(replica_id=-1, topics=[asked]), 6)
+    assert _fetch(line, topics, (TOPIC, 1, 99)) == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert _look_up(line, TOPIC, 1, LATEST) == 0
+
+
+def _lose_places(stage: Stage, topics: Topics, prefix: str, truth: Outdated) -> None:
+    """Let consumers be out of range, for reasons that are theirs and for one that is not."""
+    topics.create(PLACES, 3)
+    writer = stage.line(f"{prefix}-writer", host=15)
+    for partition in (0, 1):
+        batch = Batch(values=(b"v",) * 10).encode()
+        data = ProduceRequest.PartitionProduceData(index=partition, records=batch)
+        topic = ProduceRequest.TopicProduceData(topic_id=topics.ids[PLACES], partition_data=[data])
+        writer.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic]), 13)
+
+    def consumer(name: str) -> Line:
+        return stage.line(f"{prefix}-{name}", host=15)
+
+    # A broker that is behind sends a good consumer back to the beginning.
+    rewound = consumer("rewound")
+    assert _fetch(rewound, topics, (PLACES, 0, 8)) == ErrorCode.NONE
+    code = _fetch(rewound, topics, (PLACES, 0, 10), _refusing(ErrorCode.OFFSET_OUT_OF_RANGE))
+    assert code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert _look_up(rewound, PLACES, 0, EARLIEST) == 0
+    truth.resets[rewound.number] = ("broker behind", 10, "earliest", 0, 10, 0)
+    # What is gone is gone.
+    late = consumer("late")
+    cut = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=1, offset=6)
+    wanted = DeleteRecordsRequest.DeleteRecordsTopic(name=PLACES, partitions=[cut])
+    deleted = writer.ask(DeleteRecordsRequest(topics=[wanted], timeout_ms=1000), 2)
+    assert deleted.topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert _fetch(late, topics, (PLACES, 1, 2)) == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert _look_up(late, PLACES, 1, EARLIEST) == 6
+    truth.resets[late.number] = ("deleted", 2, "earliest", 6, 0, 4)
+    # Who was never told of an end, and does not go on.
+    lost = consumer("lost")
+    assert _fetch(lost, topics, (PLACES, 2, 3)) == ErrorCode.OFFSET_OUT_OF_RANGE
+    truth.resets[lost.number] = ("unknown", 3, None, None, None, None)
+    # Who knows of a leader that the broker does not, and who does not know of the present one.
+    for _ in range(3):
+        code = _fetch(consumer("ahead"), topics, (PLACES, 0, 1), epoch=7)
+        assert code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    _fetch(consumer("behind"), topics, (PLACES, 0, 1), _refusing(ErrorCode.FENCED_LEADER_EPOCH))
+    truth.refused = {
+        (f"{prefix}-ahead", "UNKNOWN_LEADER_EPOCH"): (3, 7),
+        (f"{prefix}-behind", "FENCED_LEADER_EPOCH"): (1, None),
+    }
+
+
+def _refusing(code: ErrorCode) -> Callable[[Any], None]:
+    def rewrite(answer: Any) -> None:  # noqa: ANN401 - a FetchResponse
+        partition = answer.responses[0].partitions[0]
+        partition.error_code, partition.high_watermark, partition.records = int(code), -1, None
+
+    return rewrite
+
+
+def _fetch(
+    line: Line,
+    topics: Topics,
+    place: tuple[str, int, int],
+    rewrite: Callable[[Any], None] | None = None,
+    *,
+    epoch: int = -1,
+) -> int:
+    """Fetch at (topic, partition, offset), and return the error."""
+    name, partition, offset = place
+    part = FetchRequest.FetchPartition(
+        partition=partition,
+        fetch_offset=offset,
+        current_leader_epoch=epoch,
+        partition_max_bytes=1000,
+    )
+    topic = FetchRequest.FetchTopic(topic_id=topics.ids[name], partitions=[part])
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic])
+    answer = line.ask(request, 13, rewrite=rewrite)
+    return int(answer.responses[0].partitions[0].error_code)
+
+
+def _look_up(line: Line, name: str, partition: int, timestamp: int) -> int:
+    wanted = ListOffsetsRequest.ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+    asked = ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=[wanted])
+    answer = line.ask(ListOffsetsRequest(replica_id=-1, topics=[asked]), 6)
+    return int(answer.topics[0].partitions[0].offset)

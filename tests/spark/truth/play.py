@@ -12,6 +12,7 @@ from tests.spark.truth import (
     lingering,
     outdated,
     produced,
+    rebalanced,
     streaming,
     transacted,
 )
@@ -37,6 +38,7 @@ class Played:
 
     prefix: str
     fenced: Truth
+    rebalanced: rebalanced.Rebalanced
     transacted: transacted.Transacted
     haunted: list[haunted.Haunting]
     produced: produced.Produced
@@ -58,7 +60,9 @@ def play(directory: Path, seeds: Iterable[int]) -> tuple[list[Said], list[Played
             ("payments", 4),
             (haunted.TOPIC, haunted.PARTITIONS),
             (produced.TOPIC, 2),
+            (produced.CONFIG_TOPIC, 1),
             (outdated.TOPIC, outdated.PARTITIONS),
+            (outdated.PLACES, 3),
             (forgotten.TOPIC, forgotten.PARTITIONS),
         ):
             topics.create(name, partitions)
@@ -69,6 +73,7 @@ def play(directory: Path, seeds: Iterable[int]) -> tuple[list[Said], list[Played
             Played(
                 prefix=prefix,
                 fenced=truth,
+                rebalanced=rebalanced.commits(stage, prefix),
                 transacted=transacted.transactions(stage, topics, prefix, truth),
                 outdated=outdated.metadata(stage, topics, prefix),
                 forgotten=forgotten.offsets(stage, topics, prefix),

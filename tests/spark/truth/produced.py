@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 TOPIC = "ledger"
 TIMEOUT_MS = 30_000
 CONNECT_GROUP = "workers"
+CONFIG_TOPIC = "connect-configs"
 
 
 @dataclass(slots=True)
@@ -35,8 +37,12 @@ class Produced:
     admin_fences: set[tuple[str, int]] = field(default_factory=set)
     ends: dict[str, list[str]] = field(default_factory=dict)
     """A transactional id → how its transactions ended, in order."""
-    tasks: set[tuple[str, int, int]] = field(default_factory=set)
-    """(connector, task, generation)."""
+    tasks: dict[tuple[str, int, int], tuple[str | None, int]] = field(default_factory=dict)
+    """(connector, task, generation) → how it ended, and what it wrote after that."""
+    rounds: dict[tuple[str, int], tuple[int, int | None, int, int, int]] = field(
+        default_factory=dict
+    )
+    """(connector, generation) → tasks, tasks before, fenced, unfenced, begun too early."""
 
 
 @dataclass(slots=True)
@@ -67,13 +73,22 @@ class Producer:
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
         self.sequence = 0
 
-    def write(self, rewrite: Callable[[Any], None] | None = None) -> int:
+    def write(
+        self,
+        rewrite: Callable[[Any], None] | None = None,
+        *,
+        topic: str = TOPIC,
+        key: str = "key",
+        value: str = "value",
+    ) -> int:
         """Write one record in a transaction; return its error."""
         batch = Batch(
             attributes=TRANSACTIONAL,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             base_sequence=self.sequence,
+            key=key.encode(),
+            values=(value.encode(),),
         )
         part = ProduceRequest.PartitionProduceData(index=0, records=batch.encode())
         request = ProduceRequest(
@@ -82,7 +97,7 @@ class Producer:
             timeout_ms=1000,
             topic_data=[
                 ProduceRequest.TopicProduceData(
-                    topic_id=self.topics.ids[TOPIC], partition_data=[part]
+                    topic_id=self.topics.ids[topic], partition_data=[part]
                 )
             ],
         )
@@ -181,25 +196,103 @@ def _take(answer: Any) -> None:  # noqa: ANN401 - a ProduceResponse
 
 
 def _connect(stage: Stage, topics: Topics, truth: Produced, prefix: str) -> None:
-    """Run a source connector of two tasks through two generations, its leader fencing between."""
-    group = f"{prefix}-{CONNECT_GROUP}"
+    """Run source connectors through generations of their tasks, fenced as they should and not."""
+    topics.create(CONFIG_TOPIC, 1)
+    workers = _Workers(stage, topics, truth, f"{prefix}-{CONNECT_GROUP}")
+    first = workers.configured("my-source", tasks=2, before=None)
+    assert workers.begin(first, 0).end(is_commit=True) == ErrorCode.NONE
+    old = workers.begin(first, 1)
+    assert old.end(is_commit=True) == ErrorCode.NONE
+    second = workers.configured("my-source", tasks=2, before=2)
+    # It has not heard of it yet.
+    old.note_zombie("refused")
+    assert old.write() != ErrorCode.NONE
+    truth.tasks["my-source", 1, 1] = ("fenced", 1)
+    for task in (0, 1):
+        workers.begin(second, task).end(is_commit=True)
+    # Of three tasks the leader forgets one, and a new one cannot wait.
+    hasty = workers.configured("hasty", tasks=3, before=None)
+    for task in range(3):
+        workers.begin(hasty, task).end(is_commit=True)
+    again = workers.configured("hasty", tasks=3, before=3, forgotten=2, early=1)
+    for task in (0, 2):
+        workers.begin(again, task).end(is_commit=True)
+    # A single task is fenced by its successor.
+    lonely = workers.configured("lonely", tasks=1, before=None)
+    workers.begin(lonely, 0).end(is_commit=True)
+    lonely = workers.configured("lonely", tasks=1, before=1)
+    workers.begin(lonely, 0).end(is_commit=True)
 
-    def made(transactional_id: str, host: int) -> Producer:
-        line = stage.line(f"worker-{host}", host=host)
-        producer = Producer(stage, topics, line, transactional_id, truth)
-        producer.begin()
+
+@dataclass(slots=True)
+class _Workers:
+    """The workers of a group, and what their leader does between generations of tasks."""
+
+    stage: Stage
+    topics: Topics
+    truth: Produced
+    group: str
+    generations: dict[str, int] = field(default_factory=dict)
+    producers: dict[tuple[str, int], int] = field(default_factory=dict)
+    """(connector, task) → how many producers it had."""
+    leader: Producer = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make one of them the leader."""
+        self.leader = self._producer(f"connect-cluster-{self.group}", 21)
+
+    def configured(
+        self,
+        connector: str,
+        *,
+        tasks: int,
+        before: int | None,
+        forgotten: int | None = None,
+        early: int | None = None,
+    ) -> str:
+        """Do what the leader does: write configurations, fence the tasks before, count the new."""
+        generation = self.generations[connector] = self.generations.get(connector, 0) + 1
+        for task in range(tasks):
+            self._tell(f"task-{connector}-{task}", {"topic": "t"})
+        self._tell(f"commit-{connector}", {"tasks": tasks})
+        is_due = before is not None and max(before, tasks) > 1
+        fenced = [task for task in range(before or 0) if is_due and task != forgotten]
+        for task in fenced:
+            producer = self._next(connector, task, "fenced", host=21)
+            self.truth.admin_fences.add((producer.transactional_id, producer.epoch))
+        if early is not None:
+            self.begin(connector, early).end(is_commit=True)
+        self._tell(f"tasks-fencing-{connector}", {"task-count": tasks})
+        unfenced = (before or 0) - len(fenced) if is_due else 0
+        self.truth.rounds[connector, generation] = (
+            tasks, before, len(fenced), unfenced, int(early is not None)
+        )  # fmt: skip
+        return connector
+
+    def begin(self, connector: str, task: int) -> Producer:
+        """Begin a task, which writes."""
+        producer = self._next(connector, task, "succeeded", host=22 + task)
+        assert producer.write() == ErrorCode.NONE
         return producer
 
-    made(f"connect-cluster-{group}", 21)
-    for generation in (1, 2, 3):
-        for task in (0, 1):
-            transactional_id = f"{group}-my-source-{task}"
-            producer = made(transactional_id, 21 + task)
-            truth.tasks.add(("my-source", task, generation))
-            if generation > 1:
-                truth.takeovers.add((transactional_id, producer.epoch))
-            if generation == 2:  # the leader's fence between the generations of tasks
-                truth.admin_fences.add((transactional_id, producer.epoch))
-            else:
-                producer.write()
-                producer.end(is_commit=True)
+    def _next(self, connector: str, task: int, end: str, host: int) -> Producer:
+        """Make the next producer of a task, which is the end of the one before."""
+        number = self.producers.get((connector, task), 0)
+        producer = self._producer(f"{self.group}-{connector}-{task}", host)
+        if number:
+            self.truth.takeovers.add((producer.transactional_id, producer.epoch))
+            self.truth.tasks[connector, task, number] = (end, 0)
+        self.producers[connector, task] = number + 1
+        self.truth.tasks[connector, task, number + 1] = (None, 0)
+        return producer
+
+    def _tell(self, key: str, value: dict[str, object]) -> None:
+        said = self.leader.write(topic=CONFIG_TOPIC, key=key, value=json.dumps(value))
+        assert said == ErrorCode.NONE
+        assert self.leader.end(is_commit=True) == ErrorCode.NONE
+
+    def _producer(self, transactional_id: str, host: int) -> Producer:
+        line = self.stage.line(f"worker-{host}", host=host)
+        producer = Producer(self.stage, self.topics, line, transactional_id, self.truth)
+        producer.begin()
+        return producer

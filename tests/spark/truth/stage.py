@@ -52,6 +52,47 @@ class Said:
 
 
 @dataclass(eq=False, slots=True)
+class Waiting:
+    """A request whose answer others bring about."""
+
+    stage: Stage
+    line: Line
+    request: Message
+    version: int
+    framed: bytes
+    """With its length."""
+    request_start: int
+    start_us: int
+    position: int
+    poll: Callable[[], bytes | None]
+
+    def answer(self) -> Any:  # noqa: ANN401 - any response class
+        """Return the answer, which goes now; None while there is none."""
+        data = self.poll()
+        if data is None:
+            return None
+        stage, asked = self.stage, type(self.request)
+        key: int = asked.API_KEY  # type: ignore[attr-defined]  # every request class has one
+        self.stage.said.append(
+            Said(
+                line=self.line,
+                api_key=key,
+                api_version=self.version,
+                correlation_id=self.line.correlation_id,
+                position=self.position,
+                start_us=self.start_us,
+                end_us=stage.now_us,
+                request=self.framed[_LENGTH:],
+                request_start=self.request_start,
+                response=data[_LENGTH:],
+                response_start=_LENGTH + codec.is_flexible(key, self.version),
+            )
+        )
+        stage.now_us += _PAUSE_US
+        return stage.world.parse(asked, self.version, data)
+
+
+@dataclass(eq=False, slots=True)
 class Line:
     """One connection of a client."""
 
@@ -87,6 +128,11 @@ class Line:
             rewrite=rewrite,
         )
 
+    def send(self, request: Message, version: int) -> Waiting:
+        """Send a request whose answer has to wait for what others do."""
+        self.correlation_id += 1
+        return self.stage.hold(self, request, version)
+
 
 @dataclass
 class Stage:
@@ -98,6 +144,8 @@ class Stage:
     lines: int = 0
     """How many connections there were before, of other stages in the same capture."""
     said: list[Said] = field(default_factory=list)
+    held: int = 0
+    """How many requests had to wait."""
 
     def __post_init__(self) -> None:
         """Start the broker."""
@@ -160,6 +208,17 @@ class Stage:
         )
         self.now_us += (took_us if is_waited_for else 0) + _PAUSE_US
         return None if is_lost else answer
+
+    def hold(self, line: Line, request: Message, version: int) -> Waiting:
+        """Bring a request to the broker."""
+        self._catch_up()
+        framed, start = _frame(request, version, line)
+        poll = self.world.send(framed)
+        begun_us = self.now_us
+        self.now_us += _PAUSE_US
+        self.held += 1
+        position = len(self.said) * 100 + self.held % 100
+        return Waiting(self, line, request, version, framed, start, begun_us, position, poll)
 
     def _catch_up(self) -> None:
         behind_ms = self.now_us // 1000 - self.world.clock.now_ms()

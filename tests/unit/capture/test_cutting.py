@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pytest
 
     from kafkalite.capture.cutting import Treatment
+    from kafkalite.capture.pcapng import Buffer
 
 
 def treatment(frame: bytes) -> Treatment:
@@ -31,11 +32,11 @@ def treatment(frame: bytes) -> Treatment:
     return kinds.get(frame[4] if len(frame) > 4 else 0, Plain.KEEP)
 
 
-def no_run(_: bytes, position: int, __: list[int]) -> int:
+def no_run(_: Buffer, position: int, __: list[int]) -> int:
     return position
 
 
-def run(data: bytes, position: int, ends: list[int]) -> int:
+def run(data: Buffer, position: int, ends: list[int]) -> int:
     """Go through small frames that begin with a `k`."""
     while len(data) - position >= 5:
         size = 4 + int.from_bytes(data[position : position + 4])

@@ -104,7 +104,7 @@ def refused_commit() -> bytes:
 
 def test_what_cannot_be_read_says_why() -> None:
     unknown = exchange(struct.pack(">hhih", 900, 0, 1, 0) + b"\0", None)
-    with pytest.raises(ProtocolViolation, match="API 900 v0 is unknown"):
+    with pytest.raises(ProtocolViolation, match="an unknown version: API 900 v0"):
         parse_request(unknown)
     torn = exchange(traffic.request_frame(12, 4, 1, codec.request_class(12)())[:-3], None)
     with pytest.raises(ProtocolViolation, match="malformed Heartbeat request v4"):

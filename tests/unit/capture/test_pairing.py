@@ -175,7 +175,7 @@ def test_apis_and_versions_of_the_future_are_told_and_paired_all_the_same() -> N
     assert [(each.request_start, each.response_start) for each in found] == [(11, 5), (11, 5)]
     assert [(each.kind, each.detail) for each in problems] == [
         (ProblemKind.UNKNOWN_VERSION, "API 900 v0"),
-        (ProblemKind.UNKNOWN_VERSION, "API 8 v60"),
+        (ProblemKind.UNKNOWN_VERSION, "OffsetCommit v60, of which 1-10 are known"),
     ]
 
 

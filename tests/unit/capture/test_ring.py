@@ -35,7 +35,9 @@ class Ends:
         )
 
     def take(self) -> list[ring_module.Record]:
-        return list(self.taker.take(self.taker.head))
+        taken = list(self.taker.take(self.taker.head))
+        self.taker.free()
+        return taken
 
     def close(self) -> None:
         self.putter.close()
@@ -87,6 +89,29 @@ def test_a_record_is_taken_only_if_it_was_there_when_looked(ends: Ends) -> None:
     ends.put(1, 2, 2, b"later")
     assert list(ends.taker.take(head)) == [(1, 1, 1, b"seen")]
     assert ends.take() == [(1, 2, 2, b"later")]
+
+
+def test_what_was_taken_keeps_its_place_until_that_is_free(ends: Ends) -> None:
+    while ends.put(1, 0, 0, bytes(100)):
+        pass
+    assert list(ends.taker.take(ends.taker.head))
+    assert not ends.put(1, 0, 0, bytes(100))
+    ends.taker.free()
+    assert ends.put(1, 0, 0, bytes(100))
+
+
+def test_much_data_is_looked_at_where_it_is() -> None:
+    fd = new_memory(16 * ring_module.VIEWED_BYTES)
+    putter, taker = Ring(fd), Ring(fd)
+    os.close(fd)
+    assert putter.make_room(ring_module.VIEWED_BYTES) is not Room.NONE
+    assert putter.put(1, 2, 3, b"x" * ring_module.VIEWED_BYTES)
+    ((_, _, _, data),) = taker.take(taker.head)
+    assert isinstance(data, memoryview)
+    assert data == b"x" * ring_module.VIEWED_BYTES
+    data.release()
+    putter.close()
+    taker.close()
 
 
 def test_the_taker_is_to_be_roused_now_and_then(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,6 +65,26 @@ def test_it_writes_until_the_pipe_ends(tmp_path: Path) -> None:
     os.close(memory)
     assert frames_of(tmp_path) == [HELLO[4:], WELCOME[4:], HELLO[4:]]
     ring.close()
+
+
+def test_it_gives_room_back_before_all_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = new_memory()
+    ring, taker = Ring(memory), Ring(memory)
+    os.close(memory)
+    scribe = Scribe(str(tmp_path), CaptureOptions(), pytest.fail)
+    scribe.begin(1)
+    frees: list[int] = []
+    monkeypatch.setattr(Ring, "free", lambda self: frees.append(self._tail))
+    for number in range(100):
+        assert ring.make_room(100_000) is not Room.NONE
+        assert ring.put(Kind.RECEIVED, 1, number, bytes(100_000))
+    assert Scribing(taker, scribe, 1).take(taker.head)
+    steps = [after - before for before, after in pairwise([0, *frees])]
+    assert max(steps) < 1_200_000
+    assert sum(steps) == taker.head
+    scribe.close(1)
 
 
 @pytest.mark.parametrize("is_writable", [True, False])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kafkalite.capture.snapping import Snap
+from kafkalite.capture.snapping import Snap, shortened
 from kafkalite.protocol import codec
 from kafkalite.protocol.messages.fetch import FetchResponse
 from kafkalite.protocol.messages.produce import ProduceRequest
@@ -20,7 +22,12 @@ from kafkalite.storage.batch import (
     build_control_batch,
     split_batches,
 )
-from kafkalite.storage.records import NewRecord
+from kafkalite.storage.records import (
+    MalformedRecordsError,
+    NewRecord,
+    encode_records,
+    scan_records,
+)
 from tests.unit.frames import framed, request_frame, response_frame
 
 PAYLOAD = b"payload-" * 30
@@ -60,6 +67,49 @@ def test_keys_and_values_are_cut_and_nothing_else(codec_number: int) -> None:
     assert [
         each._replace(key=cut(each.key), value=cut(each.value)) for each in before.records()
     ] == (after.records())
+
+
+PAYLOADS = st.none() | st.binary(max_size=200) | st.just(bytes(20_000))
+MADE = st.builds(
+    NewRecord,
+    PAYLOADS,
+    PAYLOADS,
+    st.integers(0, 2**40),
+    st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=2).map(
+        tuple
+    ),
+)
+
+
+@given(st.lists(MADE, max_size=5), st.integers(0, 300))
+def test_records_of_any_shape_are_cut(records: list[NewRecord], limit: int) -> None:
+    def kept(value: bytes | None) -> bytes | None:
+        return None if value is None else value[:limit]
+
+    wanted = [each._replace(key=kept(each.key), value=kept(each.value)) for each in records]
+    snapped = shortened(encode_records(records, 0), len(records), limit)
+    assert snapped == encode_records(wanted, 0)
+
+
+@given(st.binary(max_size=40), st.integers(0, 3), st.integers(0, 3))
+def test_what_is_no_record_is_told_as_readers_tell_it(data: bytes, count: int, limit: int) -> None:
+    try:
+        found = list(scan_records(data, count))
+    except MalformedRecordsError:
+        with pytest.raises(MalformedRecordsError):
+            shortened(data, count, limit)
+        return
+    snapped = list(scan_records(shortened(data, count, limit), count))
+    assert [each.timestamp_delta for each in snapped] == [each.timestamp_delta for each in found]
+    assert [len(each.value or b"") for each in snapped] == [
+        min(len(each.value or b""), limit) for each in found
+    ]
+
+
+def test_nothing_hides_in_a_varint_that_does_not_end() -> None:
+    hidden = b"\x00" + b"\xff" * 30 + b"\x01\x00\x01\x01\x00"
+    with pytest.raises(MalformedRecordsError):
+        shortened(bytes([2 * len(hidden)]) + hidden, 1, 0)
 
 
 def test_a_batch_that_is_short_enough_stays_as_it_is() -> None:

@@ -49,6 +49,7 @@ def test_the_defaults_are_those_of_the_audits() -> None:
     ("arguments", "word"),
     [
         (["--jobs", "fencng"], "fencing"),
+        (["--follow", "--jobs", "health"], "--jobs is of no use with --follow"),
         (["--conf", "spark.sql"], "KEY=VALUE"),
         (["--api", "OffsetComit"], "OffsetComit"),
         (["--from", "yesterday"], "--from"),

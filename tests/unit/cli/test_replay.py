@@ -51,7 +51,7 @@ def test_a_difference_is_told_and_fails(capture: Path, capsys: pytest.CaptureFix
         text = capsys.readouterr().out
         main([*asked, "--fail-on", "error", "--json"])
         shape = json.loads(capsys.readouterr().out)
-    assert "Metadata v12 topics: 1 times" in text
+    assert "Metadata v12 topics: once" in text
     assert [each["path"] for each in shape["findings"]] == ["topics"]
 
 

@@ -142,6 +142,16 @@ def test_nothing_to_show_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr() == ("", f"kafkalite: there are no requests in {tmp_path}\n")
 
 
+def test_that_no_request_is_as_asked_is_told(
+    capture: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["show", capture, "--group", "nobody's"])
+    out, told = capsys.readouterr()
+    assert out == ""
+    assert told.startswith("kafkalite: none of ")
+    assert told.endswith(" is as asked\n")
+
+
 def test_all_kinds_of_traffic_can_be_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

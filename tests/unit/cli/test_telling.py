@@ -56,10 +56,10 @@ def test_names_of_topics_are_learnt_on_the_way() -> None:
 def test_an_unknown_api_is_told_by_its_number() -> None:
     assert line(decode(UNKNOWN)) == (
         "2023-11-14T22:13:20.000000Z  bad\\nname@[::1]:5 > [::1]:9092 (node 2)  API 999 v1  "
-        "unanswered  API 999 v1 is unknown\n"
+        "unanswered  an unknown version: API 999 v1\n"
     )
     shape = json.loads(json_line(decode(UNKNOWN), records=False))
-    assert shape["unreadable"] == "API 999 v1 is unknown"
+    assert shape["unreadable"] == "an unknown version: API 999 v1"
     assert shape["request"] is shape["response"] is shape["latencyUs"] is None
     assert (shape["nodeId"], shape["listener"]) == (2, "SSL")
 

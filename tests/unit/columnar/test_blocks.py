@@ -42,6 +42,19 @@ def test_a_time_is_what_its_interface_counts() -> None:
         assert problems == []
 
 
+def test_interfaces_may_be_as_many_as_packets() -> None:
+    """Each is not gone through by itself: that would take minutes for these."""
+    count = 20_000
+    units = [6, 9, 0x80 | 10]
+    many = b"".join(interface("<", 101, resolution("<", units[n % 3])) for n in range(count))
+    said = b"".join(enhanced("<", n, 1024, KEPT) for n in range(count))
+    found, problems = scanned(section("<") + many + said, 8 << 20)
+    assert [at_ns for _, _, at_ns in found] == [
+        (1_024_000, 1024, 1_000_000_000)[n % 3] for n in range(count)
+    ]
+    assert problems == []
+
+
 def test_a_packet_of_no_interface_is_told() -> None:
     data = section("<") + interface("<", 101) + enhanced("<", 1, 5, KEPT)
     assert scanned(data, 1 << 16) == ([], [ProblemKind.CORRUPT_BLOCK])

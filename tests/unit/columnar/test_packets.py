@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kafkalite.capture.model import Endpoint, ProblemKind
-from kafkalite.columnar import packets as module
 from kafkalite.columnar.blocks import BlockScanner
-from kafkalite.columnar.packets import SegmentReader, flows
+from kafkalite.columnar.flows import Flows
+from kafkalite.columnar.packets import SegmentReader, Segments
 from tests.captures.damage import Talk, kept
 
 BROKER = Endpoint("10.0.0.1", 9092)
@@ -22,7 +22,7 @@ def capture(network: str = "ip4", *, cut: int | None = None) -> np.ndarray:
     return np.frombuffer(every[:cut], np.uint8)
 
 
-def read(data: np.ndarray) -> tuple[module.Segments, module.Segments, list[ProblemKind]]:
+def read(data: np.ndarray) -> tuple[Segments, Segments, list[ProblemKind]]:
     told: list[ProblemKind] = []
     scanner = BlockScanner(lambda kind, *_: told.append(kind))
     found, _ = scanner.scan(data, 0, is_last=True)
@@ -39,18 +39,12 @@ def test_what_only_acknowledges_is_kept_apart(network: str) -> None:
 
 
 @pytest.mark.parametrize("network", ["ip4", "ip6"])
-def test_flows_are_told_apart_even_where_their_numbers_are_mixed_up(
-    network: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_directions_of_connections_are_flows(network: str) -> None:
     data = capture(network)
     said, _, _ = read(data)
-    codes, firsts = flows(data, said)
-    assert codes.tolist() == [0, 1, 0, 2, 3, 2, 4, 5, 4]
+    numbers, firsts = Flows().numbered(data, said)
+    assert numbers.tolist() == [0, 1, 0, 2, 3, 2, 4, 5, 4]
     assert firsts.tolist() == [0, 1, 3, 4, 6, 7]
-    monkeypatch.setattr(module, "_mixed", lambda *_: np.zeros(len(said), np.int64))
-    again, places = flows(data, said)
-    assert again.tolist() == codes.tolist()
-    assert places.tolist() == firsts.tolist()
 
 
 def test_a_file_that_ends_within_a_packet_has_those_before() -> None:

@@ -13,14 +13,9 @@ Said = list[tuple[int, int, int]]
 
 
 def pair(said: Said) -> Paired:
-    order = sorted(range(len(said)), key=lambda row: (said[row][0], said[row][1], row))
-    line, direction, correlation = (
-        np.array([said[row][column] for row in order], np.int64) for column in range(3)
-    )
-    frames = Frames(line, direction, correlation, direction == 0, np.array(order, np.int64))
-    found = paired(frames, 3)
-    back = np.array(order, np.int64)
-    return Paired(*(back[each] for each in found))
+    columns = np.array(said, np.int64).T
+    line, direction, correlation = (np.ascontiguousarray(column) for column in columns)
+    return paired(Frames(line, direction, correlation, np.ones(len(said), np.bool_)), 3)
 
 
 def one_by_one(said: Said) -> dict[str, list[object]]:
@@ -55,3 +50,14 @@ def test_all_at_once_pairs_as_one_by_one_does(said: Said) -> None:
     assert sorted(found.open.tolist()) == sorted(wanted["open"])  # type: ignore[type-var]
     assert sorted(found.never.tolist()) == sorted(wanted["never"])  # type: ignore[type-var]
     assert sorted(found.orphans.tolist()) == sorted(wanted["orphans"])  # type: ignore[type-var]
+
+
+def test_many_requests_that_wait_are_no_matter() -> None:
+    said = [(1, 0, number) for number in range(300)] + [(1, 1, 250), (1, 1, 7), (1, 1, 251)]
+    said += [(0, 0, 1), (0, 1, 1)]
+    found = pair(said)
+    assert found.request.tolist() == [250, 251, 303]
+    assert found.response.tolist() == [300, 302, 304]
+    assert found.never.tolist() == list(range(250))
+    assert found.orphans.tolist() == [301]
+    assert found.open.tolist() == list(range(252, 300))

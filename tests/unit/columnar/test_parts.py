@@ -32,8 +32,7 @@ SCHEMAS = {
     Table.UNPAIRED: tables.UNPAIRED,
     Table.PROBLEMS: tables.PROBLEMS,
 }
-SAME = ("file", "offset", "client", "api_key", "correlation_id", "request", "response")
-"""Not the times: what stands in front of a part's first known frame has that one's."""
+SAME = tuple(name for name in tables.PAIRS.names if name != "connection")
 OPTIONS = Options(chunk_bytes=1 << 16)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from random import Random
 from typing import TYPE_CHECKING
+from weakref import ref
 
 import pyarrow as pa
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from kafkalite.capture.classic import MAGICS
 from kafkalite.capture.sections import MAGIC as SECTION
 from kafkalite.columnar.options import Options, Table
-from kafkalite.columnar.reading import read_file
+from kafkalite.columnar.reading import Reading, read_file
 from tests.captures import damage, traffic
 from tests.perf.big_capture import write
 from tests.unit.columnar.captures import columnar, scalar
@@ -143,6 +144,18 @@ def test_batches_are_bounded_and_may_be_of_one_api_each(tmp_path: Path) -> None:
             )
             assert size <= 20_000
     assert rows == made.frames // 2
+
+
+def test_what_was_read_is_gone_when_it_is_let_go(tmp_path: Path) -> None:
+    """What waits for Python's collector of cycles may be a hundred megabytes, file by file."""
+    (path,) = write(tmp_path, 50_000, connections=3).files
+    reading = Reading("some", Options())
+    assert list(reading.of(path.read_bytes()))
+    alive = ref(reading)
+    lines = ref(reading.connections)
+    del reading
+    assert alive() is None
+    assert lines() is None
 
 
 def test_a_name_that_is_no_text_is_told_as_text() -> None:

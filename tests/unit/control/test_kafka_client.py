@@ -169,5 +169,65 @@ async def test_an_answer_that_nobody_waits_for_is_not_taken_for_the_next() -> No
         assert (await client.ask(address, REQUEST, KNOWN)).error_code == 0
 
 
+async def test_a_connection_that_was_closed_as_idle_is_opened_anew() -> None:
+    broker = ScriptedBroker()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(2):
+            await broker.serve_one(reader, writer)
+        await writer.drain()
+
+    async with listening(serve) as address, KafkaClient([address]) as client:
+        for _ in range(3):
+            assert (await client.ask(address, REQUEST, KNOWN)).error_code == 0
+    assert [key for key, _ in broker.asked] == [18, FIND] * 3
+
+
+async def test_a_broker_that_hangs_up_each_time_is_given_up() -> None:
+    broker = ScriptedBroker()
+    opened = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal opened
+        opened += 1
+        await broker.serve_one(reader, writer)
+        if opened == 1:
+            await broker.serve_one(reader, writer)
+        await hang_up(reader, writer)
+
+    async with listening(serve) as address, KafkaClient([address]) as client:
+        await client.ask(address, REQUEST, KNOWN)
+        with pytest.raises(UnreachableError, match="closed the connection"):
+            await client.ask(address, REQUEST, KNOWN)
+    assert opened == 2
+
+
 def test_an_error_is_named() -> None:
     assert error_named(ErrorCode.PRODUCER_FENCED).endswith("(PRODUCER_FENCED)")
+
+
+async def test_a_broker_that_speaks_tls_alone_is_told_apart() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(4)
+        writer.write(b"\x15\x03\x03\x00\x02\x02\x50")
+
+    async with listening(serve) as address, KafkaClient([address]) as client:
+        with pytest.raises(UnreachableError, match="speaks TLS alone"):
+            await client.reach()
+
+
+async def test_an_answer_may_take_as_long_as_the_client_is_patient() -> None:
+    broker = ScriptedBroker()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await broker.serve_one(reader, writer)
+        await stay_mute(reader, writer)
+
+    async with listening(serve) as address, KafkaClient([address], answer_s=0.05) as client:
+        with pytest.raises(UnreachableError, match=r"gives no answer within 0\.05 s"):
+            await client.alike().ask(address, REQUEST, KNOWN)
+
+
+def test_who_ends_a_connection_is_told_from_who_cannot_be_reached() -> None:
+    assert kafka_client.why(ConnectionResetError()) == "it ended the connection"
+    assert kafka_client.why(OSError("Multiple exceptions")) == "it cannot be reached"

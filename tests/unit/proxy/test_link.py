@@ -148,6 +148,21 @@ async def test_a_silent_upstream_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
         assert f"{upstream}: nothing within 0.01 s" in stage.log.getvalue()
 
 
+async def test_an_upstream_that_ends_the_handshake_of_tls_is_told() -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.close()
+
+    async with (
+        scripted(hang_up) as upstream,
+        staged(upstream, upstream_tls=ssl.create_default_context()) as stage,
+        visiting(stage) as (reader, _),
+    ):
+        assert await reader.read() == b""
+        assert f"no broker answers at {upstream}: " in stage.log.getvalue()
+        assert "it cannot be reached" not in stage.log.getvalue()
+
+
 async def test_the_next_bootstrap_address_is_tried() -> None:
     async with (
         scripted(echo) as upstream,

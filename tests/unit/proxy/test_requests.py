@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import pack
 from typing import Any
 
 import pytest
@@ -51,6 +52,29 @@ def test_requests_are_seen_however_the_bytes_are_cut(size: int) -> None:
         True, False, True, False,
     ]  # fmt: skip
     assert requests.seen == 5
+
+
+@pytest.mark.parametrize("size", [9, 50, 10_000])
+def test_what_is_known_by_heart_is_seen_as_the_first_time(size: int) -> None:
+    beats = [request_frame(HeartbeatRequest(group_id="g"), 4, correlation_id=n) for n in range(9)]
+    data = b"".join((*beats[:3], metadata(10), *beats[3:], produce(11, 0, 9), metadata(12)))
+    for _ in range(2):
+        requests = stream(*(data[start : start + size] for start in range(0, len(data), size)))
+        assert ids(requests) == [0, 1, 2, 10, 3, 4, 5, 6, 7, 8, 12]
+        kinds = [asked.rewriter is not None for asked in requests.unanswered]
+        assert kinds == [False] * 3 + [True] + [False] * 6 + [True]
+        assert requests.seen == 12
+    with pytest.raises(ProtocolViolation):
+        stream(beats[0], b"\xff\xff\xff\xff" + beats[0][4:])
+    with pytest.raises(ProtocolViolation):
+        stream(beats[0], (MAX_FRAME + 1).to_bytes(4) + beats[0][4:])
+
+
+def test_kinds_beyond_those_known_by_heart_are_seen_all_the_same() -> None:
+    kinds = [framed(pack(">hhih", 999, version, version, -1)) for version in range(2_000)]
+    requests = stream(*kinds, *kinds)
+    assert ids(requests) == [*range(2_000)] * 2
+    assert requests.seen == 4_000
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 13])

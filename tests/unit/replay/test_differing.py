@@ -80,7 +80,7 @@ def test_fields_of_one_version_alone_are_not_compared() -> None:
 def test_errors_are_counted_by_name_and_polls_are_not_counted() -> None:
     found = changes(side(beats(), beats(27)), side(beats(27), beats(27), beats(27)))
     assert found == [
-        (Kind.ERROR, "Heartbeat", "REBALANCE_IN_PROGRESS", "1 times", "3 times"),
+        (Kind.ERROR, "Heartbeat", "REBALANCE_IN_PROGRESS", "once", "3 times"),
         (Kind.FIELD, "Heartbeat", "response.error_code", "NONE", "(no other)"),
     ]
 

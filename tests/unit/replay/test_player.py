@@ -10,6 +10,7 @@ import pytest
 
 from kafkalite import replay as package
 from kafkalite.capture.model import Direction
+from kafkalite.control.kafka_client import KafkaClient
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -19,21 +20,25 @@ from kafkalite.protocol.messages.join_group import JoinGroupRequest
 from kafkalite.protocol.messages.metadata import MetadataRequest
 from kafkalite.protocol.messages.produce import ProduceRequest
 from kafkalite.protocol.messages.sync_group import SyncGroupRequest
+from kafkalite.protocol.versions import Versions
 from kafkalite.replay.calls import NothingToReplayError, ReplayError, replay, replay_async
 from kafkalite.replay.findings import Severity
 from kafkalite.replay.pace import RealPace
 from kafkalite.replay.plan import steps
 from kafkalite.replay.player import Player
 from kafkalite.replay.refusals import NOT_SERVED
+from kafkalite.replay.report import FailOn
 from kafkalite.replay.target import Target
 from kafkalite.server.addresses import Address
 from kafkalite.storage.batch import Producer, build_batch
 from kafkalite.storage.records import NewRecord
 from kafkalite.testing import Broker
 from tests.conformance.raw import RawClient
+from tests.unit.control.scripted_broker import listening
 from tests.unit.replay.made import Made, connection
 
 if TYPE_CHECKING:
+    import asyncio
     from pathlib import Path
 
     from kafkalite.replay.report import ReplayReport
@@ -167,6 +172,18 @@ def test_a_target_of_another_size_takes_all_connections(tmp_path: Path) -> None:
     assert report.notes == ["the recorded cluster has 3 nodes, the target 1"]
 
 
+def test_a_topic_with_fewer_partitions_at_the_target_is_noted(tmp_path: Path) -> None:
+    with (
+        Broker(topics={"orders": 3}, capture=tmp_path / "capture") as broker,
+        closing(client_of(broker)) as client,
+    ):
+        client.call(MetadataRequest(topics=None), 12)
+    with Broker(topics={"orders": 1}) as narrower:
+        report = replay(tmp_path / "capture", to=narrower.bootstrap_servers)
+    assert len(report.notes) == 1
+    assert report.notes[0].startswith("topic orders has fewer partitions at the target")
+
+
 def test_the_package_gives_its_calls_by_name(capture: Path) -> None:
     assert package.replay is replay
     assert package.diff(capture, [capture]).changes == []
@@ -195,9 +212,11 @@ async def test_it_runs_within_a_loop_as_well(capture: Path) -> None:
 
 async def played(made: Made, patience_s: float = 5.0) -> ReplayReport:
     async with Broker(topics={"orders": 1}) as broker:
-        target = await Target.find(Address.parse(broker.bootstrap_servers))
-        player = Player(target, RealPace(None), patience_s=patience_s)
-        return await player.play(steps(made.events, lambda _: None))
+        bootstrap = Address.parse(broker.bootstrap_servers)
+        async with KafkaClient([bootstrap]) as client:
+            target = await Target.find(client, bootstrap)
+            player = Player(target, RealPace(None), patience_s=patience_s)
+            return await player.play(steps(made.events, lambda _: None))
 
 
 async def test_a_connection_that_the_target_ends_is_told_and_opened_again() -> None:
@@ -236,8 +255,57 @@ async def test_an_answer_that_never_comes_is_told_and_the_rest_goes_on() -> None
     report = await played(made, 0.05)
     (found,) = report.findings
     assert (found.severity, found.api) == (Severity.UNANSWERED, "Fetch")
-    assert found.target == "none within 0.05 s"
+    assert found.target == "none within 0.051 s"
     assert report.equal == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (b"HTTP/1.1 400 Bad Request", "a frame of 1213486160 bytes, as no broker sends one"),
+        (struct.pack(">ii", 4, 77), "an answer to request 77, which was not asked"),
+        (struct.pack(">ii", 90, 1) + b"half", "the end of the connection"),
+    ],
+)
+async def test_a_target_that_talks_nonsense_is_given_up(said: bytes, told: str) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(8)
+        writer.write(said)
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+
+    made = Made()
+    made.open(ONE)
+    for _ in range(20):
+        made.call(ONE, HeartbeatRequest(group_id="g"), HeartbeatResponse(), 4)
+    async with listening(serve) as address, KafkaClient([address]) as client:
+        served = {12: Versions(0, 4)}
+        player = Player(Target(client, address, {1: address}, served), RealPace(None), patience_s=5)
+        report = await player.play(steps(made.events, lambda _: None))
+    assert report.broken_off == f"all it gives is {told}, on 10 connections in a row"
+    assert report.failed(FailOn.NONE)
+    assert {found.target for found in report.findings} == {told}
+
+
+async def test_versions_that_nobody_here_knows_go_out_as_they_are() -> None:
+    made = Made()
+    made.open(ONE)
+    newer = struct.pack(">hhih", 18, 9, 1, 0) + b"\0\0"
+    made.raw(ONE, Direction.REQUEST, newer)
+    # Whoever does not know the version answers in the first one.
+    made.raw(ONE, Direction.RESPONSE, struct.pack(">ihi", 1, ErrorCode.UNSUPPORTED_VERSION, 0))
+    made.raw(ONE, Direction.REQUEST, struct.pack(">hhih", 18, 9, 2, 0) + b"\0\0")
+    made.raw(ONE, Direction.RESPONSE, struct.pack(">ihi", 2, ErrorCode.NONE, 0) + b"news")
+    made.call(ONE, HeartbeatRequest(group_id="g"), beaten(), 4)
+    report = await played(made)
+    assert report.requests == 3
+    assert report.notes == ["1 answers were not compared: ApiVersions v9, of which 0-4 are known"]
+    assert {found.path for found in report.findings} == {"api_keys"}
+
+
+def beaten() -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
 
 
 async def test_what_needs_no_answer_waits_for_none() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from kafkalite.capture.model import Problem, ProblemKind
+from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkalite.replay import report as module
 from kafkalite.replay.compare import Difference
 from kafkalite.replay.findings import Severity
@@ -72,10 +73,10 @@ def test_machines_get_all_of_it() -> None:
 
 def test_people_get_the_gravest_first_with_an_example() -> None:
     text = replay_text(filled())
-    assert text.index("errors differ: 2 times") < text.index("fields differ: 2 times, of 1 kinds")
+    assert text.index("errors differ: 2 times") < text.index("fields differ: 2 times, of 1 kind")
     assert "recorded NONE" in text
     assert "client app" in text
-    assert "SaslHandshake: 1 times: secrets" in text
+    assert "SaslHandshake: once: secrets" in text
 
 
 def test_kinds_of_findings_are_bounded() -> None:
@@ -84,6 +85,13 @@ def test_kinds_of_findings_are_bounded() -> None:
         report.add(Severity.DIFFERENCE, HERE, Difference(f"x{number}", 1, 2))
     assert len(report.findings) == module.MOST_FINDINGS + 1
     assert report.counts()[Severity.DIFFERENCE] == module.MOST_FINDINGS + 5
+
+
+def test_structs_are_shown_without_the_names_of_classes() -> None:
+    partitions = ConsumerGroupHeartbeatResponse.TopicPartitions(topic_id=bytes(16), partitions=[0])
+    assignment = ConsumerGroupHeartbeatResponse.Assignment(topic_partitions=[partitions])
+    told = "(topic_partitions=[(topic_id=AAAAAAAAAAAAAAAAAAAAAA partitions=[0])])"
+    assert shown("assignment", assignment) == told
 
 
 def test_long_values_and_times_beyond_the_calendar_are_shown_somehow() -> None:

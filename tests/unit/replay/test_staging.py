@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkalite.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkalite.replay import staging
 from kafkalite.replay.seeding import Seed
 from kafkalite.replay.staging import Match, OnMiss, StagingError, staged
-from kafkalite.replay.standin import Lenient, StandIn, Strict
+from kafkalite.replay.standin import Lenient, StandIn
+from kafkalite.replay.strict import Strict
 from kafkalite.server.logging import Log
 from kafkalite.testing import Broker
 from tests.unit.server.client import METADATA_VERSION, Client
@@ -94,3 +97,12 @@ def test_where_nothing_was_recorded_nothing_is_replayed(tmp_path: Path) -> None:
 
     with pytest.raises(StagingError, match="no requests to replay in"):
         staged([tmp_path], Match.STRICT, OnMiss.FAIL, Log())
+
+
+def test_a_long_reading_says_how_far_it_is(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "_TELL_EVERY_BYTES", 1)
+    told: list[str] = []
+    found = staged([capture], Match.SEEDED, OnMiss.FAIL, Log(), told.append)
+    assert len(told) == found.exchanges
+    assert told[0].startswith("reading the capture: 1 requests, 0 MiB")
+    assert gc.isenabled()

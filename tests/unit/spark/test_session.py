@@ -43,6 +43,21 @@ def test_a_cluster_elsewhere_is_not_told_to_talk_to_loopback() -> None:
     assert "spark.driver.host" not in settings("spark://spark.example:7077", {})
 
 
+def test_only_workers_beside_the_driver_come_from_our_daemon() -> None:
+    daemon = "spark.python.daemon.module"
+    assert settings("local[2]", {})[daemon] == "kafkalite.spark.daemon"
+    assert daemon not in settings("spark://localhost:7077", {})
+
+
+def test_arrow_in_java_trusts_our_workers_wherever_it_runs() -> None:
+    for master in ("local[2]", "yarn"):
+        for quick in (False, True):
+            found = settings(master, {}, quick=quick)
+            for process in ("driver", "executor"):
+                options = found[f"spark.{process}.defaultJavaOptions"]
+                assert "-Darrow.enable_unsafe_memory_access=true" in options
+
+
 @pytest.mark.spark
 def test_a_worker_runs_the_python_and_the_libraries_of_the_driver(spark: SparkSession) -> None:
     def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

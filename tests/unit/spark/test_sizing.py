@@ -15,17 +15,23 @@ CODEGEN = "spark.sql.codegen.wholeStage"
 
 
 @pytest.mark.parametrize(
-    ("size", "partitions"),
+    ("size", "cores", "partitions"),
     [
-        (0, 2),
-        (SMALL_BYTES - 1, 2),
-        (SMALL_BYTES, 200),
-        (10 << 30, 320),
-        (10 << 40, 20_000),
+        (0, None, 2),
+        (0, 8, 2),
+        (SMALL_BYTES - 1, None, 2),
+        (SMALL_BYTES, None, 200),
+        (SMALL_BYTES, 2, 4),
+        (SMALL_BYTES, 64, 128),
+        (10 << 30, None, 320),
+        (10 << 30, 2, 320),
+        (10 << 40, None, 20_000),
     ],
 )
-def test_a_shuffle_has_tasks_by_how_much_there_is(size: int, partitions: int) -> None:
-    assert int(settings(size)[SHUFFLE]) == partitions
+def test_a_shuffle_has_tasks_by_how_much_there_is(
+    size: int, cores: int | None, partitions: int
+) -> None:
+    assert int(settings(size, cores)[SHUFFLE]) == partitions
 
 
 def test_large_inputs_are_worth_compiling_for() -> None:
@@ -38,6 +44,14 @@ def test_what_somebody_set_stays(spark: SparkSession) -> None:
     assert spark.conf.get(SHUFFLE) == "2"
     with sized(spark, SMALL_BYTES):
         assert spark.conf.get(SHUFFLE) == "2"
+
+
+@pytest.mark.spark
+def test_one_machine_has_tasks_by_its_cores(spark: SparkSession) -> None:
+    by_default = spark.newSession()
+    by_default.conf.set(SHUFFLE, "200")
+    with sized(by_default, SMALL_BYTES):
+        assert by_default.conf.get(SHUFFLE) == str(2 * spark.sparkContext.defaultParallelism)
 
 
 @pytest.mark.spark

@@ -5,9 +5,22 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from kafkalite.spark.report.model import BAD, GOOD, WARN
-from kafkalite.spark.report.sections import count, sections
+from kafkalite.spark.report.sections import sections
+from kafkalite.spark.report.words import FEW, count, listing
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
+CONNECT = (
+    "connect_group",
+    "connector",
+    "generation",
+    "configured_at",
+    "counted_at",
+    "tasks",
+    "tasks_before",
+    "tasks_fenced",
+    "tasks_unfenced",
+    "tasks_early",
+)
 
 
 def rule(name: str, failed: int, *, innocents: int = 0, taken: int = 0) -> dict[str, object]:
@@ -18,6 +31,7 @@ def rule(name: str, failed: int, *, innocents: int = 0, taken: int = 0) -> dict[
         "commits_undecidable": 1,
         "partitions_failed": failed,
         "transactions_aborted": 0,
+        "fenced_by": "epoch",
         "zombies_refused": 5 - taken,
         "zombies_accepted": taken,
         "innocents_refused": innocents,
@@ -37,6 +51,38 @@ def test_fencing_is_told_by_rule() -> None:
     assert "strict rule fails 40" in section.headline
     assert "answered as assignment-epoch" in section.detail
     assert section.tone == GOOD
+
+
+def test_commits_that_no_rule_by_epochs_applies_to_are_told_apart() -> None:
+    by_epoch = [
+        rule(name, 0) for name in ("strict", "revocation-epoch", "assignment-epoch", "broker")
+    ]
+    classic = [rule(name, 7) | {"fenced_by": "generation"} for name in ("strict", "broker")]
+    simple = rule("broker", 0) | {"fenced_by": "simple", "commits": 3}
+    (section,) = sections({"fencing_totals": [*by_epoch, *classic, simple]})
+    assert "1,000 commits in classic groups the broker refused 7; 5 partitions" in section.detail
+    assert "3 commits came from nobody who is a member" in section.detail
+    assert "1,000 commits by members with epochs" in section.headline
+
+
+def test_where_no_rule_refuses_anything_only_that_is_told() -> None:
+    names = ("strict", "revocation-epoch", "assignment-epoch", "broker")
+    totals = [rule(name, 0) | {"commits_undecidable": 0} for name in names]
+    (section,) = sections({"fencing_totals": totals})
+    assert section.detail == "This broker answered as strict does."
+    assert section.plot == ""
+
+
+def test_a_listing_says_where_there_are_more_rows() -> None:
+    rows = [{"at": number, "error": 47} for number in range(FEW + 1)]
+    assert listing("Writes", rows, ("at",)).title == f"Writes (the first {FEW})"
+    assert listing("Writes", rows[:FEW], ("at",)).title == "Writes"
+
+
+def test_errors_are_listed_by_their_names() -> None:
+    rows: list[dict[str, object]] = [{"error": 47}, {"error": "NONE"}, {"error": None}]
+    shown = (("INVALID_PRODUCER_EPOCH",), ("NONE",), (None,))
+    assert listing("Writes", rows, ("error",)).rows == shown
 
 
 def test_a_broker_that_takes_zombies_is_bad() -> None:
@@ -73,3 +119,25 @@ def test_one_is_told_from_many() -> None:
     assert count(1, "ghost") == "1 ghost"
     assert count(1200, "ghost") == "1,200 ghosts"
     assert count(2, "transaction was", "transactions were") == "2 transactions were"
+
+
+def test_consumers_that_a_broker_behind_sent_back_are_told() -> None:
+    causes = [{"cause": "broker behind", "resets": 1, "again": 1200, "skipped": 0}]
+    (section,) = sections({"stale_by_broker": [], "resets_by_cause": causes})
+    assert section.tone == BAD
+    assert "1 offset was out of range (broker behind): 1,200 records read again" in section.detail
+
+
+def test_tasks_of_connect_that_went_unfenced_are_told() -> None:
+    rounds = [dict.fromkeys(CONNECT, 0) | {"tasks_unfenced": 2, "tasks_early": 1}]
+    found = {"producer_fences": [], "takeovers": [{"takeovers": 0}], "transaction_ends": []}
+    (section,) = sections({**found, "zombie_outcomes": [], "connect_generations": rounds})
+    assert "2 tasks of the set before went unfenced, 1 task began" in section.detail
+
+
+def test_what_an_older_rule_had_taken_away_is_told() -> None:
+    spared = [{"offsets": 3, "groups": 2, "rewound": 1}]
+    (section,) = sections({"expiry_by_fate": [], "spared": spared})
+    assert "before KIP-211 had taken 3 offsets more, of 2 groups; 1 time" in section.detail
+    (section,) = sections({"expiry_by_fate": [], "spared": [dict.fromkeys(spared[0], 0)]})
+    assert section.detail == ""

@@ -10,6 +10,7 @@ from kafkalite.protocol import codec
 from kafkalite.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.spark import register
 from kafkalite.spark.sources.asking import OptionError
+from kafkalite.spark.sources.growing import Standing
 from kafkalite.spark.sources.log import NAME, Segments
 from kafkalite.storage.batch import build_batch
 from kafkalite.storage.records import NewRecord
@@ -95,7 +96,7 @@ def test_a_segment_that_is_gone_is_told(data: Path) -> None:
 
 def test_the_segment_that_is_written_to_is_never_complete(data: Path) -> None:
     asked = Segments({"path": str(data)})
-    assert not any(asked.is_complete(file) for file in asked.find())
+    assert {asked.standing(file) for file in asked.find()} == {Standing.WAITS}
 
 
 def test_a_table_that_is_not_there_is_refused() -> None:

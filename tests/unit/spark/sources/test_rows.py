@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -12,11 +13,9 @@ from kafkalite.capture.model import ProblemKind
 from kafkalite.columnar import tables
 from kafkalite.spark.places import InputFile
 from kafkalite.spark.sources.asking import OptionError
+from kafkalite.spark.sources.growing import Standing
 from kafkalite.spark.sources.rows import Rows, unanswered
 from tests.perf.big_capture import write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OFFSET_COMMIT = 8
 
@@ -133,8 +132,36 @@ def test_a_file_is_complete_when_its_last_block_is_statistics(tmp_path: Path) ->
         return InputFile(url=str(path), size=len(data), modified_ns=0)
 
     packets = b"anything before" * 9 + b"x"
-    assert Rows({}).is_complete(file(packets + pcapng.statistics(0, 1)))
-    assert not Rows({}).is_complete(file(packets + pcapng.statistics(0, 1)[:-1]))
-    assert not Rows({}).is_complete(file(packets))
-    assert not Rows({}).is_complete(file(b""))
-    assert not Rows({}).is_complete(file(b"\xff" * 40))
+    assert Rows({}).standing(file(packets + pcapng.statistics(0, 1))) is Standing.WHOLE
+    assert Rows({}).standing(file(packets + pcapng.statistics(0, 1)[:-1])) is Standing.WAITS
+    assert Rows({}).standing(file(packets)) is Standing.WAITS
+    assert Rows({}).standing(file(b"")) is Standing.WAITS
+    assert Rows({}).standing(file(b"\xff" * 40)) is Standing.WAITS
+
+
+def test_pieces_of_a_file_that_grows_say_together_what_the_whole_says(capture: str) -> None:
+    found = Rows({"api": "OffsetCommit", "open": "read"})
+    size = Path(capture).stat().st_size
+    cuts = [0, size // 3, size // 2, None]
+    pieces = [
+        batch
+        for start, stop in itertools.pairwise(cuts)
+        for batch in found.of(capture, start or 0, stop)
+    ]
+    whole = pa.Table.from_batches(found.of(capture))
+    order = [("connection", "ascending"), ("correlation_id", "ascending")]
+    assert pa.Table.from_batches(pieces).sort_by(order).equals(whole.sort_by(order))
+
+
+def test_a_file_may_grow_until_it_ends_as_our_recorder_ends_one(
+    capture: str, tmp_path: Path
+) -> None:
+    data = Path(capture).read_bytes()
+    part = tmp_path / "part.pcapng"
+    part.write_bytes(data[: len(data) // 2])
+    whole = tmp_path / "whole.pcapng"
+    whole.write_bytes(data + pcapng.statistics(0, 1))
+    open_, closed = (InputFile(url=str(each), size=0, modified_ns=0) for each in (part, whole))
+    assert Rows({"open": "read"}).standing(open_) is Standing.GROWS
+    assert Rows({}).standing(open_) is Standing.WAITS
+    assert Rows({"open": "read"}).standing(closed) is Standing.WHOLE

@@ -14,6 +14,7 @@ from kafkalite.capture.reading import exchanges, read
 from kafkalite.columnar.options import EVERYTHING, Table
 from kafkalite.columnar.reading import read_file
 from kafkalite.protocol import codec
+from kafkalite.spark.manifest import Piece
 from kafkalite.spark.places import InputFile, place
 from kafkalite.spark.stages import decoding
 from kafkalite.spark.stages.decoding import (
@@ -24,6 +25,7 @@ from kafkalite.spark.stages.decoding import (
     decode_lots,
     quarantine,
 )
+from kafkalite.spark.stages.parting import parts_in
 from tests.perf.big_capture import write
 
 if TYPE_CHECKING:
@@ -97,7 +99,7 @@ def test_files_that_spark_has_read_give_the_same(captures: list[str], tmp_path: 
 
 
 def test_a_task_reads_the_lots_whose_numbers_it_gets(captures: list[str], tmp_path: Path) -> None:
-    lots = [[InputFile(url=name, size=1, modified_ns=1)] for name in captures]
+    lots = [[Piece(InputFile(url=name, size=1, modified_ns=1))] for name in captures]
     seen: list[tuple[int, int]] = []
     watched = Task(
         staged=place(str(tmp_path)),
@@ -112,6 +114,26 @@ def test_a_task_reads_the_lots_whose_numbers_it_gets(captures: list[str], tmp_pa
     ]
     assert [each.inputs for each in accounts] == [(captures[1],), (captures[0],)]
     assert seen == [(1, place(name).files.get_file_info(name).size) for name in captures[1::-1]]
+
+
+def test_parts_of_a_file_are_read_one_by_one_and_it_counts_once(
+    captures: list[str], tmp_path: Path
+) -> None:
+    parts = parts_in(captures[0], 1)
+    assert len(parts) > 1
+    size = place(captures[0]).files.get_file_info(captures[0]).size
+    seen: list[tuple[int, int]] = []
+    watched = Task(
+        staged=place(str(tmp_path)),
+        name="x",
+        options=EVERYTHING,
+        progress=lambda files, size: seen.append((files, size)),
+    )
+    account = decode(watched, 0, 0, [(captures[0], part) for part in parts])
+    assert (sum(files for files, _ in seen), sum(done for _, done in seen)) == (1, size)
+    found = rows(tmp_path, account.requests)
+    assert {row["file"] for row in found} == {captures[0]}
+    assert len({row["offset"] for row in found}) == len(found)
 
 
 def test_a_file_that_is_no_capture_or_not_there_is_quarantined_and_the_rest_goes_on(

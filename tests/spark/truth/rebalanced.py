@@ -1,0 +1,339 @@
+"""Stories of commits in classic groups: generations come and go, and some members sleep through."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafkalite.groups.classic.group import ClassicGroup
+from kafkalite.protocol import codec
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol.messages.join_group import JoinGroupRequest
+from kafkalite.protocol.messages.leave_group import LeaveGroupRequest
+from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol.messages.sync_group import SyncGroupRequest
+from kafkalite.protocol.records.consumer_protocol_assignment import ConsumerProtocolAssignment
+from kafkalite.protocol.records.consumer_protocol_subscription import ConsumerProtocolSubscription
+from tests.spark.truth.crew import Key, Truth, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tests.spark.truth.stage import Line, Stage, Waiting
+
+TOPIC = "payments"
+PARTITIONS = 4
+SESSION_MS = 30_000
+_JOIN, _SYNC, _BEAT, _COMMIT, _LEAVE = 5, 3, 4, 8, 4
+_TOOK_MS = 20
+Given = dict[str, set[int]]
+"""A member → its partitions."""
+
+
+@dataclass(slots=True)
+class Rebalanced:
+    """What there is to find."""
+
+    truth: Truth = field(default_factory=Truth)
+    commits: int = 0
+    """All of them; of those that were simply taken nothing is to be said."""
+
+
+def commits(stage: Stage, prefix: str) -> Rebalanced:
+    """Let consumers of classic groups come, go and commit, in time, late and far too late."""
+    found = Rebalanced()
+    _grow(_Group(stage, f"{prefix}/classic-growing", found))
+    _take_place(_Group(stage, f"{prefix}/classic-static", found))
+    _begin_anew(_Group(stage, f"{prefix}/classic-anew", found))
+    _not_consumers(_Group(stage, f"{prefix}/classic-other", found))
+    return found
+
+
+def _grow(group: _Group) -> None:
+    first = group.consumer("first")
+    group.rebalance([first], {"first": {0, 1, 2, 3}})
+    for _ in range(5):
+        assert first.commit({0, 1, 2, 3}) == ErrorCode.NONE
+        first.beat()
+    second = group.consumer("second")
+    joining = second.join()
+    assert first.beat() == ErrorCode.REBALANCE_IN_PROGRESS
+    # Until all have joined the old generation is as good as ever.
+    assert first.commit({0, 1}) == ErrorCode.NONE
+    rejoining = first.join()
+    group.stage.wait(_TOOK_MS)
+    _between(group, first, joining, rejoining)
+    group.hand_out([first, second], {"first": {0, 1}, "second": {2, 3}})
+    assert first.commit({0, 1}) == ErrorCode.NONE
+    assert second.commit({2, 3}) == ErrorCode.NONE
+    # Kept, lost, and never had.
+    assert first.commit({0, 2, 3}, generation=1) == ErrorCode.ILLEGAL_GENERATION
+    assert first.commit({1}, generation=1) == ErrorCode.ILLEGAL_GENERATION
+    _shrink(group, first, second)
+
+
+def _between(group: _Group, first: _Consumer, joining: Waiting, rejoining: Waiting) -> None:
+    """Commit while answers to join are on their way, and before partitions are handed out."""
+    other = group.stage.line("another-connection", host=14)
+    first.commit({0}, generation=1, line=other, is_decidable=False)
+    first.joined(rejoining)
+    group.consumers[1].joined(joining)
+    assert first.commit({0, 1}) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert first.commit({0}, generation=1) == ErrorCode.ILLEGAL_GENERATION
+
+
+def _shrink(group: _Group, first: _Consumer, second: _Consumer) -> None:
+    third = group.consumer("third")
+    group.rebalance([first, second, third], {"first": {0}, "second": {1}, "third": {2}})
+    # Nobody was given partition 3; 1 and 2 have other owners.
+    assert second.commit({3}, generation=2) == ErrorCode.ILLEGAL_GENERATION
+    assert second.commit({2, 3}, generation=2) == ErrorCode.ILLEGAL_GENERATION
+    assert first.commit({0, 1}, generation=1) == ErrorCode.ILLEGAL_GENERATION
+    # What others had then was never its own.
+    assert first.commit({2}, generation=2) == ErrorCode.ILLEGAL_GENERATION
+    third.leave()
+    assert third.commit({2}) == ErrorCode.UNKNOWN_MEMBER_ID
+    group.rebalance([first, second], {"first": {0, 1}, "second": {2, 3}})
+    assert second.commit({3}, generation=2) == ErrorCode.ILLEGAL_GENERATION
+    for each in (first, second):
+        assert each.commit(group.given[-1][1][each.member_id]) == ErrorCode.NONE
+        each.leave()
+
+
+def _take_place(group: _Group) -> None:
+    """Let a member take the place of one of the same name, which does not know."""
+    old = group.consumer("old", instance_id="the-one")
+    group.rebalance([old], {"old": {0, 1, 2, 3}})
+    assert old.commit({0}) == ErrorCode.NONE
+    new = group.consumer("new", instance_id="the-one")
+    new.joined(new.join())
+    assert old.commit({0}) == ErrorCode.FENCED_INSTANCE_ID
+    assert new.commit({0}) == ErrorCode.NONE
+    new.leave()
+
+
+def _begin_anew(group: _Group) -> None:
+    """Delete a group that has come far, and begin at its first generation again."""
+    only = group.consumer("only")
+    for _ in range(3):
+        group.rebalance([only], {"only": {0, 1, 2, 3}})
+        assert only.commit({0, 1}) == ErrorCode.NONE
+    only.leave()
+    line = group.stage.line("admin", host=14)
+    deleted = line.ask(DeleteGroupsRequest(groups_names=[group.group_id]), 2)
+    assert deleted.results[0].error_code == ErrorCode.NONE
+    group.given.clear()
+    again = group.consumer("again")
+    group.rebalance([again], {"again": {0, 1, 2, 3}})
+    assert again.generation == 1
+    assert again.commit({0, 1}) == ErrorCode.NONE
+    again.leave()
+
+
+def _not_consumers(group: _Group) -> None:
+    """Let members hand each other what only they understand: of a zombie nobody else can tell."""
+    group.is_readable = False
+    first, second = group.consumer("first"), group.consumer("second")
+    group.rebalance([first], {"first": {0, 1, 2, 3}})
+    group.rebalance([first, second], {"first": {0, 1}, "second": {2, 3}})
+    assert first.commit({0}) == ErrorCode.NONE
+    assert first.commit({0, 2}, generation=1) == ErrorCode.ILLEGAL_GENERATION
+    for each in (first, second):
+        each.leave()
+
+
+class _Group:
+    """A classic group, and what its leaders handed out."""
+
+    def __init__(self, stage: Stage, group_id: str, found: Rebalanced) -> None:
+        self.stage = stage
+        self.group_id = group_id
+        self.found = found
+        self.consumers: list[_Consumer] = []
+        self.given: list[tuple[int, Given]] = []
+        """(generation, who was given what)."""
+        self.is_readable = True
+
+    def machine(self) -> ClassicGroup:
+        """Return the group as its coordinator has it."""
+        found = self.stage.groups.directory.groups[self.group_id]
+        assert isinstance(found, ClassicGroup)
+        return found
+
+    def consumer(self, name: str, instance_id: str | None = None) -> _Consumer:
+        """Have one more, who is no member yet."""
+        line = self.stage.line(f"{name}-of-{self.group_id}", host=13)
+        made = _Consumer(self, name, line, instance_id)
+        self.consumers.append(made)
+        return made
+
+    def rebalance(self, members: Sequence[_Consumer], given: Mapping[str, set[int]]) -> None:
+        """Let all join and be handed out what the story wants them to have."""
+        newcomers = [each for each in members if not each.member_id]
+        waiting = [(each, each.join()) for each in newcomers]
+        waiting += [(each, each.join()) for each in members if each not in newcomers]
+        self.stage.wait(_TOOK_MS)
+        for each, join in waiting:
+            each.joined(join)
+        self.hand_out(members, given)
+
+    def hand_out(self, members: Sequence[_Consumer], given: Mapping[str, set[int]]) -> None:
+        """Sync all, the leader last."""
+        leader_id = self.machine().soft.leader_id
+        leader = next(each for each in members if each.member_id == leader_id)
+        waiting = [each.sync({}) for each in members if each is not leader]
+        by_id = {each.member_id: given.get(each.name, set()) for each in members}
+        waiting.append(leader.sync(by_id))
+        self.given.append((leader.generation, by_id))
+        for each in waiting:
+            assert each.answer().error_code == ErrorCode.NONE
+        self.stage.wait(_TOOK_MS)
+
+    def judge(self, member_id: str, generation: int, partition: int) -> str:
+        """Say what a commit is, by what the coordinator has and was handed out."""
+        soft = self.machine().soft
+        if member_id not in soft.members:
+            return "departed"
+        if generation == soft.generation_id:
+            return "current"
+        if not self.is_readable:
+            return "undecidable"
+        then = next(given for number, given in self.given if number == generation)
+        since = [given for number, given in self.given if number > generation]
+        if partition not in then.get(member_id, ()):
+            return "never its own"
+        if any(partition in had for each in since for who, had in each.items() if who != member_id):
+            return "zombie"
+        kept = all(partition in each.get(member_id, ()) for each in since)
+        return "innocent" if kept else "given up"
+
+
+class _Consumer:
+    """One consumer of a classic group, which knows what it was told."""
+
+    def __init__(self, group: _Group, name: str, line: Line, instance_id: str | None) -> None:
+        self.name = name
+        self.member_id = ""
+        self.generation = -1
+        self._group = group
+        self._line = line
+        self._instance_id = instance_id
+
+    def join(self) -> Waiting:
+        """Ask to join; a newcomer is told its id first, unless it is static."""
+        if not self.member_id and self._instance_id is None:
+            answer = self._line.ask(self._join_request(), _JOIN)
+            assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+            self.member_id = answer.member_id
+        return self._line.send(self._join_request(), _JOIN)
+
+    def joined(self, join: Waiting) -> None:
+        """Take the answer."""
+        answer = join.answer()
+        assert answer.error_code == ErrorCode.NONE, answer
+        self.member_id, self.generation = answer.member_id, answer.generation_id
+
+    def _join_request(self) -> JoinGroupRequest:
+        metadata = codec.encode_value(ConsumerProtocolSubscription(topics=[TOPIC]), 1)
+        return JoinGroupRequest(
+            group_id=self._group.group_id,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=SESSION_MS,
+            member_id=self.member_id,
+            group_instance_id=self._instance_id,
+            protocol_type="consumer",
+            protocols=[
+                JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=bytes(metadata))
+            ],
+        )
+
+    def sync(self, given: Given) -> Waiting:
+        """Ask for the assignment; the leader says what it is."""
+        rows = [
+            SyncGroupRequest.SyncGroupRequestAssignment(
+                member_id=member_id, assignment=self._assignment(partitions)
+            )
+            for member_id, partitions in given.items()
+        ]
+        request = SyncGroupRequest(
+            group_id=self._group.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self._instance_id,
+            assignments=rows,
+        )
+        return self._line.send(request, _SYNC)
+
+    def _assignment(self, partitions: Iterable[int]) -> bytes:
+        if not self._group.is_readable:
+            return b"\0\1\0\0\0\x63"
+        rows = [
+            ConsumerProtocolAssignment.TopicPartition(topic=TOPIC, partitions=sorted(partitions))
+        ]
+        return bytes(codec.encode_value(ConsumerProtocolAssignment(assigned_partitions=rows), 1))
+
+    def beat(self) -> int:
+        """Send a heartbeat; return its error."""
+        request = HeartbeatRequest(
+            group_id=self._group.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self._instance_id,
+        )
+        return int(self._line.ask(request, _BEAT).error_code)
+
+    def leave(self) -> None:
+        """Leave for good."""
+        identity = LeaveGroupRequest.MemberIdentity(
+            member_id=self.member_id, group_instance_id=self._instance_id
+        )
+        request = LeaveGroupRequest(group_id=self._group.group_id, members=[identity])
+        assert self._line.ask(request, _LEAVE).error_code == ErrorCode.NONE
+
+    def commit(
+        self,
+        partitions: set[int],
+        generation: int | None = None,
+        line: Line | None = None,
+        *,
+        is_decidable: bool = True,
+    ) -> int:
+        """Commit at a generation, by default the own; return the error and note the truth."""
+        generation = self.generation if generation is None else generation
+        rows = [
+            OffsetCommitRequest.OffsetCommitRequestPartition(
+                partition_index=each, committed_offset=each
+            )
+            for each in sorted(partitions)
+        ]
+        request = OffsetCommitRequest(
+            group_id=self._group.group_id,
+            member_id=self.member_id,
+            group_instance_id=self._instance_id,
+            generation_id_or_member_epoch=generation,
+            topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=TOPIC, partitions=rows)],
+        )
+        group, line = self._group, line or self._line
+        group.stage.wait(0)
+        truths: dict[Key, str] = defaultdict(str)
+        for each in partitions:
+            key = Key(line.number, group.stage.now_us, TOPIC, each)
+            truths[key] = group.judge(self.member_id, generation, each)
+        code = int(line.ask(request, _COMMIT).topics[0].partitions[0].error_code)
+        self._note(truths, code, is_decidable=is_decidable)
+        return code
+
+    def _note(self, truths: Mapping[Key, str], code: int, *, is_decidable: bool) -> None:
+        found = self._group.found
+        found.commits += 1
+        if code == ErrorCode.NONE and is_decidable:
+            assert set(truths.values()) == {"current"}
+            return
+        ruling = "accept" if code == ErrorCode.NONE else "refuse"
+        for key, truth in truths.items():
+            found.truth.commits[key] = Verdict(truth, {"strict": ruling})
+            if not is_decidable:
+                found.truth.undecidable.add(key)
