@@ -61,6 +61,7 @@ class KafkaPythonWorker:
             # It waits as long for a coordinator that it forgot while the broker was away.
             request_timeout_ms=_REQUEST_TIMEOUT_MS,
         )
+        _let_it_ask_again(self._producer)
         _told(self._producer.init_transactions)
         self._consumer = KafkaConsumer(
             bootstrap_servers=task.bootstrap,
@@ -120,6 +121,24 @@ class KafkaPythonWorker:
     def close(self) -> None:
         self._consumer.close()
         self._producer.close()
+
+
+def _let_it_ask_again(producer: KafkaProducer) -> None:
+    """Have it keep a transactional request while its coordinator is away.
+
+    kafka-python 3.0.12 asks again if it is told that a node is not ready, but what tells it raises
+    instead, and the request is forgotten: whoever waits for it waits for good.
+    """
+    client = producer._sender._client
+    await_ready = client.await_ready
+
+    def is_ready(node_id: object, timeout_ms: int = _REQUEST_TIMEOUT_MS) -> bool:
+        try:
+            return bool(await_ready(node_id, timeout_ms))
+        except KafkaConnectionError:
+            return False
+
+    client.await_ready = is_ready
 
 
 def _told(call: Callable[[], object]) -> None:
