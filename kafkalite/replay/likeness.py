@@ -6,7 +6,10 @@ out; topics count by name, whether they are asked for by name or by id.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.capture.model import Direction
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from kafkalite.protocol.message import Message
-    from kafkalite.replay.shapes import Leaf, Shape
+    from kafkalite.replay.shapes import Branch, Leaf, Shape
 
     NameOf = Callable[[bytes], str | None]
 
@@ -44,51 +47,78 @@ class Nearness(IntEnum):
 
 def likeness(api_key: int, request: Message, nearness: Nearness, name_of: NameOf) -> Hashable:
     """Return what is equal for two requests that ask for the same, whatever their versions."""
-    shape = shape_of(api_key, None, Direction.REQUEST)
-    return api_key, _of_struct(request, shape, nearness, name_of)
+    return api_key, _of_struct(request, _telling(api_key, nearness), name_of)
 
 
-def _of_struct(
-    message: Message, shape: Shape, nearness: Nearness, name_of: NameOf
-) -> tuple[Hashable, ...]:
-    parts: list[Hashable] = []
-    for leaf in shape.leaves:
-        value = getattr(message, leaf.name)
-        found = _topic(leaf, value, name_of)
-        parts.append(_of_leaf(leaf, value, nearness) if found is None else found)
-    for branch in shape.branches:
-        inner = getattr(message, branch.name)
-        if inner is None or not branch.is_list:
-            row = None if inner is None else _of_struct(inner, branch.shape, nearness, name_of)
-            parts.append((branch.name, row))
-            continue
-        rows = [_of_struct(each, branch.shape, nearness, name_of) for each in inner]
-        parts.append((branch.name, tuple(sorted(rows, key=repr) if branch.keys else rows)))
-    return tuple(part for part in parts if part)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Telling:
+    """The fields of a struct that tell requests apart."""
+
+    plain: Callable[[Any], Hashable] | None
+    """Gets all of those that are compared as they are."""
+    lists: tuple[tuple[str, bool], ...]
+    """Lists of plain values, and whether their order says nothing."""
+    topic_ids: tuple[str, ...]
+    topic_names: tuple[str, ...]
+    records: tuple[str, ...]
+    branches: tuple[tuple[Branch, _Telling], ...]
 
 
-def _topic(leaf: Leaf, value: Any, name_of: NameOf) -> Hashable:  # noqa: ANN401 - of any leaf
-    """Return a topic by its name, however it is named; None where the field names none."""
-    if leaf.mask.kind is Kind.TOPIC_ID:
-        return () if value == _NO_ID else ("topic", name_of(value) or value)
-    if leaf.name in _TOPIC_NAMES and not leaf.is_list:
-        return ("topic", value) if value else ()
-    return None
+@cache
+def _telling(api_key: int, nearness: Nearness) -> _Telling:
+    return _telling_of(shape_of(api_key, None, Direction.REQUEST), nearness)
 
 
-def _of_leaf(leaf: Leaf, value: Any, nearness: Nearness) -> Hashable:  # noqa: ANN401 - of any leaf
+def _telling_of(shape: Shape, nearness: Nearness) -> _Telling:
+    ids = [leaf for leaf in shape.leaves if leaf.mask.kind is Kind.TOPIC_ID]
+    names = [leaf for leaf in shape.leaves if leaf.name in _TOPIC_NAMES and not leaf.is_list]
+    rest = [each for each in shape.leaves if each not in ids + names and _counts(each, nearness)]
+    records = [leaf for leaf in rest if leaf.mask.kind is Kind.RECORDS]
+    plain = [leaf.name for leaf in rest if leaf not in records and not leaf.is_list]
+    return _Telling(
+        attrgetter(*plain) if plain else None,
+        tuple((each.name, each.mask.treatment is Treatment.SET) for each in rest if each.is_list),
+        tuple(leaf.name for leaf in ids),
+        tuple(leaf.name for leaf in names),
+        tuple(leaf.name for leaf in records),
+        tuple((branch, _telling_of(branch.shape, nearness)) for branch in shape.branches),
+    )
+
+
+def _counts(leaf: Leaf, nearness: Nearness) -> bool:
+    """Whether a field, which names no topic, tells requests apart."""
     kind, treatment = leaf.mask.kind, leaf.mask.treatment
-    if treatment is Treatment.IGNORED or kind in NAMES:
-        return None
-    if nearness is Nearness.ALIKE and leaf.name in _SOFTWARE:
-        return None
-    if kind is Kind.RECORDS:
-        return None if nearness is Nearness.ALIKE else (leaf.name, tuple(_contents(value)))
-    if kind in COUNTERS or kind is Kind.OPAQUE or treatment is Treatment.PRESENCE:
-        return None if nearness is Nearness.ALIKE or kind is Kind.OPAQUE else (leaf.name, value)
-    if isinstance(value, list):
-        return leaf.name, tuple(sorted(value) if treatment is Treatment.SET else value)
-    return leaf.name, value
+    if treatment is Treatment.IGNORED or kind in NAMES or kind is Kind.OPAQUE:
+        return False
+    varies = kind is Kind.RECORDS or kind in COUNTERS or treatment is Treatment.PRESENCE
+    return nearness is Nearness.SAME or not (varies or leaf.name in _SOFTWARE)
+
+
+def _of_struct(message: Message, telling: _Telling, name_of: NameOf) -> tuple[Hashable, ...]:
+    parts: list[Hashable] = []
+    if telling.plain is not None:
+        parts.append(telling.plain(message))
+    for name, is_set in telling.lists:
+        values = getattr(message, name)
+        parts.append(None if values is None else tuple(sorted(values) if is_set else values))
+    # Topics count by name, whether they are asked for by name or by id.
+    for name in telling.topic_ids:
+        topic_id = getattr(message, name)
+        if topic_id != _NO_ID:
+            parts.append(("topic", name_of(topic_id) or topic_id))
+    for name in telling.topic_names:
+        topic = getattr(message, name)
+        if topic:
+            parts.append(("topic", topic))
+    parts += [tuple(_contents(getattr(message, name))) for name in telling.records]
+    for branch, inner in telling.branches:
+        found = getattr(message, branch.name)
+        if found is None or not branch.is_list:
+            parts.append(None if found is None else _of_struct(found, inner, name_of))
+            continue
+        rows = [_of_struct(each, inner, name_of) for each in found]
+        parts.append(tuple(sorted(rows, key=repr) if branch.keys and len(rows) > 1 else rows))
+    return tuple(parts)
 
 
 def _contents(records: bytes | None) -> Iterator[Hashable]:

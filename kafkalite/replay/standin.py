@@ -12,7 +12,7 @@ took a while takes as long again, by the broker's clock.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ from kafkalite.wire.headers import response_head
 from kafkalite.wire.session import Owed
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from kafkalite.apis.context import Endpoint, RequestContext, Services
     from kafkalite.capture.messages import Header
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kafkalite.server.stage import Dispatch
     from kafkalite.wire.session import Pieces
 
+FETCH = 1
 _SOON_NS = 1_000_000
 """An answer that took less is given at once."""
 _MS = 1_000_000
@@ -60,6 +61,48 @@ class Played:
     missed: int = 0
 
 
+class Turns:
+    """Exchanges that are played one after the other, and the last for ever."""
+
+    __slots__ = ("_at", "exchanges")
+
+    def __init__(self) -> None:
+        self.exchanges: list[Exchange] = []
+        self._at = 0
+
+    def next(self) -> Exchange:
+        """Return whose turn it is."""
+        found = self.exchanges[self._at]
+        self._at = min(self._at + 1, len(self.exchanges) - 1)
+        return found
+
+
+class Alike:
+    """Exchanges of requests that are alike, and which of them are the same.
+
+    That is found out when first somebody asks for them: few of a long capture's ever are.
+    """
+
+    __slots__ = ("_same", "line")
+
+    def __init__(self) -> None:
+        self.line = Turns()
+        self._same: dict[Hashable, Turns] | None = None
+
+    def add(self, exchange: Exchange) -> None:
+        """Take one more, in the order of time."""
+        self.line.exchanges.append(exchange)
+
+    def same(self, likeness_of: Callable[[int, Message], Hashable]) -> Mapping[Hashable, Turns]:
+        """Return them by what is equal for those that are the same."""
+        if self._same is None:
+            found: defaultdict[Hashable, Turns] = defaultdict(Turns)
+            for each in self.line.exchanges:
+                found[likeness_of(each.api_key, parse_request(each))].exchanges.append(each)
+            self._same = dict(found)
+        return self._same
+
+
 class Lenient:
     """Answers by meaning."""
 
@@ -67,25 +110,28 @@ class Lenient:
         self._library = library
         self._known_topics = KnownTopics()
         self._joined: set[str] = set()
-        said: tuple[defaultdict[Hashable, list[Exchange]], ...] = tuple(
-            defaultdict(list) for _ in Nearness
-        )
+        self._said: defaultdict[Hashable, Alike] = defaultdict(Alike)
+        kinds: dict[tuple[int, int, bytes], Hashable] = {}
         for exchange in exchanges:
             self._known_topics.take(exchange)
-            try:
-                request = parse_request(exchange)
-                if exchange.response is None and recorded_answer(exchange).is_due:
+            if exchange.api_key == FETCH:
+                continue  # records are read by offset
+            body = exchange.request[exchange.request_start :]
+            kind = kinds.get((exchange.api_key, exchange.api_version, body))
+            if kind is None:
+                try:
+                    request = parse_request(exchange)
+                except ProtocolViolation:
                     continue
-            except (ProtocolViolation, MissError):
-                continue
-            if isinstance(request, JoinGroupRequest):
-                self._joined.add(request.group_id)
-            for nearness, alike in zip(Nearness, said, strict=True):
-                alike[likeness(exchange.api_key, request, nearness, library.names.get)].append(
-                    exchange
-                )
-        self._said = said
-        self._played: Counter[tuple[Nearness, Hashable]] = Counter()
+                kind = self._likeness(exchange.api_key, request, Nearness.ALIKE)
+                kinds[exchange.api_key, exchange.api_version, body] = kind
+                if isinstance(request, JoinGroupRequest):
+                    self._joined.add(request.group_id)
+            if exchange.response is not None or _is_none_due(exchange):
+                self._said[kind].add(exchange)
+
+    def _likeness(self, api_key: int, request: Message, nearness: Nearness) -> Hashable:
+        return likeness(api_key, request, nearness, self._library.names.get)
 
     def answer(self, context: RequestContext, header: Header, request: Message) -> Answer:
         """Return what one like it got; MissError."""
@@ -118,14 +164,21 @@ class Lenient:
 
     def _found(self, header: Header, request: Message) -> Exchange | None:
         """Return the exchange of a request that is most like this one, the next one each time."""
-        for nearness, alike in zip(Nearness, self._said, strict=True):
-            key = likeness(header.api_key, request, nearness, self._library.names.get)
-            exchanges = alike.get(key)
-            if exchanges is not None:
-                at = self._played[nearness, key]
-                self._played[nearness, key] = min(at + 1, len(exchanges) - 1)
-                return exchanges[at]
-        return None
+        alike = self._said.get(self._likeness(header.api_key, request, Nearness.ALIKE))
+        if alike is None:
+            return None
+        if len(alike.line.exchanges) == 1:
+            return alike.line.next()
+        same = alike.same(partial(self._likeness, nearness=Nearness.SAME))
+        line = same.get(self._likeness(header.api_key, request, Nearness.SAME), alike.line)
+        return line.next()
+
+
+def _is_none_due(exchange: Exchange) -> bool:
+    try:
+        return not recorded_answer(exchange).is_due
+    except MissError:
+        return False
 
 
 @dataclass(slots=True)
