@@ -36,7 +36,7 @@ class _Source(NamedTuple):
 
 def segments(paths: Iterable[str | os.PathLike[str]], report: Reporter) -> Iterator[Segment]:
     """Return the segments of capture files, directories of them included, in order of time."""
-    waiting = sorted(_dated(_files(paths, report), report), reverse=True)
+    waiting = sorted(_dated(capture_files(paths, report), report), reverse=True)
     opened: list[_Source] = []
     while waiting or opened:
         while waiting and (not opened or waiting[-1][0] <= opened[0].at_ns):
@@ -115,7 +115,7 @@ def _dated(files: Iterable[str], report: Reporter) -> Iterator[tuple[int, str]]:
             yield first.at_ns, path
 
 
-def _files(paths: Iterable[str | os.PathLike[str]], report: Reporter) -> list[str]:
+def capture_files(paths: Iterable[str | os.PathLike[str]], report: Reporter) -> list[str]:
     """Return every file once, those below directories included; hidden ones are none of ours."""
     found: dict[str, None] = {}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, as_json, as_lines, end
+from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, as_json, as_lines, complain, end
 from kafkalite.cli.streams import open_closed_streams, say
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def diff(asked: Namespace) -> None:
     from kafkalite.replay.differing import diff as compare  # noqa: PLC0415
 
     open_closed_streams()
-    report = compare(asked.before, asked.after)
+    report = compare(asked.before, asked.after, complain)
     for side in (report.before, report.after):
         if not side.requests:
             why = side.problems[0].detail if side.problems else "there is nothing in it"

@@ -15,6 +15,7 @@ from kafkalite.capture.messages import api_name, parse_request, parse_response, 
 from kafkalite.capture.model import Direction
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.replay.compare import Comparison, Difference
+from kafkalite.replay.loading import quiet
 from kafkalite.replay.mapping import Mapping, Scope
 from kafkalite.replay.masks import Treatment
 from kafkalite.replay.paths import listed
@@ -23,7 +24,7 @@ from kafkalite.replay.shapes import shape_of
 from kafkalite.replay.sides import Side, side_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kafkalite.capture.model import Exchange
     from kafkalite.replay.paths import Paths
@@ -111,12 +112,13 @@ def _side_shape(side: Side) -> dict[str, Any]:
     }
 
 
-def diff(before: Paths, after: Paths) -> DiffReport:
-    """Compare two captures, each a file, a directory or several of them."""
-    one, other = listed(before), listed(after)
-    return compared(
-        side_of(", ".join(map(str, one)), one), side_of(", ".join(map(str, other)), other)
-    )
+def diff(before: Paths, after: Paths, tell: Callable[[str], None] = quiet) -> DiffReport:
+    """Compare two captures, each a file, a directory or several of them.
+
+    `tell` is given a line now and then, where reading them takes long.
+    """
+    sides = [listed(paths) for paths in (before, after)]
+    return compared(*(side_of(", ".join(map(str, paths)), paths, tell) for paths in sides))
 
 
 def compared(before: Side, after: Side) -> DiffReport:
@@ -175,7 +177,7 @@ def _fields(before: Side, after: Side) -> Iterator[Change]:
     meaning = Mapping()
     told = 0
     for part in sorted(before.kept.keys() & after.kept.keys()):
-        one, other = before.kept[part], after.kept[part]
+        one, other = before.kept[part].exchanges(), after.kept[part].exchanges()
         if before.counts[part] == after.counts[part]:
             found = _aligned(part, one, other, meaning)
         else:

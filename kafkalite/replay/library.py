@@ -168,7 +168,7 @@ class Library:
 
     def take(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
-        read = _READERS.get(exchange.api_key)
+        read = READERS.get(exchange.api_key)
         if read is None or exchange.response is None:
             return
         try:
@@ -320,7 +320,7 @@ def _at(offset: int, batch: BatchView) -> BatchView:
     return BatchView(head + bytes(memoryview(batch.data)[FIRST_SIZE:]))
 
 
-_READERS: Mapping[int, Callable[[Library, Any, Any], None]] = {
+READERS: Mapping[int, Callable[[Library, Any, Any], None]] = {
     0: Library.learn_produced,
     1: Library.learn_fetched,
     3: Library.learn_topics,

@@ -19,16 +19,16 @@ from kafkalite.capture.messages import (
     response_version,
 )
 from kafkalite.capture.model import Direction
-from kafkalite.capture.reading import exchanges, read
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.replay.loading import known_at_ns, load, quiet
 from kafkalite.replay.refusals import error_codes
 from kafkalite.replay.report import MOST_PROBLEMS
 from kafkalite.replay.shapes import shape_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from kafkalite.capture.model import Exchange, Problem, ProblemKind
 
@@ -47,6 +47,29 @@ class Part(NamedTuple):
 
     role: str
     api_key: int
+
+
+class Earliest:
+    """The exchanges that were over first, in their order, whichever order they come in."""
+
+    __slots__ = ("_found", "_until_ns")
+
+    def __init__(self) -> None:
+        self._found: list[Exchange] = []
+        self._until_ns: int | None = None
+        """From when on an exchange is none of them; None as long as nobody knows."""
+
+    def add(self, exchange: Exchange) -> None:
+        """Keep an exchange, if it may be one of them."""
+        if self._until_ns is None or known_at_ns(exchange) < self._until_ns:
+            self._found.append(exchange)
+            if len(self._found) >= 2 * MOST_KEPT:
+                self._found = self.exchanges()
+                self._until_ns = known_at_ns(self._found[-1])
+
+    def exchanges(self) -> list[Exchange]:
+        """Return at most `MOST_KEPT`."""
+        return sorted(self._found, key=known_at_ns)[:MOST_KEPT]
 
 
 @dataclass(slots=True)
@@ -72,7 +95,7 @@ class Side:
     usage: defaultdict[int, Usage] = field(default_factory=lambda: defaultdict(Usage))
     """API → how it was used."""
     counts: Counter[Part] = field(default_factory=Counter)
-    kept: defaultdict[Part, list[Exchange]] = field(default_factory=lambda: defaultdict(list))
+    kept: defaultdict[Part, Earliest] = field(default_factory=lambda: defaultdict(Earliest))
     problems: list[Problem] = field(default_factory=list)
     problem_kinds: Counter[ProblemKind] = field(default_factory=Counter)
     """How often what is wrong with it was met."""
@@ -84,11 +107,13 @@ class Side:
             self.problems.append(problem)
 
 
-def side_of(name: str, paths: Iterable[str | os.PathLike[str]]) -> Side:
-    """Read captures whole, and return what they show."""
+def side_of(
+    name: str, paths: Iterable[str | os.PathLike[str]], tell: Callable[[str], None] = quiet
+) -> Side:
+    """Read captures whole, and return what they show; `tell` is told how far that is."""
     side = Side(name)
     first_ns = last_ns = None
-    for exchange in exchanges(read(paths, side.problem), side.problem):
+    for exchange in load(paths, side.problem, tell):
         first_ns = exchange.sent_ns if first_ns is None else min(first_ns, exchange.sent_ns)
         last_ns = max(last_ns or 0, exchange.answered_ns or exchange.sent_ns)
         add(side, exchange)
@@ -117,8 +142,7 @@ def add(side: Side, exchange: Exchange) -> None:
     usage.versions[exchange.api_version] += 1
     if not is_known(exchange.api_key, exchange.api_version):
         return
-    if len(side.kept[part]) < MOST_KEPT:
-        side.kept[part].append(exchange)
+    side.kept[part].add(exchange)
     if exchange.api_key == _API_VERSIONS:
         _name_software(side, exchange)
     if exchange.response is None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.capture.reading import exchanges, read
 from kafkalite.replay.known_topics import METADATA
-from kafkalite.replay.library import Library
+from kafkalite.replay.library import READERS, Library
+from kafkalite.replay.loading import known_at_ns, load, quiet
 from kafkalite.replay.seeding import Seed
 from kafkalite.replay.standin import Lenient, StandIn
 from kafkalite.replay.strict import Strict
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kafkalite.server.logging import Log
     from kafkalite.server.stage import Stage
 
-_TELL_EVERY_BYTES: Final = 16 * 1024 * 1024
 MOST_BYTES: Final = 1024 * 1024 * 1024
 """All requests and responses of a capture that is played as a broker: they are kept in memory."""
 
@@ -69,11 +68,6 @@ class Staged:
         return [f"{name}:{partitions}" for name, partitions in self.topics.items()]
 
 
-def quiet(text: str) -> None:
-    """Tell nobody how far the reading is."""
-    del text
-
-
 def staged(
     paths: Iterable[str | os.PathLike[str]],
     match: Match,
@@ -86,19 +80,14 @@ def staged(
     `tell` is given a line now and then, where that takes long.
     """
     problems: list[Problem] = []
-    reading = _Reading(exchanges(read(paths, problems.append), problems.append), tell)
     # Nothing that is read here is garbage: to look for some would take longer and longer.
     with _without_collections():
-        if match is Match.SEEDED:
-            # They come when they are answered, which is when they tell what they tell.
-            library, said = Library.of(reading), []
-        else:
-            said = sorted(reading, key=_sent_ns)
-            by_answer = sorted(said, key=_known_at)
-            # Answers by position are given as they stand: it matters only which nodes there were.
-            learnt = by_answer if match is Match.LENIENT else _of_nodes(by_answer)
-            library = Library.of(learnt)
-    if not reading.count:
+        said = sorted(_bounded(load(paths, problems.append, tell)), key=_sent_ns)
+        # Where answers are given as they stand, it matters only which nodes there were.
+        told = frozenset((METADATA,)) if match is Match.STRICT else READERS.keys()
+        by_answer = sorted((each for each in said if each.api_key in told), key=known_at_ns)
+        library = Library.of(by_answer)
+    if not said:
         why = f": {problems[0].file}: {problems[0].detail}" if problems else ""
         raise StagingError(f"no requests to replay in {', '.join(map(str, paths))}{why}")
     if problems:
@@ -106,34 +95,23 @@ def staged(
     nodes = sorted(library.nodes) or [0]
     if match is Match.SEEDED:
         seed = Seed(library, log)
-        return Staged(seed, nodes, seed.topics(), reading.count)
+        return Staged(seed, nodes, seed.topics(), len(said))
     source = Strict(said) if match is Match.STRICT else Lenient(said, library)
     stand_in = StandIn(source, nodes, log, is_live_on_miss=on_miss is OnMiss.LIVE)
-    return Staged(stand_in, nodes, {}, reading.count)
+    return Staged(stand_in, nodes, {}, len(said))
 
 
-class _Reading:
-    """The exchanges of a capture, counted; StagingError where they are too many to be kept."""
-
-    def __init__(self, found: Iterable[Exchange], tell: Callable[[str], None]) -> None:
-        self._found = found
-        self._tell = tell
-        self.count = 0
-
-    def __iter__(self) -> Iterator[Exchange]:
-        size, told = 0, _TELL_EVERY_BYTES
-        for exchange in self._found:
-            self.count += 1
-            size += len(exchange.request) + len(exchange.response or b"")
-            if size > told:
-                self._tell(f"reading the capture: {self.count} requests, {size >> 20} MiB so far")
-                told += _TELL_EVERY_BYTES
-            if size > MOST_BYTES:
-                raise StagingError(
-                    f"the capture holds more than {MOST_BYTES >> 30} GiB of requests and "
-                    "responses, too much to be kept in memory: give fewer files"
-                )
-            yield exchange
+def _bounded(found: Iterable[Exchange]) -> Iterator[Exchange]:
+    """Yield exchanges as they come; StagingError where they are too many to be kept."""
+    size = 0
+    for exchange in found:
+        size += len(exchange.request) + len(exchange.response or b"")
+        if size > MOST_BYTES:
+            raise StagingError(
+                f"the capture holds more than {MOST_BYTES >> 30} GiB of requests and responses, "
+                "too much to be kept in memory: give fewer files"
+            )
+        yield exchange
 
 
 @contextmanager
@@ -147,15 +125,5 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _of_nodes(said: Iterable[Exchange]) -> Iterator[Exchange]:
-    """Yield those that tell which nodes there are."""
-    return (each for each in said if each.api_key == METADATA)
-
-
 def _sent_ns(exchange: Exchange) -> int:
     return exchange.sent_ns
-
-
-def _known_at(exchange: Exchange) -> int:
-    """Return when an exchange told what it tells: with its answer, where there was one."""
-    return exchange.sent_ns if exchange.answered_ns is None else exchange.answered_ns

@@ -153,5 +153,5 @@ class Strict:
             part.player = None
 
 
-def _place(exchange: Exchange) -> tuple[int, int]:
-    return exchange.connection.number, exchange.position
+def _place(exchange: Exchange) -> tuple[int, int, int]:
+    return exchange.connection.number, exchange.sent_ns, exchange.position

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kafkalite.replay import staging
+from kafkalite.replay import loading
 from kafkalite.replay.seeding import Seed
 from kafkalite.replay.staging import Match, OnMiss, StagingError, staged
 from kafkalite.replay.standin import Lenient, StandIn
@@ -100,7 +100,7 @@ def test_where_nothing_was_recorded_nothing_is_replayed(tmp_path: Path) -> None:
 
 
 def test_a_long_reading_says_how_far_it_is(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "_TELL_EVERY_BYTES", 1)
+    monkeypatch.setattr(loading, "_TELL_EVERY_BYTES", 1)
     told: list[str] = []
     found = staged([capture], Match.SEEDED, OnMiss.FAIL, Log(), told.append)
     assert len(told) == found.exchanges
