@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kafkalite.control.access import OPEN, LoginError, log_in
 from kafkalite.control.kafka_client import UnreachableError, framed, parsed_answer
@@ -49,19 +49,26 @@ class Pending:
         """Say what came, None when the connection ended first."""
         self.response = response
         self.is_over = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._wake()
 
     async def wait(self, seconds: float | None) -> bool:
         """Wait until it is over, so long at most; return whether it is."""
         if self.is_over:
             return True
-        self._waiter = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        # By a timer of its own: `wait_for` takes longer than many an answer.
+        timer = None if seconds is None else loop.call_later(seconds, self._wake)
         try:
-            await asyncio.wait_for(self._waiter, seconds)
-        except TimeoutError:
-            return self.is_over
-        return True
+            await self._waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return self.is_over
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 class Lane(asyncio.Protocol):
@@ -110,8 +117,8 @@ class Lane(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take what bytes go out by."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's is one in all but name.
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Hand each whole frame to whoever awaits it."""
