@@ -73,6 +73,7 @@ def replay(asked: Namespace) -> None:
     from kafkalite.cli.reaching import access_from  # noqa: PLC0415
     from kafkalite.control.times import duration_ms  # noqa: PLC0415
     from kafkalite.replay import calls  # noqa: PLC0415
+    from kafkalite.replay.options import ReplayOptions  # noqa: PLC0415
     from kafkalite.replay.pace import ClockError  # noqa: PLC0415
     from kafkalite.replay.report import FailOn  # noqa: PLC0415
     from kafkalite.replay.telling import replay_text  # noqa: PLC0415
@@ -82,12 +83,14 @@ def replay(asked: Namespace) -> None:
         report = calls.replay(
             asked.captures,
             to=asked.to,
-            speed=asked.speed,
-            clients=asked.clients,
-            control=asked.control,
-            access=access_from(asked),
-            patience_s=duration_ms(asked.timeout) / 1000,
-            progress=_Progress(),
+            options=ReplayOptions(
+                speed=asked.speed,
+                clients=asked.clients,
+                control=asked.control,
+                access=access_from(asked),
+                patience_s=duration_ms(asked.timeout) / 1000,
+                progress=_Progress(),
+            ),
         )
     except calls.NothingToReplayError as error:
         end(USAGE_STATUS, str(error))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kafkalite.replay.calls import replay
     from kafkalite.replay.differing import diff
+    from kafkalite.replay.options import ReplayOptions
 
-__all__ = ["diff", "replay"]
+__all__ = ["ReplayOptions", "diff", "replay"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - what a module holds can be anything
@@ -21,4 +22,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - what a module holds can be 
         from kafkalite.replay.differing import diff  # noqa: PLC0415 - see above
 
         return diff
+    if name == "ReplayOptions":
+        from kafkalite.replay.options import ReplayOptions  # noqa: PLC0415 - see above
+
+        return ReplayOptions
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalite.capture.reading import read
-from kafkalite.control.access import OPEN
 from kafkalite.control.address import control_url
 from kafkalite.control.kafka_client import KafkaClient, UnreachableError
-from kafkalite.replay.explained import EXPLAINED
+from kafkalite.replay.options import ReplayOptions
 from kafkalite.replay.pace import ControlledClock, DrivenPace, RealPace
 from kafkalite.replay.paths import listed
-from kafkalite.replay.patience import DEFAULT_S
 from kafkalite.replay.plan import steps
-from kafkalite.replay.player import Player, quiet
+from kafkalite.replay.player import Player
 from kafkalite.replay.target import Target
 from kafkalite.server.addresses import Address
+from kafkalite.server.logging import Log
+from kafkalite.server.loop import new_event_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
-    from kafkalite.control.access import Access
-    from kafkalite.replay.findings import Explained
-    from kafkalite.replay.pace import TargetClock
     from kafkalite.replay.paths import Paths
     from kafkalite.replay.plan import Step
     from kafkalite.replay.report import ReplayReport
+
+DEFAULTS = ReplayOptions()
 
 
 class ReplayError(Exception):
@@ -37,76 +37,27 @@ class NothingToReplayError(ReplayError):
     """Captures without a request to replay; most of all a path or pattern was meant otherwise."""
 
 
-def replay(
-    paths: Paths,
-    *,
-    to: str,
-    speed: float | None = None,
-    clients: str | None = None,
-    clock: TargetClock | None = None,
-    control: str | None = None,
-    access: Access = OPEN,
-    patience_s: float = DEFAULT_S,
-    explained: Sequence[Explained] = EXPLAINED,
-    progress: Callable[[ReplayReport, int], None] = quiet,
-) -> ReplayReport:
+def replay(paths: Paths, *, to: str, options: ReplayOptions = DEFAULTS) -> ReplayReport:
     """Replay captures, files or directories, on the broker at `to`, `host:port`.
 
-    `speed` is how many times as fast as it was recorded; by default as fast as the target answers.
-    `clients` is a glob over client ids: only theirs is replayed. With `control`, the URL where a
-    kafkalite is driven, or `clock`, the target's time is that of the capture, and days of it take
-    seconds. `access` is what it takes to be let in. An answer is waited for `patience_s` longer
-    than it took when it was recorded. `explained` are differences that are known, by default those
-    between a real Kafka and kafkalite. `progress` is told now and then of the report so far, and
-    of the time in the capture. ReplayError where the target is not there, and where there is
-    nothing to replay.
+    ReplayError where the target is not there, and where there is nothing to replay.
     """
-    return asyncio.run(
-        replay_async(
-            paths,
-            to=to,
-            speed=speed,
-            clients=clients,
-            clock=clock,
-            control=control,
-            access=access,
-            patience_s=patience_s,
-            explained=explained,
-            progress=progress,
-        )
-    )
+    with asyncio.Runner(loop_factory=partial(new_event_loop, Log())) as runner:
+        return runner.run(replay_async(paths, to=to, options=options))
 
 
-async def replay_async(
-    paths: Paths,
-    *,
-    to: str,
-    speed: float | None = None,
-    clients: str | None = None,
-    clock: TargetClock | None = None,
-    control: str | None = None,
-    access: Access = OPEN,
-    patience_s: float = DEFAULT_S,
-    explained: Sequence[Explained] = EXPLAINED,
-    progress: Callable[[ReplayReport, int], None] = quiet,
-) -> ReplayReport:
+async def replay_async(paths: Paths, *, to: str, options: ReplayOptions = DEFAULTS) -> ReplayReport:
     """Do as `replay` does, within a loop that is running."""
-    controlled = None if control is None else ControlledClock(control_url(control))
-    clock = controlled or clock
-    pace = RealPace(speed) if clock is None else DrivenPace(clock)
+    controlled = None if options.control is None else ControlledClock(control_url(options.control))
+    clock = controlled or options.clock
+    pace = RealPace(options.speed) if clock is None else DrivenPace(clock)
     bootstrap = Address.parse(to.partition(",")[0])
+    answer_s = 2 * options.patience_s
     try:
-        async with KafkaClient([bootstrap], access, answer_s=2 * patience_s) as client:
+        async with KafkaClient([bootstrap], options.access, answer_s=answer_s) as client:
             target = await Target.find(client, bootstrap)
-            player = Player(
-                target,
-                pace,
-                patience_s=patience_s,
-                explained=explained,
-                access=access,
-                progress=progress,
-            )
-            report = await player.play(_steps(paths, player.report, clients))
+            player = Player(target, pace, options)
+            report = await player.play(_steps(paths, player.report, options.clients))
     except UnreachableError as error:
         raise ReplayError(str(error)) from error
     finally:
@@ -115,7 +66,9 @@ async def replay_async(
     if report.broken_off is not None and not report.responses:
         raise ReplayError(f"the target at {to} is of no use: {report.broken_off}")
     if not report.requests and not report.skipped:
-        raise NothingToReplayError(f"nothing to replay: {_why_nothing(paths, clients, report)}")
+        raise NothingToReplayError(
+            f"nothing to replay: {_why_nothing(paths, options.clients, report)}"
+        )
     return report
 
 

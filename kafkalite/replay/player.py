@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkalite.capture.messages import api_name
-from kafkalite.control.access import OPEN
 from kafkalite.control.kafka_client import UnreachableError, why
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.replay.compare import Difference
@@ -29,12 +28,11 @@ from kafkalite.replay.routing import Routing
 from kafkalite.replay.topic_ids import TopicIds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
     from kafkalite.capture.model import Exchange
-    from kafkalite.control.access import Access
-    from kafkalite.replay.findings import Explained
     from kafkalite.replay.lanes import Lane, Pending
+    from kafkalite.replay.options import ReplayOptions
     from kafkalite.replay.pace import Pace
     from kafkalite.replay.plan import Step
     from kafkalite.replay.routing import Part, Sending
@@ -76,36 +74,23 @@ class _Sent:
     """Whether requests of other connections that change the same things were under way."""
 
 
-def quiet(report: ReplayReport, at_ns: int) -> None:
-    """Tell nobody how far a replay is."""
-    del report, at_ns
-
-
 class Player:
     """Plays one capture on one target."""
 
-    def __init__(
-        self,
-        target: Target,
-        pace: Pace,
-        *,
-        patience_s: float,
-        explained: Sequence[Explained] = (),
-        access: Access = OPEN,
-        progress: Callable[[ReplayReport, int], None] = quiet,
-    ) -> None:
-        """`progress` is told now and then of the report so far, and of the time in the capture."""
+    def __init__(self, target: Target, pace: Pace, options: ReplayOptions) -> None:
+        """`pace` is the one that the options ask for."""
+        patience_s = options.patience_s
         self.report = ReplayReport()
         self._meaning = meaning = Mapping()
         self._target = target
         self._pace = pace
-        self._progress = progress
+        self._progress = options.progress
         self._patience = Patience(patience_s, target.reach, is_driven=pace.is_driven)
         self._outgoing = Outgoing(meaning, pace.hurry)
-        self._judge = Judge(self.report, meaning, explained)
+        self._judge = Judge(self.report, meaning, options.explained)
         self._routing = Routing(target, meaning)
         self._topic_ids = TopicIds(target, meaning)
-        self._lanes = Lanes(target.address, access, min(CONNECT_S, 2 * patience_s))
+        self._lanes = Lanes(target.address, options.access, min(CONNECT_S, 2 * patience_s))
         self._sent: dict[int, dict[int, _Sent]] = {}
         """By connection, and by position on it."""
         self._in_vain: set[int] = set()

@@ -199,6 +199,7 @@ ONLY_SHAPES = {
     "groups/share/intents.py",
     "groups/share/member.py",
     "groups/streams/member.py",
+    "replay/options.py",
     "storage/marker.py",
     "spark/report/model.py",
     "transactions/intents.py",

@@ -16,6 +16,7 @@ import pytest
 from kafkalite.replay.calls import replay
 from kafkalite.replay.explained import EXPLAINED
 from kafkalite.replay.findings import Severity
+from kafkalite.replay.options import ReplayOptions
 from kafkalite.replay.telling import replay_text
 from kafkalite.testing import Broker
 from tests.captures.record import CORPUS, path_of
@@ -41,7 +42,7 @@ def replayed(session: Session, directory: Path, nodes: int = 1) -> ReplayReport:
     with Broker(nodes, config=dict(session.config)) as broker:
         first = broker.bootstrap_servers.partition(",")[0]
         warm_up(first, is_alone=nodes == 1)
-        return replay(capture, to=first, explained=EXPLAINED)
+        return replay(capture, to=first, options=ReplayOptions(explained=EXPLAINED))
 
 
 def test_kafkalite_answers_as_kafka_did(session: Session, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from kafkalite.replay.calls import replay
 from kafkalite.replay.findings import Severity
+from kafkalite.replay.options import ReplayOptions
 from kafkalite.replay.telling import replay_text
 from kafkalite.testing import Broker
 from tests.clients.process import visiting
@@ -63,7 +64,9 @@ def test_what_clients_asked_is_answered_alike(client: Client, tmp_path: Path) ->
             group_reads_while_members_come_and_go(group)
     with Broker(config=COMMON_CONFIG) as other:
         # By its clock, members that stood still too long when it was recorded are as long silent.
-        report = replay(capture, to=other.bootstrap_servers, clock=other.clock)
+        report = replay(
+            capture, to=other.bootstrap_servers, options=ReplayOptions(clock=other.clock)
+        )
     assert report.broken_off is None
     assert report.at_least(Severity.DIFFERENCE) == [], replay_text(report)
     assert report.responses > 50

@@ -19,6 +19,7 @@ from kafkalite.protocol.versions import Versions
 from kafkalite.proxy.tls import towards_cluster
 from kafkalite.replay.calls import ReplayError, replay
 from kafkalite.replay.findings import Severity
+from kafkalite.replay.options import ReplayOptions
 from kafkalite.replay.telling import replay_text
 from kafkalite.server.addresses import Address
 from kafkalite.testing import Broker
@@ -170,11 +171,17 @@ def test_who_knows_the_password_is_let_in(
     mechanism: str, secured: tuple[RealKafka, Certificates], capture: Path
 ) -> None:
     kafka, certificates = secured
-    report = replay(capture, to=kafka.bootstrap, access=_access(certificates, mechanism))
+    report = replay(
+        capture, to=kafka.bootstrap, options=ReplayOptions(access=_access(certificates, mechanism))
+    )
     assert (report.responses, report.broken_off) == (1, None)
     assert report.at_least(Severity.DIFFERENCE) == [], replay_text(report)
     with pytest.raises(ReplayError, match=f"refuses user '{USER}'"):
-        replay(capture, to=kafka.bootstrap, access=_access(certificates, mechanism, "wrong"))
+        replay(
+            capture,
+            to=kafka.bootstrap,
+            options=ReplayOptions(access=_access(certificates, mechanism, "wrong")),
+        )
 
 
 def test_who_comes_without_is_told_so(
@@ -185,7 +192,7 @@ def test_who_comes_without_is_told_so(
         replay(capture, to=kafka.bootstrap)
     tls = _access(certificates, "PLAIN").tls
     with pytest.raises(ReplayError, match="does it want TLS or a password"):
-        replay(capture, to=kafka.bootstrap, access=Access(tls))
+        replay(capture, to=kafka.bootstrap, options=ReplayOptions(access=Access(tls)))
     system = towards_cluster(None, None, None, is_checked=True)
     with pytest.raises(ReplayError, match="its certificate is not trusted"):
-        replay(capture, to=kafka.bootstrap, access=Access(system))
+        replay(capture, to=kafka.bootstrap, options=ReplayOptions(access=Access(system)))

@@ -30,6 +30,7 @@ from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRes
 from kafkalite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkalite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkalite.replay.calls import replay
+from kafkalite.replay.options import ReplayOptions
 from kafkalite.testing import Broker
 from tests.unit.frames import request_content, response_content
 
@@ -216,9 +217,15 @@ def measure_days(capture: Path) -> list[str]:
     failures = []
     begins = "manual@2026-02-28T00:00:00Z"
     with served("--clock", begins) as (bootstrap, control):
-        reports = {"over HTTP": clean(replay(capture, to=bootstrap, control=control))}
+        reports = {
+            "over HTTP": clean(
+                replay(capture, to=bootstrap, options=ReplayOptions(control=control))
+            )
+        }
     with Broker(clock=begins) as broker:
-        within = replay(capture, to=broker.bootstrap_servers, clock=broker.clock)
+        within = replay(
+            capture, to=broker.bootstrap_servers, options=ReplayOptions(clock=broker.clock)
+        )
         reports["in one process"] = clean(within)
     for how, report in reports.items():
         day_s = report.seconds * 24 / HOURS

@@ -23,6 +23,7 @@ from kafkalite.protocol.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol.versions import Versions
 from kafkalite.replay.calls import NothingToReplayError, ReplayError, replay, replay_async
 from kafkalite.replay.findings import Severity
+from kafkalite.replay.options import ReplayOptions
 from kafkalite.replay.pace import RealPace
 from kafkalite.replay.plan import steps
 from kafkalite.replay.player import Player
@@ -151,7 +152,11 @@ def test_by_a_driven_clock_what_expires_expires_where_it_did(tmp_path: Path) -> 
         with closing(client_of(broker)) as another:  # a connection so idle is closed
             assert another.call(beat, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     with Broker(clock="manual@2026-02-01T00:00:00Z") as driven:
-        report = replay(tmp_path / "capture", to=driven.bootstrap_servers, clock=driven.clock)
+        report = replay(
+            tmp_path / "capture",
+            to=driven.bootstrap_servers,
+            options=ReplayOptions(clock=driven.clock),
+        )
         assert driven.clock.now().isoformat() >= "2026-03-02T00:00:29"
     assert report.findings == []
     assert report.recorded_seconds > 86_400
@@ -194,7 +199,7 @@ def test_the_package_gives_its_calls_by_name(capture: Path) -> None:
 def test_a_replay_of_nothing_is_no_success(capture: Path, tmp_path: Path) -> None:
     with Broker() as broker:
         with pytest.raises(NothingToReplayError, match=r"no requests of clients 'nobody\*' in "):
-            replay(capture, to=broker.bootstrap_servers, clients="nobody*")
+            replay(capture, to=broker.bootstrap_servers, options=ReplayOptions(clients="nobody*"))
         with pytest.raises(NothingToReplayError, match="gone: No such file"):
             replay(tmp_path / "gone", to=broker.bootstrap_servers)
 
@@ -206,7 +211,9 @@ def test_a_target_that_is_not_there_is_one_line(capture: Path) -> None:
 
 async def test_it_runs_within_a_loop_as_well(capture: Path) -> None:
     async with Broker(topics={"orders": 1}) as broker:
-        report = await replay_async([capture], to=broker.bootstrap_servers, speed=1000.0)
+        report = await replay_async(
+            [capture], to=broker.bootstrap_servers, options=ReplayOptions(speed=1000.0)
+        )
     assert report.findings == []
 
 
@@ -215,7 +222,7 @@ async def played(made: Made, patience_s: float = 5.0) -> ReplayReport:
         bootstrap = Address.parse(broker.bootstrap_servers)
         async with KafkaClient([bootstrap]) as client:
             target = await Target.find(client, bootstrap)
-            player = Player(target, RealPace(None), patience_s=patience_s)
+            player = Player(target, RealPace(None), ReplayOptions(patience_s=patience_s))
             return await player.play(steps(made.events, lambda _: None))
 
 
@@ -281,7 +288,11 @@ async def test_a_target_that_talks_nonsense_is_given_up(said: bytes, told: str) 
         made.call(ONE, HeartbeatRequest(group_id="g"), HeartbeatResponse(), 4)
     async with listening(serve) as address, KafkaClient([address]) as client:
         served = {12: Versions(0, 4)}
-        player = Player(Target(client, address, {1: address}, served), RealPace(None), patience_s=5)
+        player = Player(
+            Target(client, address, {1: address}, served),
+            RealPace(None),
+            ReplayOptions(patience_s=5),
+        )
         report = await player.play(steps(made.events, lambda _: None))
     assert report.broken_off == f"all it gives is {told}, on 10 connections in a row"
     assert report.failed(FailOn.NONE)

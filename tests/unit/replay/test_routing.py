@@ -15,6 +15,7 @@ from kafkalite.protocol.messages.share_fetch import ShareFetchRequest
 from kafkalite.proxy.tls import towards_clients, towards_cluster
 from kafkalite.replay.calls import ReplayError, replay, replay_async
 from kafkalite.replay.findings import PLACED, Severity
+from kafkalite.replay.options import ReplayOptions
 from kafkalite.replay.sessions import ShareSessions
 from kafkalite.replay.subjects import SPREAD, Led, Subject
 from kafkalite.replay.target import Target
@@ -85,10 +86,12 @@ async def test_every_node_may_be_behind_tls(capture: Path, tmp_path: Path) -> No
         addresses = [Address.parse(each) for each in broker.bootstrap_servers.split(",")]
         async with staged(*addresses, client_tls=server) as stage:
             to = str(stage.bootstrap)
-            report = await replay_async(capture, to=to, access=Access(trusting))
+            report = await replay_async(
+                capture, to=to, options=ReplayOptions(access=Access(trusting))
+            )
             strangers = towards_cluster(None, None, None, is_checked=True)
             with pytest.raises(ReplayError, match="its certificate is not trusted"):
-                await replay_async(capture, to=to, access=Access(strangers))
+                await replay_async(capture, to=to, options=ReplayOptions(access=Access(strangers)))
     assert report.at_least(Severity.DIFFERENCE) == []
     assert report.responses == 31
     assert report.connections > 1
