@@ -55,6 +55,20 @@ class Access:
     tls: ssl.SSLContext | None = None
     login: Login | None = None
 
+    @property
+    def doubt(self) -> str:
+        """What to ask oneself where a broker hangs up, or is silent, and does not say why."""
+        return _DOUBTS[self.tls is not None, self.login is not None]
+
+
+_DOUBTS: Final = {
+    (False, False): "does it want TLS or a password?",
+    (False, True): "does it want TLS, or no password?",
+    (True, False): "does it speak TLS? does it want a password?",
+    (True, True): "does it speak TLS? does it want a password at all?",
+}
+"""By whether we speak TLS, and whether we log in."""
+
 
 OPEN: Final = Access()
 """A listener that takes anybody, in plain text."""

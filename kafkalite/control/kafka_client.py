@@ -42,6 +42,15 @@ _SETUP_S = 10.0
 """How long a broker may take to let us in; as in Java."""
 
 
+_LAST_PORT = 65_535
+
+_HANGS_UP = (ConnectionResetError, ssl.SSLEOFError)
+"""How a broker that speaks no TLS answers those who do."""
+
+CANNOT_CONNECT = (OSError, ValueError)
+"""What connecting raises; the latter where a host's name is none."""
+
+
 class UnreachableError(Exception):
     """A broker that is not there, or is none; the text is one line for people."""
 
@@ -54,9 +63,14 @@ class _Connection:
     """One connection to one broker."""
 
     def __init__(
-        self, address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        address: Address,
+        access: Access,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         self._address = address
+        self._access = access
         self._reader = reader
         self._writer = writer
         self._correlation_id = 0
@@ -65,9 +79,13 @@ class _Connection:
 
     @classmethod
     async def open(cls, address: Address, access: Access) -> Self:
-        """Connect, learn what the broker speaks, and log in; OSError or UnreachableError."""
+        """Connect, learn what the broker speaks, and log in.
+
+        UnreachableError, or one of CANNOT_CONNECT.
+        """
+        check_address(address)
         streams = await asyncio.open_connection(address.host, address.port, ssl=access.tls)
-        made = cls(address, *streams)
+        made = cls(address, access, *streams)
         try:
             told = await made._call(ApiVersionsRequest(), _FIRST_VERSION)
             if access.login is not None:
@@ -78,9 +96,7 @@ class _Connection:
         except BaseException:
             made.close()
             raise
-        made._served = {
-            row.api_key: Versions(row.min_version, row.max_version) for row in told.api_keys
-        }
+        made._served = versions_told(told)
         return made
 
     async def ask(self, request: Message, known: Versions) -> Any:  # noqa: ANN401 - any response class
@@ -105,8 +121,7 @@ class _Connection:
             except (asyncio.IncompleteReadError, ConnectionError):
                 self.close()
                 raise _HungUpError(
-                    f"the broker at {self._address} closed the connection "
-                    "(does it want TLS or a password?)"
+                    f"the broker at {self._address} closed the connection ({self._access.doubt})"
                 ) from None
             except BaseException:
                 # An answer that nobody waited for would be taken for the next request's.
@@ -233,10 +248,15 @@ class KafkaClient:
                     async with asyncio.timeout(setup_s):
                         connection = await _Connection.open(address, self._access)
                 except TimeoutError as error:
+                    doubt = f" ({self._access.doubt})" if self._access.tls else ""
                     raise UnreachableError(
-                        f"no broker answers at {address} within {setup_s:g} s"
+                        f"no broker answers at {address} within {setup_s:g} s{doubt}"
                     ) from error
-                except OSError as error:
+                except _HANGS_UP as error:
+                    raise UnreachableError(
+                        f"no broker answers at {address}: {why(error)} ({self._access.doubt})"
+                    ) from error
+                except CANNOT_CONNECT as error:
                     raise UnreachableError(
                         f"no broker answers at {address}: {why(error)}"
                     ) from error
@@ -262,8 +282,25 @@ def parsed_answer(answer: bytes, key: int, version: int) -> Any:  # noqa: ANN401
     return response
 
 
-def why(error: OSError) -> str:
+def check_address(address: Address) -> None:
+    """Raise UnreachableError for what a broker may say but no system would refuse, like port -1."""
+    if not (address.host and 0 < address.port <= _LAST_PORT):
+        raise UnreachableError(f"no broker can be at {address}")
+
+
+def versions_told(response: Any) -> dict[int, Versions]:  # noqa: ANN401 - an ApiVersionsResponse
+    """Return what a broker says it serves, by API; where it says nonsense, that it does not."""
+    return {
+        row.api_key: Versions(row.min_version, row.max_version)
+        for row in response.api_keys
+        if 0 <= row.min_version <= row.max_version
+    }
+
+
+def why(error: OSError | ValueError) -> str:
     """Return the system's own words; where several addresses failed, there are none in common."""
+    if not isinstance(error, OSError):
+        return "this is no name of a host"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message.lower()}"
     if isinstance(error, ssl.SSLError):

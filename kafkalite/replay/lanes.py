@@ -12,13 +12,20 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkalite.control.access import OPEN, LoginError, log_in
-from kafkalite.control.kafka_client import UnreachableError, framed, parsed_answer
+from kafkalite.control.kafka_client import (
+    CANNOT_CONNECT,
+    UnreachableError,
+    check_address,
+    framed,
+    parsed_answer,
+    why,
+)
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalite.control.access import Access
+    from kafkalite.control.access import Access, Login
     from kafkalite.protocol.message import Message
     from kafkalite.server.addresses import Address
 
@@ -90,20 +97,33 @@ class Lane(asyncio.Protocol):
 
     @classmethod
     async def open(cls, address: Address, seconds: float, access: Access = OPEN) -> Lane:
-        """Connect to a node of the target, and log in.
-
-        OSError, TimeoutError or UnreachableError where that cannot be.
-        """
+        """Connect to a node of the target, and log in; UnreachableError where that cannot be."""
+        check_address(address)
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(seconds):
-            _, lane = await loop.create_connection(cls, address.host, address.port, ssl=access.tls)
-            if access.login is not None:
-                try:
-                    await log_in(access.login, lane.call)
-                except (LoginError, *codec.PARSE_ERRORS) as error:
-                    lane.close()
-                    raise UnreachableError(f"{address}: {error}") from error
+        host, port = address.host, address.port
+        try:
+            async with asyncio.timeout(seconds):
+                _, lane = await loop.create_connection(cls, host, port, ssl=access.tls)
+                if access.login is not None:
+                    await lane.log_in(access.login)
+        except TimeoutError as error:
+            raise UnreachableError(f"{address} lets nobody in within {seconds:g} s") from error
+        except LoginError as error:
+            raise UnreachableError(f"{address}: {error}") from error
+        except CANNOT_CONNECT as error:
+            raise UnreachableError(f"no broker answers at {address}: {why(error)}") from error
         return lane
+
+    async def log_in(self, login: Login) -> None:
+        """Say who asks; LoginError, and the end of the connection, where that does not do."""
+        try:
+            await log_in(login, self.call)
+        except codec.PARSE_ERRORS as error:
+            self.close()
+            raise LoginError(f"what answers is no Kafka broker: {error}") from error
+        except BaseException:
+            self.close()
+            raise
 
     async def call(self, request: Message, version: int) -> Any:  # noqa: ANN401 - any response
         """Ask something of our own, before anything that was recorded; LoginError."""

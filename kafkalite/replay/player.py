@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkalite.capture.messages import api_name
-from kafkalite.control.kafka_client import UnreachableError, why
+from kafkalite.control.kafka_client import UnreachableError
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.replay.compare import Difference
 from kafkalite.replay.findings import Circumstances, Severity
@@ -121,10 +121,6 @@ class Player:
             await self._judge.records(self._target)
         except (GivenUpError, UnreachableError) as error:
             self.report.broken_off = str(error)
-        except TimeoutError:
-            self.report.broken_off = "it lets no connection in"
-        except OSError as error:
-            self.report.broken_off = f"it is gone: {why(error)}"
         finally:
             await self._lanes.close_all()
             self.report.connections = self._lanes.opened

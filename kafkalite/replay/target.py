@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.control.kafka_client import UnreachableError
+from kafkalite.control.kafka_client import UnreachableError, versions_told
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol.messages.fetch import FetchRequest
@@ -52,10 +52,9 @@ class Target:
     async def find(cls, client: KafkaClient, bootstrap: Address) -> Target:
         """Ask a broker for its cluster; raises UnreachableError."""
         told = await client.ask(bootstrap, ApiVersionsRequest(), _PLAIN)
-        served = {row.api_key: Versions(row.min_version, row.max_version) for row in told.api_keys}
         cluster = await client.ask(bootstrap, MetadataRequest(topics=[]), _METADATA)
         nodes = {row.node_id: Address(row.host, row.port) for row in cluster.brokers}
-        return cls(client, bootstrap, nodes, served)
+        return cls(client, bootstrap, nodes, versions_told(told))
 
     @property
     def is_of_several(self) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkalite.control import kafka_client
+from kafkalite.control.access import Access, Login
 from kafkalite.control.kafka_client import KafkaClient, UnreachableError, error_named
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -231,3 +233,37 @@ async def test_an_answer_may_take_as_long_as_the_client_is_patient() -> None:
 def test_who_ends_a_connection_is_told_from_who_cannot_be_reached() -> None:
     assert kafka_client.why(ConnectionResetError()) == "it ended the connection"
     assert kafka_client.why(OSError("Multiple exceptions")) == "it cannot be reached"
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        (Address("127.0.0.1", -1), r"no broker can be at 127\.0\.0\.1:-1"),
+        (Address("127.0.0.1", 0), r"no broker can be at 127\.0\.0\.1:0"),
+        (Address("127.0.0.1", 70_000), r"no broker can be at 127\.0\.0\.1:70000"),
+        (Address("", 9092), "no broker can be at :9092"),
+        (Address("x" * 300, 9092), "this is no name of a host"),
+    ],
+)
+async def test_no_broker_is_where_no_address_is(address: Address, told: str) -> None:
+    """A broker may say so of others, and to some systems port -1 is 65535."""
+    async with KafkaClient([address]) as client:
+        with pytest.raises(UnreachableError, match=told):
+            await client.reach()
+
+
+async def test_versions_that_make_no_sense_are_not_served() -> None:
+    broker = ScriptedBroker(versions={FIND: (6, 4), 22: (-3, 5)})
+    async with listening(broker.serve) as address, KafkaClient([address]) as client:
+        with pytest.raises(UnreachableError, match="has no FindCoordinator"):
+            await client.ask(address, REQUEST, KNOWN)
+
+
+async def test_who_speaks_no_tls_is_doubted_to() -> None:
+    async with listening(hang_up) as address:
+        async with KafkaClient([address], Access(ssl.create_default_context())) as client:
+            with pytest.raises(UnreachableError, match=r"does it speak TLS\? does it want a pass"):
+                await client.reach()
+        async with KafkaClient([address], Access(login=Login("PLAIN", "u", "p"))) as client:
+            with pytest.raises(UnreachableError, match="does it want TLS, or no password"):
+                await client.reach()

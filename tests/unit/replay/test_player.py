@@ -333,3 +333,21 @@ async def test_what_needs_no_answer_waits_for_none() -> None:
     made.close(ONE)
     report = await played(made)
     assert (report.requests, report.responses, report.findings) == (3, 1, [])
+
+
+async def test_nodes_where_none_can_be_are_told_by_their_addresses() -> None:
+    made = Made()
+    two = connection(2, node_id=2)
+    made.open(two)
+    made.call(two, HeartbeatRequest(group_id="g"), HeartbeatResponse(), 4)
+    nobody = Address("127.0.0.1", 1)
+    for address, told in (
+        (Address("127.0.0.1", -1), "no broker can be at 127.0.0.1:-1"),
+        (Address("x" * 70, 1), f"no broker answers at {'x' * 70}:1: this is no name of a host"),
+        (nobody, "no broker answers at 127.0.0.1:1: connection refused"),
+    ):
+        async with KafkaClient([nobody]) as client:
+            target = Target(client, nobody, {1: nobody, 2: address}, {12: Versions(0, 4)})
+            player = Player(target, RealPace(None), ReplayOptions())
+            report = await player.play(steps(made.events, lambda _: None))
+        assert report.broken_off == told
