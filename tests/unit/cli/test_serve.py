@@ -78,7 +78,12 @@ class Serving:
 
 @pytest.fixture
 def serving(request: pytest.FixtureRequest) -> Iterator[Serving]:
-    broker = Serving("--listen", "127.0.0.1:0", *getattr(request, "param", ()))
+    # What ignores a signal is inherited, and the tests themselves may be run by nohup.
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        broker = Serving("--listen", "127.0.0.1:0", *getattr(request, "param", ()))
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
     yield broker
     broker.kill()
 
