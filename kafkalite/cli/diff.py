@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, as_json, as_lines, complain, end
-from kafkalite.cli.streams import open_closed_streams, say
+from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, as_json, as_lines, complain, end, put
+from kafkalite.cli.streams import open_closed_streams
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -45,7 +45,7 @@ def diff(asked: Namespace) -> None:
         if not side.requests:
             why = side.problems[0].detail if side.problems else "there is nothing in it"
             end(USAGE_STATUS, f"{side.name} is no capture: {why}")
-    say(as_json(report.to_json()) if asked.json else as_lines(_as_text(report)))
+    put(as_json(report.to_json()) if asked.json else as_lines(_as_text(report)))
     if _fails(report, asked.fail_on):
         sys.exit(FAILED_STATUS)
 

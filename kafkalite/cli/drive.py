@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, as_json, end
-from kafkalite.cli.streams import open_closed_streams, printable, say
+from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, as_json, end, put
+from kafkalite.cli.streams import open_closed_streams, printable
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -71,7 +71,7 @@ def clock(asked: Namespace) -> None:
     def tell(client: ControlClient) -> None:
         wish = _wish(asked.action, asked.value)
         shape = client.clock() if wish is None else client.drive(wish)
-        say(as_json(shape) if asked.json else _clock_line(shape))
+        put(as_json(shape) if asked.json else _clock_line(shape))
 
     _carry_out(asked, tell)
 
@@ -85,7 +85,7 @@ def explain(asked: Namespace) -> None:
         is_of_all = group is None and transactional_id is None
         lines = [_entry_line(entry, is_of_all=is_of_all) for entry in found["entries"]]
         whom = "any group or transactional id" if is_of_all else _subject(group, transactional_id)
-        say(as_json(found) if asked.json else "".join(lines) or f"nothing is known of {whom}\n")
+        put(as_json(found) if asked.json else "".join(lines) or f"nothing is known of {whom}\n")
 
     _carry_out(asked, tell)
 

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Final, NoReturn
 
-from kafkalite.cli.streams import printable
+from kafkalite.cli.streams import printable, written
 
 FAILED_STATUS: Final = 1
 """What was asked was done, and the answer is no; or it could not be done."""
@@ -18,6 +18,14 @@ def end(status: int, text: str) -> NoReturn:
     """Say why in a line on stderr, and exit."""
     complain(text)
     sys.exit(status)
+
+
+def put(text: str) -> bool:
+    """Print what was asked for, and return whether somebody reads it; SystemExit on a full disk."""
+    error = written(text)
+    if error is not None and not isinstance(error, BrokenPipeError):
+        end(FAILED_STATUS, f"the answer cannot be written: {(error.strerror or '').lower()}")
+    return error is None
 
 
 def complain(text: str) -> None:

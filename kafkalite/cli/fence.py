@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, complain, end
-from kafkalite.cli.streams import open_closed_streams, printable, say
+from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, complain, end, put
+from kafkalite.cli.streams import open_closed_streams, printable
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -73,7 +73,7 @@ def fence(asked: Namespace) -> None:
 def _tell(result: Fenced) -> None:
     name = printable(result.transactional_id)
     if result.error is None:
-        say(f"{name}: producer id {result.producer_id}, epoch {result.producer_epoch}\n")
+        put(f"{name}: producer id {result.producer_id}, epoch {result.producer_epoch}\n")
     else:
         complain(f"transactional id {name!r}: {result.error}")
 

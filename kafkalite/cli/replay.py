@@ -10,9 +10,9 @@ import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, as_json, as_lines, complain, end
+from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, as_json, as_lines, complain, end, put
 from kafkalite.cli.reaching import add_access_options
-from kafkalite.cli.streams import open_closed_streams, say
+from kafkalite.cli.streams import open_closed_streams
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -98,7 +98,7 @@ def replay(asked: Namespace) -> None:
         end(FAILED_STATUS, str(error))
     except ValueError as error:
         end(USAGE_STATUS, str(error))
-    say(as_json(report.to_json()) if asked.json else as_lines(replay_text(report)))
+    put(as_json(report.to_json()) if asked.json else as_lines(replay_text(report)))
     if report.broken_off is not None:
         end(FAILED_STATUS, f"broken off, for the target is gone: {report.broken_off}")
     if report.failed(FailOn[asked.fail_on.upper()]):

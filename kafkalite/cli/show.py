@@ -9,8 +9,8 @@ import os
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.ending import USAGE_STATUS, complain, end
-from kafkalite.cli.streams import open_closed_streams, say
+from kafkalite.cli.ending import USAGE_STATUS, complain, end, put
+from kafkalite.cli.streams import open_closed_streams
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -82,11 +82,11 @@ def show(asked: Namespace) -> None:
         if asked.problems or not wish.fits(decoded):
             continue
         chosen += 1
-        if not say(json_line(decoded, records=asked.records) if asked.json else line(decoded)):
+        if not put(json_line(decoded, records=asked.records) if asked.json else line(decoded)):
             return
     if asked.problems:
         for problem in problems:
-            say(problem_line(problem, as_json=asked.json))
+            put(problem_line(problem, as_json=asked.json))
     elif counts := problems.by_kind():
         told = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
         complain(f"something is wrong (see --problems): {told}")

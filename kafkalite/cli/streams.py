@@ -29,13 +29,18 @@ def say(text: str) -> bool:
 
     Where nobody does any more, a broker has no reason to end; who only prints does.
     """
+    return written(text) is None
+
+
+def written(text: str) -> OSError | None:
+    """Print to stdout, and return what kept it from being printed."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except OSError:
+    except OSError as error:
         _lead_nowhere(sys.stdout.fileno())  # what is not written yet is written at the end
-        return False
-    return True
+        return error
+    return None
 
 
 def printable(text: str) -> str:
