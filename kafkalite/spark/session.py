@@ -35,6 +35,8 @@ _EVERYWHERE: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     # A third of the time that a task in Python costs over and above its work.
     "spark.python.unix.domain.socket.enabled": "true",
+    # A tenth of what it costs a worker to hand over rows: batches are of megabytes.
+    "spark.buffer.size": "1048576",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.driver.defaultJavaOptions": _ARROW_JAVA,
     "spark.executor.defaultJavaOptions": _ARROW_JAVA,

@@ -17,7 +17,8 @@ def test_a_worker_has_the_decoder_from_the_process_that_it_was_forked_from(
     spark: SparkSession,
 ) -> None:
     def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import os  # noqa: PLC0415 - what the worker has
+        import gc  # noqa: PLC0415 - what the worker has
+        import os  # noqa: PLC0415
         import sys  # noqa: PLC0415
         from pathlib import Path  # noqa: PLC0415
 
@@ -29,15 +30,16 @@ def test_a_worker_has_the_decoder_from_the_process_that_it_was_forked_from(
                 {
                     "daemon": [parent[2].decode()],
                     "is_there": ["kafkalite.columnar.reading" in sys.modules],
+                    "is_kept": [gc.get_freeze_count() > 0],
                 }
             )
 
     [row] = (
         spark.range(1, numPartitions=1)
-        .mapInArrow(tell, "daemon string, is_there boolean")
+        .mapInArrow(tell, "daemon string, is_there boolean, is_kept boolean")
         .collect()
     )
-    assert (row.daemon, row.is_there) == ("kafkalite.spark.daemon", True)
+    assert (row.daemon, row.is_there, row.is_kept) == ("kafkalite.spark.daemon", True, True)
 
 
 def test_warming_up_goes_all_the_way_to_a_typed_request() -> None:
