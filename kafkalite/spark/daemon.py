@@ -57,7 +57,7 @@ def warm_up() -> int:
 
 if __name__ == "__main__":
     warm_up()
-    # Workers collect garbage after every task: a third of their time, if all this were a part of it.
+    # Workers collect garbage after every task: a third of their time, if this were part of it.
     gc.collect()
     gc.freeze()
     manager()
