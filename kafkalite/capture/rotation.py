@@ -2,12 +2,14 @@
 
 A file is named by the time of its first packet, so that names sort by time, and is never opened
 twice: a directory with older captures gets more. It is readable at any moment. When the disk takes
-no more, the file ends at its last whole packet, and a new one is tried again later.
+no more, the file ends at its last whole packet, and a new one is tried again later. One that
+somebody has removed, or moved away, is followed by a new one.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -75,15 +77,13 @@ class Rotation:
     def begin(self, at_ns: int) -> None:
         """Open the first file; CaptureError when that cannot be."""
         try:
-            os.makedirs(self._directory, exist_ok=True)  # noqa: PTH103 - paths are plain text here
             self._open(at_ns)
-            self.flush()
+            self._written = _write_all(self._fd, self._take())
         except OSError as error:
+            self._let_go()
             raise CaptureError(
                 f"cannot write captures to {self._directory}: {_reason(error)}"
             ) from error
-        if self._fd < 0:
-            raise CaptureError(f"cannot write captures to {self._directory}: no space")
 
     def make_ready(self, at_ns: int) -> None:
         """Go on to the next file if it is time to."""
@@ -91,7 +91,8 @@ class Rotation:
         if self._fd < 0:
             self._retry(at_ns)
         elif self._written + self._pending_bytes >= self._file_bytes or (
-            self._file_ns is not None and at_ns - self._begun_ns >= self._file_ns
+            # A clock that was set back makes a file as old as none can be.
+            self._file_ns is not None and not 0 <= at_ns - self._begun_ns < self._file_ns
         ):
             self._go_on(at_ns)
 
@@ -102,11 +103,14 @@ class Rotation:
 
     def flush(self) -> None:
         """Hand what was added to the operating system."""
-        pieces, size = self._pending, self._pending_bytes
-        if not pieces:
-            return
-        self._pending = []
-        self._pending_bytes = 0
+        self._hand_over()
+        if 0 < self._written < self._file_bytes and not os.path.exists(self._path):  # noqa: PTH110
+            self._tell(f"capture goes on in a new file: {self._path} was removed")
+            self._written = self._file_bytes  # as much as lets the next one follow
+
+    def _hand_over(self) -> None:
+        size = self._pending_bytes
+        pieces = self._take()
         if self._fd < 0:
             self._lost_bytes += size
             return
@@ -115,14 +119,23 @@ class Rotation:
                 _write_all(self._fd, pieces[start : start + _AT_ONCE])
         except OSError as error:
             self._fail(error, size)
-        else:
-            self._written += size
+            return
+        self._written += size
+        if size and self._lost_bytes:
+            self._tell(
+                f"capture goes on in {self._path}: {self._lost_bytes} bytes of packets are missing"
+            )
+            self._lost_bytes = 0
+
+    def _take(self) -> list[Buffer]:
+        pieces, self._pending, self._pending_bytes = self._pending, [], 0
+        return pieces
 
     def close(self) -> None:
         """End the file in order; harmless when there is none."""
         if self._fd >= 0:
             self.add((self._tail(self._latest_ns),))
-        self.flush()
+        self._hand_over()
         self._let_go()
 
     def _go_on(self, at_ns: int) -> None:
@@ -135,6 +148,7 @@ class Rotation:
             self._fail(error, 0)
 
     def _open(self, at_ns: int) -> None:
+        os.makedirs(self._directory, exist_ok=True)  # noqa: PTH103 - paths are plain text here
         for count in range(_MAX_SAME_NAME):
             path = f"{self._directory}/kafkalite-{_stamp(at_ns)}-{count:04}{SUFFIX}"
             try:
@@ -154,16 +168,10 @@ class Rotation:
     def _retry(self, at_ns: int) -> None:
         if abs(at_ns - self._retry_ns) < _RETRY_NS and self._lost_bytes < self._retry_bytes:
             return
-        lost = self._lost_bytes
         try:
             self._open(at_ns)
         except OSError:
             self._come_back_later(at_ns)
-            return
-        self.flush()
-        if self._fd >= 0:
-            self._tell(f"capture goes on in {self._path}: {lost} bytes of packets are missing")
-            self._lost_bytes = 0
 
     def _fail(self, error: OSError, lost_bytes: int) -> None:
         """Give a file up, at its last whole packet."""
@@ -187,18 +195,25 @@ class Rotation:
         self._retry_bytes = self._lost_bytes + _RETRY_BYTES
 
     def _let_go(self) -> None:
+        """End the file, and remove it when nothing is in it: a disk may be full for weeks."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+            if not self._written:
+                with suppress(OSError):
+                    os.unlink(self._path)  # noqa: PTH108 - paths are plain text here
+        self._written = 0
 
 
-def _write_all(fd: int, pieces: Sequence[Buffer]) -> None:
+def _write_all(fd: int, pieces: Sequence[Buffer]) -> int:
+    size = sum(map(len, pieces))
     written = os.writev(fd, pieces)
-    if written == sum(map(len, pieces)):
-        return
+    if written == size:
+        return size
     rest = memoryview(b"".join(pieces))[written:]  # a disk that is nearly full takes parts
     while rest:
         rest = rest[os.write(fd, rest) :]
+    return size
 
 
 def _stamp(at_ns: int) -> str:

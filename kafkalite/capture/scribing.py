@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
@@ -144,22 +145,19 @@ def main(arguments: Sequence[str]) -> None:
     # A terminal's Ctrl-C is for the broker, whose end is ours.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    with os.fdopen(task["status"], "w", encoding="utf-8", buffering=1) as status:
 
-        def tell(line: str) -> None:
-            try:
-                status.write(f"{line}\n")
-            except OSError:
-                return  # the broker is gone, and nobody wants to know
+    def tell(line: str) -> None:
+        with suppress(OSError):  # the broker is gone, and nobody wants to know
+            os.write(task["status"], f"{line}\n".encode())
 
-        scribe = Scribe(task["directory"], CaptureOptions(**task["options"]), tell)
-        try:
-            scribe.begin(task["at_ns"])
-        except CaptureError as error:
-            tell(str(error))
-            return
-        tell(READY)
-        Scribing(Ring(task["ring"]), scribe, task["at_ns"]).run(task["wake"])
+    scribe = Scribe(task["directory"], CaptureOptions(**task["options"]), tell)
+    try:
+        scribe.begin(task["at_ns"])
+    except CaptureError as error:
+        tell(str(error))
+        return
+    tell(READY)
+    Scribing(Ring(task["ring"]), scribe, task["at_ns"]).run(task["wake"])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -114,8 +115,10 @@ def test_where_nothing_can_be_written_nothing_begins(tmp_path: Path) -> None:
 def test_nor_where_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     series = Series(tmp_path, monkeypatch)
     series.room = 2
-    with pytest.raises(CaptureError, match="no space"):
+    with pytest.raises(CaptureError, match=r"cannot write captures to .*: no space"):
         series.rotation.begin(0)
+    assert series.contents() == []
+    assert series.told == []
 
 
 def test_a_full_disk_costs_packets_but_no_file(
@@ -150,6 +153,50 @@ def test_a_disk_that_stays_full_is_told_of_once(
         series.add(b"lost", BEGIN_NS + number * 5 * SECOND_NS)
     series.rotation.close()
     assert len(series.told) == 1
+
+
+def test_room_for_no_packet_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    series = Series(tmp_path, monkeypatch)
+    series.rotation.begin(BEGIN_NS)
+    series.add(b"before")
+    series.room = 0
+    for number in range(20):
+        series.add(b"lost", BEGIN_NS + number * 5 * SECOND_NS)
+        series.room = len(HEAD)
+    assert series.contents() == [b"HEADbefore"]
+    assert len(series.told) == 1
+    series.room = None
+    series.add(b"after", BEGIN_NS + 100 * SECOND_NS)
+    assert series.contents() == [b"HEADbefore", b"HEADafter"]
+    assert "bytes of packets are missing" in series.told[1]
+
+
+def test_a_file_that_is_removed_is_followed(tmp_path: Path) -> None:
+    series = Series(tmp_path / "made")
+    series.rotation.begin(BEGIN_NS)
+    for path in series.directory.iterdir():
+        path.unlink()
+    series.add(b"went with it")
+    series.add(b"kept", BEGIN_NS + SECOND_NS)
+    assert series.contents() == [b"HEADkept"]
+    assert series.rotation.serial == 2
+    assert "0000.pcapng was removed" in series.told[0]
+    shutil.rmtree(series.directory)
+    series.add(b"went with it", BEGIN_NS + 2 * SECOND_NS)
+    series.add(b"kept too", BEGIN_NS + 3 * SECOND_NS)
+    series.rotation.close()
+    assert series.contents() == [b"HEADkept tooTAIL"]
+    assert len(series.told) == 2
+
+
+def test_a_clock_that_is_set_back_begins_a_file(tmp_path: Path) -> None:
+    series = Series(tmp_path, file_ns=10 * SECOND_NS)
+    series.rotation.begin(BEGIN_NS)
+    series.add(b"now", BEGIN_NS)
+    series.add(b"back", BEGIN_NS - 3600 * SECOND_NS)
+    series.add(b"on", BEGIN_NS - 3595 * SECOND_NS)
+    series.rotation.close()
+    assert series.contents() == [b"HEADbackonTAIL", b"HEADnowTAIL"]
 
 
 def test_a_file_whose_end_cannot_be_written_is_followed_later(
