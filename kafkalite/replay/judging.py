@@ -22,10 +22,8 @@ from kafkalite.replay.fetched import Fetched
 from kafkalite.replay.findings import Severity, judge
 from kafkalite.replay.known_topics import METADATA
 from kafkalite.replay.mapping import Scope
-from kafkalite.replay.refusals import AGAIN, tries
 from kafkalite.replay.report import Where
 from kafkalite.replay.shapes import shape_of
-from kafkalite.replay.subjects import DIVISIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from kafkalite.capture.model import Exchange
     from kafkalite.replay.findings import Circumstances, Explained
     from kafkalite.replay.mapping import Mapping
+    from kafkalite.replay.refusals import Retry
     from kafkalite.replay.report import ReplayReport
     from kafkalite.replay.target import Target
 
@@ -65,17 +64,20 @@ class Judge:
         except ProtocolViolation as violation:
             return [Difference(WHOLE, "a message", violation.reason)]
 
-    def tries(self, exchange: Exchange, answer: bytes, differences: Sequence[Difference]) -> int:
+    def tries(
+        self, exchange: Exchange, answer: bytes, differences: Sequence[Difference], retry: Retry
+    ) -> int:
         """Return how often to ask again what the target, and it alone, refused for a moment."""
+        errors = retry.errors
         if not any(
-            is_error(each.path) and each.target in AGAIN and each.recorded not in AGAIN
+            is_error(each.path) and each.target in errors and each.recorded not in errors
             for each in differences
         ):
             return 0
         version = response_version(answer, exchange.api_key, exchange.api_version)
         shape = shape_of(exchange.api_key, version, Direction.RESPONSE)
         told = _parsed(answer, exchange.api_key, exchange.api_version)
-        return tries(shape, told, is_divisible=exchange.api_key in DIVISIBLE)
+        return retry.tries(shape, told)
 
     def weigh(
         self,

@@ -20,6 +20,8 @@ class Places:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._known: dict[Subject, int] = {}
+        self.epochs: dict[Subject, int] = {}
+        """How often the leaders of partitions were elected, when that was asked last."""
 
     async def of(self, subjects: Iterable[Subject]) -> dict[Subject, int]:
         """Return the nodes of those subjects that have one."""
@@ -27,6 +29,7 @@ class Places:
         if unknown:
             if len(self._known) > MOST_KNOWN:
                 self._known.clear()
+                self.epochs.clear()
             await self._ask(unknown)
         return self._known
 
@@ -34,9 +37,11 @@ class Places:
         topics = [each.name for each in unknown if each.led is Led.PARTITION]
         if topics:
             leaders = await self._target.leaders(list(dict.fromkeys(topics)))
-            for (topic, partition), node_id in leaders.items():
-                if node_id in self._target.nodes:
-                    self._known[Subject(Led.PARTITION, topic, partition)] = node_id
+            for (topic, partition), leader in leaders.items():
+                subject = Subject(Led.PARTITION, topic, partition)
+                self.epochs[subject] = leader.epoch
+                if leader.node_id in self._target.nodes:
+                    self._known[subject] = leader.node_id
         for each in unknown:
             if each.led is not Led.PARTITION:
                 node = await self._target.coordinator(str(each.name), each.led.value)

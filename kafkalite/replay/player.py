@@ -233,8 +233,12 @@ class Player:
         pause_s = _FIRST_PAUSE_S
         tried = 0
         exchange = sent.exchange
+        retry = self._routing.retry(exchange, sent.sending)
         while True:
-            tries = [self._judge.tries(exchange, each.answer, differences) for each in sent.flights]
+            tries = [
+                self._judge.tries(exchange, each.answer, differences, retry)
+                for each in sent.flights
+            ]
             again = [each for each, most in zip(sent.flights, tries, strict=True) if most > tried]
             if not again:
                 break
@@ -243,7 +247,7 @@ class Player:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             self._routing.forget(sent.sending)
             for each in again:
-                more = await self._routing.again(exchange, each.part, each.answer)
+                more = await self._routing.again(exchange, sent.sending, each.part, each.answer)
                 if more.kept is None:
                     sent.flights.remove(each)
                 else:

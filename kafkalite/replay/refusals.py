@@ -6,6 +6,7 @@ would carry it out, and then once more when the recorded client's next try comes
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.protocol.error_codes import ErrorCode
@@ -70,6 +71,9 @@ AGAIN: Mapping[int, int] = {
     **dict.fromkeys(_TRANSACTION, 12),
     ErrorCode.LEADER_NOT_AVAILABLE: 12,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: 12,
+    # Said of an election that one side has not heard of; `Routing.again` asks about it.
+    ErrorCode.FENCED_LEADER_EPOCH: 12,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: 12,
     # Said for a moment after a topic was made, and for ever where none was.
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 6,
     ErrorCode.UNKNOWN_TOPIC_ID: 6,
@@ -77,16 +81,32 @@ AGAIN: Mapping[int, int] = {
 """Errors by which a target asks to try again, of what the recorded broker did at once → how often
 it is asked."""
 
+_SESSION_LOST = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
 
-def tries(shape: Shape, response: Any, *, is_divisible: bool) -> int:  # noqa: ANN401 - any response
-    """Return how often to try what a target refused for a moment.
 
-    That is all that it was asked for, unless the request `is_divisible`.
-    """
-    if not (is_divisible or _are_all_among(AGAIN.keys(), shape, response)):
-        return 0
-    found = [AGAIN[code] for code in error_codes(shape, response) if code in AGAIN]
-    return min(found, default=0)
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """What of a request to a target is worth another try."""
+
+    errors: Mapping[int, int] = field(default_factory=lambda: AGAIN)
+    """The errors that ask for it → how often."""
+    is_divisible: bool = False
+    """Whether what was refused can be asked for alone; else it is all or nothing."""
+
+    def tries(self, shape: Shape, response: Any) -> int:  # noqa: ANN401 - any response
+        """Return how often to try what a target refused for a moment."""
+        if not (self.is_divisible or _are_all_among(self.errors.keys(), shape, response)):
+            return 0
+        codes = error_codes(shape, response)
+        return min((self.errors[code] for code in codes if code in self.errors), default=0)
+
+
+OF_SESSIONS = Retry({**AGAIN, **dict.fromkeys(_SESSION_LOST, 2)}, is_divisible=True)
+"""For a Fetch of which it is known what its session has come to, and can be asked without one."""
 
 
 def _are_all_among(errors: Collection[int], shape: Shape, response: Any) -> bool:  # noqa: ANN401

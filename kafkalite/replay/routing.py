@@ -15,7 +15,7 @@ from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.replay.mapping import Kind, Scope
 from kafkalite.replay.places import Places
-from kafkalite.replay.refusals import AGAIN
+from kafkalite.replay.refusals import AGAIN, OF_SESSIONS, Retry
 from kafkalite.replay.rewriting import frame_of
 from kafkalite.replay.routes import Routes
 from kafkalite.replay.sessions import FetchSessions, ShareSessions, without_session
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
     from kafkalite.capture.model import Connection, Exchange
     from kafkalite.replay.mapping import Mapping
+    from kafkalite.replay.sessions import Session
     from kafkalite.replay.subjects import Spread
     from kafkalite.replay.target import Target
 
 ANY_NODE = -1
 """Where the target was found: whoever is there."""
+_UNKNOWN_EPOCH = -1
 
 
 class Part(NamedTuple):
@@ -48,6 +50,8 @@ class Sending:
     subjects: tuple[Subject, ...] = ()
     is_apart: bool = False
     """Whether it goes out otherwise than as one request to one node."""
+    session: Session | None = None
+    """Of a Fetch, what it has come to, where that is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +90,7 @@ class Routing:
         if spread is None:
             return Sending((Part(home, frame),))
         try:
-            parse = codec.request_parser(exchange.api_key, exchange.api_version)
-            request, _ = parse(frame, exchange.request_start, len(frame))
+            request = _asked(exchange, frame)
             if exchange.api_key == FETCH:
                 return await self._fetch(exchange, frame, request, home)
             if exchange.api_key in IN_SESSIONS:
@@ -120,12 +123,12 @@ class Routing:
         if session.node is None and len(split) <= 1:
             session.node = next(iter(split), home)
         if session.node is not None and not session.is_apart and split.keys() <= {session.node}:
-            return Sending((Part(session.node, frame),), subjects)
+            return Sending((Part(session.node, frame),), subjects, session=session)
         session.is_apart = True
         for each in split.values():
             if len(split) > 1:
                 each.max_wait_ms = 0  # or those without news would hold up those with some
-        return _apart(exchange, split or {home: whole}, subjects)
+        return _apart(exchange, split or {home: whole}, subjects, session)
 
     async def _share(self, exchange: Exchange, request: Any, home: int) -> Sending:  # noqa: ANN401
         spread = SPREAD[exchange.api_key]
@@ -142,25 +145,65 @@ class Routing:
             self._shares.number(exchange, each, node)
         return _apart(exchange, split, subjects)
 
-    async def again(self, exchange: Exchange, part: Part, answer: bytes) -> Again:
+    def retry(self, exchange: Exchange, sending: Sending) -> Retry:
+        """Return what of a request that the target refuses can go out once more."""
+        if sending.session is not None:
+            return OF_SESSIONS
+        return Retry(is_divisible=exchange.api_key in DIVISIBLE)
+
+    async def again(self, exchange: Exchange, sending: Sending, part: Part, answer: bytes) -> Again:
         """Return how what was refused for a moment goes out once more.
 
-        What belongs to a session goes where it went.
+        What belongs to a session whose partitions are not known goes where it went.
         """
+        if sending.session is not None:
+            return await self._fetch_again(exchange, sending.session, part, answer)
         if exchange.api_key in IN_SESSIONS:
             return Again((part,))
         frame, kept = part.frame, None
         if exchange.api_key in DIVISIBLE:
             spread = SPREAD[exchange.api_key]
-            parse = codec.request_parser(exchange.api_key, exchange.api_version)
-            request, _ = parse(frame, exchange.request_start, len(frame))
+            request = _asked(exchange, frame)
             told = _parsed(exchange, answer)
             refused = spread.refused(told, AGAIN)
             split = spread.split(request, lambda subject: int(subject in refused))
             if len(split) > 1:
-                frame = _framed(exchange, split[1])
                 kept = _rebuilt(exchange, answer, spread.without(told, refused))
+            if 1 in split:
+                await self._renew(spread, split[1])
+                frame = _framed(exchange, split[1])
         return Again((await self.sending(exchange, frame)).parts, kept)
+
+    async def _fetch_again(
+        self, exchange: Exchange, session: Session, part: Part, answer: bytes
+    ) -> Again:
+        """Ask for what was refused as a client does that has heard of an election.
+
+        From then on its session is none: its node does not lead all of it, or has forgotten it.
+        """
+        spread = SPREAD[FETCH]
+        request = _asked(exchange, part.frame)
+        told = _parsed(exchange, answer)
+        kept = None
+        if request.session_epoch >= 0:
+            request = without_session(request, session)
+        if not told.error_code:
+            refused = spread.refused(told, AGAIN)
+            kept = _rebuilt(exchange, answer, spread.without(told, refused))
+            split = spread.split(request, lambda subject: int(subject in refused))
+            request = split.get(1, request)
+        session.is_apart = True
+        await self._renew(spread, request)
+        request.max_wait_ms = 0  # or those without news would hold up those with some
+        split = await self._split(spread, request, spread.subjects(request), part.node)
+        return Again(_apart(exchange, split or {part.node: request}, ()).parts, kept)
+
+    async def _renew(self, spread: Spread, request: Any) -> None:  # noqa: ANN401 - of the API that is spread
+        """Give a request the epochs of the leaders that there are now, where it has any."""
+        rows = [(subject, part) for subject, _, part in spread.each(request) if _has_epoch(part)]
+        await self._places.of(subject for subject, _ in rows)
+        for subject, part in rows:
+            part.current_leader_epoch = self._places.epochs.get(subject, _UNKNOWN_EPOCH)
 
     def forget(self, sending: Sending) -> None:
         """Ask the target anew for what a request is about: it is not where it was."""
@@ -168,12 +211,13 @@ class Routing:
 
     def answer(self, exchange: Exchange, sending: Sending, answers: Sequence[bytes]) -> bytes:
         """Return what the target answered, as if one node had."""
-        if not sending.is_apart and len(answers) == 1:
+        is_apart = sending.is_apart or (sending.session is not None and sending.session.is_apart)
+        if not is_apart and len(answers) == 1:
             return answers[0]
         try:
             told = [_parsed(exchange, each) for each in answers]
             whole = SPREAD[exchange.api_key].joined(told)
-            if exchange.api_key == FETCH and sending.is_apart:
+            if exchange.api_key == FETCH and is_apart:
                 # What goes out in parts goes without a session: this one is only in the capture.
                 recorded = parse_response(exchange).session_id
                 whole.session_id = self._meaning.translate(Kind.SESSION, Scope(), recorded)
@@ -182,9 +226,24 @@ class Routing:
         return _rebuilt(exchange, answers[0], whole)
 
 
-def _apart(exchange: Exchange, split: dict[int, Any], subjects: tuple[Subject, ...]) -> Sending:
+def _apart(
+    exchange: Exchange,
+    split: dict[int, Any],
+    subjects: tuple[Subject, ...],
+    session: Session | None = None,
+) -> Sending:
     parts = tuple(Part(node, _framed(exchange, message)) for node, message in split.items())
-    return Sending(parts, subjects, is_apart=True)
+    return Sending(parts, subjects, is_apart=True, session=session)
+
+
+def _has_epoch(part: Any) -> bool:  # noqa: ANN401 - a struct about a partition
+    """Whether it says which leader it means."""
+    return bool(getattr(part, "current_leader_epoch", _UNKNOWN_EPOCH) != _UNKNOWN_EPOCH)
+
+
+def _asked(exchange: Exchange, frame: bytes) -> Any:  # noqa: ANN401 - a request of the API
+    parse = codec.request_parser(exchange.api_key, exchange.api_version)
+    return parse(frame, exchange.request_start, len(frame))[0]
 
 
 def _framed(exchange: Exchange, message: Any) -> bytes:  # noqa: ANN401 - a request of the API

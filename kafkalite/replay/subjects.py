@@ -59,9 +59,9 @@ class Spread:
 
     def subjects(self, request: Any) -> list[Subject]:  # noqa: ANN401 - a request of the API
         """Return what a request is about, in its order."""
-        return [subject for subject, _, _ in self._each(request)]
+        return [subject for subject, _, _ in self.each(request)]
 
-    def _each(self, request: Any) -> Iterator[tuple[Subject, Any, Any]]:  # noqa: ANN401
+    def each(self, request: Any) -> Iterator[tuple[Subject, Any, Any]]:  # noqa: ANN401
         """Yield each subject with the row, and the part of it, that names it."""
         owners = getattr(request, self.within) if self.within else (request,)
         rows = [row for each in owners for row in getattr(each, self.rows or "", None) or ()]
@@ -78,7 +78,7 @@ class Spread:
     def split(self, request: Any, node_of: Callable[[Subject], int]) -> dict[int, Any]:  # noqa: ANN401
         """Return what of a request is for which node."""
         taken: defaultdict[int, list[tuple[Any, list[Any]]]] = defaultdict(list)
-        for subject, row, part in self._each(request):
+        for subject, row, part in self.each(request):
             rows = taken[node_of(subject)]
             if not rows or rows[-1][0] is not row:
                 rows.append((row, []))

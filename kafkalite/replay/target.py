@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalite.control.kafka_client import UnreachableError, versions_told
 from kafkalite.protocol.errors import KafkaError
@@ -31,6 +31,14 @@ _MOST_FETCHED = 8 * 1024 * 1024
 _API_VERSIONS = 18
 _PLAIN = Versions(0, 2)
 """Versions of ApiVersions that do not want to know who asks."""
+
+
+class Leader(NamedTuple):
+    """Who leads a partition of the target."""
+
+    node_id: int
+    epoch: int
+    """-1 where the target does not say."""
 
 
 class Target:
@@ -85,16 +93,16 @@ class Target:
         told = await self._described(names, _METADATA_WITH_IDS)
         return {row.name: row.topic_id for row in told.topics if not row.error_code}
 
-    async def leaders(self, topics: Sequence[str | bytes]) -> dict[tuple[str | bytes, int], int]:
+    async def leaders(self, topics: Sequence[str | bytes]) -> dict[tuple[str | bytes, int], Leader]:
         """Return who leads the partitions of topics, which are named, or meant by their ids."""
-        found: dict[tuple[str | bytes, int], int] = {}
+        found: dict[tuple[str | bytes, int], Leader] = {}
         for kind, known in ((str, _METADATA), (bytes, Versions(12, 12))):
             named = [each for each in topics if isinstance(each, kind)]
             told = await self._described(named, known) if named else None
             for topic in () if told is None else told.topics:
                 key = topic.name if kind is str else topic.topic_id
                 for row in topic.partitions:
-                    found[key, row.partition_index] = row.leader_id
+                    found[key, row.partition_index] = Leader(row.leader_id, row.leader_epoch)
         return found
 
     async def _described(self, topics: Sequence[str | bytes], known: Versions) -> Any:  # noqa: ANN401 - a MetadataResponse
