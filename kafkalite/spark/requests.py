@@ -7,7 +7,7 @@ there is anything to look at.
 from __future__ import annotations
 
 import threading
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -16,15 +16,18 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkalite.columnar import tables
 from kafkalite.protocol import codec
+from kafkalite.spark.places import find
+from kafkalite.spark.sizing import HERE_BYTES, is_one_process
 from kafkalite.spark.state.tables import nothing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from kafkalite.spark.places import Place
+    from kafkalite.spark.places import InputFile, Place
+    from kafkalite.spark.stages.narrowing import Narrowing
 
 REQUESTS: Final = "requests"
 PROBLEMS: Final = "problems"
@@ -32,6 +35,8 @@ CONNECTIONS: Final = "connections"
 """Numbers that connections have in one file, and those that they have over all."""
 
 _DATE: Final = pa.field("date", pa.date32(), nullable=False)
+_TASK_BYTES: Final = 32 << 20
+"""How much of Parquet a task narrows: less than what a task decodes comes to."""
 
 
 class Requests:
@@ -54,6 +59,8 @@ class Requests:
         self._problems = problems
         self._derive = derive
         self._envelopes = envelopes
+        self._files: Mapping[int, Sequence[InputFile]] = {}
+        self._names: DataFrame | None = None
         self._states: dict[str, DataFrame] = {}
         # A lock a state, for states are made of each other; never in a circle.
         self._making: dict[str, threading.Lock] = {}
@@ -84,9 +91,10 @@ class Requests:
         names = None
         if any((out / CONNECTIONS).walk()):
             names = f.broadcast(spark.read.parquet((out / CONNECTIONS).url))
-        frames = {}
+        frames, files = {}, {}
         for folder in sorted(seen):
             key = api_key(folder.removeprefix("api="))
+            files[key] = find([(out / REQUESTS / folder).url])
             rows = spark.read.schema(spark_schema(key)).parquet((out / REQUESTS / folder).url)
             frames[key] = rows if names is None else _named(rows, names)
         problems = None
@@ -100,13 +108,43 @@ class Requests:
             # there are APIs takes Spark longer to plan than most captures take to read.
             whole = spark.read.schema(_envelope_schema()).parquet((out / REQUESTS).url)
             envelopes = (whole if names is None else _named(whole, names)).drop("api")
-        return cls(spark, frames, problems, derive, envelopes)
+        read = cls(spark, frames, problems, derive, envelopes)
+        read._files, read._names = files, names
+        return read
 
     def of(self, api: str | int) -> DataFrame:
         """Return one API's requests: the columns of `tables.requests`, and `date`."""
         key = api_key(api)
         found = self._by_api.get(key)
         return nothing(self.spark, spark_schema(key)) if found is None else found
+
+    @property
+    def are_few(self) -> bool:
+        """Whether they are narrowed all together, and right here."""
+        size = sum(each.size for files in self._files.values() for each in files)
+        return bool(self._files) and size <= HERE_BYTES and is_one_process(self.spark)
+
+    def narrowed(self, narrowing: Narrowing) -> DataFrame:
+        """Return what is left of one API's requests when Python's tasks have read them.
+
+        Each task narrows by itself what it reads, unless they `are_few`.
+        """
+        schema = from_arrow_schema(narrowing.schema)
+        if narrowing.api_key not in self._by_api:
+            return nothing(self.spark, schema)
+        if not self._files:
+            rows = self._by_api[narrowing.api_key].select(
+                *(f.col(path).alias(name) for name, path in narrowing.fields.items())
+            )
+            return rows.mapInArrow(narrowing.of_rows, schema)
+        files = self._files[narrowing.api_key]
+        if self.are_few:
+            rows = self.spark.createDataFrame(narrowing.of_files(each.url for each in files))
+        else:
+            lots = _lots(files)
+            numbers = self.spark.range(0, len(lots), 1, numPartitions=len(lots))
+            rows = numbers.mapInArrow(partial(narrowing.by_file, lots=lots), schema)
+        return rows if self._names is None else _named(rows, self._names)
 
     def __contains__(self, api: str) -> bool:
         """Whether requests of that API came."""
@@ -154,6 +192,19 @@ def api_key(api: str | int) -> int:
 def spark_schema(key: int) -> StructType:
     """Return the columns of one API's requests, and `date`, as Spark names types."""
     return from_arrow_schema(tables.requests(key).append(_DATE))
+
+
+def _lots(files: Sequence[InputFile]) -> list[list[str]]:
+    """Share out files, in the order of their names, such that a task has enough of them."""
+    lots: list[list[str]] = []
+    room = 0
+    for each in files:
+        if room < each.size or not lots:
+            lots.append([])
+            room = _TASK_BYTES
+        lots[-1].append(each.url)
+        room -= each.size
+    return lots
 
 
 def _envelope_schema() -> StructType:

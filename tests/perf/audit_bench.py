@@ -2,14 +2,20 @@
 
     python -m tests.perf.audit_bench [--check] [--events 4000000] [--cores 2] [--audits fencing]
 
-The fencing audit has heartbeats and commits of many groups; where others are asked for, there is
-as much produced and fetched. Rounds after the first find Java warm. The processor time is that of
-Java's threads by what they do. With --check the exit status is 1 below the floor.
+An event is a request with its answer: two frames of a capture. The fencing audit has heartbeats and
+commits of many groups; where others are asked for, there is as much produced and fetched.
+
+The first round finds Java cold. Then a quarter of it all is audited, and all of it: what the
+two differ in is what each further request costs, and the rest is what is paid once, however much
+there is: planning, and compilers. The processor time is that of Java and of Python's workers.
+With --check the exit status is 1 below the floor, by what further requests cost.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
 import tempfile
 import time
@@ -25,8 +31,9 @@ if TYPE_CHECKING:
 
     from kafkalite.spark.requests import Requests
 
-FLOOR_PER_SECOND = 45_000
+FLOOR_PER_SECOND = 300_000
 FENCING = "fencing"
+_PART = 4
 _CAPTURED = 220
 """How many bytes of a capture one request and its answer are, about."""
 
@@ -43,12 +50,21 @@ class Measured(NamedTuple):
         """Requests audited in a second."""
         return self.events / self.seconds
 
+    def beyond(self, less: Measured) -> Measured:
+        """Return what the requests cost that there are more of than in another."""
+        return Measured(
+            self.events - less.events,
+            self.seconds - less.seconds,
+            self.processor_seconds - less.processor_seconds,
+        )
+
     def __str__(self) -> str:
         """Say it in a line."""
-        of_two = 2 * self.events / self.processor_seconds
+        each_us = self.processor_seconds / self.events * 1e6
         return (
-            f"{self.events:,} requests audited in {self.seconds:.2f} s: {self.per_second:,.0f}/s;"
-            f" {self.processor_seconds:.1f} s of processors: {of_two:,.0f}/s of two"
+            f"{self.events:,} requests in {self.seconds:.2f} s: {self.per_second:,.0f} requests/s,"
+            f" {2 * self.per_second:,.0f} frames/s; {self.processor_seconds:.1f} s of processors:"
+            f" {each_us:.2f} us a request, {2e6 / each_us:,.0f} requests/s of two"
         )
 
 
@@ -66,17 +82,14 @@ def measure(spark: SparkSession, folder: Path, audits: Sequence[str], events: in
     def derive(every: Requests, name: str) -> DataFrame:
         return written(STATES[name](every, AuditOptions()), f"state/{name}")
 
-    gateway = spark.sparkContext._gateway
-    assert gateway is not None
-    java = gateway.proc.pid
-    worked, begun = _processor_seconds(java), time.perf_counter()
+    worked, begun = _processor_seconds(os.getpid()), time.perf_counter()
     requests = Requests.read(spark, place(str(folder)), derive)
     for audit in audits:
         before = time.perf_counter()
         for name, made in AUDITS[audit].tables(requests, AuditOptions()).items():
             written(made, f"audits/{name}")
         sys.stdout.write(f"  {audit}: {time.perf_counter() - before:.1f} s\n")
-    took = Measured(events, time.perf_counter() - begun, _processor_seconds(java) - worked)
+    took = Measured(events, time.perf_counter() - begun, _processor_seconds(os.getpid()) - worked)
     if FENCING in audits:
         commits = events // (2 if len(audits) == 1 else len(audit_traffic.ALL))
         _check(spark.read.parquet(str(folder / "audits/fencing_totals")), commits)
@@ -91,8 +104,19 @@ def _check(totals: DataFrame, commits: int) -> None:
 
 
 def _processor_seconds(pid: int) -> float:
-    told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(told[11]) + int(told[12])) / 100
+    """Return what a process has worked, and all that it started or that these did."""
+    told = {}
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        # Some end while they are looked at; their parents have their time then.
+        with contextlib.suppress(OSError):
+            number, _, rest = each.read_text().partition(" (")
+            fields = rest.rpartition(") ")[2].split()
+            told[int(number)] = (int(fields[1]), sum(map(int, fields[11:15])) / 100)
+
+    def of(parent: int) -> float:
+        return told[parent][1] + sum(of(each) for each, (its, _) in told.items() if its == parent)
+
+    return of(pid)
 
 
 def main() -> None:
@@ -104,23 +128,27 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--events", type=int, default=4_000_000)
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--audits", default=FENCING, help="names, or `all`")
     asked = parser.parse_args()
     audits = _ALL if asked.audits == "all" else tuple(asked.audits.split(","))
     apis = audit_traffic.GROUPS_ALONE if audits == (FENCING,) else audit_traffic.ALL
     spark = start(f"local[{asked.cores}]", {"spark.driver.memory": "4g"})
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        audit_traffic.write(folder, apis, asked.events)
-        rounds = []
-        with sized(spark, asked.events * _CAPTURED):
-            for _ in range(asked.rounds):
-                rounds.append(measure(spark, folder, audits, asked.events))
-                sys.stdout.write(f"{rounds[-1]}\n")
-                sys.stdout.flush()
+        rounds: list[Measured] = []
+        for each in (asked.events, asked.events // _PART, asked.events):
+            folder = Path(scratch) / str(len(rounds))
+            audit_traffic.write(folder, apis, each)
+            # The settings of the whole for its part, too: else the two would differ in their plans.
+            with sized(spark, asked.events * _CAPTURED):
+                rounds.append(measure(spark, folder, audits, each))
+            sys.stdout.write(f"{rounds[-1]}\n")
+            sys.stdout.flush()
     spark.stop()
-    if asked.check and max(each.per_second for each in rounds) < FLOOR_PER_SECOND:
+    _, part, whole = rounds
+    further = whole.beyond(part)
+    once = part.seconds - part.events / further.per_second
+    sys.stdout.write(f"each further: {further}\nonce, with Java warm: {once:.1f} s\n")
+    if asked.check and further.per_second < FLOOR_PER_SECOND:
         sys.exit(f"below {FLOOR_PER_SECOND:,}/s")
 
 
