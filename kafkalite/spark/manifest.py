@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from kafkalite.spark.places import InputFile
 
@@ -147,7 +147,18 @@ def pieces(
     return [*cut, *(tuple(map(Piece, lot)) for lot in whole)]
 
 
-def lots(files: Sequence[InputFile], tasks: int, largest_bytes: int) -> list[tuple[InputFile, ...]]:
+class Sized(Protocol):
+    """What takes the longer to read the larger it is."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+
+
+S = TypeVar("S", bound=Sized)
+
+
+def lots(files: Sequence[S], tasks: int, largest_bytes: int) -> list[tuple[S, ...]]:
     """Share files out, neighbours together: enough lots for `tasks` at once, none too large.
 
     A lot is larger than `largest_bytes` only where a single file is.
@@ -155,7 +166,7 @@ def lots(files: Sequence[InputFile], tasks: int, largest_bytes: int) -> list[tup
     if not files:
         return []
     wanted = max(1, min(largest_bytes, -(-sum(each.size for each in files) // max(1, tasks))))
-    shared: list[list[InputFile]] = [[]]
+    shared: list[list[S]] = [[]]
     size = 0
     for each in files:
         if shared[-1] and size + each.size > wanted:

@@ -14,9 +14,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from kafkalite.spark.manifest import lots
-from kafkalite.spark.places import InputFile
 from kafkalite.spark.sources.asking import Asked, OptionError
 from kafkalite.spark.sources.growing import Growing, Stretch, limit_of
+from kafkalite.spark.stages.parting import is_huge, part_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
+    from kafkalite.columnar.parts import FilePart
+    from kafkalite.spark.places import InputFile
     from kafkalite.spark.sources.growing import Offset, Standing
 
 OPTIONS: Final = (
@@ -59,8 +61,17 @@ class Question(Protocol):
     def standing(self, file: InputFile) -> Standing:
         """Say what may become of a file that has none after it."""
 
-    def of(self, name: str, start: int = 0, stop: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one file, or of a piece of one that grows; it never raises."""
+    def parts(self, file: InputFile, size: int) -> Sequence[FilePart]:
+        """Find where a file can be read by several tasks, each so much; empty for one task."""
+
+    def of(
+        self,
+        name: str,
+        start: int = 0,
+        stop: int | None = None,
+        part: FilePart | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file, of a piece of one that grows, or of a part; never raises."""
 
 
 class FileSource(DataSource):
@@ -97,8 +108,11 @@ class _Batch(DataSourceReader):
         self._question = question
 
     def partitions(self) -> list[InputPartition]:
-        files = self._question.find()
-        return _shared(self._question, [Stretch(each.url, size=each.size) for each in files])
+        question, files = self._question, self._question.find()
+        size = part_bytes(sum(each.size for each in files), _TASKS, _task_bytes(question))
+        return _shared(
+            question, [each for file in files for each in _stretches(question, file, size)]
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self._question, partition)
@@ -136,13 +150,21 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _shared(question: Question, stretches: Sequence[Stretch]) -> list[InputPartition]:
-    sizes = [InputFile(url=each.url, size=each.size, modified_ns=0) for each in stretches]
-    pieces = {each.url: each for each in stretches}
-    parts = lots(sizes, _TASKS, question.asked.number("bytesPerTask", _TASK_BYTES))
-    return [InputPartition(tuple(pieces[each.url] for each in part)) for part in parts]
+    return [InputPartition(lot) for lot in lots(stretches, _TASKS, _task_bytes(question))]
+
+
+def _stretches(question: Question, file: InputFile, size: int) -> list[Stretch]:
+    parts = question.parts(file, size) if is_huge(file, size) else ()
+    return [Stretch(file.url, size=part.size_in(file.size), part=part) for part in parts] or [
+        Stretch(file.url, size=file.size)
+    ]
+
+
+def _task_bytes(question: Question) -> int:
+    return question.asked.number("bytesPerTask", _TASK_BYTES)
 
 
 def _read(question: Question, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     # Where there are no partitions, Spark makes one of nothing.
-    for url, start, stop, _ in partition.value or ():
-        yield from question.of(url, start, stop)
+    for url, start, stop, _, part in partition.value or ():
+        yield from question.of(url, start, stop, part)

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.datasource import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from kafkalite.columnar.parts import FilePart
     from kafkalite.spark.places import InputFile
 
 Offset = dict[str, str | int]
@@ -44,6 +45,8 @@ class Stretch(NamedTuple):
     """None for the end of a file that does not grow any more."""
     size: int = 0
     """About how many bytes it has."""
+    part: FilePart | None = None
+    """Of a huge file that is read by several tasks, what one of them reads."""
 
 
 class Growing:

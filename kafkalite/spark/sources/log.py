@@ -30,6 +30,7 @@ from kafkalite.spark.stages.typed import unreadable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from kafkalite.columnar.parts import FilePart
     from kafkalite.spark.places import InputFile
     from kafkalite.spark.sources.contract import Question
 
@@ -70,11 +71,16 @@ class Segments:
         """Say that it waits: a segment without a successor is the one that is written to."""
         return Standing.WAITS
 
+    def parts(self, file: InputFile, size: int) -> tuple[FilePart, ...]:  # noqa: ARG002
+        """Find none: a segment is as large as brokers let it be."""
+        return ()
+
     def of(
         self,
         name: str,
         start: int = 0,  # noqa: ARG002 - segments are taken whole
         stop: int | None = None,  # noqa: ARG002
+        part: FilePart | None = None,  # noqa: ARG002
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a segment; what is wrong with it are rows of the table of problems."""
         try:

@@ -18,17 +18,20 @@ from kafkalite.spark.places import PlaceError, find, place
 from kafkalite.spark.sources.asking import Asked, OptionError, chosen
 from kafkalite.spark.sources.contract import OPTIONS
 from kafkalite.spark.sources.growing import Standing
+from kafkalite.spark.stages.parting import parts_in
 from kafkalite.spark.stages.typed import typed, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from kafkalite.columnar.parts import FilePart
     from kafkalite.columnar.reading import Part
     from kafkalite.spark.places import InputFile
 
 CAPTURE_OPTIONS: Final = (
     *OPTIONS,
     "open",
+    "parts",
     "table",
     "api",
     "versions",
@@ -108,6 +111,7 @@ class Rows:
             raise OptionError("requests are a table for each API: name one with the option api")
         self._key = min(keys) if keys is not None and self.table == REQUESTS else None
         self._with_open = asked.choice("open", ("skip", "read"), "skip") == "read"
+        self._in_parts = asked.is_true("parts", default=False)
         self._where = _Where(
             versions=asked.numbers("versions"), connections=asked.numbers("connection")
         )
@@ -139,10 +143,24 @@ class Rows:
             grows = False
         return Standing.GROWS if grows else Standing.WAITS
 
-    def of(self, name: str, start: int = 0, stop: int | None = None) -> Iterator[pa.RecordBatch]:
+    def parts(self, file: InputFile, size: int) -> list[FilePart]:
+        """Find where a file can be read by several tasks, if that is asked for.
+
+        It is not done unasked: what goes on from part to part is as if it lay in two files.
+        """
+        return parts_in(file.url, size) if self._in_parts else []
+
+    def of(
+        self,
+        name: str,
+        start: int = 0,
+        stop: int | None = None,
+        part: FilePart | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a file; what is wrong with it are rows of the table of problems.
 
-        Of one that grows, those that the bytes from `start` to `stop` add to what it says.
+        Of one that grows, those that the bytes from `start` to `stop` add to what it says; of a
+        `part`, what it says by itself.
         """
         try:
             where = place(name)
@@ -157,18 +175,16 @@ class Rows:
                 yield self._shaped(pa.RecordBatch.from_pydict(rows, schema=FILES_SCHEMA))
                 return
             with where.files.open_input_file(where.path) as source:
-                yield from map(self._shaped, self._of(source, name, start, stop))
+                found = (
+                    self._grown(source, name, start, stop)
+                    if start or stop is not None
+                    else read_file(source, name, self._options, part)
+                )
+                yield from map(self._shaped, self._of(name, found))
         except (OSError, PlaceError, pa.ArrowException) as error:
             yield from self._failed(name, str(error.args[0] if error.args else error))
 
-    def _of(
-        self,
-        source: Any,  # noqa: ANN401 - a file
-        name: str,
-        start: int,
-        stop: int | None,
-    ) -> Iterator[pa.RecordBatch]:
-        batches = self._parts(source, name, start, stop)
+    def _of(self, name: str, batches: Iterator[Part]) -> Iterator[pa.RecordBatch]:
         while True:
             try:
                 table, batch = next(batches)
@@ -180,16 +196,13 @@ class Rows:
                 return
             yield from rows
 
-    def _parts(
+    def _grown(
         self,
         source: Any,  # noqa: ANN401 - a file
         name: str,
         start: int,
         stop: int | None,
     ) -> Iterator[Part]:
-        if not start and stop is None:
-            yield from read_file(source, name, self._options)
-            return
         # What is known at `start` is found by reading up to there once more.
         file = GrowingFile(name, self._options)
         for _ in file.read(source, start):

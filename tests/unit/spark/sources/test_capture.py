@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.datasource import DataSourceReader
@@ -14,9 +14,11 @@ from kafkalite.spark import register
 from kafkalite.spark.sources.asking import OptionError
 from kafkalite.spark.sources.capture import NAME, CaptureSource
 from kafkalite.spark.sources.rows import Rows
+from kafkalite.spark.stages import parting
 from tests.perf.big_capture import write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -48,6 +50,10 @@ def expected(folder: Path) -> list[tuple[int, int, str]]:
     )
 
 
+def offsets(batches: Iterator[Any]) -> list[int]:
+    return [row for batch in batches for row in batch["offset"].to_pylist()]
+
+
 def found(frame: DataFrame) -> list[tuple[int, int, str]]:
     return sorted(
         (row.connection, row.correlation_id, row.group_id)
@@ -67,6 +73,23 @@ def test_a_schema_of_other_types_is_refused_before_anything_is_read() -> None:
     source = CaptureSource({"path": "nowhere", **COMMITS})
     with pytest.raises(OptionError, match="ts:timestamp"):
         source.reader(StructType().add("ts", "string"))
+
+
+def test_a_huge_file_is_read_by_several_tasks_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parting, "LEAST_BYTES", 1 << 18)
+    made = write(tmp_path, 3_000_000, connections=7)
+    whole, parted = (
+        [offsets(reader.read(each)) for each in reader.partitions()]
+        for options in ({}, {"parts": "true"})
+        for source in [CaptureSource({"path": str(tmp_path), "table": "envelopes", **options})]
+        for reader in [source.reader(source.schema())]
+    )
+    assert len(whole) == 1
+    assert len(parted) > 4
+    assert sorted(offset for part in parted for offset in part) == sorted(whole[0])
+    assert len(whole[0]) == made.frames // 2
 
 
 @pytest.mark.spark
