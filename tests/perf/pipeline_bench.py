@@ -24,10 +24,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.cli.ending import put
 from kafkalite.columnar.options import Options, Table
 from kafkalite.columnar.reading import read_file
 from kafkalite.spark import register
 from kafkalite.spark.pipeline import Job, audit
+from kafkalite.spark.quiet import quietly
 from kafkalite.spark.session import start
 from kafkalite.spark.sources.capture import NAME
 from kafkalite.spark.stages.typed import typed
@@ -89,6 +91,12 @@ class Measured:
         if not self.cpu_seconds:
             return told
         return f"{told} {self.cpu_seconds:8.2f} s of CPU {self.peak_mb:8,.0f} MB of memory"
+
+
+def say(line: str) -> None:
+    """Print a line; SystemExit where nobody reads on."""
+    if not put(f"{line}\n"):
+        sys.exit(0)
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -177,12 +185,11 @@ def in_memory(files: Sequence[Path], work: Path) -> dict[str, float]:
     size = sum(path.stat().st_size for path in files)
     written = sum(path.stat().st_size for path in work.rglob("*.parquet"))
     shutil.rmtree(work)
-    sys.stdout.write(
+    say(
         f"{size / _MB:10,.0f} MB: JVM {usage.java_mb:,.0f} MB, a worker {usage.python_mb:,.0f} MB,"
         f" all processes {usage.peak_mb:,.0f} MB, {usage.cpu_s:,.1f} s of CPU;"
-        f" tables {written / size:.2f} of the capture\n"
+        f" tables {written / size:.2f} of the capture"
     )
-    sys.stdout.flush()
     return {"JVM": usage.java_mb, "worker": usage.python_mb, "all": usage.peak_mb}
 
 
@@ -248,7 +255,7 @@ def main() -> None:
 
 def _told_growth(found: Mapping[str, tuple[float, float]]) -> bool:
     for name, (grown, most) in found.items():
-        sys.stdout.write(f"{name}: {grown:.2f} times for ten times the capture, at most {most}\n")
+        say(f"{name}: {grown:.2f} times for ten times the capture, at most {most}")
     return any(grown > most for grown, most in found.values())
 
 
@@ -256,13 +263,13 @@ def _told_speed(made: Made, work: Path) -> bool:
     found = []
     for each in measured(made, work / "in", work):
         found.append(each)
-        sys.stdout.write(f"{each.line()}\n")
-        sys.stdout.flush()
+        say(each.line())
     reached = verdicts(found)
     for target, (got, wanted) in reached.items():
-        sys.stdout.write(f"{target}: {got:,.1f}, to reach {wanted:,.1f}\n")
+        say(f"{target}: {got:,.1f}, to reach {wanted:,.1f}")
     return any(got < wanted for got, wanted in reached.values())
 
 
 if __name__ == "__main__":
-    main()
+    with quietly(sys.stderr):
+        main()
