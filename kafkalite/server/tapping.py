@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from kafkalite.server.listener import Door
 
 
+_NOWHERE = memoryview(b"")
+
+
 class RecordedConnection(Connection):
     """A client's socket, listened to."""
 
@@ -25,7 +28,7 @@ class RecordedConnection(Connection):
 
     def __init__(self, door: Door) -> None:
         super().__init__(door)
-        self._space: memoryview
+        self._space = _NOWHERE
         self._tap: Tap
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -47,7 +50,8 @@ class RecordedConnection(Connection):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Record and serve what came."""
-        self._tap.received(self._space[:nbytes])
+        space, self._space = self._space, _NOWHERE  # or its memory would be kept, however large
+        self._tap.received(space[:nbytes])
         super().buffer_updated(nbytes)
 
     def connection_lost(self, exc: Exception | None) -> None:

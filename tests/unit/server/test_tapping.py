@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kafkalite.capture.model import Endpoint
 from kafkalite.server.connection import JOINED_BYTES
 from kafkalite.server.tapping import RecordedConnection
+from kafkalite.wire.frames import SHARED_BYTES
 from kafkalite.wire.session import BURST_BYTES
 from tests.unit.server.test_connection import FakeTransport, Node, send, settle
 
@@ -67,6 +68,24 @@ async def test_what_ends_a_connection_is_recorded_too() -> None:
     assert tap.is_closed
     assert tap.received_bytes == b"\0\0\0\3bad"
     assert tap.sent_bytes == b""
+
+
+async def test_the_memory_of_a_large_frame_is_not_held_on_to() -> None:
+    recorder = cast("Recorder", HeardTap())
+    door = Node().door._replace(recorder=recorder, max_request_bytes=4 * SHARED_BYTES)
+    connection = RecordedConnection(door)
+    connection.connection_made(FakeTransport(connection, "10.0.0.1", 40_001))
+    part = (2 * SHARED_BYTES).to_bytes(4) + bytes(SHARED_BYTES - 4)
+    for _ in range(2):
+        space = connection.get_buffer(-1)
+        memory = space.obj
+        space[: len(part)] = part
+        del space
+        connection.buffer_updated(len(part))
+    connection.connection_lost(None)
+    assert isinstance(memory, bytearray)
+    assert memory is not door.buffers.shared
+    memory.append(0)  # BufferError where somebody still looks at it
 
 
 async def test_backpressure_passes_the_tap() -> None:
