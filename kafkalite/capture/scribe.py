@@ -31,7 +31,7 @@ class CaptureOptions:
     keep_secrets: bool = False
     """Whether passwords and tokens are written as they are."""
     snap_records: int | None = None
-    """So many bytes of each record's key and value are kept; None for all."""
+    """So many bytes of each record's key, value and header values are kept; None for all."""
     file_bytes: int = DEFAULT_FILE_BYTES
     """A file that is larger is followed by a new one."""
     file_s: float | None = None

@@ -1,4 +1,4 @@
-"""Records cut short: what is in keys and values stays behind, all that is said about them is kept.
+"""Records cut short: what is in keys, values and headers stays behind, all else is kept.
 
 Batches are taken apart and put together again: counts, offsets, times, headers, producers, the
 compression and a right checksum (or a wrong one, where it was) are those of the original. Control
@@ -25,7 +25,12 @@ from kafkalite.storage.batch import (
     assemble,
     split_batches,
 )
-from kafkalite.storage.records import MalformedRecordsError, read_varint, varint
+from kafkalite.storage.records import (
+    MalformedRecordsError,
+    decode_headers,
+    read_varint,
+    varint,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,6 +43,8 @@ _PRODUCE, _FETCH, _SHARE_FETCH = 0, 1, 78
 _CONTINUES: Final = 0x80  # set in every byte of a varint but the last
 _MAX_HEAD_BYTES: Final = 21
 """What stands before a record's key at most: attributes, and two varints."""
+_NO_HEADERS: Final = varint(0)
+_NULL: Final = varint(-1)
 _CRC_AT: Final = 17
 _CRC_END: Final = 21
 _pack_length = Struct(">i").pack
@@ -59,7 +66,7 @@ SNAPPED_RESPONSES: Final[Mapping[int, Places]] = {_FETCH: _fetched, _SHARE_FETCH
 
 
 class Snap:
-    """Cuts keys and values to so many bytes."""
+    """Cuts keys, values and those of headers to so many bytes; the names of headers stay."""
 
     __slots__ = ("_limit",)
 
@@ -154,7 +161,7 @@ class Snap:
 
 
 def shortened(data: bytes, count: int, limit: int) -> bytes:
-    """Return the `count` records that `data` holds with keys and values of `limit` bytes at most.
+    """Return the `count` records that `data` holds with nothing longer than `limit` bytes in them.
 
     Hardly anything is called for a record, for there may be a hundred thousand in a second. Raises
     MalformedRecordsError when the records do not fill `data` exactly.
@@ -191,12 +198,25 @@ def shortened(data: bytes, count: int, limit: int) -> bytes:
                 kept = limit_length + data[value : value + limit]
             else:
                 kept = data[key_end:value_end]
-            out += (varint(length), head, kept, data[value_end:end])
+            headers = data[value_end:end]
+            short = headers if headers == _NO_HEADERS else _shortened_headers(headers, limit)
+            length += len(short) - len(headers)
+            out += (varint(length), head, kept, short)
             position = end
     except IndexError:
         raise MalformedRecordsError("the records end too early") from None
     if position != len(data):
         raise MalformedRecordsError("bytes follow the last record")
+    return b"".join(out)
+
+
+def _shortened_headers(data: bytes, limit: int) -> bytes:
+    headers = decode_headers(data, 0, len(data))
+    out = [varint(len(headers))]
+    for name, value in headers:
+        raw_name = name.encode()
+        out += (varint(len(raw_name)), raw_name)
+        out += (_NULL,) if value is None else (varint(min(len(value), limit)), value[:limit])
     return b"".join(out)
 
 

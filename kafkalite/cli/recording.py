@@ -32,7 +32,7 @@ def add_recording_options(parser: ArgumentParser) -> None:
         "--snap-records",
         metavar="BYTES",
         type=_snap_bytes,
-        help="record so much of each record's key and value [all]",
+        help="record so much of each record's key, value and header values [all]",
     )
     parser.add_argument(
         "--rotate-bytes",

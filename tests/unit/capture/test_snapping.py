@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -25,10 +25,14 @@ from kafkalite.storage.batch import (
 from kafkalite.storage.records import (
     MalformedRecordsError,
     NewRecord,
+    decode_headers,
     encode_records,
     scan_records,
 )
 from tests.unit.frames import framed, request_frame, response_frame
+
+if TYPE_CHECKING:
+    from kafkalite.storage.records import Headers
 
 PAYLOAD = b"payload-" * 30
 SAID = (("name", b"header"),)
@@ -52,21 +56,26 @@ def batch(codec_number: int = 0) -> bytes:
     )
 
 
-def cut(value: bytes | None) -> bytes | None:
-    return None if value is None else value[:LIMIT]
+def cut(value: bytes | None, limit: int = LIMIT) -> bytes | None:
+    return None if value is None else value[:limit]
+
+
+def cut_headers(headers: Headers, limit: int = LIMIT) -> Headers:
+    return tuple((name, cut(value, limit)) for name, value in headers)
 
 
 @pytest.mark.parametrize("codec_number", range(5))
-def test_keys_and_values_are_cut_and_nothing_else(codec_number: int) -> None:
+def test_keys_values_and_headers_are_cut_and_nothing_else(codec_number: int) -> None:
     whole = batch(codec_number)
     (before,), (after,) = split_batches(whole), split_batches(SNAP.records(whole))
     assert after.has_valid_crc()
     for name in before.__slots__:
         if name not in {"crc", "data", "length", "size"}:
             assert getattr(after, name) == getattr(before, name), name
-    assert [
-        each._replace(key=cut(each.key), value=cut(each.value)) for each in before.records()
-    ] == (after.records())
+    assert after.records() == [
+        each._replace(key=cut(each.key), value=cut(each.value), headers=cut_headers(each.headers))
+        for each in before.records()
+    ]
 
 
 PAYLOADS = st.none() | st.binary(max_size=200) | st.just(bytes(20_000))
@@ -75,7 +84,7 @@ MADE = st.builds(
     PAYLOADS,
     PAYLOADS,
     st.integers(0, 2**40),
-    st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=2).map(
+    st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=200)), max_size=2).map(
         tuple
     ),
 )
@@ -83,10 +92,14 @@ MADE = st.builds(
 
 @given(st.lists(MADE, max_size=5), st.integers(0, 300))
 def test_records_of_any_shape_are_cut(records: list[NewRecord], limit: int) -> None:
-    def kept(value: bytes | None) -> bytes | None:
-        return None if value is None else value[:limit]
-
-    wanted = [each._replace(key=kept(each.key), value=kept(each.value)) for each in records]
+    wanted = [
+        each._replace(
+            key=cut(each.key, limit),
+            value=cut(each.value, limit),
+            headers=cut_headers(each.headers, limit),
+        )
+        for each in records
+    ]
     snapped = shortened(encode_records(records, 0), len(records), limit)
     assert snapped == encode_records(wanted, 0)
 
@@ -95,6 +108,8 @@ def test_records_of_any_shape_are_cut(records: list[NewRecord], limit: int) -> N
 def test_what_is_no_record_is_told_as_readers_tell_it(data: bytes, count: int, limit: int) -> None:
     try:
         found = list(scan_records(data, count))
+        for each in found:
+            decode_headers(data, each.headers, each.end)
     except MalformedRecordsError:
         with pytest.raises(MalformedRecordsError):
             shortened(data, count, limit)
@@ -110,6 +125,13 @@ def test_nothing_hides_in_a_varint_that_does_not_end() -> None:
     hidden = b"\x00" + b"\xff" * 30 + b"\x01\x00\x01\x01\x00"
     with pytest.raises(MalformedRecordsError):
         shortened(bytes([2 * len(hidden)]) + hidden, 1, 0)
+
+
+def test_nothing_hides_behind_the_headers() -> None:
+    whole = encode_records([NewRecord(b"k", b"v", 0)], 0)
+    hidden = bytes([whole[0] + 2 * len(PAYLOAD[:20])]) + whole[1:] + PAYLOAD[:20]
+    with pytest.raises(MalformedRecordsError):
+        shortened(hidden, 1, 0)
 
 
 def test_a_batch_that_is_short_enough_stays_as_it_is() -> None:
