@@ -2,6 +2,8 @@
 
 Where the target's clock can be driven, it is: it stands, and is set to the recorded time of each
 step, so that all that the target does by itself happens where it happened, and days take seconds.
+It never goes on before the target has seen what was sent until then: a member whose heartbeat is
+still on its way is not to be taken for one that is gone.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ _S_NS = 1_000_000_000
 _HTTP_TIMEOUT_S = 120.0
 _SOON_S = 0.05
 """How long an answer that needs no time of the target's takes at most, as a rule."""
+_AT_ONCE_S = 0.01
+"""How long an answer is on its way here when the target has seen the request."""
 _NUDGES_MS = (1, 10, 100, 1_000, 5_000)
 """How far time is moved beyond where an answer came, when it does not come there."""
 
@@ -103,6 +107,9 @@ class Pace(Protocol):
     async def due(self, at_ns: int) -> None:
         """Wait until a step recorded at that time is due."""
 
+    def sent(self, pending: Pending) -> None:
+        """Take that a request goes out."""
+
     async def arrived(self, pending: Pending, at_ns: int, patience_s: float) -> bool:
         """Wait for an answer that was recorded at that time; return whether it came."""
 
@@ -137,6 +144,9 @@ class RealPace:
         if rest_s > 0:
             await asyncio.sleep(rest_s)
 
+    def sent(self, pending: Pending) -> None:
+        """Time goes by itself, whatever was sent."""
+
     async def arrived(self, pending: Pending, at_ns: int, patience_s: float) -> bool:
         """Wait for an answer; what was recorded of its time says nothing here."""
         del at_ns
@@ -156,6 +166,8 @@ class DrivenPace:
         self.hurry = 1.0
         self._now_ms = 0
         self._later_ms = 0
+        self._unseen: list[Pending] = []
+        """Requests that may be on their way to the target still."""
 
     @property
     def later_ms(self) -> int:
@@ -167,13 +179,33 @@ class DrivenPace:
         self._clock.pause()
         self._now_ms = self._clock.now_ms()
         self._later_ms = max(0, self._now_ms - at_ns // _MS_NS)
-        self._set(at_ns // _MS_NS + self._later_ms)
+        self._go_to(at_ns // _MS_NS + self._later_ms)
 
     async def due(self, at_ns: int) -> None:
         """Set the target's time to when a step was recorded."""
-        self._set(at_ns // _MS_NS + self._later_ms)
+        await self._set(at_ns // _MS_NS + self._later_ms)
 
-    def _set(self, now_ms: int) -> None:
+    def sent(self, pending: Pending) -> None:
+        """Take what the target is to see before time goes on."""
+        self._unseen.append(pending)
+
+    async def _set(self, now_ms: int) -> None:
+        if now_ms > self._now_ms:
+            if not all(each.is_over for each in self._unseen):
+                await self._be_seen()
+            self._unseen.clear()
+            self._go_to(now_ms)
+
+    async def _be_seen(self) -> None:
+        """Let the target see what was sent.
+
+        It is told what time it is, which is nothing new: when it answers, it has gone once through
+        all that had come by then.
+        """
+        await asyncio.sleep(0)  # uvloop writes at the end of its turn
+        self._clock.set_ms(self._now_ms)
+
+    def _go_to(self, now_ms: int) -> None:
         if now_ms > self._now_ms:
             self._clock.set_ms(now_ms)
             self._now_ms = now_ms
@@ -186,9 +218,13 @@ class DrivenPace:
         recorded_ms = at_ns // _MS_NS + self._later_ms
         if recorded_ms <= self._now_ms and await pending.wait(_SOON_S):
             return True
-        self._set(recorded_ms)
+        await self._set(recorded_ms)
         for nudge_ms in _NUDGES_MS:
             if await pending.wait(_SOON_S):
                 return True
-            self._set(recorded_ms + nudge_ms)
+            # It may be busy: only when it has gone through all there is, it waits for its time.
+            await self._be_seen()
+            if await pending.wait(_AT_ONCE_S):
+                return True
+            self._go_to(recorded_ms + nudge_ms)
         return await pending.wait(patience_s)

@@ -173,6 +173,7 @@ class Player:
         for part in parts:
             lane = await self._lanes.to(exchange.connection.number, part.node)
             pending = lane.send(part.frame, exchange.correlation_id)
+            self._pace.sent(pending)
             sent.flights.append(_Flight(part, lane, pending))
             await lane.drained()
 

@@ -71,6 +71,33 @@ async def test_an_answer_that_is_a_little_late_is_waited_for() -> None:
     assert clock.now == 1_510
 
 
+async def test_time_goes_on_only_when_the_target_has_seen_what_was_sent() -> None:
+    clock = FakeClock(0)
+    pace = DrivenPace(clock)
+    pace.begin(1_000 * MS)
+    waiting, answered = Pending(1), Pending(2)
+    pace.sent(waiting)
+    pace.sent(answered)
+    answered.resolve(b"answer")
+    await pace.due(1_000 * MS)
+    await pace.due(9_000 * MS)
+    await pace.due(9_500 * MS)
+    pace.sent(answered)
+    await pace.due(9_900 * MS)
+    assert clock.set_to == [1_000, 1_000, 9_000, 9_500, 9_900]
+
+
+async def test_a_busy_target_is_not_taken_for_one_that_waits() -> None:
+    """It answers when it gets to it, and no time is to go by until then."""
+    clock = FakeClock(0)
+    pace = DrivenPace(clock)
+    pace.begin(1_000 * MS)
+    pending = Pending(1)
+    clock.set_ms = lambda now_ms: pending.resolve(str(now_ms).encode())  # type: ignore[method-assign]
+    assert await pace.arrived(pending, 1_000 * MS, 0.1)
+    assert pending.response == b"1000"
+
+
 async def test_an_answer_that_never_comes_is_given_up() -> None:
     assert not await RealPace(None).arrived(Pending(1), 0, 0.01)
 
