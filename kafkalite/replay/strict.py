@@ -3,17 +3,19 @@
 A connection is matched with recorded ones API by API, for the threads of a client race: in which
 order it says what belongs to different APIs, and on which of its connections it asks what any will
 answer, is chance in librdkafka. What is no chance is kept: within an API the order, the version and
-the number of requests; each recorded answer is given once. Only what clients ask to find their way,
-as often as they connect, is answered as the last time when all recorded answers were given.
+the number of requests; each recorded answer is given once. Only what clients ask to find their way
+has no position: see `signposts`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kafkalite.capture.messages import api_name
 from kafkalite.replay.answers import Answer, MissError, recorded_answer
+from kafkalite.replay.signposts import ASKED_TO_FIND_THE_WAY, Signposts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
     from kafkalite.capture.messages import Header
     from kafkalite.capture.model import Exchange
     from kafkalite.protocol.message import Message
-
-ASKED_TO_FIND_THE_WAY = frozenset((3, 10, 18, 60))
-"""Metadata, FindCoordinator, ApiVersions, DescribeCluster."""
 
 Kind = tuple[int, int]
 """An API and a version."""
@@ -67,7 +66,8 @@ class Strict:
 
     def __init__(self, exchanges: Sequence[Exchange]) -> None:
         parts: dict[tuple[int, int], Part] = {}
-        for exchange in sorted(exchanges, key=_place):
+        by_position = [each for each in exchanges if each.api_key not in ASKED_TO_FIND_THE_WAY]
+        for exchange in sorted(by_position, key=_place):
             place = exchange.connection.number, exchange.api_key
             if place not in parts:
                 parts[place] = Part(exchange)
@@ -77,21 +77,23 @@ class Strict:
         for (_, api_key), part in parts.items():
             self._left[api_key].append(part)
         self._lines: dict[RequestContext, Line] = {}
-        self._last: dict[tuple[str | None, Kind], Exchange] = {}
-        """What a client was answered last, of what it asks to find its way."""
+        to_find_the_way = (each for each in exchanges if each.api_key in ASKED_TO_FIND_THE_WAY)
+        self._signposts = Signposts(sorted(to_find_the_way, key=attrgetter("sent_ns")))
 
     @property
     def not_asked(self) -> Mapping[str, int]:
         """Return how many recorded requests of each API have not come."""
         left = {
-            api_name(key): sum(len(part.exchanges) - part.played for part in parts)
+            api_name(key): count
             for key, parts in sorted(self._left.items())
+            if (count := sum(len(part.exchanges) - part.played for part in parts))
         }
-        return {name: count for name, count in left.items() if count}
+        return {**left, **self._signposts.not_asked}
 
     def answer(self, context: RequestContext, header: Header, request: Message) -> Answer:
         """Return what stood at this place; MissError."""
-        del request
+        if header.api_key in ASKED_TO_FIND_THE_WAY:
+            return recorded_answer(self._signposts.next(header, request))
         asked = (header.api_key, header.api_version)
         line = self._lines.get(context)
         if line is None:
@@ -101,11 +103,9 @@ class Strict:
         if part is None or not part.has_next(asked):
             part = self._part(context, line, asked, header.client_id)
         if part is None:
-            return recorded_answer(self._again(line, asked, header.client_id))
+            raise self._miss(line, asked)
         found = part.exchanges[part.played]
         part.played += 1
-        if header.api_key in ASKED_TO_FIND_THE_WAY:
-            self._last[header.client_id, asked] = found
         return recorded_answer(found)
 
     def _part(
@@ -133,19 +133,15 @@ class Strict:
         line.recorded.add(found.connection)
         return found
 
-    def _again(self, line: Line, asked: Kind, client_id: str | None) -> Exchange:
-        """Return what a client was answered last; MissError where it is not to be asked again."""
-        last = self._last.get((client_id, asked))
-        if last is not None:
-            return last
+    def _miss(self, line: Line, asked: Kind) -> MissError:
         waiting = [each for each in self._left[asked[0]] if each.played < len(each.exchanges)]
         if waiting:
             versions = sorted({each.exchanges[each.played].api_version for each in waiting})
             told = ", ".join(f"v{version}" for version in versions)
-            raise MissError(f"what is left of this API is of {told}")
+            return MissError(f"what is left of this API is of {told}")
         part = line.parts.get(asked[0])
         count = 0 if part is None else part.played
-        raise MissError(f"all of this API was played, {count} times on this connection")
+        return MissError(f"all of this API was played, {count} times on this connection")
 
     def _forget(self, context: RequestContext) -> None:
         line = self._lines.pop(context, None)
