@@ -11,6 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from kafkalite.ports.cache import cache_folder
@@ -86,10 +88,23 @@ def start(
 
     `quick` is for tests and small captures: it starts sooner, and long work takes longer.
     """
+    chosen = settings(master, conf or {}, quick=quick)
     if SparkSession.getActiveSession() is None:
         prepare(master, conf or {})
-    chosen = settings(master, conf or {}, quick=quick)
+        _start_java({"spark.master": master, "spark.app.name": app, **chosen})
     return SparkSession.builder.master(master).appName(app).config(map=dict(chosen)).getOrCreate()
+
+
+def _start_java(conf: Mapping[str, str]) -> None:
+    """Start Java in a session of its own; whose end is ours, for we hold its standard input.
+
+    Else a signal to all of our process group would end it in the midst of what it was asked,
+    before we can end what we are at.
+    """
+    if SparkContext._gateway is None:  # noqa: SLF001 - no public way chooses how it is started
+        told = SparkConf().setAll(list(conf.items()))
+        gateway = launch_gateway(told, {"start_new_session": True})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway, conf=told)  # noqa: SLF001
 
 
 def settings(master: str, conf: Mapping[str, str], *, quick: bool = False) -> dict[str, str]:
