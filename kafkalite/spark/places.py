@@ -199,6 +199,8 @@ def _listed(here: Place, *, with_hidden: bool) -> list[fs.FileInfo]:
         return [info]
     if info.type == fs.FileType.Directory:
         return _below(here, here.path, with_hidden=with_hidden)
+    if info.type == fs.FileType.Unknown:
+        raise PlaceError(f"{here.url}: neither a file nor a folder")
     first = _PATTERN.search(here.path)
     if first is None:
         raise PlaceError(f"{here.url}: there is no such file or folder")
