@@ -6,6 +6,7 @@ answers: what one query pushed stays for the next query on the same table.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -45,9 +46,13 @@ class Asked:
         return tuple(each.strip() for each in (self.text(name) or "").split(",") if each.strip())
 
     def urls(self) -> tuple[str, ...]:
-        """Return where to read: `path`, and `paths`, which is several with commas between."""
-        path = self.text("path")
-        found = (*(() if path is None else (path,)), *self.words("paths"))
+        """Return where to read: `path`, and `paths`, which is several with commas between.
+
+        Where a name has commas, `paths` is a list in JSON, as Spark makes it of what it loads.
+        """
+        path, text = self.text("path"), self.text("paths") or ""
+        listed = tuple(json.loads(text)) if text.startswith('["') else self.words("paths")
+        found = (*(() if path is None else (path,)), *listed)
         if not found:
             raise OptionError("say where to read: load(PATH), or the option paths")
         return found
