@@ -162,7 +162,6 @@ JUDGED_ELSEWHERE = {
             "state/errors",
             "state/extent",
             "state/generations",
-            "state/heartbeats",
             "state/holdings",
             "state/marks",
             "state/order",

@@ -33,7 +33,7 @@ from kafkalite.spark.state.connect import CONFIGURATIONS, configurations
 from kafkalite.spark.state.epochs import EPOCHS, steps
 from kafkalite.spark.state.extent import EXTENT, extent
 from kafkalite.spark.state.generations import GENERATIONS, generations
-from kafkalite.spark.state.heartbeats import HEARTBEATS, beats
+from kafkalite.spark.state.heartbeats import HEARTBEATS, RUNS, beats, heartbeat_runs
 from kafkalite.spark.state.holdings import HOLDINGS, holdings
 from kafkalite.spark.state.signs import SIGNS, telling_signs
 from kafkalite.spark.state.taken import TAKEN, taken
@@ -88,6 +88,7 @@ def _counts(requests: Requests) -> DataFrame:
 STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
     TOPICS.name: lambda requests, _: topics(requests),
     TASKS.name: lambda requests, _: tasks(requests),
+    RUNS.name: lambda requests, options: heartbeat_runs(requests, options.session_timeout_ms),
     HEARTBEATS.name: lambda requests, options: beats(requests, options.session_timeout_ms),
     EPOCHS.name: lambda requests, _: steps(requests.state(HEARTBEATS.name)),
     HOLDINGS.name: lambda requests, _: _held(requests),
@@ -111,6 +112,7 @@ STATE_TABLES: Final[Mapping[str, Table]] = {
     for each in (
         TOPICS,
         TASKS,
+        RUNS,
         HEARTBEATS,
         EPOCHS,
         HOLDINGS,

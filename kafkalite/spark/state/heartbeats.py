@@ -6,19 +6,25 @@ group, "SUBTOPOLOGY/PARTITION" in a streams group. `state.topics` knows what the
 
 from __future__ import annotations
 
-from functools import reduce
+from dataclasses import dataclass
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.spark.state.repeats import LASTS, alone, once
+from kafkalite.spark.requests import api_key
+from kafkalite.spark.stages.narrowing import Narrowing, is_there, micros, repeats, type_at
+from kafkalite.spark.state.repeats import IN_TURN, LASTS, MEMBER, alone, crossed, once
 from kafkalite.spark.state.spans import SPAN, span
-from kafkalite.spark.state.tables import table
+from kafkalite.spark.state.tables import Table, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
     from pyspark.sql import Column
 
@@ -36,7 +42,7 @@ HEARTBEATS = table(
     *SPAN,
     ("client", "string", "who sent it: host:port"),
     ("client_id", "string", "and by which name"),
-    ("protocol", "string", "consumer or streams"),
+    ("protocol", "string", "consumer or streams; classic where made of what else is said"),
     ("group_id", "string", "the group"),
     ("member_id", "string", "the member: as asked, or as it was named by the answer"),
     ("asked_member_id", "string", "the member as the request names it; empty before it has a name"),
@@ -49,70 +55,105 @@ HEARTBEATS = table(
     *LASTS,
 )
 
+RUNS = Table(
+    "heartbeat_runs",
+    "A heartbeat, and the like ones that followed it in the files that one task read",
+    HEARTBEATS.columns,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of member with epochs, and where its heartbeats say what."""
+
+    protocol: str
+    api: str
+    partition: str
+    """SQL for the name of a partition `p` of what is called `t`."""
+    assigned: str
+    """What an answer assigns."""
+    owned: str
+    """What a request says to own."""
+
+
 _KINDS: Final = (
-    (
+    _Kind(
         CONSUMER,
         "ConsumerGroupHeartbeat",
-        "hex(t.topic_id)",
+        "concat(hex(t.topic_id), '/', p)",
         "response.assignment.topic_partitions",
         "request.topic_partitions",
     ),
-    (
+    _Kind(
         STREAMS,
         "StreamsGroupHeartbeat",
-        "t.subtopology_id",
+        "concat(t.subtopology_id, '/', p)",
         "response.active_tasks",
         "request.active_tasks",
     ),
 )
-"""(protocol, its API, a partition's name, what an answer assigns, what a request says to own)."""
 
 
 def heartbeats(requests: Requests) -> DataFrame:
     """Return every heartbeat of consumer and streams groups, as `HEARTBEATS`."""
-    return _united(requests, alone)
+    return _united((each, alone(_of(requests, each))) for each in _KINDS)
 
 
-_ALIKE: Final = ("epoch", "connection", "instance_id")
+ALIKE: Final = ("epoch", "connection", "instance_id")
+PLAIN: Final = (
+    f"error = {int(ErrorCode.NONE)} and end_us is not null and asked_epoch > {JOINS}"
+    " and epoch is not null and assigned is null and owned is null"
+)
 
 
 def beats(requests: Requests, session_timeout_ms: int) -> DataFrame:
     """Return the heartbeats that may tell something new, each for the like ones that follow it."""
-    is_plain = (
-        (f.col("error") == ErrorCode.NONE)
-        & f.col("end_us").isNotNull()
-        & (f.col("asked_epoch") > JOINS)
-        & f.col("epoch").isNotNull()
-        & f.col("assigned").isNull()
-        & f.col("owned").isNull()
-    )
-    timeout_us = f.lit(session_timeout_ms * 1000)
-    return _united(requests, lambda every: once(every, is_plain, _ALIKE, timeout_us))
+    if requests.are_few:
+        told = heartbeat_runs(requests, session_timeout_ms)
+    else:
+        told = requests.state(RUNS.name)
+        crossing = crossed(told)
+        if not crossing.isEmpty():
+            # What one task has seen follow each other has in truth others in between.
+            rest = told.join(crossing, [*MEMBER], "left_anti")
+            whole = heartbeats(requests).join(crossing, [*MEMBER], "left_semi")
+            told = HEARTBEATS.shape(rest.unionByName(whole))
+    return once(told, f.expr(PLAIN), ALIKE, f.lit(session_timeout_ms * 1000))
 
 
-def _united(requests: Requests, keep: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """Return what is kept of both kinds; what they say of partitions is named for that alone."""
-    kinds = (
-        keep(_of(requests, protocol, api, assigned, owned)).withColumns(
-            {"assigned": _named("assigned", name), "owned": _named("owned", name)}
+def heartbeat_runs(requests: Requests, session_timeout_ms: int) -> DataFrame:
+    """Return each heartbeat but for the like ones that follow it where it was read, as `RUNS`."""
+    timeout_us = session_timeout_ms * 1000
+    return _united((each, requests.narrowed(_narrowing(each, timeout_us))) for each in _KINDS)
+
+
+def _united(kinds: Iterable[tuple[_Kind, DataFrame]]) -> DataFrame:
+    """Return all kinds as `HEARTBEATS`: what they say of partitions is named."""
+    shaped = (
+        HEARTBEATS.shape(
+            told.withColumns(
+                {
+                    "protocol": f.lit(kind.protocol),
+                    "assigned": _named("assigned", kind.partition),
+                    "owned": _named("owned", kind.partition),
+                }
+            )
         )
-        for protocol, api, name, assigned, owned in _KINDS
+        for kind, told in kinds
     )
-    return reduce(DataFrame.unionByName, map(HEARTBEATS.shape, kinds))
+    return reduce(DataFrame.unionByName, shaped)
 
 
-def _named(where: str, name: str) -> Column:
+def _named(where: str, partition: str) -> Column:
     """Return the names of all partitions in a nested list."""
-    names = f"transform({where}, t -> transform(t.partitions, p -> concat({name}, '/', p)))"
-    return f.flatten(f.expr(names))
+    return f.flatten(f.expr(f"transform({where}, t -> transform(t.partitions, p -> {partition}))"))
 
 
-def _of(requests: Requests, protocol: str, api: str, assigned: str, owned: str) -> DataFrame:
-    return requests.of(api).select(
+def _of(requests: Requests, kind: _Kind) -> DataFrame:
+    return requests.of(kind.api).select(
         *span(),
         "client",
         "client_id",
-        f.lit(protocol).alias("protocol"),
         f.col("request.group_id"),
         f.expr("coalesce(nullif(response.member_id, ''), request.member_id)").alias("member_id"),
         f.col("request.member_id").alias("asked_member_id"),
@@ -120,6 +161,69 @@ def _of(requests: Requests, protocol: str, api: str, assigned: str, owned: str) 
         f.col("request.member_epoch").alias("asked_epoch"),
         f.col("response.member_epoch").alias("epoch"),
         f.col("response.error_code").alias("error"),
-        f.col(assigned).alias("assigned"),
-        f.col(owned).alias("owned"),
+        f.col(kind.assigned).alias("assigned"),
+        f.col(kind.owned).alias("owned"),
+    )
+
+
+_FIELDS: Final = {
+    "ts": "ts",
+    "answered": "answered",
+    "connection": "connection",
+    "position": "offset",
+    "client": "client",
+    "client_id": "client_id",
+    "group_id": "request.group_id",
+    "named_member_id": "response.member_id",
+    "asked_member_id": "request.member_id",
+    "instance_id": "request.instance_id",
+    "asked_epoch": "request.member_epoch",
+    "epoch": "response.member_epoch",
+    "error": "response.error_code",
+}
+_MADE: Final = ("start_us", "end_us", "last_start_us", "lasts_us")
+
+
+def _narrowing(kind: _Kind, timeout_us: int) -> Narrowing:
+    key = api_key(kind.api)
+    fields = {**_FIELDS, "assigned": kind.assigned, "owned": kind.owned}
+    read = {name: type_at(key, path) for name, path in fields.items()}
+    made = {**dict.fromkeys(_MADE, pa.int64()), "member_id": pa.string()}
+    left = {
+        name: of for name, of in read.items() if name not in {"ts", "answered", "named_member_id"}
+    }
+    return Narrowing(
+        api_key=key,
+        fields=fields,
+        narrow=partial(without_repeats, timeout_us=timeout_us),
+        schema=pa.schema(list({**made, **left}.items())),
+    )
+
+
+def without_repeats(rows: pa.Table, timeout_us: int) -> pa.Table:
+    """Leave out the heartbeats that repeat the one before, of the columns that are read of them."""
+    start, end = micros(rows["ts"]), micros(rows["answered"])
+    named = rows["named_member_id"]
+    is_named = pc.fill_null(pc.not_equal(named, ""), fill_value=False)
+    at = pc.coalesce(end, start)
+    told = (
+        rows.append_column("start_us", start)
+        .append_column("end_us", end)
+        .append_column("at_us", at)
+        .append_column("member_id", pc.if_else(is_named, named, rows["asked_member_id"]))
+    )
+    plain = (
+        np.asarray(pc.fill_null(pc.equal(rows["error"], int(ErrorCode.NONE)), fill_value=False))
+        & np.asarray(pc.fill_null(pc.greater(rows["asked_epoch"], JOINS), fill_value=False))
+        & is_there(end)
+        & is_there(rows["epoch"])
+        & ~is_there(rows["assigned"])
+        & ~is_there(rows["owned"])
+    )
+    firsts, lasts = repeats(
+        told, MEMBER, IN_TURN, is_plain=plain, alike=ALIKE, timeout_us=timeout_us
+    )
+    left = told.take(pa.array(firsts))
+    return left.append_column("last_start_us", start.take(pa.array(lasts))).append_column(
+        "lasts_us", at.take(pa.array(lasts))
     )

@@ -37,17 +37,18 @@ def alone(signs: DataFrame) -> DataFrame:
 
 
 def once(signs: DataFrame, is_plain: Column, alike: Sequence[str], timeout_us: Column) -> DataFrame:
-    """Return the signs that say what the one before has not, with `LASTS`.
+    """Return the signs that say what the one before has not; all have `LASTS`, which go on.
 
     A plain sign repeats the plain one before it of the same member, if it is `alike` in these
-    columns and not later after it than `timeout_us`.
+    columns and not later after it than `timeout_us`. Done again, also with what came after them,
+    it leaves what it would have left of all.
     """
     ordered = in_order(MEMBER, IN_TURN)
     seen = signs.withColumns(
         {"at_us": f.coalesce("end_us", "start_us"), "is_plain": f.coalesce(is_plain, f.lit(False))}
     ).withColumns(
         {
-            **{f"was_{name}": f.lag(name).over(ordered) for name in ("is_plain", *_TIMES, *alike)},
+            **{f"was_{name}": f.lag(name).over(ordered) for name in ("is_plain", *_LASTS, *alike)},
             "then_us": f.lead("at_us").over(ordered),
             "timeout_us": timeout_us,
         }
@@ -55,22 +56,33 @@ def once(signs: DataFrame, is_plain: Column, alike: Sequence[str], timeout_us: C
     goes_on = reduce(
         and_,
         (f.col(name).eqNullSafe(f.col(f"was_{name}")) for name in alike),
-        f.expr("is_plain and was_is_plain and at_us - was_at_us <= timeout_us"),
+        f.expr("is_plain and was_is_plain and at_us - was_lasts_us <= timeout_us"),
     )
     # Besides the firsts, a member's very last sign: the only one that no later row tells of.
     ends = seen.withColumn("is_first", ~f.coalesce(goes_on, f.lit(False))).where(
         "is_first or then_us is null"
     )
-    following = ("is_first", *_TIMES, *(f"was_{name}" for name in _TIMES))
+    following = ("is_first", *_LASTS, *(f"was_{name}" for name in _LASTS))
     return (
         ends.withColumns({f"next_{name}": f.lead(name).over(ordered) for name in following})
-        .withColumns({last: f.expr(_last(name)) for last, name in zip(_LASTS, _TIMES, strict=True)})
+        .withColumns({name: f.expr(_last(name)) for name in _LASTS})
         .where("is_first")
-        .select(*signs.columns, *_LASTS)
+        .select(*signs.columns)
     )
 
 
-_TIMES: Final = ("start_us", "at_us")
+def crossed(signs: DataFrame) -> DataFrame:
+    """Return the members of which a sign has others between itself and those that repeat it."""
+    following = f.lead(f.coalesce("end_us", "start_us")).over(in_order(MEMBER, IN_TURN))
+    return (
+        signs.withColumn("at_us", f.coalesce("end_us", "start_us"))
+        .withColumn("then_us", following)
+        .where("then_us <= lasts_us and last_start_us > start_us")
+        .select(*MEMBER)
+        .distinct()
+    )
+
+
 _LASTS: Final = tuple(name for name, _, _ in LASTS)
 
 
