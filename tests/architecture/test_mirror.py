@@ -174,6 +174,7 @@ JUDGED_ELSEWHERE = {
             "state/tables",
             "state/taken",
             "state/topics",
+            "state/turns",
             "state/views",
         )
     },

@@ -23,6 +23,7 @@ from kafkalite.spark.state.generations import generations
 from kafkalite.spark.state.heartbeats import heartbeats
 from kafkalite.spark.state.presence import empty_spells
 from kafkalite.spark.state.signs import signs
+from kafkalite.spark.state.turns import classic_beats, turns, with_epochs, within_turns
 from tests.spark.truth.crew import Key, Verdict
 from tests.spark.truth.desk import interpreted, laid_out
 from tests.spark.truth.forgotten import RETENTION_MIN
@@ -122,7 +123,9 @@ def test_commits_that_are_only_counted_are_plain_to_whoever_judges_them_all(
 ) -> None:
     request = ("group_id", "connection", "start_us", "position")
     states = (found.requests.state(name) for name in ("epochs", "holdings", "topics"))
-    every = judge(commits(found.requests), *states).where("truth != 'unjudged'").collect()
+    epochs, turns_ = (found.requests.state(name) for name in ("epochs", "classic_turns"))
+    asked = with_epochs(commits(found.requests), epochs, turns_)
+    every = judge(asked, *states).where("truth != 'unjudged'").collect()
     kept = found.requests.state("judged_commits").collect()
     assert {str(row) for row in kept} <= {str(row) for row in every}
     in_doubt = {tuple(row[name] for name in request) for row in kept}
@@ -134,23 +137,28 @@ def test_commits_that_are_only_counted_are_plain_to_whoever_judges_them_all(
     counted = Counter({row.group_id: 0 for row in plain})
     for row in found.requests.state("plain_commits").collect():
         counted[row.group_id] += row.commits
-    asked = {tuple(row[name] for name in request) for row in plain}
-    assert counted == Counter(group_id for group_id, *_ in asked)
+    were = {tuple(row[name] for name in request) for row in plain}
+    assert counted == Counter(group_id for group_id, *_ in were)
 
 
 def test_heartbeats_without_repeats_tell_what_all_of_them_tell(found: Findings) -> None:
     requests = found.requests
     every, beats = heartbeats(requests), requests.state("heartbeats")
     assert beats.count() < every.count() / 2
-    assert said(steps(every)) == said(requests.state("epochs"))
     signs_, told = signs(requests), requests.state("signs_of_life")
     assert told.count() < signs_.count()
+    turns_ = turns(signs_, OPTIONS.session_timeout_ms)
+    assert said(turns_) == said(requests.state("classic_turns"))
+    names = requests.state("assignments"), requests.state("topics")
+    every = every.unionByName(classic_beats(signs_, turns_, *names))
+    assert said(steps(every)) == said(requests.state("epochs"))
     spells = [empty_spells(each, OPTIONS.session_timeout_ms) for each in (signs_, told)]
     assert said(spells[0]) == said(spells[1])
     held, extent = requests.state("holdings"), requests.state("extent")
     found_ = [ghosts(each, held, extent, OPTIONS.session_timeout_ms) for each in (signs_, told)]
     assert said(found_[0]) == said(found_[1])
-    assert said(generations(signs_)) == said(requests.state("generations"))
+    led = within_turns(signs_, turns_, negated=True)
+    assert said(generations(led)) == said(requests.state("generations"))
     assert said(rebalances(signs_, 5)) == said(rebalances(told, 5))
 
 

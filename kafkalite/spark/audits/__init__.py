@@ -17,7 +17,6 @@ from kafkalite.spark.audits.classic import (
     is_plain,
     judge_by_generation,
     standing,
-    without_epochs,
 )
 from kafkalite.spark.audits.contract import Audit, AuditOptions
 from kafkalite.spark.audits.fencing import FENCING, PLAIN, judged, plain
@@ -38,6 +37,14 @@ from kafkalite.spark.state.holdings import HOLDINGS, holdings
 from kafkalite.spark.state.signs import SIGNS, telling_signs
 from kafkalite.spark.state.taken import TAKEN, taken
 from kafkalite.spark.state.topics import TASKS, TOPICS, tasks, topics
+from kafkalite.spark.state.turns import (
+    TURNS,
+    classic_beats,
+    may_change_over,
+    turns,
+    with_epochs,
+    within_turns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,12 +71,38 @@ def _signs(requests: Requests, options: AuditOptions) -> DataFrame:
     return telling_signs(requests, requests.state(HEARTBEATS.name), options.session_timeout_ms)
 
 
+def _turns(requests: Requests, options: AuditOptions) -> DataFrame:
+    if not may_change_over(requests):
+        return TURNS.empty(requests.spark)
+    return turns(requests.state(SIGNS.name), options.session_timeout_ms)
+
+
+def _epochs(requests: Requests) -> DataFrame:
+    told = requests.state(HEARTBEATS.name)
+    if may_change_over(requests):
+        names = (SIGNS.name, TURNS.name, ASSIGNMENTS.name, TOPICS.name)
+        told = told.unionByName(classic_beats(*map(requests.state, names)))
+    return steps(told)
+
+
+def _generations(requests: Requests) -> DataFrame:
+    told = requests.state(SIGNS.name)
+    if may_change_over(requests):
+        told = within_turns(told, requests.state(TURNS.name), negated=True)
+    return generations(told)
+
+
+def _without_epochs(commits: DataFrame, requests: Requests) -> DataFrame:
+    turns = requests.state(TURNS.name) if may_change_over(requests) else None
+    return with_epochs(commits, requests.state(EPOCHS.name), turns, negated=True)
+
+
 def _by_generation(requests: Requests) -> DataFrame:
     known = requests.state(GENERATIONS.name)
 
     def in_doubt(bare: DataFrame) -> DataFrame:
         classic = bare.join(f.broadcast(known.select("group_id").distinct()), "group_id", "semi")
-        beside = standing(without_epochs(classic, requests.state(EPOCHS.name)), known)
+        beside = standing(_without_epochs(classic, requests), known)
         return beside.where(~is_plain())
 
     return judge_by_generation(
@@ -81,7 +114,7 @@ def _by_generation(requests: Requests) -> DataFrame:
 
 
 def _counts(requests: Requests) -> DataFrame:
-    asked = without_epochs(bare(requests), requests.state(EPOCHS.name))
+    asked = _without_epochs(bare(requests), requests)
     return counts(standing(asked, requests.state(GENERATIONS.name)))
 
 
@@ -90,10 +123,11 @@ STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
     TASKS.name: lambda requests, _: tasks(requests),
     RUNS.name: lambda requests, options: heartbeat_runs(requests, options.session_timeout_ms),
     HEARTBEATS.name: lambda requests, options: beats(requests, options.session_timeout_ms),
-    EPOCHS.name: lambda requests, _: steps(requests.state(HEARTBEATS.name)),
+    EPOCHS.name: lambda requests, _: _epochs(requests),
     HOLDINGS.name: lambda requests, _: _held(requests),
     SIGNS.name: _signs,
-    GENERATIONS.name: lambda requests, _: generations(requests.state(SIGNS.name)),
+    TURNS.name: _turns,
+    GENERATIONS.name: lambda requests, _: _generations(requests),
     ASSIGNMENTS.name: lambda requests, _: assignments(requests),
     PLAIN.name: lambda requests, _: plain(requests),
     JUDGED.name: lambda requests, _: judged(requests),
@@ -117,6 +151,7 @@ STATE_TABLES: Final[Mapping[str, Table]] = {
         EPOCHS,
         HOLDINGS,
         SIGNS,
+        TURNS,
         GENERATIONS,
         ASSIGNMENTS,
         PLAIN,

@@ -47,7 +47,7 @@ BY_GENERATION = Table(
 
 COUNTS = table(
     "commit_counts",
-    "How many commits there are of one kind, outside of groups whose members have epochs",
+    "How many commits there are of one kind, but for those of members with epochs",
     ("fenced_by", "string", "generation, simple or unknown, as in fencing_totals"),
     ("commits", "bigint", "the requests"),
     ("refused", "bigint", "those of which the broker refused a partition"),
@@ -105,11 +105,6 @@ def standing(commits: DataFrame, generations: DataFrame) -> DataFrame:
         .withColumns({"standing": f.expr(where), "handing": f.expr(handing)})
         .drop("in_group", "generation", "first", "is_one_life")
     )
-
-
-def without_epochs(commits: DataFrame, epochs: DataFrame) -> DataFrame:
-    """Return the commits in groups of which no member has an epoch."""
-    return commits.join(epochs.select("group_id").distinct(), "group_id", "left_anti")
 
 
 def counts(standing_: DataFrame) -> DataFrame:
@@ -190,8 +185,8 @@ def _beside_assignments(behind: DataFrame, assignments: DataFrame) -> DataFrame:
             "was_its_own": f"bool_or({mine} and not {later})",
             "times_kept": f"count(distinct case when {mine} and {later} and {done}"
             " then a.generation end)",
-            "is_taken": f"bool_or(not {mine} and {later} and {done})",
-            "may_be_taken": f"bool_or(not {mine} and {later})",
+            "is_anothers": f"bool_or(not {mine} and {later} and {done})",
+            "may_be_anothers": f"bool_or(not {mine} and {later})",
         },
     )
 
@@ -231,8 +226,8 @@ def _judged_behind(commits: DataFrame) -> DataFrame:
     """Judge commits at an earlier generation: all are refused, but not all are of zombies."""
     truth = (
         f"case when {_OUT} then '{DEPARTED}'"
-        f" when was_its_own and is_taken then '{ZOMBIE}'"
-        f" when was_its_own and (may_be_taken or is_open) then '{UNDECIDABLE}'"
+        f" when was_its_own and is_anothers then '{ZOMBIE}'"
+        f" when was_its_own and (may_be_anothers or is_open) then '{UNDECIDABLE}'"
         f" when was_its_own and times_kept = times then '{INNOCENT}'"
         f" when was_its_own and times_known = times then '{GIVEN_UP}'"
         f" when is_known and not coalesce(was_its_own, false) then '{NEVER_OWNED}'"

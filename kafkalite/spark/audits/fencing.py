@@ -27,6 +27,7 @@ from kafkalite.spark.state.commits import bare, commits
 from kafkalite.spark.state.epochs import EPOCHS
 from kafkalite.spark.state.spells import spells, within
 from kafkalite.spark.state.tables import Table, table
+from kafkalite.spark.state.turns import TURNS, may_change_over, with_epochs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,10 +85,10 @@ def judged(requests: Requests) -> DataFrame:
     Plain is one within its member's spell of which the broker took all, and nearly all are.
     """
     epochs = requests.state(EPOCHS.name)
-    members = epochs.select("group_id", "member_id").distinct()
+    turns = requests.state(TURNS.name) if may_change_over(requests) else None
 
     def in_doubt(each: DataFrame) -> DataFrame:
-        of_members = each.join(members, ["group_id", "member_id"], "semi")
+        of_members = with_epochs(each, epochs, turns)
         return within(of_members, spells(epochs)).where("not (is_within and is_taken)")
 
     return judge(

@@ -21,6 +21,7 @@ from kafkalite.spark.state.holdings import HOLDINGS
 from kafkalite.spark.state.order import in_order, until_now
 from kafkalite.spark.state.signs import JOIN, SIGNS, SYNC_GROUP, is_over
 from kafkalite.spark.state.tables import table
+from kafkalite.spark.state.turns import TURNS, may_change_over
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,12 +93,37 @@ def haunting(requests: Requests, options: AuditOptions) -> DataFrame:
     held = requests.state(HOLDINGS.name)
     if SYNC_GROUP in requests:
         given, generations = requests.state(ASSIGNMENTS.name), requests.state(GENERATIONS.name)
-        held = held.unionByName(handed(given, generations))
+        turns = requests.state(TURNS.name) if may_change_over(requests) else None
+        held = held.unionByName(held_classically(given, generations, turns))
     return ghosts(
         requests.state(SIGNS.name),
         held,
         requests.state(EXTENT.name),
         options.session_timeout_ms,
+    )
+
+
+def held_classically(
+    given: DataFrame, generations: DataFrame, turns: DataFrame | None
+) -> DataFrame:
+    """Return what members of classic groups held, until such a group became another: `HOLDINGS`."""
+    held = handed(given, generations)
+    if turns is None:
+        return held
+    became = turns.where("came_with is not null").select(
+        "in_group", "of_member", "came_with", f.col("from_us").alias("became_us")
+    )
+    is_its = "group_id = in_group and member_id = of_member and since_epoch = came_with"
+    then = f.struct(
+        f.lit(None).cast("int").alias("step"),
+        f.col("became_us").alias("begin_us"),
+        f.col("became_us").alias("done_us"),
+    )
+    is_sooner = "became_us < coalesce(released.begin_us, became_us + 1)"
+    return HOLDINGS.shape(
+        held.join(f.broadcast(became), f.expr(is_its), "left").withColumn(
+            "released", f.when(f.expr(is_sooner), then).otherwise(f.col("released"))
+        )
     )
 
 

@@ -35,7 +35,7 @@ EPOCHS = table(
     "A step of a member: from here on it may have another epoch or other partitions",
     ("group_id", "string", "the group"),
     ("member_id", "string", "the member"),
-    ("protocol", "string", "consumer or streams"),
+    ("protocol", "string", "consumer, streams, or classic: see classic_turns"),
     ("step", "int", "counts the member's steps, from 1"),
     ("life", "int", "counts how often it was gone before"),
     ("standing", "string", "known, unknown or gone"),

@@ -47,6 +47,7 @@ SIGNS = table(
     ("is_harmless", "boolean", "whether its answer may get lost without a trace"),
     ("error", "smallint", "what it was answered; null without an answer"),
     ("generation", "int", "the epoch or generation it was given"),
+    ("is_leaderless", "boolean", "whether it joined a group of members with epochs: no leader"),
     ("session_timeout_ms", "bigint", "how long it may be silent; null: as the broker has it"),
     *LASTS,
 )
@@ -57,7 +58,13 @@ _NAMES_BEFORE_IT_ADMITS: Final = 4
 
 def signs(requests: Requests) -> DataFrame:
     """Return every sign of life, as `SIGNS`."""
-    return _of_epochs(heartbeats(requests)).unionByName(SIGNS.shape(alone(_classic(requests))))
+    return _of_epochs(heartbeats(requests)).unionByName(classic_signs(requests))
+
+
+def classic_signs(requests: Requests) -> DataFrame:
+    """Return every sign of life of who speaks the classic protocol, as `SIGNS`."""
+    kinds = (_joins(requests), *_stays(requests), _leaves(requests))
+    return SIGNS.shape(alone(reduce(DataFrame.unionByName, kinds)))
 
 
 def telling_signs(requests: Requests, beats: DataFrame, session_timeout_ms: int) -> DataFrame:
@@ -65,6 +72,12 @@ def telling_signs(requests: Requests, beats: DataFrame, session_timeout_ms: int)
 
     `beats` has those of members with epochs so already.
     """
+    classic = said_once(classic_signs(requests), session_timeout_ms)
+    return _of_epochs(beats).unionByName(classic)
+
+
+def said_once(classic: DataFrame, session_timeout_ms: int) -> DataFrame:
+    """Return signs of the classic protocol, each but for the like ones that follow it."""
     is_plain = (
         (f.col("api") == HEARTBEAT)
         & (f.col("error") == ErrorCode.NONE)
@@ -73,8 +86,7 @@ def telling_signs(requests: Requests, beats: DataFrame, session_timeout_ms: int)
     asked_for = f.last("session_timeout_ms", ignorenulls=True).over(until_now(MEMBER, IN_TURN))
     timeout_us = f.coalesce(asked_for, f.lit(session_timeout_ms)) * 1000
     alike = ("generation", "connection", "instance_id")
-    told = once(_classic(requests), is_plain, alike, timeout_us)
-    return _of_epochs(beats).unionByName(SIGNS.shape(told))
+    return once(classic, is_plain, alike, timeout_us)
 
 
 def _of_epochs(beats: DataFrame) -> DataFrame:
@@ -88,15 +100,11 @@ def _of_epochs(beats: DataFrame) -> DataFrame:
                 "hands_out": f.lit(False),
                 "is_harmless": f.col("asked_member_id") != "",
                 "generation": f.col("epoch"),
+                "is_leaderless": f.lit(False),
                 "session_timeout_ms": f.lit(None),
             }
         )
     )
-
-
-def _classic(requests: Requests) -> DataFrame:
-    kinds = (_joins(requests), *_stays(requests), _leaves(requests))
-    return reduce(DataFrame.unionByName, kinds)
 
 
 def _joins(requests: Requests) -> DataFrame:
@@ -111,6 +119,9 @@ def _joins(requests: Requests) -> DataFrame:
         ((asked != "") | f.expr(f"api_version >= {_NAMES_BEFORE_IT_ADMITS}")).alias("is_harmless"),
         f.col("response.error_code").alias("error"),
         f.col("response.generation_id").alias("generation"),
+        f.expr("coalesce(response.error_code = 0 and response.leader = '', false)").alias(
+            "is_leaderless"
+        ),
         f.col("request.session_timeout_ms").alias("session_timeout_ms"),
     )
 
@@ -128,6 +139,7 @@ def _stays(requests: Requests) -> Iterator[DataFrame]:
             f.lit(True).alias("is_harmless"),
             f.col("response.error_code").alias("error"),
             f.col("request.generation_id").alias("generation"),
+            f.lit(False).alias("is_leaderless"),
             f.lit(None).alias("session_timeout_ms"),
         )
 
@@ -153,6 +165,7 @@ def _leaves(requests: Requests) -> DataFrame:
             f.lit(True).alias("is_harmless"),
             f.expr(field("response.error_code", "cast(null as smallint)")).alias("error"),
             f.lit(None).alias("generation"),
+            f.lit(False).alias("is_leaderless"),
             f.lit(None).alias("session_timeout_ms"),
         )
     )

@@ -91,10 +91,9 @@ class Crew:
     """partition → (epoch, member) in the order in which they were given it."""
 
     def group(self) -> ConsumerGroup | None:
-        """Return the group as its coordinator has it."""
+        """Return the group as its coordinator has it; None while it is none of this kind."""
         found = self.stage.groups.directory.groups.get(self.group_id)
-        assert found is None or isinstance(found, ConsumerGroup)
-        return found
+        return found if isinstance(found, ConsumerGroup) else None
 
     def watch(self) -> None:
         """Note who was given what since the last look; to be called after every step."""
@@ -197,6 +196,17 @@ class Member:
             topic_partitions=_nested(self.owned) if gives_up else None,
         )
         return self._beat(request, is_lost=is_lost, is_waited_for=is_waited_for, takes_us=takes_us)
+
+    def subscribe(self, *topics: str) -> None:
+        """Subscribe to other topics, and give up what is no longer assigned."""
+        self.subscribed = list(topics)
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.crew.group_id,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            subscribed_topic_names=self.subscribed,
+        )
+        self._beat(request)
 
     def leave(self) -> None:
         """Leave the group for good."""

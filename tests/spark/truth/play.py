@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.spark.truth import (
+    changed,
     fenced,
     forgotten,
     haunted,
@@ -69,11 +70,13 @@ def play(directory: Path, seeds: Iterable[int]) -> tuple[list[Said], list[Played
         prefix = f"seed-{seed}"
         truth = fenced.commits(stage, topics, prefix)
         streaming.commits(stage, topics, prefix, truth)
+        by_generation = rebalanced.commits(stage, prefix)
+        changed.commits(stage, topics, prefix, truth, by_generation)
         played.append(
             Played(
                 prefix=prefix,
                 fenced=truth,
-                rebalanced=rebalanced.commits(stage, prefix),
+                rebalanced=by_generation,
                 transacted=transacted.transactions(stage, topics, prefix, truth),
                 outdated=outdated.metadata(stage, topics, prefix),
                 forgotten=forgotten.offsets(stage, topics, prefix),

@@ -45,14 +45,14 @@ class Rebalanced:
 def commits(stage: Stage, prefix: str) -> Rebalanced:
     """Let consumers of classic groups come, go and commit, in time, late and far too late."""
     found = Rebalanced()
-    _grow(_Group(stage, f"{prefix}/classic-growing", found))
-    _take_place(_Group(stage, f"{prefix}/classic-static", found))
-    _begin_anew(_Group(stage, f"{prefix}/classic-anew", found))
-    _not_consumers(_Group(stage, f"{prefix}/classic-other", found))
+    _grow(Group(stage, f"{prefix}/classic-growing", found))
+    _take_place(Group(stage, f"{prefix}/classic-static", found))
+    _begin_anew(Group(stage, f"{prefix}/classic-anew", found))
+    _not_consumers(Group(stage, f"{prefix}/classic-other", found))
     return found
 
 
-def _grow(group: _Group) -> None:
+def _grow(group: Group) -> None:
     first = group.consumer("first")
     group.rebalance([first], {"first": {0, 1, 2, 3}})
     for _ in range(5):
@@ -75,7 +75,7 @@ def _grow(group: _Group) -> None:
     _shrink(group, first, second)
 
 
-def _between(group: _Group, first: _Consumer, joining: Waiting, rejoining: Waiting) -> None:
+def _between(group: Group, first: Consumer, joining: Waiting, rejoining: Waiting) -> None:
     """Commit while answers to join are on their way, and before partitions are handed out."""
     other = group.stage.line("another-connection", host=14)
     first.commit({0}, generation=1, line=other, is_decidable=False)
@@ -85,7 +85,7 @@ def _between(group: _Group, first: _Consumer, joining: Waiting, rejoining: Waiti
     assert first.commit({0}, generation=1) == ErrorCode.ILLEGAL_GENERATION
 
 
-def _shrink(group: _Group, first: _Consumer, second: _Consumer) -> None:
+def _shrink(group: Group, first: Consumer, second: Consumer) -> None:
     third = group.consumer("third")
     group.rebalance([first, second, third], {"first": {0}, "second": {1}, "third": {2}})
     # Nobody was given partition 3; 1 and 2 have other owners.
@@ -103,7 +103,7 @@ def _shrink(group: _Group, first: _Consumer, second: _Consumer) -> None:
         each.leave()
 
 
-def _take_place(group: _Group) -> None:
+def _take_place(group: Group) -> None:
     """Let a member take the place of one of the same name, which does not know."""
     old = group.consumer("old", instance_id="the-one")
     group.rebalance([old], {"old": {0, 1, 2, 3}})
@@ -115,7 +115,7 @@ def _take_place(group: _Group) -> None:
     new.leave()
 
 
-def _begin_anew(group: _Group) -> None:
+def _begin_anew(group: Group) -> None:
     """Delete a group that has come far, and begin at its first generation again."""
     only = group.consumer("only")
     for _ in range(3):
@@ -133,7 +133,7 @@ def _begin_anew(group: _Group) -> None:
     again.leave()
 
 
-def _not_consumers(group: _Group) -> None:
+def _not_consumers(group: Group) -> None:
     """Let members hand each other what only they understand: of a zombie nobody else can tell."""
     group.is_readable = False
     first, second = group.consumer("first"), group.consumer("second")
@@ -145,14 +145,14 @@ def _not_consumers(group: _Group) -> None:
         each.leave()
 
 
-class _Group:
+class Group:
     """A classic group, and what its leaders handed out."""
 
     def __init__(self, stage: Stage, group_id: str, found: Rebalanced) -> None:
         self.stage = stage
         self.group_id = group_id
         self.found = found
-        self.consumers: list[_Consumer] = []
+        self.consumers: list[Consumer] = []
         self.given: list[tuple[int, Given]] = []
         """(generation, who was given what)."""
         self.is_readable = True
@@ -163,14 +163,14 @@ class _Group:
         assert isinstance(found, ClassicGroup)
         return found
 
-    def consumer(self, name: str, instance_id: str | None = None) -> _Consumer:
+    def consumer(self, name: str, instance_id: str | None = None) -> Consumer:
         """Have one more, who is no member yet."""
         line = self.stage.line(f"{name}-of-{self.group_id}", host=13)
-        made = _Consumer(self, name, line, instance_id)
+        made = Consumer(self, name, line, instance_id)
         self.consumers.append(made)
         return made
 
-    def rebalance(self, members: Sequence[_Consumer], given: Mapping[str, set[int]]) -> None:
+    def rebalance(self, members: Sequence[Consumer], given: Mapping[str, set[int]]) -> None:
         """Let all join and be handed out what the story wants them to have."""
         newcomers = [each for each in members if not each.member_id]
         waiting = [(each, each.join()) for each in newcomers]
@@ -180,7 +180,7 @@ class _Group:
             each.joined(join)
         self.hand_out(members, given)
 
-    def hand_out(self, members: Sequence[_Consumer], given: Mapping[str, set[int]]) -> None:
+    def hand_out(self, members: Sequence[Consumer], given: Mapping[str, set[int]]) -> None:
         """Sync all, the leader last."""
         leader_id = self.machine().soft.leader_id
         leader = next(each for each in members if each.member_id == leader_id)
@@ -211,24 +211,27 @@ class _Group:
         return "innocent" if kept else "given up"
 
 
-class _Consumer:
+class Consumer:
     """One consumer of a classic group, which knows what it was told."""
 
-    def __init__(self, group: _Group, name: str, line: Line, instance_id: str | None) -> None:
+    def __init__(self, group: Group, name: str, line: Line, instance_id: str | None) -> None:
         self.name = name
         self.member_id = ""
         self.generation = -1
+        self.topic, self.topics = TOPIC, [TOPIC]
+        self.owned: set[int] = set()
+        """What it says to own when it joins: nothing, unless it keeps some while it waits."""
+        self.line = line
         self._group = group
-        self._line = line
         self._instance_id = instance_id
 
     def join(self) -> Waiting:
         """Ask to join; a newcomer is told its id first, unless it is static."""
         if not self.member_id and self._instance_id is None:
-            answer = self._line.ask(self._join_request(), _JOIN)
+            answer = self.line.ask(self._join_request(), _JOIN)
             assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
             self.member_id = answer.member_id
-        return self._line.send(self._join_request(), _JOIN)
+        return self.line.send(self._join_request(), _JOIN)
 
     def joined(self, join: Waiting) -> None:
         """Take the answer."""
@@ -237,7 +240,11 @@ class _Consumer:
         self.member_id, self.generation = answer.member_id, answer.generation_id
 
     def _join_request(self) -> JoinGroupRequest:
-        metadata = codec.encode_value(ConsumerProtocolSubscription(topics=[TOPIC]), 1)
+        row = ConsumerProtocolSubscription.TopicPartition
+        owned = [row(topic=self.topic, partitions=sorted(self.owned))] if self.owned else []
+        metadata = codec.encode_value(
+            ConsumerProtocolSubscription(topics=self.topics, owned_partitions=owned), 1
+        )
         return JoinGroupRequest(
             group_id=self._group.group_id,
             session_timeout_ms=SESSION_MS,
@@ -265,14 +272,13 @@ class _Consumer:
             group_instance_id=self._instance_id,
             assignments=rows,
         )
-        return self._line.send(request, _SYNC)
+        return self.line.send(request, _SYNC)
 
     def _assignment(self, partitions: Iterable[int]) -> bytes:
         if not self._group.is_readable:
             return b"\0\1\0\0\0\x63"
-        rows = [
-            ConsumerProtocolAssignment.TopicPartition(topic=TOPIC, partitions=sorted(partitions))
-        ]
+        row = ConsumerProtocolAssignment.TopicPartition
+        rows = [row(topic=self.topic, partitions=sorted(partitions))]
         return bytes(codec.encode_value(ConsumerProtocolAssignment(assigned_partitions=rows), 1))
 
     def beat(self) -> int:
@@ -283,7 +289,7 @@ class _Consumer:
             member_id=self.member_id,
             group_instance_id=self._instance_id,
         )
-        return int(self._line.ask(request, _BEAT).error_code)
+        return int(self.line.ask(request, _BEAT).error_code)
 
     def leave(self) -> None:
         """Leave for good."""
@@ -291,7 +297,7 @@ class _Consumer:
             member_id=self.member_id, group_instance_id=self._instance_id
         )
         request = LeaveGroupRequest(group_id=self._group.group_id, members=[identity])
-        assert self._line.ask(request, _LEAVE).error_code == ErrorCode.NONE
+        assert self.line.ask(request, _LEAVE).error_code == ErrorCode.NONE
 
     def commit(
         self,
@@ -303,6 +309,18 @@ class _Consumer:
     ) -> int:
         """Commit at a generation, by default the own; return the error and note the truth."""
         generation = self.generation if generation is None else generation
+        group, line = self._group, line or self.line
+        group.stage.wait(0)
+        truths: dict[Key, str] = defaultdict(str)
+        for each in partitions:
+            key = Key(line.number, group.stage.now_us, self.topic, each)
+            truths[key] = group.judge(self.member_id, generation, each)
+        code = self.ask_to_commit(partitions, generation, line)
+        self._note(truths, code, is_decidable=is_decidable)
+        return code
+
+    def ask_to_commit(self, partitions: set[int], generation: int, line: Line) -> int:
+        """Commit, and return the error."""
         rows = [
             OffsetCommitRequest.OffsetCommitRequestPartition(
                 partition_index=each, committed_offset=each
@@ -314,17 +332,9 @@ class _Consumer:
             member_id=self.member_id,
             group_instance_id=self._instance_id,
             generation_id_or_member_epoch=generation,
-            topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=TOPIC, partitions=rows)],
+            topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=self.topic, partitions=rows)],
         )
-        group, line = self._group, line or self._line
-        group.stage.wait(0)
-        truths: dict[Key, str] = defaultdict(str)
-        for each in partitions:
-            key = Key(line.number, group.stage.now_us, TOPIC, each)
-            truths[key] = group.judge(self.member_id, generation, each)
-        code = int(line.ask(request, _COMMIT).topics[0].partitions[0].error_code)
-        self._note(truths, code, is_decidable=is_decidable)
-        return code
+        return int(line.ask(request, _COMMIT).topics[0].partitions[0].error_code)
 
     def _note(self, truths: Mapping[Key, str], code: int, *, is_decidable: bool) -> None:
         found = self._group.found
