@@ -171,6 +171,7 @@ JUDGED_ELSEWHERE = {
             "state/signs",
             "state/spans",
             "state/spells",
+            "state/subscriptions",
             "state/tables",
             "state/taken",
             "state/topics",

@@ -35,6 +35,7 @@ from kafkalite.spark.state.generations import GENERATIONS, generations
 from kafkalite.spark.state.heartbeats import HEARTBEATS, RUNS, beats, heartbeat_runs
 from kafkalite.spark.state.holdings import HOLDINGS, holdings
 from kafkalite.spark.state.signs import SIGNS, telling_signs
+from kafkalite.spark.state.subscriptions import SUBSCRIPTIONS, subscriptions
 from kafkalite.spark.state.taken import TAKEN, taken
 from kafkalite.spark.state.topics import TASKS, TOPICS, tasks, topics
 from kafkalite.spark.state.turns import (
@@ -97,6 +98,10 @@ def _without_epochs(commits: DataFrame, requests: Requests) -> DataFrame:
     return with_epochs(commits, requests.state(EPOCHS.name), turns, negated=True)
 
 
+def _subscriptions(requests: Requests, options: AuditOptions) -> DataFrame:
+    return subscriptions(requests, requests.state(SIGNS.name), options.session_timeout_ms)
+
+
 def _by_generation(requests: Requests) -> DataFrame:
     known = requests.state(GENERATIONS.name)
 
@@ -127,6 +132,7 @@ STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
     HOLDINGS.name: lambda requests, _: _held(requests),
     SIGNS.name: _signs,
     TURNS.name: _turns,
+    SUBSCRIPTIONS.name: _subscriptions,
     GENERATIONS.name: lambda requests, _: _generations(requests),
     ASSIGNMENTS.name: lambda requests, _: assignments(requests),
     PLAIN.name: lambda requests, _: plain(requests),
@@ -152,6 +158,7 @@ STATE_TABLES: Final[Mapping[str, Table]] = {
         HOLDINGS,
         SIGNS,
         TURNS,
+        SUBSCRIPTIONS,
         GENERATIONS,
         ASSIGNMENTS,
         PLAIN,

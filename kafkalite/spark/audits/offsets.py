@@ -2,7 +2,8 @@
 
 A classic group's offsets expire when it has been empty for so long; those of consumer and streams
 groups, and of whoever commits without being a member, so long after their commit, but not while
-the group has members. An old client may say itself how long.
+the group has members. Offsets of a topic that none of its members subscribes to expire all the
+same, so long after their commit. An old client may say itself how long.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from kafkalite.spark.state.marks import marks
 from kafkalite.spark.state.order import in_order, until_now
 from kafkalite.spark.state.presence import empty_spells
 from kafkalite.spark.state.signs import CLASSIC, SIGNS
+from kafkalite.spark.state.subscriptions import SUBSCRIPTIONS
 from kafkalite.spark.state.tables import table
 from kafkalite.spark.state.taken import TAKEN
 from kafkalite.spark.state.topics import named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kafkalite.spark.requests import Requests
 
@@ -45,6 +47,11 @@ EXPIRY = table(
     ("committed_offset", "bigint", "the offset"),
     ("committed_at", "timestamp", "when it was committed"),
     ("empty_since", "timestamp", "since when the group had no members; null for one without any"),
+    (
+        "unread_since",
+        "timestamp",
+        "since when no member subscribed to the topic; null for one that expires otherwise",
+    ),
     ("expires_at", "timestamp", "when the retention is over"),
     (
         "fate",
@@ -94,7 +101,8 @@ def offsets(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame
     spells = empty_spells(requests.state(SIGNS.name), options.session_timeout_ms)
     bucket_us = options.bucket_ms * 1000
     lasting = requests.state(LASTING.name)
-    due = dues(lasting, spells, options.retention_ms)
+    unread = lapses(lasting, requests.state(SUBSCRIPTIONS.name), spells)
+    due = dues(lasting, spells, unread, options.retention_ms)
     asked, extent = fetches(requests, topics), requests.state(EXTENT.name)
     return {
         EXPIRY.name: _with_fates(due, asked, extent),
@@ -151,8 +159,46 @@ def _lasting(commits: DataFrame, retention_ms: int) -> DataFrame:
     return commits.where(f"next_us is null or next_us - at_us >= {retention_us(retention_ms)}")
 
 
-def dues(commits: DataFrame, spells: DataFrame, retention_ms: int) -> DataFrame:
-    """Return what the retention takes away, and when."""
+def lapses(commits: DataFrame, subscriptions: DataFrame, spells: DataFrame) -> DataFrame:
+    """Return when groups had members, none of whom subscribed to a topic that they had read.
+
+    When they had none is left to `spells`: other rules hold then.
+    """
+    topics = commits.where(f"not topic rlike '{_IS_ID}'").select("group_id", "topic").distinct()
+    told = subscriptions.select(
+        "group_id", f.col("topic").alias("read_topic"), "protocol", "from_us", "until_us"
+    )
+    is_its = "t.group_id = r.group_id and (r.read_topic is null or r.read_topic = t.topic)"
+    read = topics.alias("t").join(told.alias("r"), f.expr(is_its)).select("t.*", *_SPELL)
+    empty = topics.join(spells, "group_id").select(*topics.columns, *_SPELL)
+    # What was before somebody was seen to be a member, nobody knows.
+    firsts = told.groupBy("group_id").agg(f.min("from_us").alias("from_us"))
+    begun = topics.join(firsts, "group_id").withColumns(
+        {"protocol": f.lit(None).cast("string"), "until_us": f.col("from_us")}
+    )
+    covered = reduce(DataFrame.unionByName, (read, empty, begun.select(*topics.columns, *_SPELL)))
+    order = ("from_us", "until_us")
+    by_topic = tuple(topics.columns)
+    until_us = f.coalesce("until_us", f.lit(_NEVER))
+    protocols = told.groupBy("group_id").agg(f.max("protocol").alias("protocol"))
+    return (
+        covered.drop("protocol")
+        .withColumn("until_us", f.max(until_us).over(until_now(by_topic, order)))
+        .withColumn("next_us", f.lead("from_us").over(in_order(by_topic, order)))
+        .where(f"until_us < coalesce(next_us, {_NEVER})")
+        .join(protocols, "group_id")
+        .select(*by_topic, "protocol", f.col("until_us").alias("from_us"), "next_us")
+        .withColumnRenamed("next_us", "until_us")
+    )
+
+
+_SPELL: Final = ("protocol", "from_us", "until_us")
+_IS_ID: Final = "^[0-9A-F]{32}$"
+"""A topic that the capture never names: nobody knows whether it is subscribed to."""
+
+
+def dues(commits: DataFrame, spells: DataFrame, unread: DataFrame, retention_ms: int) -> DataFrame:
+    """Return what the retention takes away, and when; `unread` are lapses."""
     lasting = _lasting(commits, retention_ms).withColumn(
         "retention_us", f.expr(retention_us(retention_ms))
     )
@@ -175,26 +221,36 @@ def dues(commits: DataFrame, spells: DataFrame, retention_ms: int) -> DataFrame:
         .withColumns(
             {
                 "due_us": f.col("at_us") + f.col("retention_us"),
-                "empty_us": f.lit(None).cast("bigint"),
                 "protocol": f.lit(SIMPLE),
             }
         )
     )
-    columns = (
-        *_PARTITION,
-        "protocol",
-        "committed_offset",
-        "at_us",
-        "next_us",
-        "due_us",
-        "empty_us",
+    lapsed = (
+        lasting.join(unread, ["group_id", "topic"])
+        .withColumns(
+            {
+                "due_us": f.greatest(f.expr("at_us + retention_us"), "from_us"),
+                "unread_us": f.col("from_us"),
+            }
+        )
+        .where("due_us < coalesce(until_us, due_us + 1)")
     )
-    dues = emptied.select(*columns).unionByName(simple.select(*columns))
+    columns = (*_PARTITION, "protocol", "committed_offset", "at_us", "next_us", "due_us", *_WHY)
+    kinds = (_shaped_due(each, columns) for each in (emptied, simple, lapsed))
+    dues = reduce(DataFrame.unionByName, kinds)
     # Of several spells that end an offset it is the first that does.
     first = dues.groupBy(*_PARTITION, "at_us").agg(
         f.min_by(f.struct(*columns), "due_us").alias("d")
     )
     return first.select("d.*").where("due_us < coalesce(next_us, due_us + 1)")
+
+
+_WHY: Final = ("empty_us", "unread_us")
+
+
+def _shaped_due(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    none = {name: f.lit(None).cast("bigint") for name in _WHY if name not in frame.columns}
+    return frame.withColumns(none).select(*columns)
 
 
 def _with_fates(dues: DataFrame, asked: DataFrame, extent_: DataFrame) -> DataFrame:
@@ -224,6 +280,7 @@ def _with_fates(dues: DataFrame, asked: DataFrame, extent_: DataFrame) -> DataFr
                 "fate": fate,
                 "committed_at": f.timestamp_micros("at_us"),
                 "empty_since": f.timestamp_micros("empty_us"),
+                "unread_since": f.timestamp_micros("unread_us"),
                 "expires_at": f.timestamp_micros("due_us"),
                 "returned_at": f.timestamp_micros(back),
             }

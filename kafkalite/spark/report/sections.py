@@ -211,7 +211,7 @@ def _offsets(found: Mapping[str, Rows]) -> Section:
                 "Offsets that would be gone",
                 found.get("offset_expiry", ()),
                 ("group_id", "protocol", "topic", "partition", "committed_offset", "committed_at",
-                 "expires_at", "fate", "returned_at", "was_missing"),
+                 "unread_since", "expires_at", "fate", "returned_at", "was_missing"),
             ),
         ),
     )  # fmt: skip

@@ -29,7 +29,7 @@ _ORDER: Final = ("at_us", "position")
 
 def empty_spells(signs: DataFrame, session_timeout_ms: int) -> DataFrame:
     """Return when each group was empty, as `EMPTY_SPELLS`."""
-    spells = _memberships(signs, session_timeout_ms)
+    spells = memberships(signs, session_timeout_ms)
     order = ("from_us", "until_us")
     present_until = f.max("until_us").over(until_now(("group_id",), order))
     gaps = spells.withColumns(
@@ -48,10 +48,10 @@ def empty_spells(signs: DataFrame, session_timeout_ms: int) -> DataFrame:
     )
 
 
-def _memberships(signs: DataFrame, session_timeout_ms: int) -> DataFrame:
-    """Return from when until when somebody was a member, each sign reaching to the next.
+def memberships(signs: DataFrame, session_timeout_ms: int) -> DataFrame:
+    """Return from when until when somebody was a member: (group, member, protocol, from, until).
 
-    One who falls silent is a member until its session has timed out.
+    Each sign reaches to the next. One who falls silent is a member until its session has timed out.
     """
     so_far = until_now(_MEMBER, _ORDER)
     told = signs.where(

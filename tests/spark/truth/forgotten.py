@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol.messages.produce import ProduceRequest
 from tests.conformance.batches import Batch
 from tests.spark.truth.crew import Crew, Member, Topics, Truth
+from tests.spark.truth.rebalanced import Group
 
 if TYPE_CHECKING:
+    from tests.spark.truth.rebalanced import Consumer, Rebalanced
     from tests.spark.truth.stage import Line, Stage
 
 TOPIC = "visited"
+OTHER = "orders"
 PARTITIONS = 2
 RETENTION_MIN = 60
 SWEEP_MS = 600_000
 ALONE_AT = 5
+_BEAT_MS = 20_000
 
 
 @dataclass(slots=True)
@@ -36,19 +40,26 @@ class Forgotten:
     """A group → how far behind it was."""
 
 
-def offsets(stage: Stage, topics: Topics, prefix: str) -> Forgotten:
+class _Beats(Protocol):
+    """A member that lives."""
+
+    def beat(self) -> object:
+        """Send a heartbeat."""
+
+
+def offsets(stage: Stage, topics: Topics, prefix: str, by_generation: Rebalanced) -> Forgotten:
     """Let groups go for longer than offsets are kept, for less, and not at all."""
     truth = Forgotten()
     topics.create(TOPIC, PARTITIONS)
+    topics.create(OTHER, 1)
 
     def member(name: str) -> Member:
-        crew = Crew(stage, topics, f"{prefix}/{name}", Truth())
-        made = Member(crew, stage.line(f"c-{name}", host=11), [TOPIC], f"m-{prefix}-{name}")
-        made.join()
+        made = _member(Crew(stage, topics, f"{prefix}/{name}", Truth()), name)
         made.commit(made.owned)
         return made
 
     away, brief, gone, late = (member(name) for name in ("away", "brief", "gone", "late"))
+    unread = _unread(stage, topics, prefix, by_generation)
     simple = stage.line("simple", host=12)
     _commit_alone(simple, f"{prefix}/simple")
     _produce(simple, topics.ids[TOPIC], records=12)
@@ -57,17 +68,19 @@ def offsets(stage: Stage, topics: Topics, prefix: str) -> Forgotten:
     truth.lags[f"{prefix}/laggard"] = 12 - ALONE_AT
     for each in (away, brief, gone):
         each.leave()
-    _live_on(stage, late, minutes=RETENTION_MIN // 2)
+    _live_on(stage, late, *unread, minutes=RETENTION_MIN // 2)
     brief.join()
     truth.missing[f"{prefix}/brief"] = _ask(brief.line, f"{prefix}/brief")
     brief.commit(brief.owned)
-    _live_on(stage, late, minutes=RETENTION_MIN, also=brief)
-    for name in ("away", "simple"):
+    _live_on(stage, late, brief, *unread, minutes=RETENTION_MIN)
+    for name in ("away", "simple", "narrow", "narrow-classic"):
         truth.fates.add((f"{prefix}/{name}", "lost"))
         truth.missing[f"{prefix}/{name}"] = _ask(simple, f"{prefix}/{name}")
     # Before KIP-211 their offsets had gone meanwhile, members or not.
     assert not _ask(late.line, f"{prefix}/late")
-    truth.spared = {f"{prefix}/late": True, f"{prefix}/brief": False}
+    truth.spared = {f"{prefix}/{name}": True for name in ("late", "shared")}
+    truth.spared[f"{prefix}/brief"] = False
+    assert not _ask(late.line, f"{prefix}/shared")
     truth.fates.add((f"{prefix}/gone", "expired"))
     truth.fates.add((f"{prefix}/laggard", "expired"))
     late.commit(late.owned)
@@ -76,16 +89,51 @@ def offsets(stage: Stage, topics: Topics, prefix: str) -> Forgotten:
     brief.commit(brief.owned)
     brief.leave()
     truth.fates.add((f"{prefix}/brief", "at risk"))
+    unread[0].commit(unread[0].owned)
+    for member_ in unread:
+        member_.leave()
+    truth.fates.add((f"{prefix}/shared", "at risk"))
     return truth
 
 
-def _live_on(stage: Stage, member: Member, *, minutes: int, also: Member | None = None) -> None:
+def _member(crew: Crew, name: str) -> Member:
+    member_id = f"m-{crew.group_id}-{name}"
+    made = Member(crew, crew.stage.line(f"c-{name}", host=11), [TOPIC], member_id)
+    made.join()
+    return made
+
+
+def _unread(
+    stage: Stage, topics: Topics, prefix: str, by_generation: Rebalanced
+) -> tuple[Member, Member, Member, Consumer]:
+    """Let members of three groups read another topic; in one there is still who reads this one."""
+    crew = Crew(stage, topics, f"{prefix}/shared", Truth())
+    reads, stops = _member(crew, "reads"), _member(crew, "stops")
+    narrow = _member(Crew(stage, topics, f"{prefix}/narrow", Truth()), "narrow")
+    narrow.commit(narrow.owned)
+    stops.subscribe(OTHER)
+    stage.wait(_BEAT_MS)
+    for each in (stops, reads, reads):
+        each.beat()
+    assert reads.owned == {(topics.ids[TOPIC], part) for part in range(PARTITIONS)}
+    reads.commit(reads.owned)
+    narrow.subscribe(OTHER)
+    group = Group(stage, f"{prefix}/narrow-classic", by_generation)
+    classic = group.consumer("narrow")
+    classic.topic, classic.topics = TOPIC, [TOPIC, OTHER]
+    group.rebalance([classic], {"narrow": set(range(PARTITIONS))})
+    classic.commit(set(range(PARTITIONS)))
+    classic.topics = [OTHER]
+    group.rebalance([classic], {})
+    return reads, stops, narrow, classic
+
+
+def _live_on(stage: Stage, *members: _Beats, minutes: int) -> None:
     """Stay for so long, and long enough for the broker's own sweep to have come by."""
-    for _ in range((minutes * 60_000 + SWEEP_MS) // 30_000):
-        stage.wait(30_000)
-        member.beat()
-        if also is not None:
-            also.beat()
+    for _ in range((minutes * 60_000 + SWEEP_MS) // _BEAT_MS):
+        stage.wait(_BEAT_MS)
+        for each in members:
+            each.beat()
 
 
 def _commit_alone(line: Line, group_id: str) -> None:

@@ -79,7 +79,7 @@ def play(directory: Path, seeds: Iterable[int]) -> tuple[list[Said], list[Played
                 rebalanced=by_generation,
                 transacted=transacted.transactions(stage, topics, prefix, truth),
                 outdated=outdated.metadata(stage, topics, prefix),
-                forgotten=forgotten.offsets(stage, topics, prefix),
+                forgotten=forgotten.offsets(stage, topics, prefix, by_generation),
                 # Last, for what is open or silent at the end must not be long so.
                 haunted=[
                     *lingering.ghosts(stage, prefix),
