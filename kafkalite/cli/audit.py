@@ -230,7 +230,7 @@ def _is_quick(master: str, job: Job, *, is_followed: bool) -> bool:
 def _follow(session: SparkSession, job: Job, console: Console) -> None:
     from kafkalite.spark.audits import STATES  # noqa: PLC0415 - see above
     from kafkalite.spark.follow import Follower, told_of  # noqa: PLC0415
-    from kafkalite.spark.following import follow  # noqa: PLC0415
+    from kafkalite.spark.following import Subject, follow  # noqa: PLC0415
     from kafkalite.spark.places import place  # noqa: PLC0415
 
     def derive(requests: Requests, name: str) -> DataFrame:
@@ -257,16 +257,8 @@ def _follow(session: SparkSession, job: Job, console: Console) -> None:
 
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, stop)
-    follow(
-        session,
-        job.inputs,
-        out,
-        absorb,
-        derive,
-        options=job.options,
-        tell=console,
-        told_to_stop=lambda: bool(told),
-    )
+    subject = Subject(inputs=job.inputs, out=out, options=job.options, derive=derive, tell=console)
+    follow(session, subject, absorb, told_to_stop=lambda: bool(told))
     _end_at_once_when_told()
     for row in follower.totals().where("commits > 0").collect():
         say(" ".join(f"{name}={value}" for name, value in row.asDict().items()) + "\n")

@@ -22,7 +22,7 @@ from kafkalite.columnar.tables import CONNECTIONS, FRAGMENTS
 from kafkalite.spark import register
 from kafkalite.spark.inputs import ByName
 from kafkalite.spark.journal import alone
-from kafkalite.spark.places import InputFile, place
+from kafkalite.spark.places import InputFile, PlaceError, place
 from kafkalite.spark.reach import reach
 from kafkalite.spark.requests import Requests
 from kafkalite.spark.sizing import sized
@@ -61,22 +61,34 @@ _CHECKPOINT: Final = "_kafkalite/checkpoint"
 _BATCH: Final = "_kafkalite/batch"
 _LEFT: Final = "_kafkalite/left"
 _GROWN: Final = "grown.json"
+_SUBJECT: Final = "_kafkalite/followed.json"
+_LAYOUT: Final = 2
+"""Of what is kept; what another layout kept cannot be gone on from."""
 _LOOKS_EVERY: Final = "1 second"
 _ASKS_EVERY_S: Final = 1
 _NS_PER_US: Final = 1_000
 _LEFT_TABLES: Final = {"connections": CONNECTIONS, "fragments": FRAGMENTS, "requests": HALVES}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is followed, and where what is known of it is kept."""
+
+    inputs: Sequence[str]
+    """Files, folders and patterns, by path or URL."""
+    out: Place
+    options: Options = EVERYTHING
+    derive: Derive | None = None
+    """Makes the states that are asked for of the requests of a batch."""
+    tell: Teller = field(default_factory=Silent)
+
+
 def follow(
     spark: SparkSession,
-    inputs: Sequence[str],
-    out: Place,
+    subject: Subject,
     each: Each,
-    derive: Derive | None = None,
     *,
-    options: Options = EVERYTHING,
     available_now: bool = False,
-    tell: Teller | None = None,
     told_to_stop: Callable[[], bool] = lambda: False,
 ) -> None:
     """Hand on the requests of a capture as it grows, until it is told to stop.
@@ -84,12 +96,14 @@ def follow(
     With `available_now` it ends when what is there is done. In the end it hands on what still
     waits, as if nothing more would come. Where it was, it goes on from, by what it keeps in `out`;
     the batch that it was ended in comes again, with its number.
-    PlaceError where Spark cannot write to `out`, or another one does.
+    PlaceError where Spark cannot write to `out`, another one does, or something else was followed.
     """
+    out = subject.out
     with alone(out):
+        _own(subject)
         register(spark)
         reach(spark, out.url)
-        decoding = Decoding(spark, inputs, out, derive, options, tell or Silent(), each)
+        decoding = Decoding(spark, subject, each)
 
         def take(rows: DataFrame, number: int) -> None:
             if pieces := _pieces(rows):
@@ -98,7 +112,7 @@ def follow(
         reader = spark.readStream.format(NAME).options(
             table="files",
             open="read",
-            paths=",".join(inputs),
+            paths=json.dumps(list(subject.inputs)),
             maxFilesPerTrigger=str(FILES_A_BATCH),
         )
         writer = reader.load().writeStream.foreachBatch(take)
@@ -115,6 +129,33 @@ def follow(
         decoding.finish()
 
 
+def _own(subject: Subject) -> None:
+    """Note what is followed into a place; PlaceError where that is something else."""
+    options = subject.options
+    asked = {
+        "layout": _LAYOUT,
+        "inputs": sorted(place(each).url for each in subject.inputs),
+        "api_keys": sorted(options.api_keys or ()),
+        "from_ns": options.from_ns,
+        "until_ns": options.until_ns,
+        "clients": options.clients,
+    }
+    told = subject.out / _SUBJECT
+    try:
+        known = json.loads(told.read_text() or "null")
+    except ValueError as error:
+        raise PlaceError(f"{told.url}: does not tell what is followed: {error}") from error
+    if known is None and not (subject.out / _CHECKPOINT).exists():
+        told.write_text(json.dumps(asked))
+    elif known != asked:
+        other = known if isinstance(known, dict) else {}
+        differs = next((name for name in asked if other.get(name) != asked[name]), "layout")
+        raise PlaceError(
+            f"{subject.out.url}: what is there was followed with other {differs}"
+            f" ({other.get(differs)}); have another --out, or delete it"
+        )
+
+
 def _pieces(rows: DataFrame) -> list[Stretch]:
     return [
         Stretch(row.file, row.start, None if row.is_whole else row.size, row.size - row.start)
@@ -127,31 +168,29 @@ class Decoding:
     """What becomes of the pieces of each batch."""
 
     spark: SparkSession
-    inputs: Sequence[str]
-    out: Place
-    derive: Derive | None
-    options: Options
-    tell: Teller
+    subject: Subject
     each: Each
     growing: dict[str, GrowingFile] = field(default_factory=dict)
     """Files that may grow, read as far as the last batch went."""
 
     def take(self, session: SparkSession, pieces: Sequence[Stretch], number: int) -> None:
         """Decode them, and hand on their requests; `session` is the stream's own."""
-        staged = self.out / f"{_BATCH}-{number}"
+        staged = self.subject.out / f"{_BATCH}-{number}"
         staged.delete()
-        task = Task(staged=staged, name=f"{number:06}", options=self.options)
+        task = Task(staged=staged, name=f"{number:06}", options=self.subject.options)
         size = sum(piece.size for piece in pieces)
         # What is kept between batches is read by the session that the stream was started from.
         with sized(session, size), sized(self.spark, size):
             whole = [
-                InputFile(url=url, size=size, modified_ns=0)
-                for url, start, stop, size in pieces
-                if stop is None and not start
+                InputFile(url=each.url, size=each.size, modified_ns=0)
+                for each in pieces
+                if each.stop is None and not each.start
             ]
             ends = _Ends()
             if whole:
-                lots = ByName(session, self.inputs).decode(whole, task, _LOT_BYTES, self.tell)
+                lots = ByName(session, self.subject.inputs).decode(
+                    whole, task, _LOT_BYTES, self.subject.tell
+                )
                 ends.add_all(read_loose([staged / name for lot in lots for name in lot.loose]))
             lot = Lot(task, "grown", 0)
             with lot.tables:
@@ -160,19 +199,21 @@ class Decoding:
                         ends.take(lot.take(piece.url, self._grown(piece)))
                 left = self._stitch(lot, ends, number)
             self._hand_on(session, staged, number, self._pending(left), is_last=False)
-        self.tell.step(f"batch {number:,}: {size:,} bytes of {len(pieces):,} files")
+        self.subject.tell.step(f"batch {number:,}: {size:,} bytes of {len(pieces):,} files")
 
     def finish(self) -> None:
         """Hand on what waits for what will not come."""
         number = max(self._numbers(), default=-1) + 1
         if not number:
             return
-        staged = self.out / f"{_BATCH}-{number}"
+        staged = self.subject.out / f"{_BATCH}-{number}"
         staged.delete()
         ends = _Ends()
-        lot = Lot(Task(staged=staged, name=f"{number:06}", options=self.options), "ended", 0)
+        lot = Lot(
+            Task(staged=staged, name=f"{number:06}", options=self.subject.options), "ended", 0
+        )
         with lot.tables:
-            grown = self.out / f"{_LEFT}/{number - 1}/{_GROWN}"
+            grown = self.subject.out / f"{_LEFT}/{number - 1}/{_GROWN}"
             for url, size in json.loads(grown.read_text() or "{}").items():
                 ends.take(lot.take(url, self._grown(Stretch(url, size))))
             self._write(lot, stitch(*ends.tables(), self._left(number), None))
@@ -187,15 +228,15 @@ class Decoding:
         *,
         is_last: bool,
     ) -> None:
-        self.each(Requests.read(session, staged, self.derive), number, pending_us, is_last)
+        self.each(Requests.read(session, staged, self.subject.derive), number, pending_us, is_last)
         for name in (staged / PROBLEMS).walk():
-            (staged / PROBLEMS / name).move_to(self.out / PROBLEMS / name)
+            (staged / PROBLEMS / name).move_to(self.subject.out / PROBLEMS / name)
         staged.delete()
 
     def _grown(self, piece: Stretch) -> Iterator[Part]:
         """Yield what a piece adds to what its file says."""
-        url, start, stop, _ = piece
-        file = self._reached(url, start)
+        url, stop = piece.url, piece.stop
+        file = self._reached(url, piece.start)
         if stop is None:
             del self.growing[url]
             yield from _read(url, file.finish)
@@ -206,7 +247,7 @@ class Decoding:
         """Return a file as it was when it had grown so far."""
         file = self.growing.get(url)
         if file is None or file.size != size:
-            file = again = self.growing[url] = GrowingFile(url, self.options)
+            file = again = self.growing[url] = GrowingFile(url, self.subject.options)
             if size:
                 for _ in _read(url, lambda source: again.read(source, size)):
                     pass  # this was handed on before
@@ -223,7 +264,7 @@ class Decoding:
         )
         found = stitch(*ends.tables(), before, waiting)
         self._write(lot, found)
-        folder = self.out / f"{_LEFT}/{number}"
+        folder = self.subject.out / f"{_LEFT}/{number}"
         for name in _LEFT_TABLES:
             with (folder / f"{name}.parquet").create() as stream:
                 parquet.write_table(getattr(found.left, name), stream)
@@ -231,7 +272,7 @@ class Decoding:
         (folder / _GROWN).write_text(json.dumps(sizes))
         for each in self._numbers():
             if each not in {number, number - 1}:
-                (self.out / f"{_LEFT}/{each}").delete()
+                (self.subject.out / f"{_LEFT}/{each}").delete()
         return found.left
 
     def _write(self, lot: Lot, found: Stitched) -> None:
@@ -244,7 +285,7 @@ class Decoding:
 
     def _left(self, number: int) -> Left:
         """Return what the batch before left over."""
-        folder = self.out / f"{_LEFT}/{number - 1}"
+        folder = self.subject.out / f"{_LEFT}/{number - 1}"
         if not folder.exists():
             return Left()
         tables = {}
@@ -255,7 +296,7 @@ class Decoding:
         return Left(**tables)
 
     def _numbers(self) -> set[int]:
-        return {int(each.split("/")[0]) for each in (self.out / _LEFT).walk()}
+        return {int(each.split("/")[0]) for each in (self.subject.out / _LEFT).walk()}
 
     def _pending(self, left: Left) -> dict[int, int]:
         """Return since when requests of each API wait for their answers."""

@@ -8,13 +8,17 @@ too: of the same batch there is only one, and none of a batch that is to be done
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from pyarrow import parquet
 
+from kafkalite.spark.places import PlaceError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -25,6 +29,7 @@ STATE: Final = "_kafkalite/state"
 FOREVER: Final = 2**62
 
 _NOTE: Final = "note.json"
+_BATCH: Final = "batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +38,8 @@ class Known:
 
     first_us: int = FOREVER
     last_us: int = -FOREVER
-    tables: dict[str, int] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+    tables: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 class Kept:
@@ -42,78 +47,121 @@ class Kept:
 
     def __init__(self, spark: SparkSession, out: Place, found: Iterable[Table]) -> None:
         """Keep them in `out`; `found` are the tables that each batch adds to."""
-        self.spark = spark
+        self._spark = spark
         self._out = out
         self._found = tuple(found)
+        self._has_begun = False
 
-    def before(self, number: int) -> Known:
-        """Return what the last batch before this one knew."""
-        for each in sorted(self._numbers(), reverse=True):
-            told = (self._out / f"{STATE}/{each}/{_NOTE}").read_text() if each < number else None
-            if told is not None:
-                return Known(**json.loads(told))
-        return Known()
+    def begin(self, number: int) -> Draft:
+        """Begin a batch, with what the last one before it knew.
 
-    def take_back(self, number: int) -> None:
-        """Delete what this batch left when it was done before, and whatever came after it."""
-        for each in self._numbers():
+        What it left when it was done before is deleted, and whatever came after it.
+        """
+        numbers = _numbers(self._out)
+        before = self._before(number, numbers)
+        for each in numbers:
             if each >= number:
                 (self._out / f"{STATE}/{each}").delete()
         for made in self._found:
-            folder = self._out / made.name
-            for name in {each.split("/")[0] for each in folder.walk()}:
-                if int(name.rpartition("=")[2]) >= number:
-                    (folder / name).delete()
+            for name in self._batches(made, number):
+                (self._out / made.name / name).delete()
+        self._has_begun = True
+        return Draft(self._spark, self._out, number, before)
 
-    def note(self, number: int, known: Known, before: Known) -> None:
-        """Note that a batch is whole, and forget what neither it nor the one before it needs."""
-        (self._out / f"{STATE}/{number}/{_NOTE}").write_text(json.dumps(asdict(known)))
-        needed = {number, number - 1, *known.tables.values(), *before.tables.values()}
-        for each in self._numbers() - needed:
-            (self._out / f"{STATE}/{each}").delete()
+    def found(self, table: Table) -> DataFrame:
+        """Return all that batches added to a table."""
+        return _read(self._spark, table, self._out / table.name)
 
-    def known(self, table: Table, known: Known) -> DataFrame:
-        """Return a table as it was kept."""
-        number = known.tables.get(table.name)
+    def _before(self, number: int, numbers: Iterable[int]) -> Known:
+        for each in sorted((each for each in numbers if each < number), reverse=True):
+            note = self._out / f"{STATE}/{each}/{_NOTE}"
+            try:
+                told = note.read_text()
+                if told is not None:
+                    return Known(**json.loads(told))
+            except (ValueError, TypeError) as error:
+                raise PlaceError(f"{note.url}: not a note of a batch: {error}") from error
+        return Known()
+
+    def _batches(self, table: Table, number: int) -> set[str]:
+        """Return the folders of this batch and later ones; only at first there may be some."""
+        if self._has_begun:
+            return {f"{_BATCH}={number}"}
+        names = {each.split("/")[0] for each in (self._out / table.name).walk()}
+        numbered = {each: each.removeprefix(f"{_BATCH}=") for each in names}
+        return {each for each, told in numbered.items() if told.isdecimal() and int(told) >= number}
+
+
+class Draft:
+    """What one batch keeps, beside what the one before it did."""
+
+    def __init__(self, spark: SparkSession, out: Place, number: int, before: Known) -> None:
+        """Begin with the tables and counts of the batch before."""
+        self.spark = spark
+        self.before = before
+        self.counts = Counter(before.counts)
+        self._number = number
+        self._out = out
+        self._tables = dict(before.tables)
+
+    def has(self, table: Table) -> bool:
+        """Whether this batch or one before it kept a table."""
+        return table.name in self._tables
+
+    def known(self, table: Table) -> DataFrame:
+        """Return a table as the batch before kept it."""
+        number = self.before.tables.get(table.name)
         if number is None:
             return table.empty(self.spark)
-        return self._read(table, self._out / f"{STATE}/{number}/{table.name}")
+        return _read(self.spark, table, self._folder(number, table))
 
-    def keep(self, table: Table, frame: DataFrame, number: int, known: Known) -> DataFrame:
+    def keep(self, table: Table, frame: DataFrame) -> DataFrame:
         """Keep a table, and return it as it is kept."""
-        folder = self._out / f"{STATE}/{number}/{table.name}"
+        folder = self._folder(self._number, table)
         table.shape(frame).write.mode("overwrite").parquet(folder.url)
-        known.tables[table.name] = number
-        return self._read(table, folder)
+        self._tables[table.name] = self._number
+        return _read(self.spark, table, folder)
 
-    def add(self, table: Table, frame: DataFrame, number: int) -> DataFrame | None:
-        """Add what a batch found to a table, and return it; None for nothing."""
-        folder = self._out / f"{table.name}/batch={number}"
+    def add(self, table: Table, frame: DataFrame) -> DataFrame | None:
+        """Add what the batch found to a table, and return it; None for nothing."""
+        folder = self._out / f"{table.name}/{_BATCH}={self._number}"
         table.shape(frame).write.mode("overwrite").parquet(folder.url)
         if not any(map(_rows, _files(folder))):
             folder.delete()
             return None
-        return self._read(table, folder)
+        return _read(self.spark, table, folder)
 
-    def found(self, table: Table) -> DataFrame:
-        """Return all that batches added to a table."""
-        return self._read(table, self._out / table.name)
-
-    def replace(self, table: Table, frame: DataFrame) -> None:
+    def put(self, table: Table, rows: pa.Table) -> None:
         """Put these rows in the place of a table's."""
         draft = self._out / f"_kafkalite/{table.name}.parquet"
         with draft.create() as stream:
-            parquet.write_table(table.shape(frame).toArrow(), stream)
+            parquet.write_table(rows, stream)
         draft.move_to(self._out / f"{table.name}/{table.name}.parquet")
 
-    def _read(self, table: Table, folder: Place) -> DataFrame:
-        if not any(folder.walk()):
-            return table.empty(self.spark)
-        names = [each.name for each in table.columns]
-        return self.spark.read.schema(table.schema).parquet(folder.url).select(*names)
+    def end(self, first_us: int, last_us: int) -> None:
+        """Note that the batch is whole, and forget what neither it nor the one before it needs."""
+        known = Known(first_us, last_us, self._tables, dict(self.counts))
+        note = self._out / f"{STATE}/{self._number}/{_NOTE}"
+        note.write_text(json.dumps(asdict(known)))
+        needed = {self._number, self._number - 1}
+        needed |= {*self._tables.values(), *self.before.tables.values()}
+        for each in _numbers(self._out) - needed:
+            (self._out / f"{STATE}/{each}").delete()
 
-    def _numbers(self) -> set[int]:
-        return {int(each.split("/")[0]) for each in (self._out / STATE).walk()}
+    def _folder(self, number: int, table: Table) -> Place:
+        return self._out / f"{STATE}/{number}/{table.name}"
+
+
+def _read(spark: SparkSession, table: Table, folder: Place) -> DataFrame:
+    if not any(folder.walk()):
+        return table.empty(spark)
+    names = [each.name for each in table.columns]
+    return spark.read.schema(table.schema).parquet(folder.url).select(*names)
+
+
+def _numbers(out: Place) -> set[int]:
+    told = {each.split("/")[0] for each in (out / STATE).walk()}
+    return {int(each) for each in told if each.isdecimal()}
 
 
 def _files(folder: Place) -> list[Place]:

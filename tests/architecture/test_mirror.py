@@ -179,8 +179,8 @@ JUDGED_ELSEWHERE = {
             "state/views",
         )
     },
+    "spark/batch.py": "tests/spark/test_follow.py",
     "spark/follow.py": "tests/spark/test_follow.py",
-    "spark/kept.py": "tests/spark/test_follow.py",
     "spark/reach.py": "tests/spark/test_stores.py",
     "spark/report/reading.py": "tests/spark/test_report.py",
     "spark/report/words.py": "tests/unit/spark/report/test_sections.py",

@@ -8,25 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from kafkalite.columnar.options import EVERYTHING
 from kafkalite.spark.audits import AuditOptions
-from kafkalite.spark.audits.judging import judge
-from kafkalite.spark.audits.members import ghosts
 from kafkalite.spark.follow import Follower
-from kafkalite.spark.following import Decoding
+from kafkalite.spark.following import Decoding, Subject
 from kafkalite.spark.pipeline import Job, audit
 from kafkalite.spark.places import place
-from kafkalite.spark.requests import Requests
 from kafkalite.spark.sources.growing import Stretch
-from kafkalite.spark.state.commits import commits
-from kafkalite.spark.state.epochs import steps
-from kafkalite.spark.state.extent import extent
-from kafkalite.spark.state.heartbeats import heartbeats
-from kafkalite.spark.state.holdings import holdings
-from kafkalite.spark.state.signs import signs
-from kafkalite.spark.state.topics import tasks, topics
-from kafkalite.spark.telling import Silent
-from tests.spark.truth import fenced
+from tests.spark.truth import changed, fenced, lingering, rebalanced
 from tests.spark.truth.crew import Topics
 from tests.spark.truth.desk import interpreted
 from tests.spark.truth.recorded import record
@@ -38,11 +26,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from kafkalite.spark.requests import Requests
+
 pytestmark = pytest.mark.spark
 
 OPTIONS = AuditOptions(session_timeout_ms=8_000)
-JUDGEABLE = "truth != 'unjudged'"
-SETTINGS = {"offsets.topic.num.partitions": "1"}
+SETTINGS = {"offsets.topic.num.partitions": "1", **lingering.SETTINGS}
 STORIES = [
     pytest.param(1, 1, 2, id="one-group"),
     *(
@@ -68,6 +57,8 @@ class Found(NamedTuple):
     """What audits come to."""
 
     judged: list[str]
+    cases: list[str]
+    totals: list[str]
     ghosts: list[str]
 
 
@@ -77,14 +68,15 @@ def rows_of(frame: DataFrame) -> list[str]:
 
 def at_once(spark: SparkSession, folder: Path, out: Path) -> Found:
     """Audit the whole of a capture."""
-    audit(spark, Job(inputs=(str(folder),), out=str(out), audits=()))
-    requests = Requests.read(spark, place(str(out)))
-    known = steps(heartbeats(requests)).cache()
-    held = holdings(known, topics(requests), tasks(requests)).cache()
-    return Found(
-        rows_of(judge(commits(requests), known, held, topics(requests)).where(JUDGEABLE)),
-        rows_of(ghosts(signs(requests), held, extent(requests), OPTIONS.session_timeout_ms)),
-    )
+    audits = ("fencing", "members")
+    audit(spark, Job(inputs=(str(folder),), out=str(out), audits=audits, audit_options=OPTIONS))
+
+    def read(name: str) -> DataFrame:
+        return spark.read.parquet(str(out / name))
+
+    judged = read("state/judged_commits").unionByName(read("state/judged_by_generation"))
+    made = ("fencing_cases", "fencing_totals", "ghosts")
+    return Found(rows_of(judged), *(rows_of(read(f"audits/{name}")) for name in made))
 
 
 class Followed:
@@ -106,7 +98,8 @@ class Followed:
 
     def found(self) -> Found:
         follower = Follower(self._spark, self._out, OPTIONS)
-        return Found(rows_of(follower.judged().where(JUDGEABLE)), rows_of(follower.ghosts()))
+        found = (follower.judged(), follower.cases(), follower.totals(), follower.ghosts())
+        return Found(*map(rows_of, found))
 
     def _decoding(self) -> Decoding:
         follower = Follower(self._spark, self._out, OPTIONS, patience_us=self._patience_us)
@@ -119,7 +112,7 @@ class Followed:
         ) -> None:
             follower.absorb(requests, number, pending_us, is_last=is_last)
 
-        return Decoding(self._spark, [], self._out, None, EVERYTHING, Silent(), absorb)
+        return Decoding(self._spark, Subject(inputs=(), out=self._out), absorb)
 
 
 def batches(paths: list[Path], dice: Random, count: int) -> Iterator[list[Stretch]]:
@@ -139,12 +132,21 @@ def batches(paths: list[Path], dice: Random, count: int) -> Iterator[list[Stretc
         at = cut
 
 
+def everything(stage: Stage, groups: int) -> None:
+    """Let groups of both protocols be there, some for a while of one and then of the other."""
+    topics, prefix = Topics(stage), "followed"
+    truth = fenced.commits(stage, topics, prefix, groups=groups)
+    by_generation = rebalanced.commits(stage, prefix)
+    changed.commits(stage, topics, prefix, truth, by_generation)
+    lingering.ghosts(stage, prefix)
+
+
 @pytest.mark.parametrize(("seed", "groups", "count"), STORIES)
 def test_batches_come_to_what_the_whole_comes_to(
     spark: SparkSession, tmp_path: Path, seed: int, groups: int, count: int
 ) -> None:
     stage = Stage(tmp_path / "broker", seed, SETTINGS)
-    fenced.commits(stage, Topics(stage), "followed", groups=groups)
+    everything(stage, groups)
     paths = record(stage.said, tmp_path / "captures")
     expected = at_once(spark, tmp_path / "captures", tmp_path / "whole")
 
@@ -156,6 +158,4 @@ def test_batches_come_to_what_the_whole_comes_to(
     # What nothing can matter to any more is judged at once, and for good.
     assert before.judged
     assert set(before.judged) <= set(expected.judged)
-    found = followed.finish()
-    assert found.judged == expected.judged
-    assert found.ghosts == expected.ghosts
+    assert followed.finish() == expected

@@ -11,7 +11,7 @@ import pytest
 from kafkalite.capture.reading import exchanges, read
 from kafkalite.columnar.options import Options
 from kafkalite.protocol import codec
-from kafkalite.spark.following import follow
+from kafkalite.spark.following import Subject, follow
 from kafkalite.spark.pipeline import Job, NothingToAuditError, Outcome, audit
 from kafkalite.spark.places import PlaceError, place
 from kafkalite.spark.requests import Requests
@@ -248,6 +248,7 @@ def test_a_growing_capture_is_handed_on_batch_by_batch(
 ) -> None:
     folder, out = tmp_path / "in", place(str(tmp_path / "out"))
     folder.mkdir()
+    subject = Subject(inputs=[str(folder)], out=out)
     batches: dict[int, int] = {}
     ended: list[int | None] = []
 
@@ -260,7 +261,7 @@ def test_a_growing_capture_is_handed_on_batch_by_batch(
         for path in paths:
             shutil.copy2(path, folder)
         (folder / "z-growing.pcapng").write_bytes(first.read_bytes()[:100])
-        follow(spark, [str(folder)], out, each, available_now=True)
+        follow(spark, subject, each, available_now=True)
     assert ended == [None, 1, None, 2]
     assert batches[0]
     assert batches[1]

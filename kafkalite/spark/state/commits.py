@@ -120,12 +120,21 @@ _KINDS: Final = (
 )
 
 _ARRAYS: Final = ("asked", "answered")
-# Paths and these functions are compiled; lambdas are not, and all around them neither.
-_ERRORS: Final = "flatten(response.topics.partitions).error_code"
-_OUTCOMES: Final = {
-    "is_taken": f"coalesce(array_max({_ERRORS}) = 0 and array_min({_ERRORS}) = 0, false)",
-    "is_refused": f"coalesce(array_max({_ERRORS}) != 0 or array_min({_ERRORS}) != 0, false)",
-}
+
+
+def outcomes(topics: str) -> Mapping[str, str]:
+    """Return SQL for `is_taken` and `is_refused`, as in `bare`, of what an answer says of topics.
+
+    Paths and these functions are compiled; lambdas are not, and all around them neither.
+    """
+    errors = f"flatten({topics}.partitions).error_code"
+    return {
+        "is_taken": f"coalesce(array_max({errors}) = 0 and array_min({errors}) = 0, false)",
+        "is_refused": f"coalesce(array_max({errors}) != 0 or array_min({errors}) != 0, false)",
+    }
+
+
+_OUTCOMES: Final = outcomes("response.topics")
 
 
 def _kinds(requests: Requests) -> Iterator[tuple[_Kind, DataFrame]]:

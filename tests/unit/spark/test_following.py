@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from kafkalite.columnar.growing import GrowingFile
-from kafkalite.columnar.options import EVERYTHING
-from kafkalite.spark.following import Decoding, follow
+from kafkalite.columnar.options import EVERYTHING, Options
+from kafkalite.spark.following import Decoding, Subject, follow
 from kafkalite.spark.journal import alone
 from kafkalite.spark.places import PlaceError, place
 from kafkalite.spark.sources.growing import Stretch
-from kafkalite.spark.telling import Silent
 from tests.perf.big_capture import write
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Batches:
             self.found[number] = [(row[0], row[1], row[2] is not None) for row in rows]
             self.pending[number] = dict(pending_us)
 
-        return Decoding(self._spark, [], place(str(self._out)), None, EVERYTHING, Silent(), each)
+        return Decoding(self._spark, Subject(inputs=(), out=place(str(self._out))), each)
 
 
 @pytest.fixture
@@ -116,4 +116,26 @@ def test_who_follows_into_a_place_does_so_alone(tmp_path: Path) -> None:
     out = place(str(tmp_path))
     nobodys = cast("SparkSession", None)
     with alone(out), pytest.raises(PlaceError, match="another run is writing there"):
-        follow(nobodys, [str(tmp_path)], out, lambda *_: None)
+        follow(nobodys, Subject(inputs=[str(tmp_path)], out=out), lambda *_: None)
+
+
+def test_what_is_followed_elsewhere_or_otherwise_is_told(tmp_path: Path) -> None:
+    out = place(str(tmp_path))
+    nobodys = cast("SparkSession", None)
+
+    def refused(subject: Subject) -> str:
+        with pytest.raises(PlaceError) as error:
+            follow(nobodys, subject, lambda *_: None)
+        return str(error.value)
+
+    subject = Subject(inputs=[str(tmp_path / "in")], out=out)
+    with pytest.raises(AttributeError):  # it goes as far as Spark
+        follow(nobodys, subject, lambda *_: None)
+    assert "inputs" in refused(replace(subject, inputs=[str(tmp_path / "other")]))
+    assert "clients" in refused(replace(subject, options=Options(clients="a*")))
+    noted = out / "_kafkalite/followed.json"
+    noted.write_text("{")
+    assert "followed.json" in refused(subject)
+    noted.delete()
+    (out / "_kafkalite/checkpoint/metadata").write_text("{}")
+    assert "layout" in refused(subject)
