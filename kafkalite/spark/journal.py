@@ -10,7 +10,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.spark import manifest
 from kafkalite.spark.places import PlaceError
@@ -21,7 +21,7 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from kafkalite.spark.places import Place
 
@@ -51,15 +51,26 @@ def commit(out: Place, change: Change) -> None:
 
 
 def recover(out: Place) -> None:
-    """Finish what a run was interrupted in, and forget what one began and did not commit."""
-    text = (out / _JOURNAL).read_text()
+    """Finish what a run was interrupted in, and forget what one began and did not commit.
+
+    PlaceError where the journal cannot be understood: what was moved already, only it knows.
+    """
+    told = out / _JOURNAL
+    text = told.read_text()
     if text is not None:
-        kept = json.loads(text)
-        moves = tuple((source, target) for source, target in kept["moves"])
-        _carry_out(
-            out, Change(moves=moves, deletes=tuple(kept["deletes"]), manifest=kept["manifest"])
-        )
+        try:
+            change = _change(json.loads(text))
+        except (ValueError, TypeError, KeyError) as error:
+            raise PlaceError(
+                f"{told.url}: not a journal of ours ({error}): delete {out.url} to begin anew"
+            ) from error
+        _carry_out(out, change)
     (out / STAGING).delete()
+
+
+def _change(kept: Mapping[str, Any]) -> Change:
+    moves = tuple((source, target) for source, target in kept["moves"])
+    return Change(moves=moves, deletes=tuple(kept["deletes"]), manifest=kept["manifest"])
 
 
 @contextmanager

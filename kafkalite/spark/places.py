@@ -10,6 +10,7 @@ all its clients do: a name goes into tables and reports.
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ _OBJECTS: Final = ("s3a://", "gs://")
 """Stores of objects: they have no folders, and what is written is there at once and whole."""
 _LINE: Final = 160
 _PATTERN: Final = re.compile(r"[*?\[]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""What Python has in the place of bytes of an argument that are no UTF-8."""
 
 
 class PlaceError(Exception):
@@ -79,11 +82,15 @@ class Place:
         return bool(self.files.get_file_info(self.path).type != fs.FileType.NotFound)
 
     def read_text(self) -> str | None:
-        """Return what the file says; None where there is none."""
+        """Return what the file says; None where there is none, PlaceError where it is no text."""
         if not self.exists():
             return None
         with self.files.open_input_stream(self.path) as stream:
-            return bytes(stream.read()).decode("utf-8")
+            content = bytes(stream.read())
+        try:
+            return content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise PlaceError(f"{self.url}: not a text: {error}") from error
 
     def write_text(self, text: str) -> None:
         """Put `text` in the place of what the file says, all of it or nothing."""
@@ -135,7 +142,9 @@ class Place:
 
 @cache
 def place(url: str) -> Place:
-    """Return what a path or URL names; PlaceError for a scheme that nothing here knows."""
+    """Return what a path or URL names; PlaceError for one in no UTF-8, or of an unknown scheme."""
+    if _SURROGATE.search(url):
+        raise PlaceError(f"{os.fsencode(url)!r} is no name in UTF-8")
     parts = None if _FILE.match(url) else _URL.match(url)
     if parts is None:
         path = str(Path(_FILE.sub("", url)).expanduser().absolute())
@@ -184,6 +193,8 @@ def find(
             listed = _listed(here, with_hidden=with_hidden)
         except OSError as error:
             raise PlaceError(f"{url}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise PlaceError(f"{url}: {error.object!r} there is no name in UTF-8") from error
         for info in listed:
             if without is None or not info.path.startswith(f"{without.path.rstrip('/')}/"):
                 name = here.at(info.path).url
@@ -205,7 +216,7 @@ def _listed(here: Place, *, with_hidden: bool) -> list[fs.FileInfo]:
     if first is None:
         raise PlaceError(f"{here.url}: there is no such file or folder")
     folder = here.path[: first.start()].rpartition("/")[0]
-    wanted = re.compile(_expression(here.path))
+    wanted = re.compile(_expression(here.path), re.DOTALL)
     below = _below(here, folder, with_hidden=with_hidden)
     matching = [info for info in below if wanted.fullmatch(info.path)]
     if not matching:
@@ -235,7 +246,7 @@ def _expression(pattern: str) -> str:
         _PIECES.get(piece, f"[{'^' + piece[2:-1] if piece[1:2] == '!' else piece[1:-1]}]")
         if piece in _PIECES or piece.startswith("[")
         else re.escape(piece)
-        for piece in re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|.", pattern)
+        for piece in re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|.", pattern, re.DOTALL)
     )
 
 

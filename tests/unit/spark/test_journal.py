@@ -50,6 +50,16 @@ def test_a_change_has_no_more_steps_than_were_tried(
     assert done == ["write_text", "delete", "delete", "move_to", "move_to", "write_text", "delete"]
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"moves": [1]}'])
+def test_a_journal_that_is_none_is_told_and_left_alone(tmp_path: Path, text: str) -> None:
+    out = laid(place(str(tmp_path)))
+    (out / "_kafkalite/journal.json").write_text(text)
+    was = state(out)
+    with pytest.raises(PlaceError, match=r"journal\.json: not a journal of ours"):
+        recover(out)
+    assert state(out) == was
+
+
 def test_two_runs_do_not_write_to_one_place(tmp_path: Path) -> None:
     out = place(str(tmp_path / "out"))
     with alone(out), pytest.raises(PlaceError, match="another run"), alone(out):

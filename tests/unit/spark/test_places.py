@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,26 @@ def test_a_scheme_that_nothing_knows_is_told_in_one_line() -> None:
     with pytest.raises(PlaceError, match="nosuch") as told:
         place("nosuch://bucket/path")
     assert "\n" not in str(told.value)
+
+
+def test_a_name_in_no_utf_8_is_told_in_one_line(tmp_path: Path) -> None:
+    # An argument of such bytes reaches us with surrogates; a name in a folder does as it is.
+    (tmp_path / os.fsdecode(b"a\xff.pcap")).touch()
+    with pytest.raises(PlaceError, match=r"a\\xff\.pcap"):
+        find([str(tmp_path)])
+    with pytest.raises(PlaceError, match=r"a\\xff\.pcap"):
+        place(os.fsdecode(b"a\xff.pcap"))
+
+
+def test_a_pattern_finds_names_of_several_lines(tmp_path: Path) -> None:
+    lay(tmp_path, "a\nb.pcap", "in/a\nc.pcap")
+    assert names(tmp_path, "a\n*.pcap", "**/a?c.pcap") == ["a\nb.pcap", "in/a\nc.pcap"]
+
+
+def test_what_is_no_text_is_told(tmp_path: Path) -> None:
+    (tmp_path / "note.json").write_bytes(b"\xff")
+    with pytest.raises(PlaceError, match=r"note\.json: not a text"):
+        (place(str(tmp_path)) / "note.json").read_text()
 
 
 def test_a_text_takes_the_place_of_another_whole(tmp_path: Path) -> None:
