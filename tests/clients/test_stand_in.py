@@ -27,13 +27,15 @@ pytestmark = [
 ]
 
 VALUES = [b"apple", b"pear", b"plum", b"fig"]
+PATIENCE_S = 120
+"""Only what hangs takes so long, however busy the machine is."""
 
 
 async def confluent(bootstrap: str, protocol: str = "classic") -> Told:
     producer = Producer({"bootstrap.servers": bootstrap})
     for value in VALUES:
         producer.produce("orders", value, partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -44,7 +46,7 @@ async def confluent(bootstrap: str, protocol: str = "classic") -> Told:
         }
     )
     consumer.subscribe(["orders"])
-    read = consumer.consume(len(VALUES), 20)
+    read = consumer.consume(len(VALUES), PATIENCE_S)
     (committed,) = consumer.commit(asynchronous=False) or []
     consumer.close()
     return [each.value() or b"" for each in read], committed.offset
@@ -79,7 +81,7 @@ async def kafka_python(bootstrap: str) -> Told:
 
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for value in VALUES:
-        producer.send("orders", value, partition=0).get(20)
+        producer.send("orders", value, partition=0).get(PATIENCE_S)
     producer.close()
     consumer = KafkaConsumer(
         "orders",
@@ -87,7 +89,7 @@ async def kafka_python(bootstrap: str) -> Told:
         group_id="shop",
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        consumer_timeout_ms=20_000,
+        consumer_timeout_ms=PATIENCE_S * 1000,
     )
     read = [next(consumer).value for _ in VALUES]
     consumer.commit()
@@ -128,9 +130,6 @@ async def test_another_client_reads_what_one_has_written(tmp_path: Path) -> None
     assert (read, committed) == (VALUES, 2 * len(VALUES))
 
 
-# How often a group is joined is for a race of librdkafka's threads to decide, and a stalled machine
-# makes it join once more than it did: that is not as recorded, and strict says so.
-@pytest.mark.flaky(reruns=4)
 @pytest.mark.parametrize("client", [confluent, confluent_consumer], ids=named)
 async def test_threads_that_race_are_answered_by_position(client: Client, tmp_path: Path) -> None:
     await record(client, tmp_path)
@@ -145,7 +144,9 @@ def test_what_is_said_word_for_word_is_answered_word_for_word(tmp_path: Path) ->
 
     def ask(bootstrap: str) -> list[str]:
         command = [kcat, "-b", bootstrap, "-L", "-J", "-t", "orders"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        )
         return done.stdout.replace(bootstrap, "").split()
 
     with Broker(topics={"orders": 3}, capture=tmp_path) as broker:
@@ -156,11 +157,11 @@ def test_what_is_said_word_for_word_is_answered_word_for_word(tmp_path: Path) ->
 
 async def test_what_was_not_recorded_is_left_to_the_live_broker(tmp_path: Path) -> None:
     with Broker(topics={"orders": 1}, capture=tmp_path) as broker:
-        Producer({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=20)
+        Producer({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=PATIENCE_S)
 
     # Nobody produced there, so there is nothing to be told of that but by the live broker.
     live = Broker(topics={"orders": 1}, replay=tmp_path, match="lenient", on_miss="live")
     async with live as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         producer.produce("orders", b"new", partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(PATIENCE_S) == 0
