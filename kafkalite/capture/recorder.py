@@ -3,7 +3,8 @@
 What it costs a connection is to copy its bytes into shared memory: all else is done by another
 process, see `scribing`. The memory is bounded. Should the disk not keep up, whoever brings bytes
 waits for it, as for a disk that is written to at once; when that takes PATIENCE_S, the connections
-of the time are recorded no further, and those that come later are once there is room again.
+of the time are recorded no further, and those that come later are once there is room again. So it
+is when the other process dies: another takes its place, to which older connections are unknown.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 2.0
 _LAST_WAIT_S: Final = 30.0
 _ROUND_S: Final = 0.001
+_LIVES: Final = 10
+"""So many processes are started: what kills one may be there for the next."""
+
 _RECEIVED, _SENT = int(Kind.RECEIVED), int(Kind.SENT)
 
 
@@ -58,24 +62,28 @@ class Recorder:
         self._is_closed = False
         self._is_gone = threading.Event()
         """Set when nobody takes anything any more."""
-        memory = new_memory()
+        self._options = options or CaptureOptions()
+        self._memory = new_memory()
+        self._ring = Ring(self._memory)
+        self._waking, self._wake = os.pipe()
         try:
-            self._ring = Ring(memory)
-            self._start(memory, options or CaptureOptions())
-        finally:
-            os.close(memory)
+            self._start()
+        except CaptureError:
+            os.close(self._wake)
+            self._let_go()
+            raise
         self._reader = threading.Thread(target=self._listen, name="kafkalite-capture", daemon=True)
         self._reader.start()
 
-    def _start(self, memory: int, options: CaptureOptions) -> None:
+    def _start(self) -> None:
         """Start the process that writes, and wait until it has its first file."""
-        waking, self._wake = os.pipe()
+        memory, waking = self._memory, self._waking
         heard, telling = os.pipe()
         self._status = os.fdopen(heard, encoding="utf-8", errors="replace")
         # Large pieces of memory are kept once they are had: to give them back costs page faults.
         memory_rules = {"MALLOC_MMAP_THRESHOLD_": "67108864", "MALLOC_TRIM_THRESHOLD_": "268435456"}
         search_path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        wanted = command(memory, waking, telling, self.directory, options, self._now_ns())
+        wanted = command(memory, waking, telling, self.directory, self._options, self._now_ns())
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
                 wanted,
@@ -86,17 +94,14 @@ class Recorder:
                 start_new_session=True,
             )
         except OSError as error:
-            os.close(self._wake)
             self._status.close()
             raise CaptureError(
                 f"cannot start the process that writes captures: {error.strerror}"
             ) from error
         finally:
-            os.close(waking)
             os.close(telling)
         said = self._status.readline().strip()
         if said != READY:
-            os.close(self._wake)
             self._status.close()
             self._process.wait()
             raise CaptureError(said or "the process that writes captures ended at once")
@@ -126,13 +131,16 @@ class Recorder:
         self._is_stalled = True
         self._ring.shut()
         os.close(self._wake)
-        try:
-            self._process.wait(_LAST_WAIT_S)
-        except subprocess.TimeoutExpired:
+        self._reader.join(_LAST_WAIT_S)
+        if self._reader.is_alive():
             self._tell("the end of the capture is still being written: the disk is slow")
-            return
-        self._reader.join()
+        else:
+            self._let_go()
+
+    def _let_go(self) -> None:
         self._ring.close()
+        os.close(self._memory)
+        os.close(self._waking)
 
     def put(self, kind: int, number: int, data: Buffer) -> None:
         """Record what came of a connection where the ring would not take it at once."""
@@ -171,14 +179,37 @@ class Recorder:
             self._is_stalled = True  # what there is to say about that, `_listen` says
 
     def _listen(self) -> None:
-        """Pass on what the process says, and that it has ended if nobody asked it to."""
-        with self._status as status:
-            for line in status:
-                self._tell(line.rstrip("\n"))
+        """Pass on what the process says; start another should it die."""
+        for life in range(_LIVES):
+            with self._status as status:
+                for line in status:
+                    self._tell(line.rstrip("\n"))
+            if not (ended := self._process.wait()) and self._is_closed:
+                return
+            self._tell(
+                "capture stopped for all connections there are, and may miss the last of them: "
+                f"the process that writes it {_fate(ended)}"
+            )
+            self._ring.forget()
+            if self._is_closed or life == _LIVES - 1 or not self._is_alive_again():
+                break
+        self._is_stalled = True
+        self._tell("capture ended")
         self._is_gone.set()
-        if not self._is_closed:
-            self._is_stalled = True
-            self._tell("capture ended: the process that writes it is gone")
+
+    def _is_alive_again(self) -> bool:
+        try:
+            self._start()
+        except CaptureError as error:
+            self._tell(str(error))
+            return False
+        self._tell("capture goes on with connections that are new")
+        return True
+
+
+def _fate(status: int) -> str:
+    """Say how a process ended."""
+    return f"ended with status {status}" if status >= 0 else f"was ended by signal {-status}"
 
 
 class Tap:

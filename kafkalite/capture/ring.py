@@ -159,6 +159,10 @@ class Ring:
         """Let the places of all that was taken be used again; nothing may look at them any more."""
         self._words[_TAIL] = self._tail
 
+    def forget(self) -> None:
+        """Drop what was put, in place of a taker that is no more."""
+        self._words[_TAIL] = self._words[_HEAD]
+
     def close(self) -> None:
         """Let the memory go."""
         self._words.release()

@@ -116,17 +116,79 @@ def test_a_process_that_cannot_be_started_is_told_in_one_line(
         Recorder(str(tmp_path), clock.now_ns)
 
 
-def test_when_its_process_dies_it_says_so_and_harms_nobody(made: Callable[..., Recorder]) -> None:
+STOPPED = (
+    "capture stopped for all connections there are, and may miss the last of them: "
+    "the process that writes it was ended by signal 9"
+)
+GOES_ON = "capture goes on with connections that are new"
+
+
+def killed(recorder: Recorder, lines: int) -> None:
+    """Kill the process that writes, and wait until so many lines were told of that."""
+    recorder._process.kill()
+    while len(told_by(recorder)) < lines:
+        os.sched_yield()
+
+
+def test_when_its_process_dies_another_records_the_connections_that_are_new(
+    tmp_path: Path, made: Callable[..., Recorder]
+) -> None:
+    recorder = made()
+    for life in range(3):
+        tap = opened(recorder, 40_000 + life)
+        tap.received(HELLO)
+        killed(recorder, 2 * life + 2)
+        tap.received(LARGE)
+        tap.close()
+    opened(recorder, 40_009).received(HELLO)
+    recorder.close()
+    assert told_by(recorder) == [STOPPED, GOES_ON] * 3
+    *others, last = sorted((tmp_path / "captures").iterdir())
+    assert len(others) == 3
+    assert {each.connection.client.port for each in events_of(last)} == {40_009}
+
+
+def test_where_none_can_take_its_place_it_says_so_and_harms_nobody(
+    tmp_path: Path, made: Callable[..., Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorder = made()
     tap = opened(recorder)
-    recorder._process.kill()
-    recorder._process.wait()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    killed(recorder, 3)
     assert recorder._is_gone.wait(10)
     for _ in range(40):
         tap.received(LARGE)
     tap.close()
     opened(recorder).close()
-    assert told_by(recorder) == ["capture ended: the process that writes it is gone"]
+    recorder.close()
+    assert told_by(recorder) == [
+        STOPPED,
+        "cannot start the process that writes captures: No such file or directory",
+        "capture ended",
+    ]
+
+
+def test_what_kills_every_process_ends_the_recording(
+    made: Callable[..., Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder_module, "_LIVES", 2)
+    recorder = made()
+    killed(recorder, 2)
+    killed(recorder, 4)
+    assert recorder._is_gone.wait(10)
+    opened(recorder).received(LARGE)
+    assert told_by(recorder) == [STOPPED, GOES_ON, STOPPED, "capture ended"]
+
+
+def test_a_process_that_dies_at_the_end_is_told_of_too(made: Callable[..., Recorder]) -> None:
+    recorder = made()
+    recorder._process.send_signal(signal.SIGSTOP)
+    opened(recorder).received(HELLO)
+    recorder._is_closed = True
+    recorder._process.kill()
+    assert recorder._is_gone.wait(10)
+    assert told_by(recorder) == [STOPPED, "capture ended"]
+    recorder._is_closed = False
 
 
 def test_a_disk_that_is_too_slow_costs_connections_their_recording_only(
@@ -150,7 +212,7 @@ def test_a_disk_that_is_too_slow_costs_connections_their_recording_only(
     recorder.close()
     frames = frames_of(tmp_path / "captures")
     assert frames[0] == frames[-1] == HELLO[4:]
-    assert told_by(recorder)[1:] == ["capture goes on with connections that are new"]
+    assert told_by(recorder)[1:] == [GOES_ON]
 
 
 KILLED = """
