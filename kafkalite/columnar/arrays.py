@@ -51,6 +51,13 @@ u32be: Final = _reader(">u4")
 u32le: Final = _reader("<u4")
 
 
+def unaligned(data: Bytes, code: str) -> NDArray[Any]:
+    """View data as numbers of some type, one beginning at every byte."""
+    dtype = np.dtype(code)
+    count = max(0, len(data) - dtype.itemsize + 1)
+    return np.ndarray((count,), dtype, data, strides=(1,))
+
+
 def where(mask: Mask) -> Ints:
     """Return the positions at which a mask is set."""
     return np.flatnonzero(mask)

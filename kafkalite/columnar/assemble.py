@@ -1,199 +1,111 @@
-"""From the notes of a walk to Arrow columns: every value is read here, all of a field in one go.
-
-A walk meets the rows of arrays in waves; here they are put back in the order of their messages.
-Strings are cut by Arrow itself, which wants them in ascending order: so they are, then.
-"""
+"""From what a walk wrote to Arrow columns, without a copy but for what has to be put in places."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkalite.columnar.notes import unaligned
 from kafkalite.columnar.plan import (
     Absent,
     Flags,
     Lists,
     Number,
-    PackedLists,
     Slices,
     Sometimes,
     Structs,
     Uuids,
 )
-from kafkalite.columnar.varints import ONE_BYTE
+from kafkalite.columnar.program import UNKEPT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from numpy.typing import NDArray
 
-    from kafkalite.columnar.notes import Bytes, Ints, Notes
+    from kafkalite.columnar.arrays import Bytes, Ints
+    from kafkalite.columnar.memory import Memory
     from kafkalite.columnar.plan import Column
 
 _UUID_BYTES = 16
+_ASCII = 0x80
+"""Bytes below are."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Order:
-    """Which instances of a level are wanted, and in which order; None is all, as they came."""
-
-    chosen: Ints | None
-    size: int
-    rows: Callable[[], Ints]
-    """The message that each belongs to."""
-
-    def of(self, values: Ints) -> Ints:
-        """Put what a slot kept in this order."""
-        return values if self.chosen is None else values[self.chosen]
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Assembly:
-    """Makes the columns of one walk; rows whose text is no UTF-8 are found on the way."""
+    """Makes the columns of one walk."""
 
-    notes: Notes
-    sizes: Mapping[int, int]
-    """By the slot of a run, its size."""
-    not_text: set[int] = field(default_factory=set)
-    _runs: dict[int, NDArray[np.void]] = field(default_factory=dict)
+    memory: Memory
 
-    def column(self, column: Column, order: Order) -> pa.Array:  # noqa: PLR0911 - a table
-        """Make one column of some instances of its level."""
+    def column(self, column: Column, level: int = 0) -> pa.Array:  # noqa: PLR0911 - a table
+        """Make one column of all instances of its level."""
+        size = int(self.memory.sizes[level])
         match column:
             case Number():
-                return self._number(column, order)
+                held = pa.py_buffer(self.memory.part(column.buffer, size))
+                return pa.Array.from_buffers(column.type, size, [None, held])
             case Flags():
-                return pa.array(self._fixed(column.slot, column.offset, "u1", order) != 0)
+                return pa.array(self.memory.part(column.buffer, size).view(np.bool_))
             case Uuids():
-                return uuid_array(self._fixed(column.slot, column.offset, "V16", order))
+                return uuid_array(self.memory.part(column.buffer, size))
             case Slices():
-                starts = order.of(self.notes.slot(column.slot))
-                stops = order.of(self.notes.slot(column.slot + 1))
-                cut = slice_array(self.notes.data, starts, stops)
-                return self._text(cut, order) if column.is_text else cut
+                return self._slices(column, size)
             case Lists():
-                return self._lists(column, order)
-            case PackedLists():
-                return self._packed(column, order)
+                values = self.column(column.element, column.level)
+                return self._held(column, size, [], [values])
             case Structs():
-                children = [self.column(each, order) for each in column.children]
-                return struct_array(column.type, children, order.size)
+                children = [self.column(each, level) for each in column.children]
+                return struct_array(column.type, children, size)
             case Sometimes():
-                return self._sometimes(column, order)
+                return self._sometimes(column, size)
             case Absent():
-                return pa.nulls(order.size, column.type)
+                return pa.nulls(size, column.type)
 
-    def _fixed(self, slot: int, offset: int, code: str, order: Order) -> NDArray[Any]:
-        """View a field of a run, whose bytes are fetched once for all of its fields."""
-        run = self._runs.get(slot)
-        if run is None:
-            places = order.of(self.notes.slot(slot))
-            run = self._runs[slot] = gathered(self.notes.data, places, self.sizes[slot])
-        if not len(run):
-            return np.empty(0, code)
-        return np.ndarray(run.shape, code, run, offset, strides=run.strides)
+    def _slices(self, column: Slices, size: int) -> pa.Array:
+        ends = self.memory.part(column.ends, size + 1).view(np.int32)
+        values = self.memory.part(column.held, int(ends[-1]))
+        return self._held(column, size, [pa.py_buffer(values)], None)
 
-    def _number(self, column: Number, order: Order) -> pa.Array:
-        values = self._fixed(column.slot, column.offset, column.code, order)
-        native = values.astype(column.type.to_pandas_dtype())
-        return pa.Array.from_buffers(column.type, len(native), [None, pa.py_buffer(native)])
+    def _held(
+        self,
+        column: Slices | Lists,
+        size: int,
+        values: list[pa.Buffer],
+        children: list[pa.Array] | None,
+    ) -> pa.Array:
+        """Make strings or lists, of which some may be null."""
+        validity, nulls = None, 0
+        if column.marks != UNKEPT:
+            marks = self.memory.part(column.marks, size).view(np.bool_)
+            nulls = size - int(np.count_nonzero(marks))
+            if nulls:
+                validity = pa.py_buffer(np.packbits(marks, bitorder="little"))
+        ends = pa.py_buffer(self.memory.part(column.ends, size + 1))
+        buffers = [validity, ends, *values]
+        return pa.Array.from_buffers(column.type, size, buffers, nulls, children=children)
 
-    def _text(self, cut: pa.Array, order: Order) -> pa.Array:
-        text = as_text(cut)
-        if text is not None:
-            return text
-        try:
-            return cut.cast(pa.string())
-        except pa.ArrowInvalid:
-            # Whoever asked leaves these messages out and asks again.
-            self.not_text.update(order.rows()[not_text(cut)].tolist())
-            return pa.nulls(len(cut), pa.string())
-
-    def _lists(self, column: Lists, order: Order) -> pa.Array:
-        counts = order.of(self.notes.slot(column.slot))
-        is_null = counts < 0
-        counts = np.maximum(counts, 0)
-        offsets = np.zeros(order.size + 1, dtype=np.int64)
-        np.cumsum(counts, out=offsets[1:])
-        inner = self._rows(column.level, order, counts, offsets)
-        values = self.column(column.element, inner)
-        return list_array(column.type, offsets, values, is_null)
-
-    def _packed(self, column: PackedLists, order: Order) -> pa.Array:
-        """Copy arrays whole, end to end: what is between two of their rows is nothing."""
-        starts = order.of(self.notes.slot(column.slot))
-        stops = order.of(self.notes.slot(column.slot + 1))
-        is_null = stops < starts
-        counts = np.where(is_null, 0, stops - starts) // column.size
-        offsets = np.zeros(order.size + 1, dtype=np.int64)
-        np.cumsum(counts, out=offsets[1:])
-        _, _, values = slice_array(self.notes.data, starts, stops).buffers()
-        size = int(offsets[-1])
-        held = values if values is not None and size else b""
-        self._runs[column.run] = np.frombuffer(held, f"V{column.size}", size)
-        inner = Order(None, size, lambda: np.repeat(order.rows(), counts))
-        return list_array(column.type, offsets, self.column(column.element, inner), is_null)
-
-    def _rows(self, level: int, order: Order, counts: Ints, offsets: Ints) -> Order:
-        """Find the order of an array level's instances: by message, then by rank."""
-        size = int(offsets[-1])
-
-        def rows() -> Ints:
-            return np.repeat(order.rows(), counts)
-
-        if order.chosen is None and self.notes.is_in_order(level):
-            return Order(None, size, rows)
-        parents = self.notes.parents(level)
-        if order.chosen is None:
-            place = offsets[parents] + self.notes.ranks(level)
-            is_wanted = None
-        else:
-            places = np.full(int(parents.max(initial=-1)) + 1, -1)
-            known = order.chosen < len(places)
-            places[order.chosen[known]] = np.flatnonzero(known)
-            place = places[parents]
-            is_wanted = place >= 0
-            place = offsets[place] + self.notes.ranks(level)
-        numbers = np.arange(len(parents))
-        if is_wanted is not None and not is_wanted.all():
-            place, numbers = place[is_wanted], numbers[is_wanted]
-        if len(place) == len(parents) and (place == numbers).all():
-            return Order(None, size, rows)
-        chosen = np.zeros(size, dtype=np.int64)
-        chosen[place] = numbers
-        return Order(chosen, size, rows)
-
-    def _sometimes(self, column: Sometimes, order: Order) -> pa.Array:
-        parents = self.notes.parents(column.level)
-        instances = np.full(self.notes.size_above(column.level), -1)
+    def _sometimes(self, column: Sometimes, size: int) -> pa.Array:
         # Of a tag that was sent twice, the last counts, as with the scalar codec.
-        instances[parents] = np.arange(len(parents))
-        instances = order.of(instances)
-        there = instances >= 0
+        which = self.memory.part(column.which, size).view(np.int32)
+        is_there = which >= 0
         default = pa.array([column.default], column.type)
-        if not there.any():
-            return pa.nulls(order.size, column.type) if column.default is None else (
-                default.take(pa.array(np.zeros(order.size, dtype=np.int32))))  # fmt: skip
-        chosen = instances[there]
-        inner = Order(chosen, len(chosen), lambda: order.rows()[there])
-        values = self.column(column.column, inner)
-        if there.all():
-            return values
-        at = np.where(there, np.cumsum(there) - 1, len(chosen))
+        if not is_there.any():
+            if column.default is None:
+                return pa.nulls(size, column.type)
+            return default.take(pa.array(np.zeros(size, np.int32)))
+        values = self.column(column.column, column.level)
         if column.default is None:
-            return values.take(pa.array(at, mask=~there))
-        return pa.concat_arrays([values, default]).take(pa.array(at))
+            return values.take(pa.array(which, mask=~is_there))
+        places = np.where(is_there, which, len(values))
+        return pa.concat_arrays([values, default]).take(pa.array(places))
 
 
 def not_text(column: pa.BinaryArray) -> Ints:
     """Find the values that are no UTF-8: only those with a byte above ASCII can be."""
     data, offsets = binary_parts(column)
-    suspects = np.searchsorted(offsets, np.flatnonzero(data >= ONE_BYTE), "right") - 1
+    suspects = np.searchsorted(offsets, np.flatnonzero(data >= _ASCII), "right") - 1
     wrong = [each for each in np.unique(suspects).tolist() if not _is_text(column[each].as_py())]
     return np.array(wrong, dtype=np.int64)
 
@@ -244,24 +156,6 @@ def slice_array(data: Bytes, starts: Ints, stops: Ints) -> pa.BinaryArray:
     odd = np.arange(1, 2 * size, 2, dtype=np.int32)
     places = pa.array(odd, mask=is_null) if nulls else pa.array(odd)
     return pc.take(spans, places, boundscheck=False)
-
-
-def as_text(column: pa.BinaryArray) -> pa.StringArray | None:
-    """Take bytes for text where all are ASCII, which is told fast; None where they are not."""
-    validity, offsets, values = column.buffers()
-    if values is not None and len(values):
-        held = np.frombuffer(values, np.uint8)
-        if held.max() >= ONE_BYTE:
-            return None
-    buffers = [validity, offsets, values]
-    return pa.Array.from_buffers(
-        pa.string(), len(column), buffers, column.null_count, column.offset
-    )
-
-
-def gathered(data: Bytes, at: Ints, size: int) -> NDArray[np.void]:
-    """Copy so many bytes from each position; numpy is fast at that where it knows no type."""
-    return unaligned(data, f"V{size}")[at] if len(at) else np.empty(0, f"V{size}")
 
 
 def uuid_array(values: NDArray[np.void]) -> pa.BinaryArray:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from kafkalite.capture.model import ProblemKind
-from kafkalite.columnar.notes import unaligned
+from kafkalite.columnar.arrays import unaligned
 from kafkalite.storage.batch import (
     COMPRESSION_MASK,
     CONTROL,
@@ -23,7 +23,7 @@ from kafkalite.storage.crc import crc32c
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kafkalite.columnar.notes import Bytes, Ints
+    from kafkalite.columnar.arrays import Bytes, Ints
 
 _LENGTH: Final = Struct(">8xi4xb")
 _LENGTH_AT: Final = 8

@@ -42,6 +42,7 @@ _CONSTANTS_OF: Final = ("kafkalite.capture", "kafkalite.wire")
 """Other packages of which kernels have constants in them."""
 
 _wide: Any = np.int64
+_compile: Any = numba.njit
 
 F = TypeVar("F", bound="Callable[..., object]")
 
@@ -52,10 +53,16 @@ def kernel(function: F) -> F:
     if folder is not None:
         path = folder / Path(function.__code__.co_filename).name
         function.__code__ = function.__code__.replace(co_filename=str(path))
-    compiled = numba.njit(function)
+    # No kernel makes arrays, or keeps any: counting who refers to one would take most of its time.
+    compiled = _compile(function, _nrt=False)
     if folder is not None:
         compiled._cache = _Kept(function)  # noqa: SLF001 - as `cache=True` does
     return cast("F", compiled)
+
+
+def piece(function: F) -> F:
+    """Make a function a piece of each kernel that calls it: a call would take as long as it."""
+    return cast("F", _compile(function, _nrt=False, inline="always"))
 
 
 _FunctionCache: Any = caching.FunctionCache

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from kafkalite.capture.model import ProblemKind
+from kafkalite.columnar.arrays import unaligned
 from kafkalite.columnar.assemble import binary_parts
 from kafkalite.columnar.decode import Decoded, RowError, decode_plan
-from kafkalite.columnar.notes import unaligned
 from kafkalite.columnar.plan import spec_plan
 from kafkalite.columnar.schema import spec_type
 from kafkalite.columnar.tables import TIME
@@ -30,7 +30,7 @@ from kafkalite.protocol.spec import load_spec
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kafkalite.columnar.notes import Ints
+    from kafkalite.columnar.arrays import Ints
     from kafkalite.columnar.plan import Plan
     from kafkalite.protocol.codec import RecordLog
     from kafkalite.protocol.spec import MessageSpec

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from kafkalite.capture.model import Direction, ProblemKind
-from kafkalite.columnar.assemble import Assembly, Order, binary_parts
+from kafkalite.columnar.assemble import Assembly, binary_parts
 from kafkalite.columnar.plan import message_plan
 from kafkalite.columnar.schema import message_type, prune
-from kafkalite.columnar.walk import walk_messages
+from kafkalite.columnar.walk import REASONS, walk_messages
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from kafkalite.columnar.notes import Ints
+    from kafkalite.columnar.arrays import Ints
     from kafkalite.columnar.plan import Plan
 
 _API_VERSIONS: Final = 18
 _PIECE_ROWS: Final = 1 << 17
 _PIECE_BYTES: Final = 16 << 20
-"""So much is decoded at once: enough to make numpy's overhead small, little enough for what is
-noted of it to fit any memory."""
+"""So much is decoded at once: little enough for its columns to fit any memory."""
 
 
 class RowError(NamedTuple):
@@ -135,41 +134,21 @@ def decode_plan(plan: Plan, payload: pa.Array, starts: ArrayLike | pa.Array = 0)
 
 def _decode_piece(plan: Plan, payload: pa.Array, begins: Ints) -> Decoded:
     data, offsets = binary_parts(payload)
-    is_there = np.ones(len(payload), dtype=np.bool_)
-    if payload.null_count:
-        is_there = np.asarray(payload.is_valid())
-    rows = np.flatnonzero(is_there)
-    all_there = len(rows) == len(payload)
-    firsts, ends, begins = (
-        (offsets[:-1], offsets[1:], begins)
-        if all_there
-        else (offsets[:-1][rows], offsets[1:][rows], begins[rows])
-    )
     # A start before its frame is none at all.
-    starts = np.where(begins < 0, -1, firsts + begins)
-    notes = walk_messages(plan, data, starts, ends)
-    assembly = Assembly(notes, plan.sizes)
-    values = assembly.column(plan.column, _good_rows(len(rows), notes.reasons))
-    if assembly.not_text:
-        for row in assembly.not_text:
-            notes.reasons[row] = "text that is not UTF-8"
-        assembly = Assembly(notes, plan.sizes)
-        values = assembly.column(plan.column, _good_rows(len(rows), notes.reasons))
-    errors = tuple(RowError(int(rows[row]), why) for row, why in sorted(notes.reasons.items()))
-    if all_there and not errors:
-        return Decoded(values, (), notes.unknown_tags)
-    is_there[[error.row for error in errors]] = False
-    places = pa.array(np.cumsum(is_there) - 1, mask=~is_there)
-    return Decoded(values.take(places), errors, notes.unknown_tags)
-
-
-def _good_rows(count: int, refused: dict[int, str]) -> Order:
-    if not refused:
-        return Order(None, count, lambda: np.arange(count))
-    is_good = np.ones(count, dtype=np.bool_)
-    is_good[list(refused)] = False
-    good = np.flatnonzero(is_good)
-    return Order(good, len(good), lambda: good)
+    starts = np.where(begins < 0, -1, offsets[:-1] + begins)
+    is_null = np.asarray(payload.is_null()) if payload.null_count else None
+    if is_null is not None:
+        starts[is_null] = -1
+    memory, verdicts, unknown_tags = walk_messages(plan.program, data, starts, offsets[1:])
+    values = Assembly(memory).column(plan.column)
+    refused = np.flatnonzero(verdicts)
+    if not len(refused):
+        return Decoded(values, (), unknown_tags)
+    is_good = verdicts == 0
+    places = pa.array(np.cumsum(is_good) - 1, mask=~is_good)
+    wrong = refused if is_null is None else refused[~is_null[refused]]
+    errors = tuple(RowError(row, REASONS[int(verdicts[row])]) for row in wrong.tolist())
+    return Decoded(values.take(places), errors, unknown_tags)
 
 
 def _pieces(payload: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:

@@ -24,8 +24,8 @@ from kafkalite.storage.naming import parse_file_name, parse_partition_directory
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from kafkalite.columnar.arrays import Bytes
     from kafkalite.columnar.batches import BatchError, Heads
-    from kafkalite.columnar.notes import Bytes
     from kafkalite.ports.files import Files
 
 RECORDS: Final = "records"

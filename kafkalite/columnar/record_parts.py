@@ -18,7 +18,7 @@ from kafkalite.storage.records import MalformedRecordsError, read_varint
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kafkalite.columnar.notes import Bytes, Ints
+    from kafkalite.columnar.arrays import Bytes, Ints
 
 HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS: Final = pa.list_(pa.field("element", HEADER))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kafkalite.columnar.notes import Bytes, Ints
+    from kafkalite.columnar.arrays import Bytes, Ints
 
 RECORD_FIELDS: Final = (
     pa.field("offset", pa.int64(), nullable=False),

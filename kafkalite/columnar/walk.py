@@ -1,304 +1,364 @@
-"""Steps over many messages at once, noting where their fields stand.
+"""Messages, one after the other, into the buffers of columns: a compiled loop runs a program.
 
-The walk is a wavefront: all messages take the same step together, and of an array all first
-rows are walked, then all second ones. Numbers are not read and strings not cut on the way, only
-lengths are: what was noted is read in one go afterwards, by `assemble`. When only a few arrays
-have rows left, vectors no longer pay, and `tail` walks what remains of them.
-
-No bytes can make it fail or run away. Where a message breaks the protocol, the walk is done
-again over a copy of the data with a field of zeros behind it; a broken message is then marked,
-and led into the zeros, where every length is none, until its neighbours are done.
+No bytes can make it fail or run away. Of a message that breaks the protocol nothing stays in the
+buffers. Where one of these is full, the loop ends in front of the message at hand, and is begun
+again there with a larger one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from kafkalite.columnar.notes import (
-    ENDS,
-    FAR,
-    LONG,
-    NULL,
-    PAST,
-    TAG,
-    ZEROS,
-    BrokenError,
-    Notes,
-    unaligned,
+from kafkalite.columnar.arrays import sealed
+from kafkalite.columnar.compiled import (
+    kernel,
+    peek_64,
+    peek_i16,
+    peek_i32,
+    peek_u8,
+    peek_u16,
+    piece,
 )
-from kafkalite.columnar.plan import Body, Counted, Maybe, Packed, Rows, Run, Tags
-from kafkalite.columnar.tail import Tail
-from kafkalite.columnar.varints import INVALID, ONE_BYTE, read_varints
-from kafkalite.protocol.straightline import LONGEST_STRING
+from kafkalite.columnar.memory import Memory
+from kafkalite.columnar.primitives import CUT, ONE_BYTE, TOO_MUCH, is_text, length_at, varint
+from kafkalite.columnar.program import (
+    AGAIN,
+    COUNTED,
+    FLAG,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    MAYBE,
+    ROWS,
+    RUN,
+    TAG,
+    TAGGED,
+    TAGS,
+    UINT16,
+    UNKEPT,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from kafkalite.columnar.arrays import Bytes, Ints
+    from kafkalite.columnar.memory import Buffers
+    from kafkalite.columnar.program import Program
 
-    from kafkalite.columnar.notes import Bytes, Ints
-    from kafkalite.columnar.plan import Plan
+_FINE, _ENDS, _PAST, _NULL, _LONG, _TAG, _TEXT = range(7)
+REASONS: Final = {
+    _ENDS: "the frame ends inside a field",
+    _PAST: "a length that runs past the end of the frame",
+    _NULL: "null or a negative length where none is allowed",
+    _LONG: "a string of more than 32767 bytes",
+    _TAG: "a tagged field that is not of its declared size",
+    _TEXT: "text that is not UTF-8",
+}
+"""Why a message is refused, by its verdict."""
 
-_FEW = 16
-"""So many instances and fewer are walked one by one."""
+_AT, _END, _VERDICT, _STORE, _NEED, _PASSED, _REGISTERS = range(7)
+"""The state of a walk: where it is, and where the message ends; what is wrong with it; of what
+there has to be room for how much; how many unknown tags there were; then the program's own."""
+_STOP: Final = -1
+"""In place of the next instruction."""
+
+_UUID: Final = 16
 
 
-@dataclass(slots=True)
-class Front:
-    """Instances of one level that take the next step together.
+class Walked(NamedTuple):
+    """What a walk over messages leaves."""
 
-    `at` may have been noted, so it is written to by nobody but who has just made it.
+    memory: Memory
+    verdicts: Ints
+    """Of each message 0, or a number among `REASONS`: then there is nothing of it in the memory."""
+    unknown_tags: int
+    """How many tagged fields were passed over."""
+
+
+def walk_messages(program: Program, data: Bytes, starts: Ints, ends: Ints) -> Walked:
+    """Walk messages; a start before the data is none at all."""
+    data, verdicts = sealed(data), np.empty(len(starts), np.int64)
+    memory = Memory(program, len(starts), len(data))
+    state = np.zeros(_REGISTERS + program.registers, np.int64)
+    before = np.empty(program.stores, np.int64)
+    row = unknown_tags = 0
+    while True:
+        row, unknown = walk(
+            data, starts, ends, row, program.code, program.fields, program.tags, state,
+            memory.buffers(), before, verdicts,
+        )  # fmt: skip
+        unknown_tags += unknown
+        if row == len(starts):
+            program.usual[:] = memory.sizes / max(len(data), 1)
+            return Walked(memory, verdicts, unknown_tags)
+        memory.grow(int(state[_STORE]), int(state[_NEED]))
+
+
+# -- kernels: those of instructions return where to go on ------------------------------------
+
+
+@kernel
+def walk(  # noqa: PLR0917
+    data: Bytes,
+    starts: Ints,
+    ends: Ints,
+    row: int,
+    code: Ints,
+    fields: Ints,
+    tags: Ints,
+    state: Ints,
+    into: Buffers,
+    before: Ints,
+    verdicts: Ints,
+) -> tuple[int, int]:
+    """Walk messages from `row` on, as far as there is room; return how far that is.
+
+    And how many tagged fields were passed over. What there is not enough room for, the state says.
     """
-
-    at: Ints
-    ends: Ints
-    rows: Ints
-    base: int
-    """The number of the first instance; the others follow."""
-
-    def part(self, chosen: Ints, base: int) -> Front:
-        """Return some of the instances, as those of another level."""
-        return Front(self.at[chosen], self.ends[chosen], self.rows[chosen], base)
-
-
-class Walk:
-    """One walk over messages that stand in `data`."""
-
-    def __init__(self, notes: Notes, data: Bytes) -> None:
-        self._notes = notes
-        self._data = data
-        self._int16 = unaligned(data, ">i2")
-        self._int32 = unaligned(data, ">i4")
-
-    def messages(self, body: Body, starts: Ints, ends: Ints) -> None:
-        """Walk all messages, the i-th from starts[i] to at most ends[i]."""
-        self._notes.sizes[body.level] = len(starts)
-        front = Front(starts.copy(), ends.copy(), np.arange(len(starts)), 0)
-        self._refuse((starts > ends) | (starts < 0), front, ENDS)
-        self._steps(body, front)
-
-    def _steps(self, body: Body, front: Front) -> None:
-        """Walk instances of a body to their ends."""
-        for step in body.steps:
-            match step:
-                case Run():
-                    self._notes.keep(step.slot, front.at)
-                    front.at = front.at + step.size
-                case Counted():
-                    self._counted(step, front)
-                case Packed():
-                    self._packed(step, front)
-                case Rows():
-                    self._rows(step, front)
-                case Maybe():
-                    self._maybe(step, front)
-                case Tags():
-                    self._tags(step, front)
-        # Positions only grow, so the next length that is read tells of a run past the end.
-        if body.steps and isinstance(body.steps[-1], Run):
-            self._refuse(front.at > front.ends, front, ENDS)
-
-    def _refuse(self, wrong: NDArray[np.bool_], front: Front, why: str) -> None:
-        """Mark messages as broken and lead them into the zeros."""
-        if wrong.any():
-            front.at[wrong] = self._notes.refuse(front.rows[wrong], why)
-            front.ends[wrong] = FAR
-
-    def _length(self, step: Counted | Packed | Rows, front: Front) -> Ints:
-        """Read lengths, -1 for null, and step behind them."""
-        if step.compact:
-            length, front.at = read_varints(self._data, front.at)
-            length -= 1
-            wrong = front.at > front.ends
-            if wrong.any():
-                self._refuse(wrong, front, ENDS)
-                length[wrong] = 0
+    unknown = 0
+    sizes = into.sizes
+    state[_NEED] = 0
+    while row < len(starts):
+        state[_AT], state[_END], state[_PASSED] = starts[row], ends[row], 0
+        is_there = 0 <= starts[row] <= ends[row] <= len(data)
+        state[_VERDICT] = _FINE if is_there else _ENDS
+        for store in range(len(sizes)):
+            before[store] = sizes[store]
+        sizes[0] += 1
+        pc = 0 if is_there else _STOP
+        while pc >= 0:
+            pc = _step(data, code, fields, tags, state, into, pc)
+        if state[_VERDICT] == _FINE and state[_NEED] == 0:
+            unknown += state[_PASSED]
         else:
-            is_short = isinstance(step, Counted) and step.is_text
-            view, size = (self._int16, 2) if is_short else (self._int32, 4)
-            wrong = front.at > front.ends - size
-            if wrong.any():
-                front.at = front.at.copy()
-                self._refuse(wrong, front, ENDS)
-            length = view[front.at].astype(np.int64)
-            front.at = front.at + size
-        smallest = -1 if step.nullable else 0
-        if int(length.min(initial=0)) < smallest:
-            wrong = length < smallest
-            self._refuse(wrong, front, NULL)
-            length[wrong] = 0
-        return length
+            for store in range(len(sizes)):
+                sizes[store] = before[store]
+        if state[_NEED]:
+            break
+        verdicts[row] = state[_VERDICT]
+        row += 1
+    return row, unknown
 
-    def _counted(self, step: Counted, front: Front) -> None:
-        if step.compact and self._short(step, front):
-            return
-        length = self._length(step, front)
-        starts, stops = front.at, front.at + length
-        reach = np.maximum(stops, starts) if step.nullable else stops
-        wrong = reach > front.ends
-        if wrong.any():
-            self._refuse(wrong, front, PAST)
-            stops[wrong] = reach[wrong] = starts[wrong]
-        if step.is_text and int(length.max(initial=0)) > LONGEST_STRING:
-            wrong = length > LONGEST_STRING
-            self._refuse(wrong, front, LONG)
-            stops[wrong] = reach[wrong] = starts[wrong]
-        if step.slot >= 0:
-            self._notes.keep(step.slot, starts)
-            self._notes.keep(step.slot + 1, stops)
-        front.at = reach
 
-    def _short(self, step: Counted, front: Front) -> bool:
-        """Step over strings whose lengths are all one byte, and right; whether they were."""
-        first = self._data.take(front.at, mode="clip")
-        nulls = not first.all()
-        if int(first.max(initial=0)) >= ONE_BYTE or (nulls and not step.nullable):
-            return False
-        starts, stops = front.at + 1, front.at + first
-        reach = np.maximum(starts, stops) if nulls else stops
-        if (reach > front.ends).any():
-            return False
-        if step.slot >= 0:
-            self._notes.keep(step.slot, starts)
-            self._notes.keep(step.slot + 1, stops)
-        front.at = reach
-        return True
+@piece
+def _step(  # noqa: PLR0911, PLR0917
+    data: Bytes, code: Ints, fields: Ints, tags: Ints, state: Ints, into: Buffers, pc: int
+) -> int:
+    kind = code[pc, 0]
+    if kind == RUN:
+        return _run(data, code, fields, state, into, pc)
+    if kind == COUNTED:
+        return _counted(data, code, state, into, pc)
+    if kind == TAGS:
+        return _tags(data, code, tags, state, into, pc)
+    if kind == TAG:
+        return _tag(data, code, tags, state, into, pc)
+    if kind == ROWS:
+        return _rows(data, code, state, into, pc)
+    if kind == AGAIN:
+        return _again(code, state, into, pc)
+    if kind == MAYBE:
+        return _maybe(data, code, state, into, pc)
+    if kind == TAGGED:
+        is_right = state[_AT] == state[_REGISTERS + code[pc, 2] + 1]
+        return _to(code, pc, 3) if is_right else _refuse(state, _TAG)
+    return _STOP
 
-    # -- arrays -------------------------------------------------------------------------
 
-    def _rows(self, step: Rows, front: Front) -> None:
-        count = self._length(step, front)
-        wrong = np.maximum(count, 0) > front.ends - front.at
-        if wrong.any():
-            self._refuse(wrong, front, PAST)
-            count[wrong] = 0
-        self._notes.keep(step.slot, count)
-        left = np.maximum(count, 0)
-        if not left.any():
-            return
-        self._waves(step.body, left, front)
+@piece
+def _to(table: Ints, row: int, column: int) -> int:
+    """Return the instruction that a row of a table leads to."""
+    there: int = table[row, column]
+    return there
 
-    def _packed(self, step: Packed, front: Front) -> None:
-        count = self._length(step, front)
-        starts = front.at
-        reach = starts + np.maximum(count, 0) * step.size
-        wrong = reach > front.ends
-        if wrong.any():
-            self._refuse(wrong, front, PAST)
-            reach[wrong] = starts[wrong]
-        if step.slot >= 0:
-            self._notes.keep(step.slot, starts)
-            stops = np.where(count < 0, starts - 1, reach) if step.nullable else reach
-            self._notes.keep(step.slot + 1, stops)
-        front.at = reach
 
-    def _waves(self, body: Body, left: Ints, front: Front) -> None:
-        """Walk the first rows of all arrays, then the second ones, and so on."""
-        rank, owners = 0, np.flatnonzero(left)
-        while len(owners) == len(left) > _FEW:
-            base = self._notes.enter(body.level, owners + front.base, rank)
-            inner = Front(front.at, front.ends, front.rows, base)
-            self._steps(body, inner)
-            front.at = inner.at
-            rank += 1
-            left -= 1
-            owners = self._notes.unbroken(np.flatnonzero(left), front.rows)
-        if rank and len(owners):
-            front.at = front.at.copy()
-        while len(owners) > _FEW:
-            base = self._notes.enter(body.level, owners + front.base, rank)
-            self._part(body, owners, front, base)
-            rank += 1
-            left[owners] -= 1
-            owners = self._notes.unbroken(owners[left[owners] > 0], front.rows)
-        if len(owners):
-            with Tail(self._notes, self._data) as tail:
-                for owner in owners.tolist():
-                    tail.start(front.at[owner], front.ends[owner], front.rows[owner])
-                    tail.rows(body, rank, int(left[owner]), front.base + owner)
-                    front.at[owner], front.ends[owner] = tail.at, tail.end
+@piece
+def _refuse(state: Ints, verdict: int) -> int:
+    """End the walk over a message that breaks the protocol."""
+    state[_VERDICT] = verdict
+    return _STOP
 
-    def _part(self, body: Body, chosen: Ints, front: Front, base: int) -> None:
-        """Walk a level that only some have, and move those on, in place."""
-        inner = front.part(chosen, base)
-        self._steps(body, inner)
-        front.at[chosen] = inner.at
-        if self._notes.zeros is not None:
-            front.ends[chosen] = inner.ends
 
-    # -- what may be there or not -------------------------------------------------------
+@piece
+def _lacks(state: Ints, store: int, need: int) -> int:
+    """End the walk because there has to be more room."""
+    state[_STORE], state[_NEED] = store, need
+    return _STOP
 
-    def _maybe(self, step: Maybe, front: Front) -> None:
-        if step.behind_tag:
-            marks, front.at = read_varints(self._data, front.at)
-            there = marks != 0
-            self._refuse(marks >= INVALID, front, PAST)
+
+@piece
+def _run(  # noqa: PLR0917
+    data: Bytes, code: Ints, fields: Ints, state: Ints, into: Buffers, pc: int
+) -> int:
+    at, size = state[_AT], code[pc, 2]
+    if at + size > state[_END]:
+        return _refuse(state, _ENDS)
+    number = into.sizes[code[pc, 1]] - 1
+    for nth in range(code[pc, 3], code[pc, 4]):
+        kind, place = fields[nth, 0], at + fields[nth, 1]
+        to = into.bases[fields[nth, 2]] + number
+        if kind == INT32:
+            into.n4[to] = peek_i32(data, place)
+        elif kind == INT64:
+            into.n8[to] = peek_64(data, place)
+        elif kind == INT16:
+            into.n2[to] = peek_i16(data, place)
+        elif kind == INT8:
+            into.n1[to] = peek_u8(data, place)
+        elif kind == FLAG:
+            into.n1[to] = peek_u8(data, place) != 0
+        elif kind == UINT16:
+            into.n4[to] = peek_u16(data, place)
         else:
-            there = self._data.take(front.at, mode="clip") < ONE_BYTE  # a byte's sign
-            front.at = front.at + 1
-        wrong = front.at > front.ends
-        self._refuse(wrong, front, ENDS)
-        chosen = np.flatnonzero(there & ~wrong)
-        if len(chosen):
-            base = self._notes.enter(step.body.level, chosen + front.base)
-            self._part(step.body, chosen, front, base)
-
-    def _tags(self, step: Tags, front: Front) -> None:
-        first = self._data.take(front.at, mode="clip")
-        if not first.any():
-            front.at = front.at + 1
-            self._refuse(front.at > front.ends, front, ENDS)
-            return
-        left, front.at = read_varints(self._data, front.at)
-        wrong = (front.at > front.ends) | (left >= INVALID)
-        self._refuse(wrong, front, ENDS)
-        left[wrong] = 0
-        owners = np.flatnonzero(left)
-        while len(owners) > _FEW:
-            self._next_tags(step, owners, front)
-            left[owners] -= 1
-            owners = self._notes.unbroken(owners[left[owners] > 0], front.rows)
-        if len(owners):
-            with Tail(self._notes, self._data) as tail:
-                for owner in owners.tolist():
-                    tail.start(front.at[owner], front.ends[owner], front.rows[owner])
-                    tail.tags(step, int(left[owner]), front.base + owner)
-                    front.at[owner], front.ends[owner] = tail.at, tail.end
-
-    def _next_tags(self, step: Tags, owners: Ints, front: Front) -> None:
-        """Walk one more tagged field of each of the owners' sections, and move them on."""
-        inner = front.part(owners, 0)
-        tag, inner.at = read_varints(self._data, inner.at)
-        size, inner.at = read_varints(self._data, inner.at)
-        wrong = (size > inner.ends - inner.at) | (tag >= INVALID)
-        self._refuse(wrong, inner, PAST)
-        size[wrong] = 0
-        stops = inner.at + size
-        for number, body in step.known.items():
-            chosen = np.flatnonzero((tag == number) & ~wrong)
-            if len(chosen):
-                base = self._notes.enter(body.level, owners[chosen] + front.base)
-                self._part(body, chosen, inner, base)
-        known = np.isin(tag, list(step.known)) & ~wrong
-        self._notes.unknown_tags += int(np.count_nonzero(~known & ~wrong))
-        inner.at, at = stops, inner.at
-        self._refuse(known & (at != stops), inner, TAG)
-        front.at[owners] = inner.at
-        front.ends[owners] = inner.ends
+            for byte in range(_UUID):
+                into.n1[to * _UUID + byte] = peek_u8(data, place + byte)
+    state[_AT] = at + size
+    return pc + 1
 
 
-def walk_messages(plan: Plan, data: Bytes, starts: Ints, ends: Ints) -> Notes:
-    """Walk messages that stand in `data`, in ascending order; what was noted of them."""
-    if len(data):
-        notes = Notes(plan, data, len(starts))
-        try:
-            Walk(notes, data).messages(plan.body, starts, ends)
-        except BrokenError:
-            pass
-        else:
-            return notes
-    padded = np.concatenate([data, np.zeros(ZEROS, dtype=np.uint8)])
-    notes = Notes(plan, padded, len(starts), zeros=len(data))
-    Walk(notes, padded).messages(plan.body, starts, ends)
-    return notes
+@piece
+def _counted(data: Bytes, code: Ints, state: Ints, into: Buffers, pc: int) -> int:
+    end, sizes = state[_END], into.sizes
+    length, at = length_at(data, state[_AT], end, code[pc, 2])
+    verdict = _judge(length, at, end, code[pc, 3])
+    if verdict == _FINE and length > code[pc, 4]:
+        verdict = _LONG
+    if verdict != _FINE:
+        return _refuse(state, verdict)
+    stop = at + max(length, 0)
+    if code[pc, 6] != UNKEPT:
+        number, store = sizes[code[pc, 1]] - 1, code[pc, 8]
+        used = sizes[store] + stop - at
+        if used > into.rooms[store]:
+            return _lacks(state, store, used)
+        to = into.bases[code[pc, 7]] + used - stop
+        seen = _copy(data, at, stop, into.n1, to)
+        if code[pc, 5] and seen >= ONE_BYTE and not is_text(data, at, stop):
+            return _refuse(state, _TEXT)
+        sizes[store] = used
+        into.n4[into.bases[code[pc, 6]] + number + 1] = used
+        if code[pc, 9] != UNKEPT:
+            into.n1[into.bases[code[pc, 9]] + number] = length >= 0
+    state[_AT] = stop
+    return pc + 1
+
+
+@piece
+def _copy(data: Bytes, start: int, stop: int, to: Bytes, shift: int) -> int:
+    """Copy bytes to where they are plus a shift; return one with all bits that any of them has."""
+    seen = 0
+    for place in range(start, stop):
+        byte = peek_u8(data, place)
+        to[np.uint64(place + shift)] = byte
+        seen |= byte
+    return seen
+
+
+@piece
+def _judge(length: int, at: int, end: int, least: int) -> int:
+    """Say what is wrong with a length, behind which the walk is."""
+    if at < 0:
+        return _ENDS
+    if length < least:
+        return _NULL
+    return _PAST if length > end - at else _FINE
+
+
+@piece
+def _rows(data: Bytes, code: Ints, state: Ints, into: Buffers, pc: int) -> int:
+    end, sizes, store = state[_END], into.sizes, code[pc, 4]
+    count, at = length_at(data, state[_AT], end, code[pc, 2])
+    verdict = _judge(count, at, end, code[pc, 3])
+    if verdict == _FINE and count * code[pc, 5] > end - at:
+        verdict = _PAST
+    if verdict != _FINE:
+        return _refuse(state, verdict)
+    number, rows = sizes[code[pc, 1]] - 1, max(count, 0)
+    if sizes[store] + rows > into.rooms[store]:
+        return _lacks(state, store, sizes[store] + rows)
+    if code[pc, 6] != UNKEPT:
+        into.n4[into.bases[code[pc, 6]] + number + 1] = sizes[store] + rows
+    if code[pc, 7] != UNKEPT:
+        into.n1[into.bases[code[pc, 7]] + number] = count >= 0
+    state[_AT] = at
+    if rows == 0:
+        return _to(code, pc, 9)
+    state[_REGISTERS + code[pc, 8]] = rows
+    sizes[store] += 1
+    return pc + 1
+
+
+@piece
+def _again(code: Ints, state: Ints, into: Buffers, pc: int) -> int:
+    register = _REGISTERS + code[pc, 2]
+    state[register] -= 1
+    if state[register] == 0:
+        return pc + 1
+    into.sizes[code[pc, 1]] += 1
+    return _to(code, pc, 3)
+
+
+@piece
+def _maybe(data: Bytes, code: Ints, state: Ints, into: Buffers, pc: int) -> int:
+    end, at, sizes, store = state[_END], state[_AT], into.sizes, code[pc, 3]
+    if code[pc, 2]:
+        mark, at = varint(data, at, end)
+        is_there = mark != 0
+    else:
+        mark = peek_u8(data, at) if at < end else 0
+        at = at + 1 if at < end else CUT
+        is_there = mark < ONE_BYTE  # a byte's sign
+    if at < 0 or mark == TOO_MUCH:
+        return _refuse(state, _ENDS)
+    if is_there and sizes[store] == into.rooms[store]:
+        return _lacks(state, store, sizes[store] + 1)
+    if code[pc, 4] != UNKEPT:
+        place = into.bases[code[pc, 4]] + sizes[code[pc, 1]] - 1
+        into.n4[place] = sizes[store] if is_there else -1
+    state[_AT] = at
+    sizes[store] += is_there
+    return pc + 1 if is_there else _to(code, pc, 9)
+
+
+@piece
+def _tags(  # noqa: PLR0917
+    data: Bytes, code: Ints, tags: Ints, state: Ints, into: Buffers, pc: int
+) -> int:
+    count, at = varint(data, state[_AT], state[_END])
+    if at < 0 or count == TOO_MUCH:
+        return _refuse(state, _ENDS)
+    for nth in range(code[pc, 2], code[pc, 3]):
+        if tags[nth, 3] != UNKEPT:
+            into.n4[into.bases[tags[nth, 3]] + into.sizes[code[pc, 1]] - 1] = -1
+    state[_AT], state[_REGISTERS + code[pc, 4]] = at, count
+    return pc + 1
+
+
+@piece
+def _tag(  # noqa: PLR0917
+    data: Bytes, code: Ints, tags: Ints, state: Ints, into: Buffers, pc: int
+) -> int:
+    end, sizes, register = state[_END], into.sizes, _REGISTERS + code[pc, 4]
+    if state[register] == 0:
+        return _to(code, pc, 9)
+    state[register] -= 1
+    tag, at = varint(data, state[_AT], end)
+    size, at = varint(data, at, end) if at >= 0 else (0, at)
+    if at < 0:
+        return _refuse(state, _ENDS)
+    if size > end - at or tag == TOO_MUCH:
+        return _refuse(state, _PAST)
+    for nth in range(code[pc, 2], code[pc, 3]):
+        if tags[nth, 0] == tag:
+            store = tags[nth, 2]
+            if sizes[store] == into.rooms[store]:
+                return _lacks(state, store, sizes[store] + 1)
+            if tags[nth, 3] != UNKEPT:
+                into.n4[into.bases[tags[nth, 3]] + sizes[code[pc, 1]] - 1] = sizes[store]
+            sizes[store] += 1
+            state[_AT], state[register + 1] = at, at + size
+            return _to(tags, nth, 1)
+    state[_AT] = at + size
+    state[_PASSED] += 1
+    return pc

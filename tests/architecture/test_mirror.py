@@ -43,6 +43,7 @@ JUDGED_ELSEWHERE = {
             "tokens",
         )
     },
+    "columnar/memory.py": "tests/unit/columnar/test_walk.py",
     "columnar/spanning.py": "tests/unit/columnar/test_stitching.py",
     "config/log_config.py": "tests/unit/config/test_topic.py",
     "coordinator/active.py": "tests/unit/coordinator/test_runtime.py",
@@ -181,7 +182,6 @@ JUDGED_ELSEWHERE = {
     },
     "spark/batch.py": "tests/spark/test_follow.py",
     "spark/follow.py": "tests/spark/test_follow.py",
-    "spark/reach.py": "tests/spark/test_stores.py",
     "spark/report/reading.py": "tests/spark/test_report.py",
     "spark/report/words.py": "tests/unit/spark/report/test_sections.py",
     "spark/report/writers.py": "tests/unit/spark/report/test_sections.py",

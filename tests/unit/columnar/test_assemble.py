@@ -6,8 +6,6 @@ import numpy as np
 import pyarrow as pa
 
 from kafkalite.columnar.assemble import (
-    as_text,
-    gathered,
     list_array,
     slice_array,
     struct_array,
@@ -26,23 +24,12 @@ def test_slices_are_cut_out_and_some_are_null() -> None:
 def test_nothing_is_cut_from_nothing() -> None:
     none = np.zeros(0, dtype=np.int64)
     assert slice_array(DATA[:0], none, none).to_pylist() == []
-    assert gathered(DATA[:0], none, 16).tolist() == []
-
-
-def test_ascii_is_text_at_once() -> None:
-    plain = pa.array([b"a", None, b"", b"bc"])
-
-    for column in (plain, plain.slice(1), pa.nulls(2, pa.binary())):
-        text = as_text(column)
-        assert text is not None
-        assert text.equals(column.cast(pa.string()))
-    assert as_text(pa.array(["ü".encode()])) is None
 
 
 def test_uuids_are_sixteen_bytes() -> None:
-    cut = uuid_array(gathered(DATA, np.array([0, 10]), 16))
+    cut = uuid_array(np.frombuffer(bytes(range(32)), "V16"))
 
-    assert cut.to_pylist() == [DATA[:16].tobytes(), DATA[10:26].tobytes()]
+    assert cut.to_pylist() == [bytes(range(16)), bytes(range(16, 32))]
 
 
 def test_lists_may_be_empty_or_null() -> None:

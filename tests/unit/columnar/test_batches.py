@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kafkalite.columnar import batches
+from kafkalite.columnar.arrays import unaligned
 from kafkalite.columnar.batches import find_batches, wrong_crcs
 from kafkalite.storage.batch import build_batch, split_batches
 from kafkalite.storage.records import NewRecord
@@ -67,3 +68,8 @@ def test_crcs_are_looked_at() -> None:
     heads, _ = find_batches(data, np.array([0]), np.array([len(data)]))
 
     assert wrong_crcs(data, heads).tolist() == [False, True]
+
+
+def test_numbers_are_read_from_any_byte() -> None:
+    assert unaligned(np.frombuffer(b"\x00\x01\x02", np.uint8), ">i2").tolist() == [1, 258]
+    assert unaligned(np.frombuffer(b"\x00", np.uint8), ">i2").tolist() == []

@@ -20,7 +20,15 @@ from kafkalite.columnar.reading import read_file
 from tests.perf.big_capture import write
 
 PACKAGE = Path(kafkalite.__file__).parent
-JUDGES = ("test_reading.py", "test_blocks.py", "test_frames.py", "test_pairing.py", "test_flows.py")
+JUDGES = (
+    "test_reading.py",
+    "test_blocks.py",
+    "test_frames.py",
+    "test_pairing.py",
+    "test_flows.py",
+    "test_walk.py",
+    "test_decode.py",
+)
 ENTRIES: list[Any] = [
     blocks.packet_blocks,
     packets.read_heads,

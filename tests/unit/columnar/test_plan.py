@@ -5,43 +5,43 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.capture.model import Direction
-from kafkalite.columnar.plan import UNKEPT, Counted, Packed, Rows, Run, Tags, message_plan
+from kafkalite.columnar import program
+from kafkalite.columnar.plan import Absent, Lists, Sometimes, Structs, message_plan
 
 
-def test_neighbours_of_fixed_size_are_one_step() -> None:
+def test_columns_stand_in_the_order_of_their_type() -> None:
     plan = message_plan(8, 9, Direction.REQUEST)
 
-    group_id, generation, member_id, instance_id, topics, tags = plan.body.steps
-    assert isinstance(group_id, Counted)
-    assert isinstance(generation, Run)
-    assert isinstance(member_id, Counted)
-    assert isinstance(instance_id, Counted)
-    assert isinstance(tags, Tags)
-    assert isinstance(topics, Rows)
-    partitions = topics.body.steps[1]
-    assert isinstance(partitions, Rows)
-    index_offset_and_epoch, *_ = partitions.body.steps
-    assert isinstance(index_offset_and_epoch, Run)
-    assert index_offset_and_epoch.size == 16
-    assert plan.above == (0, 0, 1)
+    assert [each.name for each in plan.type] == [
+        "group_id",
+        "generation_id_or_member_epoch",
+        "member_id",
+        "group_instance_id",
+        "retention_time_ms",
+        "topics",
+    ]
+    assert isinstance(plan.column.children[4], Absent)
+    topics = plan.column.children[5]
+    assert isinstance(topics, Lists)
+    assert isinstance(topics.element, Structs)
 
 
-def test_what_nobody_asks_for_has_no_slot() -> None:
-    plan = message_plan(8, 9, Direction.REQUEST, ("member_id",))
+def test_what_nobody_asks_for_has_no_buffer() -> None:
+    whole = message_plan(8, 9, Direction.REQUEST).program
+    part = message_plan(8, 9, Direction.REQUEST, ("member_id",)).program
 
-    kept = [step for step in plan.body.steps if getattr(step, "slot", UNKEPT) != UNKEPT]
-    assert kept == [plan.body.steps[2]]
-    assert plan.slots == 2
+    assert [row[0] for row in part.code.tolist()] == [row[0] for row in whole.code.tolist()]
+    assert [each.width for each in part.buffers] == [program.END_WIDTH, 1]
+    assert len(part.fields) == 0
 
 
-def test_rows_of_one_size_are_packed() -> None:
-    plan = message_plan(71, 0, Direction.RESPONSE)
-
-    accepted, requested = (step for step in plan.body.steps if not isinstance(step, Run | Tags))
-
-    assert isinstance(accepted, Packed)
-    assert accepted.size == 1
-    assert isinstance(requested, Rows)
+def test_what_is_behind_a_tag_is_there_or_not() -> None:
+    plan = message_plan(1, 17, Direction.REQUEST)
+    names = [each.name for each in plan.type]
+    for name in ("cluster_id", "replica_state"):
+        column = plan.column.children[names.index(name)]
+        assert isinstance(column, Sometimes)
+        assert column.default is None
 
 
 def test_an_unknown_version_has_no_plan() -> None:

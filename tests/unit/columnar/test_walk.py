@@ -1,19 +1,20 @@
-"""A walk notes positions, and no bytes lead it astray."""
+"""A walk writes what messages say into buffers, and no bytes lead it astray."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from kafkalite.capture.model import Direction
-from kafkalite.columnar import walk as walk_module
-from kafkalite.columnar.plan import Counted, Rows, message_plan
-from kafkalite.columnar.walk import walk_messages
+from kafkalite.columnar.decode import decode
+from kafkalite.columnar.memory import Memory
+from kafkalite.columnar.plan import Lists, Slices, message_plan
+from kafkalite.columnar.walk import REASONS, walk_messages
 
 if TYPE_CHECKING:
-    import pytest
-
+    from kafkalite.columnar.walk import Walked
 
 METADATA = 3
 
@@ -23,53 +24,91 @@ def metadata_request(*names: bytes) -> bytes:
     return len(names).to_bytes(4, "big") + rows
 
 
-def test_rows_are_walked_in_waves_and_know_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk_module, "_FEW", 0)
-    plan = message_plan(METADATA, 1, Direction.REQUEST)
-    frames = [metadata_request(b"a", b"bb"), metadata_request(), metadata_request(b"ccc")]
+def walked(*frames: bytes) -> Walked:
     stops = np.cumsum([len(frame) for frame in frames])
     starts = np.concatenate([[0], stops[:-1]])
-
-    walk = walk_messages(plan, np.frombuffer(b"".join(frames), np.uint8), starts, stops)
-
-    assert walk.reasons == {}
-    (topics,) = plan.body.steps
-    (name,) = topics.body.steps  # type: ignore[union-attr]
-    assert isinstance(name, Counted)
-    assert walk.parents(1).tolist() == [0, 2, 0]
-    assert walk.ranks(1).tolist() == [0, 0, 1]
-    assert (walk.slot(name.slot + 1) - walk.slot(name.slot)).tolist() == [1, 3, 2]
+    program = message_plan(METADATA, 1, Direction.REQUEST).program
+    return walk_messages(program, np.frombuffer(b"".join(frames), np.uint8), starts, stops)
 
 
-def test_broken_messages_are_marked_and_the_others_go_on() -> None:
-    plan = message_plan(METADATA, 1, Direction.REQUEST)
-    frame = metadata_request(b"a", b"bb")
-    data = np.frombuffer(frame * 3, np.uint8)
-    size = len(frame)
-
-    starts = np.array([0, size, 2 * size, 9])
-    walk = walk_messages(plan, data, starts, np.array([size, 2 * size - 1, 3 * size, 8]))
-
-    assert walk.reasons == {
-        1: "a length that runs past the end of the frame",
-        3: "the frame ends inside a field",
-    }
-    (topics,) = plan.body.steps
-    assert isinstance(topics, Rows)
-    assert walk.slot(topics.slot)[[0, 2]].tolist() == [2, 2]
-
-
-def test_few_long_arrays_among_short_ones_end_alike() -> None:
-    """What is left of them is walked in another way."""
-    plan = message_plan(METADATA, 1, Direction.REQUEST)
-    long = [b"%d" % number for number in range(300)]
-    frames = [metadata_request(b"a")] * 20 + [metadata_request(*long)] * 2
-    stops = np.cumsum([len(frame) for frame in frames])
-    starts = np.concatenate([[0], stops[:-1]])
-
-    notes = walk_messages(plan, np.frombuffer(b"".join(frames), np.uint8), starts, stops)
-
-    assert notes.reasons == {}
-    assert sorted(zip(notes.parents(1).tolist(), notes.ranks(1).tolist(), strict=True)) == sorted(
-        [(row, 0) for row in range(20)] + [(row, rank) for row in (20, 21) for rank in range(300)]
+def test_rows_are_numbered_as_they_are_met() -> None:
+    memory, verdicts, _ = walked(
+        metadata_request(b"a", b"bb"), metadata_request(), metadata_request(b"ccc")
     )
+
+    topics = message_plan(METADATA, 1, Direction.REQUEST).column.children[0]
+    assert isinstance(topics, Lists)
+    names: Any = topics.element
+    name = names.children[1]
+    assert isinstance(name, Slices)
+    assert verdicts.tolist() == [0, 0, 0]
+    assert memory.sizes[topics.level] == 3
+    assert memory.part(topics.ends, 4).view(np.int32).tolist() == [0, 2, 2, 3]
+    assert memory.part(name.ends, 4).view(np.int32).tolist() == [0, 1, 3, 6]
+    assert memory.part(name.held, 6).tobytes() == b"abbccc"
+
+
+def test_nothing_stays_of_broken_messages_and_the_others_go_on() -> None:
+    frame = metadata_request(b"a", b"bb")
+    data, size = np.frombuffer(frame * 3, np.uint8), len(frame)
+    program = message_plan(METADATA, 1, Direction.REQUEST).program
+
+    starts = np.array([0, size, 2 * size, 9, -1, 0])
+    stops = np.array([size, 2 * size - 1, 3 * size, 8, 4, 3 * size + 1])
+    memory, verdicts, _ = walk_messages(program, data, starts, stops)
+
+    past, ends = "a length that runs past the end of the frame", "the frame ends inside a field"
+    told = [REASONS.get(verdict) for verdict in verdicts.tolist()]
+    assert told == [None, past, None, ends, ends, ends]
+    assert memory.sizes[0] == 2
+    assert memory.sizes[1] == 4
+
+
+def test_room_that_is_lacking_is_made() -> None:
+    program = message_plan(METADATA, 1, Direction.REQUEST).program
+    program.usual[:] = 0
+    names = [b"%d" % number for number in range(3000)]
+
+    memory, verdicts, _ = walked(metadata_request(b"a"), metadata_request(*names))
+
+    assert not verdicts.any()
+    assert memory.sizes[1] == 3001
+    assert memory.rooms[1] >= 3001
+
+
+def test_there_is_room_for_what_is_usual() -> None:
+    program = message_plan(METADATA, 1, Direction.REQUEST).program
+    frames = [metadata_request(*[b"name"] * 2000)] * 2
+    memory, *_ = walked(*frames)
+    assert (Memory(program, 2, 2 * len(frames[0])).rooms > memory.sizes).any()
+
+
+def test_a_count_takes_no_more_room_than_its_rows_could() -> None:
+    program = message_plan(METADATA, 1, Direction.REQUEST).program
+    program.usual[:] = 0
+    hostile = (1000).to_bytes(4, "big") + bytes(1500)
+
+    memory, verdicts, _ = walked(hostile)
+
+    assert REASONS[int(verdicts[0])] == "a length that runs past the end of the frame"
+    assert memory.rooms.max() < 2000
+
+
+def test_millions_of_empty_strings_take_no_more_time_than_others() -> None:
+    """Eight bytes each in a frame of 8 MB would be one step of vectors each."""
+    count = 1 << 20
+    frame = count.to_bytes(4, "big") + bytes(2 * count)
+    memory, verdicts, _ = walked(frame)
+    assert verdicts.tolist() == [0]
+    assert memory.sizes[1] == count
+
+
+def test_a_long_hostile_section_of_tags_is_passed_over() -> None:
+    head = b"\x02g" + b"\x00\x00\x00\x00" + b"\x01" + b"\x00" + b"\x01"
+    tags = b"\x80\x80\x01" + b"\x28\x00" * 16384
+
+    found = decode(8, 9, Direction.REQUEST, pa.array([head + tags, head + tags[:-1]], pa.binary()))
+
+    first, second = found.values.to_pylist()
+    assert first["group_id"] == "g"
+    assert second is None
