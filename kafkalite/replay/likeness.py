@@ -30,8 +30,13 @@ if TYPE_CHECKING:
 
 _NO_ID = bytes(16)
 _TOPIC_NAMES = frozenset(("name", "topic", "topic_name"))
-_SOFTWARE = frozenset(("client_software_name", "client_software_version"))
-"""What a client says of itself; it gets the answer that another got."""
+_MANNERS = frozenset(
+    (
+        "acks", "client_software_name", "client_software_version", "rebalance_timeout_ms",
+        "session_timeout_ms", "timeout_ms", "transaction_timeout_ms",
+    )
+)  # fmt: skip
+"""What a client is like, and how patient; it gets the answer that another got."""
 _ECHOED = NAMES - {Kind.TOPIC_ID, Kind.NODE, Kind.SESSION}
 """What a client may have made up itself, and reads again in the answer."""
 
@@ -42,7 +47,7 @@ class Nearness(IntEnum):
     SAME = 0
     """All but what was made up by chance."""
     ALIKE = 1
-    """What they are about; records, offsets, epochs and the client's software may differ."""
+    """What they are about; records, offsets, epochs and the client's manners may differ."""
 
 
 def likeness(api_key: int, request: Message, nearness: Nearness, name_of: NameOf) -> Hashable:
@@ -91,7 +96,7 @@ def _counts(leaf: Leaf, nearness: Nearness) -> bool:
     if treatment is Treatment.IGNORED or kind in NAMES or kind is Kind.OPAQUE:
         return False
     varies = kind is Kind.RECORDS or kind in COUNTERS or treatment is Treatment.PRESENCE
-    return nearness is Nearness.SAME or not (varies or leaf.name in _SOFTWARE)
+    return nearness is Nearness.SAME or not (varies or leaf.name in _MANNERS)
 
 
 def _of_struct(message: Message, telling: _Telling, name_of: NameOf) -> tuple[Hashable, ...]:

@@ -23,11 +23,16 @@ from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.messages.fetch import FetchRequest
+from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol.messages.join_group import JoinGroupRequest
 from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol.messages.produce import ProduceRequest
 from kafkalite.proxy.rewriting import ADDRESSED
-from kafkalite.replay.answers import Answer, MissError, recorded_answer
+from kafkalite.replay.answers import NO_ACKS, Answer, MissError, recorded_answer
+from kafkalite.replay.known_groups import KnownGroups
 from kafkalite.replay.known_topics import KnownTopics
 from kafkalite.replay.likeness import Nearness, echoes, fit, likeness
 from kafkalite.replay.shelf_reader import read_shelves
@@ -109,11 +114,13 @@ class Lenient:
     def __init__(self, exchanges: Sequence[Exchange], library: Library) -> None:
         self._library = library
         self._known_topics = KnownTopics()
+        self._known_groups = KnownGroups()
         self._joined: set[str] = set()
         self._said: defaultdict[Hashable, Alike] = defaultdict(Alike)
         kinds: dict[tuple[int, int, bytes], Hashable] = {}
         for exchange in exchanges:
             self._known_topics.take(exchange)
+            self._known_groups.take(exchange, library.names.get)
             if exchange.api_key == FETCH:
                 continue  # records are read by offset
             body = exchange.request[exchange.request_start :]
@@ -131,7 +138,8 @@ class Lenient:
                 self._said[kind].add(exchange)
 
     def _likeness(self, api_key: int, request: Message, nearness: Nearness) -> Hashable:
-        return likeness(api_key, request, nearness, self._library.names.get)
+        wants_none = isinstance(request, ProduceRequest) and request.acks == NO_ACKS
+        return likeness(api_key, request, nearness, self._library.names.get), wants_none
 
     def answer(self, context: RequestContext, header: Header, request: Message) -> Answer:
         """Return what one like it got; MissError."""
@@ -147,16 +155,23 @@ class Lenient:
             words = echoes(header.api_key, parse_request(found), request)
             ids, names = self._library.ids.get, self._library.names.get
             fit(header.api_key, answer.response, words, ids, names)
+            if isinstance(request, OffsetCommitRequest):
+                self._known_groups.commit(request, answer.response, names)
         return answer
 
     def _composed(self, header: Header, request: Message) -> Answer:
         """Return what a request must have got that nobody asked like this; MissError."""
         ids, names = self._library.ids.get, self._library.names.get
+        response = None
         if isinstance(request, MetadataRequest):
             response = self._known_topics.answer(request, names)
-            if response is not None:
-                fit(header.api_key, response, {}, ids, names)
-                return Answer(response)
+        elif isinstance(request, OffsetFetchRequest):
+            response = self._known_groups.offsets(request, header.api_version, names)
+        elif isinstance(request, FindCoordinatorRequest):
+            response = self._known_groups.coordinators(request, header.api_version)
+        if response is not None:
+            fit(header.api_key, response, {}, ids, names)
+            return Answer(response)
         if isinstance(request, HeartbeatRequest) and request.group_id in self._joined:
             # Whoever was recorded left before its first was due.
             return Answer(HeartbeatResponse())

@@ -11,11 +11,15 @@ from kafkalite.ports.clock import StandingClock
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafkalite.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkalite.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kafkalite.protocol.messages.produce import ProduceRequest
+from kafkalite.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.replay.library import Library
 from kafkalite.replay.standin import Lenient, StandIn
 from kafkalite.replay.strict import Strict
@@ -355,6 +359,36 @@ def test_metadata_is_answered_however_it_is_asked_for() -> None:
     asked[0].name = "other"
     with pytest.raises(ProtocolViolation, match="nobody asked for anything like it"):
         stand.ask(stand.connect(), MetadataRequest(topics=asked), 4)
+
+
+def test_offsets_and_coordinators_are_told_to_clients_of_other_versions() -> None:
+    recording = Recording()
+    row = OffsetFetchResponse.OffsetFetchResponsePartition(partition_index=0, committed_offset=7)
+    topic = OffsetFetchResponse.OffsetFetchResponseTopic(name="t", partitions=[row])
+    asked = OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+    told = OffsetFetchResponse(topics=[topic])
+    recording.say(OffsetFetchRequest(group_id="g", topics=[asked]), told, 7)
+    at = FindCoordinatorResponse(node_id=10, host="far", port=1)
+    recording.say(FindCoordinatorRequest(key="g"), at, 2)
+    stand = Stand(lenient(recording))
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=None)
+
+    answer = stand.ask(stand.connect(), OffsetFetchRequest(groups=[group]), 9)
+    assert answer.groups[0].topics[0].partitions[0].committed_offset == 7
+    answer = stand.ask(stand.connect(), FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    assert [(each.key, each.port) for each in answer.coordinators] == [("g", 9092)]
+
+
+def test_what_a_client_is_like_is_not_what_it_asks() -> None:
+    """But whether it waits for an answer is: there is none for one that did not."""
+    recording = Recording()
+    recording.say(ProduceRequest(acks=-1, timeout_ms=30_000), ProduceResponse(), 9)
+    stand = Stand(lenient(recording))
+    context = stand.connect()
+
+    assert stand.ask(context, ProduceRequest(acks=1, timeout_ms=5), 9) == ProduceResponse()
+    with pytest.raises(ProtocolViolation, match="nobody asked for anything like it"):
+        stand.ask(context, ProduceRequest(acks=0), 9)
 
 
 def test_an_answer_about_something_else_is_none() -> None:
