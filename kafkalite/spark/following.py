@@ -23,7 +23,7 @@ from kafkalite.spark import register
 from kafkalite.spark.inputs import ByName
 from kafkalite.spark.journal import alone
 from kafkalite.spark.places import InputFile, PlaceError, place
-from kafkalite.spark.reach import reach
+from kafkalite.spark.reach import reach_tables
 from kafkalite.spark.requests import Requests
 from kafkalite.spark.sizing import sized
 from kafkalite.spark.sources.capture import NAME
@@ -102,7 +102,7 @@ def follow(
     with alone(out):
         _own(subject)
         register(spark)
-        reach(spark, out.url)
+        reach_tables(spark, out)
         decoding = Decoding(spark, subject, each)
 
         def take(rows: DataFrame, number: int) -> None:

@@ -28,7 +28,7 @@ from kafkalite.spark.inputs import ByName, BySpark
 from kafkalite.spark.journal import Change
 from kafkalite.spark.manifest import Lot, Manifest
 from kafkalite.spark.places import PlaceError, place
-from kafkalite.spark.reach import reach
+from kafkalite.spark.reach import reach_tables
 from kafkalite.spark.report import write_report
 from kafkalite.spark.requests import Requests, api_key
 from kafkalite.spark.sizing import sized
@@ -95,7 +95,7 @@ def audit(spark: SparkSession, job: Job, tell: Teller | None = None) -> Outcome:
     NothingToAuditError or PlaceError, each with one line for people, when that cannot be.
     """
     out = place(job.out)
-    reach(spark, out.url)
+    reach_tables(spark, out)
     with journal.alone(out):
         return _Run(spark, job, out, tell or Silent()).run()
 

@@ -6,6 +6,7 @@ stores are jars that PySpark does not bring.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JJavaError
@@ -15,6 +16,8 @@ from kafkalite.spark.places import PlaceError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kafkalite.spark.places import Place
+
 _JARS: Final = {
     "s3a": "hadoop-aws",
     "gs": "hadoop-gcp",
@@ -22,6 +25,17 @@ _JARS: Final = {
     "abfss": "hadoop-azure",
 }
 """Schemes of URLs, and which of Hadoop's jars opens them."""
+_PATTERN: Final = re.compile(r"[*?{}\[\]\\]")
+
+
+def reach_tables(spark: SparkSession, out: Place) -> None:
+    """Make sure that Spark reads the tables that are written to `out`; PlaceError as of `reach`."""
+    pattern = _PATTERN.search(out.url)
+    if pattern is not None:
+        raise PlaceError(
+            f"{out.url}: Spark takes a name with {pattern[0]} for a pattern: have another --out"
+        )
+    reach(spark, out.url)
 
 
 def reach(spark: SparkSession, url: str) -> None:
