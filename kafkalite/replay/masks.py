@@ -196,6 +196,8 @@ MASKS: Mapping[tuple[str, str], Mask] = {
     (ANY, "expiry_timestamp_ms"): _presence(_TIME),
     (ANY, "max_timestamp"): _presence(_TIME),
     (ANY, "max_timestamp_ms"): _presence(_TIME),
+    (ANY, "timeout_ms"): _ignored("Java's admin client says how much it has left as it asks"),
+    ("Produce", "timeout_ms"): Mask(Treatment.EXACT, "how a producer is configured"),
     (ANY, "push_interval_ms"): _ignored("spread by chance, so that clients do not push at once"),
     (ANY, "finalized_features_epoch"): _presence("counts changes of the cluster's metadata"),
     # What only its receiver reads.
@@ -272,6 +274,7 @@ COMPOSITE = frozenset(("config_resources", "aborted_transactions"))
 SETS = frozenset(
     (
         "partitions",
+        "partition_indexes",
         "replica_nodes",
         "isr_nodes",
         "offline_replicas",

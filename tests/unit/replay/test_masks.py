@@ -67,3 +67,5 @@ def test_the_closest_row_counts() -> None:
     assert mask_of("DescribeAcls", "resources.acls.host").treatment is Treatment.EXACT
     assert mask_of("Metadata", "brokers.host").treatment is Treatment.PRESENCE
     assert mask_of("Metadata", "topics.is_internal").treatment is Treatment.EXACT
+    assert mask_of("Produce", "timeout_ms").treatment is Treatment.EXACT
+    assert mask_of("CreateTopics", "timeout_ms").treatment is Treatment.IGNORED
