@@ -21,7 +21,7 @@ from kafkalite.capture.blocks import MAX_BLOCK_BYTES
 from kafkalite.capture.model import ProblemKind
 from kafkalite.columnar.arrays import Room, where
 from kafkalite.columnar.captured import Interface, Packets, Rest, nanoseconds
-from kafkalite.columnar.compiled import kernel, peek_u32, peek_u32le
+from kafkalite.columnar.compiled import kernel, peek_u32, peek_u32le, piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -233,7 +233,7 @@ class _Walk:
         return (int(places[nth]) for nth in range(first, len(places)))
 
 
-@kernel
+@piece
 def _u32(data: Bytes, at: int, is_little: bool) -> int:  # noqa: FBT001 - as kernels are called
     return peek_u32le(data, at) if is_little else peek_u32(data, at)
 
@@ -275,7 +275,7 @@ def packet_blocks(  # noqa: PLR0917
     return at, count, wrong, first_wrong
 
 
-@kernel
+@piece
 def _packet(  # noqa: PLR0917
     data: Bytes,
     at: int,

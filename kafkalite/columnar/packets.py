@@ -9,7 +9,7 @@ import numpy as np
 
 from kafkalite.capture.model import ProblemKind
 from kafkalite.columnar.arrays import Columns, Ints, Room, none, where
-from kafkalite.columnar.compiled import kernel, peek_u8, peek_u16, peek_u32
+from kafkalite.columnar.compiled import kernel, peek_u8, peek_u16, peek_u32, piece
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,7 +133,7 @@ class SegmentReader:
 # -- kernels: each makes sure of its room before it reads ----------------------------------
 
 
-@kernel
+@piece
 def _past_link(data: Bytes, at: int, end: int, says: int, head: int) -> tuple[int, int]:
     """Return where IP begins, and what is wrong; behind all there is where there is no IP."""
     if says == _SAYS_NOTHING:
@@ -161,7 +161,7 @@ def _past_link(data: Bytes, at: int, end: int, says: int, head: int) -> tuple[in
     return (at if kind in (_IP4, _IP6) else end), _FINE
 
 
-@kernel
+@piece
 def _past_v4(data: Bytes, at: int, end: int) -> tuple[int, int, int]:
     """Return where TCP begins, 0 where it does not; where the packet ends; and what is wrong."""
     if end - at < _V4_HEAD:
@@ -176,7 +176,7 @@ def _past_v4(data: Bytes, at: int, end: int) -> tuple[int, int, int]:
     return at + head, ip_end, _FINE
 
 
-@kernel
+@piece
 def _past_v6(data: Bytes, at: int, end: int) -> tuple[int, int, int]:
     """Return the same of an IPv6 packet."""
     if end - at < _V6_HEAD:

@@ -166,21 +166,21 @@ def _step(  # noqa: PLR0911, PLR0917
     return _STOP
 
 
-@piece
+@kernel
 def _to(table: Ints, row: int, column: int) -> int:
     """Return the instruction that a row of a table leads to."""
     there: int = table[row, column]
     return there
 
 
-@piece
+@kernel
 def _refuse(state: Ints, verdict: int) -> int:
     """End the walk over a message that breaks the protocol."""
     state[_VERDICT] = verdict
     return _STOP
 
 
-@piece
+@kernel
 def _lacks(state: Ints, store: int, need: int) -> int:
     """End the walk because there has to be more room."""
     state[_STORE], state[_NEED] = store, need
@@ -244,7 +244,7 @@ def _counted(data: Bytes, code: Ints, state: Ints, into: Buffers, pc: int) -> in
     return pc + 1
 
 
-@piece
+@kernel
 def _copy(data: Bytes, start: int, stop: int, to: Bytes, shift: int) -> int:
     """Copy bytes to where they are plus a shift; return one with all bits that any of them has."""
     seen = 0
@@ -255,7 +255,7 @@ def _copy(data: Bytes, start: int, stop: int, to: Bytes, shift: int) -> int:
     return seen
 
 
-@piece
+@kernel
 def _judge(length: int, at: int, end: int, least: int) -> int:
     """Say what is wrong with a length, behind which the walk is."""
     if at < 0:
