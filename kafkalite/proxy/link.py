@@ -7,19 +7,24 @@ take what is sent to him stops the other side from being read, so that memory st
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import ssl
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kafkalite.capture.model import Endpoint
+from kafkalite.control.kafka_client import (
+    CANNOT_CONNECT,
+    UnreachableError,
+    check_address,
+    why,
+)
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.proxy.requests import RequestStream
 from kafkalite.proxy.responses import ResponseStream
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Sequence
 
     from kafkalite.proxy.rewriting import Tell
@@ -124,7 +129,10 @@ class _Side(asyncio.Protocol):
         self.transport = made = cast("asyncio.Transport", transport)
         made.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
         with suppress(OSError, AttributeError):  # a peer that has left already
-            made.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            ours = made.get_extra_info("socket")
+            ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # Or a peer whose machine went down would never be missed.
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._link.made(self)
 
     def data_received(self, data: bytes) -> None:
@@ -268,6 +276,7 @@ class Link:
         reasons = []
         for address in self._way.addresses():
             try:
+                check_address(address)  # the cluster may have told any
                 async with asyncio.timeout(CONNECT_S):
                     await loop.create_connection(
                         self._fresh_upstream,
@@ -276,8 +285,12 @@ class Link:
                         ssl=tls,
                         server_hostname=address.host if tls else None,
                     )
-            except OSError as error:  # TimeoutError is one, and so are the faults of TLS
-                reasons.append(f"{address}: {_why(error)}")
+            except UnreachableError:
+                reasons.append(f"{address}: none can be there")
+            except TimeoutError:
+                reasons.append(f"{address}: nothing within {CONNECT_S:g} s")
+            except CANNOT_CONNECT as error:
+                reasons.append(f"{address}: {why(error)}")
             else:
                 self._connected(address)
                 return
@@ -380,18 +393,3 @@ class Link:
             around.pairs.discard(self._pair)
         if not around.links:
             around.is_empty.set()
-
-
-def _why(error: OSError) -> str:
-    """Return the system's own words in one line."""
-    if isinstance(error, TimeoutError):
-        return f"nothing within {CONNECT_S:g} s"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS fails: {error.reason or error}"
-    if isinstance(error, socket.gaierror):
-        return (error.strerror or "unknown host").lower()
-    if isinstance(error, ConnectionError) and not error.errno:
-        return "it ended the connection"
-    return os.strerror(error.errno).lower() if error.errno else "it cannot be reached"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import ssl
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
+
+import pytest
 
 from kafkalite.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkalite.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -29,7 +32,6 @@ from tests.unit.proxy.world import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    import pytest
 
 HEARTBEAT = 12
 
@@ -130,6 +132,24 @@ async def test_a_host_that_does_not_exist_is_told_in_a_line() -> None:
     ):
         assert await reader.read() == b""
         assert "no broker answers at no.such.host.invalid:1: " in stage.log.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        (Address("a\0b", 9092), "this is no name of a host"),
+        (Address("long" * 100, 9092), "this is no name of a host"),
+        (Address(LOOPBACK, -1), "none can be there"),
+        (Address(LOOPBACK, 2**16 + 9092), "none can be there"),
+    ],
+)
+async def test_an_address_that_can_be_none_is_told_in_a_line(told: Address, why: str) -> None:
+    """A cluster may say that its nodes are anywhere."""
+    async with staged(told) as stage, visiting(stage) as (reader, _):
+        assert await reader.read() == b""
+        (said,) = map(json.loads, stage.log.getvalue().splitlines())
+    assert said["level"] == "warning"
+    assert said["reason"] == f"no broker answers at {told}: {why}"
 
 
 async def test_a_silent_upstream_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
