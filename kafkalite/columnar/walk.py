@@ -299,7 +299,7 @@ def _again(code: Ints, state: Ints, into: Buffers, pc: int) -> int:
     return _to(code, pc, 3)
 
 
-@piece
+@kernel
 def _maybe(data: Bytes, code: Ints, state: Ints, into: Buffers, pc: int) -> int:
     end, at, sizes, store = state[_END], state[_AT], into.sizes, code[pc, 3]
     if code[pc, 2]:
@@ -332,10 +332,10 @@ def _tags(  # noqa: PLR0917
         if tags[nth, 3] != UNKEPT:
             into.n4[into.bases[tags[nth, 3]] + into.sizes[code[pc, 1]] - 1] = -1
     state[_AT], state[_REGISTERS + code[pc, 4]] = at, count
-    return pc + 1
+    return pc + 1 if count else _to(code, pc + 1, 9)
 
 
-@piece
+@kernel
 def _tag(  # noqa: PLR0917
     data: Bytes, code: Ints, tags: Ints, state: Ints, into: Buffers, pc: int
 ) -> int:
