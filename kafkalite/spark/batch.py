@@ -27,7 +27,7 @@ from kafkalite.spark.audits.judging import BY_EPOCH, JUDGED, UNJUDGED, judge
 from kafkalite.spark.audits.members import GHOSTS, ghosts, held_classically
 from kafkalite.spark.kept import FOREVER
 from kafkalite.spark.state.assignments import ASSIGNMENTS, assignments
-from kafkalite.spark.state.commits import COMMITS, commits, outcomes
+from kafkalite.spark.state.commits import COMMITS, commits, with_outcomes
 from kafkalite.spark.state.epochs import EPOCHS, UNKNOWN, steps, telling
 from kafkalite.spark.state.generations import GENERATIONS, generations
 from kafkalite.spark.state.heartbeats import HEARTBEATS, heartbeats
@@ -238,8 +238,7 @@ class Batch:
         due = asked.where("is_due")
         if due.isEmpty():
             return ()
-        said = {name: f.expr(each) for name, each in outcomes("answered").items()}
-        found = self.draft.add(JUDGED, self._judged(due.withColumns(said), groups, names))
+        found = self.draft.add(JUDGED, self._judged(with_outcomes(due), groups, names))
         if found is None:
             return ()
         return tuple(cases(found).orderBy("start_us").limit(SHOWN + 1).collect())

@@ -18,6 +18,7 @@ from kafkalite.columnar import tables
 from kafkalite.protocol import codec
 from kafkalite.spark.places import find
 from kafkalite.spark.sizing import HERE_BYTES, is_one_process
+from kafkalite.spark.state.spans import span
 from kafkalite.spark.state.tables import nothing
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Requests:
             return nothing(self.spark, schema)
         if not self._files:
             rows = self._by_api[narrowing.api_key].select(
-                *(f.col(path).alias(name) for name, path in narrowing.fields.items())
+                *span(), *(f.col(path).alias(name) for name, path in narrowing.fields.items())
             )
             return rows.mapInArrow(narrowing.of_rows, schema)
         files = self._files[narrowing.api_key]

@@ -171,7 +171,6 @@ JUDGED_ELSEWHERE = {
             "state/repeats",
             "state/signs",
             "state/spans",
-            "state/spells",
             "state/subscriptions",
             "state/tables",
             "state/taken",

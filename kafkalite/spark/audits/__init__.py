@@ -21,13 +21,13 @@ from kafkalite.spark.audits.classic import (
 from kafkalite.spark.audits.contract import Audit, AuditOptions
 from kafkalite.spark.audits.fencing import FENCING, PLAIN, judged, plain
 from kafkalite.spark.audits.health import HEALTH
-from kafkalite.spark.audits.judging import JUDGED
+from kafkalite.spark.audits.judging import BY_EPOCH, JUDGED
 from kafkalite.spark.audits.members import GHOSTS, MEMBERS, haunting
 from kafkalite.spark.audits.metadata import METADATA
 from kafkalite.spark.audits.offsets import LASTING, OFFSETS, lasting_commits
 from kafkalite.spark.audits.producers import PRODUCERS
+from kafkalite.spark.audits.sifting import SIFTED, counted, in_doubt, sifted
 from kafkalite.spark.state.assignments import ASSIGNMENTS, assignments
-from kafkalite.spark.state.commits import bare, commits
 from kafkalite.spark.state.connect import CONFIGURATIONS, configurations
 from kafkalite.spark.state.epochs import EPOCHS, steps
 from kafkalite.spark.state.extent import EXTENT, extent
@@ -104,14 +104,11 @@ def _subscriptions(requests: Requests, options: AuditOptions) -> DataFrame:
 
 def _by_generation(requests: Requests) -> DataFrame:
     known = requests.state(GENERATIONS.name)
-
-    def in_doubt(bare: DataFrame) -> DataFrame:
-        classic = bare.join(f.broadcast(known.select("group_id").distinct()), "group_id", "semi")
-        beside = standing(_without_epochs(classic, requests), known)
-        return beside.where(~is_plain())
-
+    groups = f.broadcast(known.select("group_id").distinct())
+    classic = in_doubt(requests).join(groups, "group_id", "semi")
+    beside = standing(_without_epochs(classic, requests), known)
     return judge_by_generation(
-        commits(requests, in_doubt),
+        beside.where(~is_plain()),
         known,
         requests.state(ASSIGNMENTS.name),
         requests.state(TOPICS.name),
@@ -119,8 +116,13 @@ def _by_generation(requests: Requests) -> DataFrame:
 
 
 def _counts(requests: Requests) -> DataFrame:
-    asked = _without_epochs(bare(requests), requests)
-    return counts(standing(asked, requests.state(GENERATIONS.name)))
+    rest = _without_epochs(in_doubt(requests), requests)
+    told = counts(standing(rest, requests.state(GENERATIONS.name))).unionByName(
+        COUNTS.shape(counted(requests).where(f.col("fenced_by") != BY_EPOCH))
+    )
+    return COUNTS.shape(
+        told.groupBy("fenced_by").agg(*(f.sum(name).alias(name) for name in ("commits", "refused")))
+    )
 
 
 STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
@@ -135,6 +137,7 @@ STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
     SUBSCRIPTIONS.name: _subscriptions,
     GENERATIONS.name: lambda requests, _: _generations(requests),
     ASSIGNMENTS.name: lambda requests, _: assignments(requests),
+    SIFTED.name: lambda requests, _: sifted(requests),
     PLAIN.name: lambda requests, _: plain(requests),
     JUDGED.name: lambda requests, _: judged(requests),
     BY_GENERATION.name: lambda requests, _: _by_generation(requests),
@@ -161,6 +164,7 @@ STATE_TABLES: Final[Mapping[str, Table]] = {
         SUBSCRIPTIONS,
         GENERATIONS,
         ASSIGNMENTS,
+        SIFTED,
         PLAIN,
         JUDGED,
         BY_GENERATION,

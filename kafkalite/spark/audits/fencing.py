@@ -22,10 +22,9 @@ from kafkalite.spark.audits.judging import (
     ZOMBIE,
     judge,
 )
+from kafkalite.spark.audits.sifting import counted, in_doubt
 from kafkalite.spark.audits.verdicts import ACCEPT, REFUSE, RULE_COLUMNS, UNDECIDABLE
-from kafkalite.spark.state.commits import bare, commits
 from kafkalite.spark.state.epochs import EPOCHS
-from kafkalite.spark.state.spells import spells, within
 from kafkalite.spark.state.tables import Table, table
 from kafkalite.spark.state.turns import TURNS, may_change_over, with_epochs
 
@@ -80,19 +79,11 @@ _REQUEST = ("connection", "start_us", "position")
 
 
 def judged(requests: Requests) -> DataFrame:
-    """Return the commits of members with epochs that are not plain, judged partition by partition.
-
-    Plain is one within its member's spell of which the broker took all, and nearly all are.
-    """
+    """Return the commits in doubt of members with epochs, judged partition by partition."""
     epochs = requests.state(EPOCHS.name)
     turns = requests.state(TURNS.name) if may_change_over(requests) else None
-
-    def in_doubt(each: DataFrame) -> DataFrame:
-        of_members = with_epochs(each, epochs, turns)
-        return within(of_members, spells(epochs)).where("not (is_within and is_taken)")
-
     return judge(
-        commits(requests, in_doubt).drop("is_within"),
+        with_epochs(in_doubt(requests), epochs, turns),
         epochs,
         requests.state("holdings"),
         requests.state("topics"),
@@ -101,12 +92,11 @@ def judged(requests: Requests) -> DataFrame:
 
 def plain(requests: Requests) -> DataFrame:
     """Return how many commits of members with epochs are plain, as `PLAIN`."""
-    hour = f.date_trunc("hour", f.timestamp_micros("start_us")).alias("at")
     return PLAIN.shape(
-        within(bare(requests), spells(requests.state(EPOCHS.name)))
-        .where("is_within and is_taken")
-        .groupBy("group_id", hour)
-        .agg(f.count(f.lit(1)).alias("commits"))
+        counted(requests)
+        .where(f.col("fenced_by") == BY_EPOCH)
+        .groupBy("group_id", f.timestamp_micros("start_us").alias("at"))
+        .agg(f.sum("commits").alias("commits"))
     )
 
 

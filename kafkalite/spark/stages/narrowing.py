@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -27,28 +27,36 @@ if TYPE_CHECKING:
     Bools = npt.NDArray[np.bool_]
 
 
+_SPAN: Final = {
+    "start_us": "ts",
+    "end_us": "answered",
+    "connection": "connection",
+    "position": "offset",
+}
+"""Where in a request are the columns that every event of state begins with."""
+_TIMES: Final = ("start_us", "end_us")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Narrowing:
     """What is read of one API's requests, and what is left of that."""
 
     api_key: int
     fields: Mapping[str, str]
-    """Names of columns, and where in a request each is: `ts`, `request.group_id`."""
+    """Names of columns, and where in a request each is: `client`, `request.group_id`."""
     narrow: Callable[[pa.Table], pa.Table]
-    """Takes these columns of requests in any order, some or all; returns those of `schema`."""
+    """Takes the columns `types` of some or all requests, in any order; returns `schema`."""
     schema: pa.Schema
-
-    def type_of(self, name: str) -> pa.DataType:
-        """Return the type of a column of `fields`."""
-        return type_at(self.api_key, self.fields[name])
 
     def of_requests(self, rows: pa.Table) -> pa.Table:
         """Narrow typed requests, of which columns that nobody asks for may be missing."""
-        columns = {name: self._column(rows, name) for name in self.fields}
+        columns = {name: self._column(rows, path) for name, path in self._paths.items()}
+        for name in _TIMES:
+            columns[name] = _micros(columns[name])
         return self._left(pa.table(columns))
 
     def of_rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Narrow batches of the columns of `fields`, each by itself."""
+        """Narrow batches of the columns `types`, each by itself."""
         for batch in batches:
             yield from self._left(pa.table(batch.columns, names=batch.schema.names)).to_batches()
 
@@ -78,16 +86,20 @@ class Narrowing:
             file = parquet.ParquetFile(stream)
             for group in range(file.num_row_groups):
                 yield file.read_row_group(
-                    group, columns=list(self.fields.values()), use_threads=False
+                    group, columns=list(self._paths.values()), use_threads=False
                 )
 
-    def _column(self, rows: pa.Table, name: str) -> pa.Array:
-        first, *path = self.fields[name].split(".")
-        kind = self.type_of(name)
+    @property
+    def _paths(self) -> Mapping[str, str]:
+        return {**_SPAN, **self.fields}
+
+    def _column(self, rows: pa.Table, path: str) -> pa.Array:
+        first, *rest = path.split(".")
+        kind = type_at(self.api_key, path)
         if first not in rows.column_names:
             return pa.nulls(rows.num_rows, kind)
         column = rows[first].combine_chunks()
-        for each in path:
+        for each in rest:
             if column.type.get_field_index(each) < 0:
                 return pa.nulls(rows.num_rows, kind)
             column = pc.struct_field(column, each)
@@ -101,8 +113,15 @@ def type_at(api_key: int, path: str) -> pa.DataType:
     return reduce(lambda struct, name: struct.field(name).type, rest, kind)
 
 
-def micros(times: pa.Array) -> pa.Array:
-    """Return times as microseconds since the Unix epoch."""
+def types(api_key: int, fields: Mapping[str, str]) -> dict[str, pa.DataType]:
+    """Return the columns that there are to narrow: those of a span of time, and `fields`."""
+    return {
+        **dict.fromkeys(_SPAN, pa.int64()),
+        **{name: type_at(api_key, path) for name, path in fields.items()},
+    }
+
+
+def _micros(times: pa.Array) -> pa.Array:
     return times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
 
 

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from kafkalite.spark.state.spans import SPAN, field, span
+from kafkalite.spark.requests import api_key
+from kafkalite.spark.stages.narrowing import Narrowing, types
+from kafkalite.spark.state.spans import SPAN, span
 from kafkalite.spark.state.tables import table
 from kafkalite.spark.state.topics import named
 
@@ -56,25 +59,16 @@ COMMITTED: Final = (
 def commits(
     requests: Requests, keep: Callable[[DataFrame], DataFrame] = lambda bare: bare
 ) -> DataFrame:
-    """Return requests to commit offsets as `COMMITS`: those that `keep` leaves of the `bare` ones.
+    """Return requests to commit offsets as `COMMITS`: those that `keep` leaves of all.
 
-    What they say of partitions is taken apart for those alone; columns that `keep` adds stay.
+    It is given their outcomes, too; columns that it adds stay.
     """
     kinds = (_with_partitions(keep(each), kind) for kind, each in _kinds(requests))
     return reduce(DataFrame.unionByName, kinds)
 
 
-def bare(requests: Requests) -> DataFrame:
-    """Return every request to commit offsets as `COMMITS`, but for what it says of partitions.
-
-    In its place there is `is_taken`: whether a broker has taken all that it says, and
-    `is_refused`: whether one has refused any.
-    """
-    return reduce(DataFrame.unionByName, (each.drop(*_ARRAYS) for _, each in _kinds(requests)))
-
-
 def in_full(requests: Requests) -> Iterator[tuple[DataFrame, str]]:
-    """Yield `bare` requests, an API each, with `asked` and `answered` as its messages have them.
+    """Yield all requests and their outcomes, an API each, `asked` and `answered` as it has them.
 
     With them goes SQL for the id of a topic that is called `t`.
     """
@@ -82,77 +76,104 @@ def in_full(requests: Requests) -> Iterator[tuple[DataFrame, str]]:
         yield each, kind.topic_id
 
 
+def narrowed(
+    requests: Requests, narrow: Callable[[pa.Table], pa.Table], added: pa.Schema
+) -> DataFrame:
+    """Return as `COMMITS` what `narrow` leaves where requests are read, and what it has `added`.
+
+    It is given requests of one API or of the other, with `asked` and `answered` as it has them.
+    """
+    kinds = []
+    for kind in _KINDS:
+        key, fields = api_key(kind.api), {**_FIELDS, **kind.fields}
+        schema = pa.schema([*types(key, fields).items(), *added])
+        narrowing = Narrowing(api_key=key, fields=fields, narrow=narrow, schema=schema)
+        kinds.append(_with_partitions(_filled(requests.narrowed(narrowing), kind), kind))
+    return reduce(DataFrame.unionByName, kinds)
+
+
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """An API by which offsets are committed, and how its versions name what we need."""
 
     api: str
-    epoch: str
+    fields: Mapping[str, str]
+    """Columns, and where in a request each is, besides those that all kinds have."""
     columns: Mapping[str, str]
+    """SQL for columns of which a request does not say, or not in every version, what they are."""
     topic_id: str
+    """SQL for the id of a topic `t`."""
 
+
+_FIELDS: Final = {
+    "client": "client",
+    "group_id": "request.group_id",
+    "member_id": "request.member_id",
+    "asked": "request.topics",
+    "answered": "response.topics",
+}
 
 _KINDS: Final = (
     _Kind(
         "OffsetCommit",
-        "request.generation_id_or_member_epoch",
+        {
+            "commit_epoch": "request.generation_id_or_member_epoch",
+            "retention_ms": "request.retention_time_ms",
+        },
         {
             "is_transactional": "false",
             "transactional_id": "cast(null as string)",
             "producer_id": "cast(null as bigint)",
             "producer_epoch": "cast(null as smallint)",
-            "retention_ms": field("request.retention_time_ms", "cast(-1 as bigint)"),
+            "retention_ms": "coalesce(retention_ms, cast(-1 as bigint))",
         },
         "t.topic_id",
     ),
     _Kind(
         "TxnOffsetCommit",
-        "request.generation_id",
         {
-            "is_transactional": "true",
+            "commit_epoch": "request.generation_id",
             "transactional_id": "request.transactional_id",
             "producer_id": "request.producer_id",
             "producer_epoch": "request.producer_epoch",
-            "retention_ms": "cast(-1 as bigint)",
         },
+        {"is_transactional": "true", "retention_ms": "cast(-1 as bigint)"},
         "cast(null as binary)",
     ),
 )
 
-_ARRAYS: Final = ("asked", "answered")
+_EVERY: Final = {
+    "member_id": "coalesce(member_id, '')",
+    "commit_epoch": "coalesce(commit_epoch, -1)",
+}
 
 
-def outcomes(topics: str) -> Mapping[str, str]:
-    """Return SQL for `is_taken` and `is_refused`, as in `bare`, of what an answer says of topics.
+def with_outcomes(commits: DataFrame) -> DataFrame:
+    """Add `is_taken`: whether a broker took all of it, and `is_refused`: whether it refused any.
 
     Paths and these functions are compiled; lambdas are not, and all around them neither.
     """
-    errors = f"flatten({topics}.partitions).error_code"
-    return {
+    errors = "flatten(answered.partitions).error_code"
+    said = {
         "is_taken": f"coalesce(array_max({errors}) = 0 and array_min({errors}) = 0, false)",
         "is_refused": f"coalesce(array_max({errors}) != 0 or array_min({errors}) != 0, false)",
     }
-
-
-_OUTCOMES: Final = outcomes("response.topics")
+    return commits.withColumns({name: f.expr(each) for name, each in said.items()})
 
 
 def _kinds(requests: Requests) -> Iterator[tuple[_Kind, DataFrame]]:
     for kind in _KINDS:
-        yield (
-            kind,
-            requests.of(kind.api).select(
-                *span(),
-                "client",
-                "request.group_id",
-                f.expr(field("request.member_id", "''")).alias("member_id"),
-                f.expr(field(kind.epoch, "-1")).alias("commit_epoch"),
-                *(f.expr(said).alias(name) for name, said in kind.columns.items()),
-                *(f.expr(said).alias(name) for name, said in _OUTCOMES.items()),
-                f.col("request.topics").alias("asked"),
-                f.col("response.topics").alias("answered"),
-            ),
+        paths = {**_FIELDS, **kind.fields}.items()
+        rows = requests.of(kind.api).select(
+            *span(), *(f.col(path).alias(name) for name, path in paths)
         )
+        yield kind, with_outcomes(_filled(rows, kind))
+
+
+def _filled(rows: DataFrame, kind: _Kind) -> DataFrame:
+    return rows.withColumns(
+        {name: f.expr(each) for name, each in {**_EVERY, **kind.columns}.items()}
+    )
 
 
 def _with_partitions(kept: DataFrame, kind: _Kind) -> DataFrame:
@@ -161,7 +182,7 @@ def _with_partitions(kept: DataFrame, kind: _Kind) -> DataFrame:
             "asked": f.expr(_topics("asked", "committed_offset", kind.topic_id)),
             "answered": f.expr(_topics("answered", "error_code", kind.topic_id)),
         }
-    ).drop(*_OUTCOMES)
+    ).drop("is_taken", "is_refused")
 
 
 def _topics(where: str, said: str, topic_id: str) -> str:

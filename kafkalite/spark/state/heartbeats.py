@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.spark.requests import api_key
-from kafkalite.spark.stages.narrowing import Narrowing, is_there, micros, repeats, type_at
+from kafkalite.spark.stages.narrowing import Narrowing, is_there, repeats, types
 from kafkalite.spark.state.repeats import IN_TURN, LASTS, MEMBER, alone, crossed, once
 from kafkalite.spark.state.spans import SPAN, span
 from kafkalite.spark.state.tables import Table, table
@@ -167,10 +167,6 @@ def _of(requests: Requests, kind: _Kind) -> DataFrame:
 
 
 _FIELDS: Final = {
-    "ts": "ts",
-    "answered": "answered",
-    "connection": "connection",
-    "position": "offset",
     "client": "client",
     "client_id": "client_id",
     "group_id": "request.group_id",
@@ -181,41 +177,32 @@ _FIELDS: Final = {
     "epoch": "response.member_epoch",
     "error": "response.error_code",
 }
-_MADE: Final = ("start_us", "end_us", "last_start_us", "lasts_us")
+_MADE: Final = {"member_id": pa.string(), "last_start_us": pa.int64(), "lasts_us": pa.int64()}
 
 
 def _narrowing(kind: _Kind, timeout_us: int) -> Narrowing:
     key = api_key(kind.api)
     fields = {**_FIELDS, "assigned": kind.assigned, "owned": kind.owned}
-    read = {name: type_at(key, path) for name, path in fields.items()}
-    made = {**dict.fromkeys(_MADE, pa.int64()), "member_id": pa.string()}
-    left = {
-        name: of for name, of in read.items() if name not in {"ts", "answered", "named_member_id"}
-    }
     return Narrowing(
         api_key=key,
         fields=fields,
         narrow=partial(without_repeats, timeout_us=timeout_us),
-        schema=pa.schema(list({**made, **left}.items())),
+        schema=pa.schema(list({**types(key, fields), **_MADE}.items())),
     )
 
 
 def without_repeats(rows: pa.Table, timeout_us: int) -> pa.Table:
     """Leave out the heartbeats that repeat the one before, of the columns that are read of them."""
-    start, end = micros(rows["ts"]), micros(rows["answered"])
     named = rows["named_member_id"]
     is_named = pc.fill_null(pc.not_equal(named, ""), fill_value=False)
-    at = pc.coalesce(end, start)
-    told = (
-        rows.append_column("start_us", start)
-        .append_column("end_us", end)
-        .append_column("at_us", at)
-        .append_column("member_id", pc.if_else(is_named, named, rows["asked_member_id"]))
+    at = pc.coalesce(rows["end_us"], rows["start_us"])
+    told = rows.append_column("at_us", at).append_column(
+        "member_id", pc.if_else(is_named, named, rows["asked_member_id"])
     )
     plain = (
         np.asarray(pc.fill_null(pc.equal(rows["error"], int(ErrorCode.NONE)), fill_value=False))
         & np.asarray(pc.fill_null(pc.greater(rows["asked_epoch"], JOINS), fill_value=False))
-        & is_there(end)
+        & is_there(rows["end_us"])
         & is_there(rows["epoch"])
         & ~is_there(rows["assigned"])
         & ~is_there(rows["owned"])
@@ -224,6 +211,7 @@ def without_repeats(rows: pa.Table, timeout_us: int) -> pa.Table:
         told, MEMBER, IN_TURN, is_plain=plain, alike=ALIKE, timeout_us=timeout_us
     )
     left = told.take(pa.array(firsts))
-    return left.append_column("last_start_us", start.take(pa.array(lasts))).append_column(
-        "lasts_us", at.take(pa.array(lasts))
+    last = told.select(["start_us", "at_us"]).take(pa.array(lasts))
+    return left.append_column("last_start_us", last["start_us"]).append_column(
+        "lasts_us", last["at_us"]
     )
