@@ -35,7 +35,7 @@ _CREATE_TOKEN, _RENEW_TOKEN, _EXPIRE_TOKEN, _DESCRIBE_TOKENS = 38, 39, 40, 41
 
 SENSITIVE_NAME: Final = re.compile(
     r"passw(or)?d|passphrase|secret|credential|jaas|master\.key|private[._-]?key|api[._-]?key"
-    r"|keystore\.key|keystore\.certificate|truststore\.certificates|assertion"
+    r"|keystore\.key|keystore\.certificate|truststore\.certificates|assertion|user\.info"
     r"|(access|auth|api|bearer|session|refresh)[._-]?token$",
     re.IGNORECASE,
 )

@@ -189,6 +189,11 @@ def test_every_password_that_kafka_has_is_known_by_its_name() -> None:
     assert [name for name in passwords if not SENSITIVE_NAME.search(name)] == []
 
 
+def test_so_are_those_of_others() -> None:
+    theirs = ("confluent.value.schema.registry.basic.auth.user.info", "s3.api.key", "my_password")
+    assert [name for name in theirs if not SENSITIVE_NAME.search(name)] == []
+
+
 def test_few_settings_are_taken_for_secrets_that_are_none() -> None:
     plain = ("retention.ms", "delegation.token.max.lifetime.ms", "sasl.login.class", "min.isr")
     assert [name for name in plain if SENSITIVE_NAME.search(name)] == []
