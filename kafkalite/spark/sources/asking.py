@@ -7,6 +7,7 @@ answers: what one query pushed stays for the next query on the same table.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from kafkalite.control.times import instant_ms
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
 _NS_PER_MS: Final = 1_000_000
 _TRUE: Final = {"true": True, "false": False}
@@ -112,10 +113,19 @@ class Asked:
         return frozenset(known[word] for word in words) if words else None
 
 
-def chosen(whole: pa.Schema, columns: Sequence[str]) -> pa.Schema:
-    """Return the columns that are wanted, or all; OptionError for one that is not there."""
+def chosen(whole: pa.Schema, columns: Sequence[str] | Mapping[str, bool]) -> pa.Schema:
+    """Return the columns that are wanted, or all; OptionError for one that is not there.
+
+    A mapping says of each whether Spark takes it for one that may be null, as it does what a user
+    writes down. OptionError where such a column is said never to be.
+    """
     strangers = set(columns) - set(whole.names)
     if strangers:
         raise OptionError(f"columns: there is no {', '.join(sorted(strangers))}")
-    # Who gives Spark a schema of his own cannot say there what is never null.
-    return pa.schema([whole.field(name).with_nullable(True) for name in columns or whole.names])
+    fields = [whole.field(name) for name in columns or whole.names]
+    if isinstance(columns, Mapping):
+        surprising = [each.name for each in fields if each.nullable and not columns[each.name]]
+        if surprising:
+            raise OptionError(f"columns: these may be null: {', '.join(surprising)}")
+        fields = [each.with_nullable(columns[each.name]) for each in fields]
+    return pa.schema(fields)

@@ -14,6 +14,8 @@ from kafkalite.spark.sources.contract import FileSource
 from kafkalite.spark.sources.rows import Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkalite.spark.sources.contract import Question
 
 NAME: Final = "kafkalite.capture"
@@ -27,6 +29,6 @@ class CaptureSource(FileSource):
         """Return what Spark knows it by."""
         return NAME
 
-    def question(self, columns: tuple[str, ...] | None = None) -> Question:
+    def question(self, columns: Mapping[str, bool] | None = None) -> Question:
         """Understand the options."""
         return Rows(self.options, columns)

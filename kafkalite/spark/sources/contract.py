@@ -19,7 +19,7 @@ from kafkalite.spark.sources.growing import Growing, Stretch, limit_of
 from kafkalite.spark.stages.parting import is_huge, part_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql.streaming.datasource import ReadLimit
@@ -77,8 +77,11 @@ class Question(Protocol):
 class FileSource(DataSource):
     """Files as tables, as the options say."""
 
-    def question(self, columns: tuple[str, ...] | None = None) -> Question:
-        """Understand the options; `columns` are the only ones wanted. OptionError."""
+    def question(self, columns: Mapping[str, bool] | None = None) -> Question:
+        """Understand the options; `columns` are the only ones wanted, as `chosen` takes them.
+
+        OptionError.
+        """
         raise NotImplementedError
 
     def schema(self) -> StructType:
@@ -94,7 +97,8 @@ class FileSource(DataSource):
         return _Stream(self._chosen(schema))
 
     def _chosen(self, schema: StructType) -> Question:
-        question = self.question(tuple(schema.names))
+        # Whoever reads batches in Java asks for each value whether it is there, or never does.
+        question = self.question({each.name: each.nullable for each in schema})
         ours = from_arrow_schema(question.schema)
         if [each.dataType for each in schema] != [each.dataType for each in ours]:
             raise OptionError(f"the columns are of other types: {ours.simpleString()}")

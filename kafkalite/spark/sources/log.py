@@ -47,7 +47,9 @@ _NS_PER_MS: Final = 1_000_000
 class Segments:
     """The rows of data directories that options ask for, segment by segment."""
 
-    def __init__(self, options: Mapping[str, str], columns: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, options: Mapping[str, str], columns: Mapping[str, bool] | None = None
+    ) -> None:
         """Understand `options`; `columns` are the only ones wanted. OptionError."""
         self.asked = Asked(options, LOG_OPTIONS)
         self.table = self.asked.choice("table", table_names(), _RECORDS)
@@ -120,7 +122,7 @@ class LogSource(FileSource):
         """Return what Spark knows it by."""
         return NAME
 
-    def question(self, columns: tuple[str, ...] | None = None) -> Question:
+    def question(self, columns: Mapping[str, bool] | None = None) -> Question:
         """Understand the options."""
         return Segments(self.options, columns)
 

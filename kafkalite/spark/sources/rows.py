@@ -100,7 +100,9 @@ class _Where:
 class Rows:
     """The rows that options ask for, file by file."""
 
-    def __init__(self, options: Mapping[str, str], columns: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, options: Mapping[str, str], columns: Mapping[str, bool] | None = None
+    ) -> None:
         """Understand `options`; `columns` are the only ones wanted. OptionError."""
         asked = self.asked = Asked(options, CAPTURE_OPTIONS)
         keys = asked.api_keys("api")
@@ -226,7 +228,7 @@ class Rows:
         if self.table == "problems":
             yield self._shaped(unreadable(name, detail))
 
-    def _schema(self, columns: Sequence[str]) -> pa.Schema:
+    def _schema(self, columns: Sequence[str] | Mapping[str, bool]) -> pa.Schema:
         whole = _SCHEMAS.get(self.table)
         if whole is None:
             assert self._key is not None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
-from kafkalite.spark.sources.asking import Asked, OptionError
+from kafkalite.spark.sources.asking import Asked, OptionError, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,3 +72,15 @@ def test_a_switch_is_on_or_off() -> None:
     assert asked(name="TRUE").is_true("name", default=False)
     assert not asked(name="false").is_true("name", default=True)
     assert asked().is_true("name", default=True)
+
+
+WHOLE = pa.schema([pa.field("a", pa.int8(), nullable=False), pa.field("b", pa.string())])
+
+
+def test_columns_are_never_null_where_whoever_asks_takes_them_so() -> None:
+    assert chosen(WHOLE, ()) == WHOLE
+    assert chosen(WHOLE, ["b", "a"]) == pa.schema([WHOLE.field("b"), WHOLE.field("a")])
+    assert chosen(WHOLE, {"a": True}) == pa.schema([("a", pa.int8())])
+    assert chosen(WHOLE, {"a": False, "b": True}) == WHOLE
+    with pytest.raises(OptionError, match="may be null: b"):
+        chosen(WHOLE, {"b": False})
