@@ -77,6 +77,19 @@ class Recorder:
 
     def _start(self) -> None:
         """Start the process that writes, and wait until it has its first file."""
+        try:
+            self._launch()
+        except OSError as error:
+            raise CaptureError(
+                f"cannot start the process that writes captures: {error.strerror}"
+            ) from error
+        said = self._status.readline().strip()
+        if said != READY:
+            self._status.close()
+            self._process.wait()
+            raise CaptureError(said or "the process that writes captures ended at once")
+
+    def _launch(self) -> None:
         memory, waking = self._memory, self._waking
         heard, telling = os.pipe()
         self._status = os.fdopen(heard, encoding="utf-8", errors="replace")
@@ -93,18 +106,11 @@ class Recorder:
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        except OSError as error:
+        except OSError:
             self._status.close()
-            raise CaptureError(
-                f"cannot start the process that writes captures: {error.strerror}"
-            ) from error
+            raise
         finally:
             os.close(telling)
-        said = self._status.readline().strip()
-        if said != READY:
-            self._status.close()
-            self._process.wait()
-            raise CaptureError(said or "the process that writes captures ended at once")
 
     def open(self, *, client: Endpoint, broker: Endpoint, node_id: int, listener: str) -> Tap:
         """Begin to record a connection; never raises, nor does anything of the tap."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -164,6 +165,22 @@ def test_where_none_can_take_its_place_it_says_so_and_harms_nobody(
     assert told_by(recorder) == [
         STOPPED,
         "cannot start the process that writes captures: No such file or directory",
+        "capture ended",
+    ]
+
+
+def test_nor_where_no_more_files_may_be_open(
+    made: Callable[..., Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    recorder = made()
+    monkeypatch.setattr(os, "pipe", refused)
+    killed(recorder, 3)
+    monkeypatch.undo()
+    assert told_by(recorder)[1:] == [
+        "cannot start the process that writes captures: Too many open files",
         "capture ended",
     ]
 
