@@ -71,10 +71,11 @@ class ChunkFrames:
         rooms.chunks += 1
         self._chunk, self._rooms, self._number = chunk, rooms, rooms.chunks
         segments, lines, count = chunk.segments, chunk.lines, len(chunk.groups)
-        self._follows, met = rooms.segments.take(2, count)
+        self._follows, met, self._at_ns = rooms.segments.take(3, count)
+        np.take(chunk.packets.at_ns, segments.packet, out=self._at_ns)
         size = follow(
             chunk.groups, segments.seq, segments.flags, segments.size, segments.missing,
-            self._number,
+            self._at_ns, self._number,
             lines.sides, lines.ends, self._follows, met,
         )  # fmt: skip
         self._met = met[:size]
@@ -126,7 +127,6 @@ class ChunkFrames:
         if is_odd.any():
             columns = np.ascontiguousarray(columns[:, ~is_odd])
         line, direction, start, size, first, last = columns
-        packet = chunk.segments.packet[last]
         offset = chunk.offset + chunk.packets.at[chunk.segments.packet[first]]
         for row in np.flatnonzero(first < 0).tolist():
             group = 2 * int(line[row]) + int(direction[row])
@@ -137,8 +137,8 @@ class ChunkFrames:
             start=start,
             size=size,
             offset=offset,
-            at_ns=chunk.packets.at_ns[packet],
-            packet=packet,
+            at_ns=self._at_ns[last],
+            packet=chunk.segments.packet[last],
         )
 
     def _settle(self, rests: Bytes, bounds: Ints) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kafkalite.capture.framing import LENGTH_BYTES, MAX_FRAME_BYTES
+from kafkalite.capture.reassembly import MAX_WAIT_NS
 from kafkalite.columnar.compiled import kernel, peek_u8, peek_u32
 from kafkalite.columnar.lines import (
     APPEARED,
@@ -27,6 +28,7 @@ from kafkalite.columnar.lines import (
     IS_RESET,
     JUDGED,
     LAST,
+    LATEST_NS,
     LENGTH,
     LINE_CHUNK,
     MARKS,
@@ -52,6 +54,7 @@ def follow(  # noqa: PLR0917
     flags: Ints,
     sizes: Ints,
     missing: Ints,
+    at_ns: Ints,
     chunk: int,
     sides: Ints,
     ends: Ints,
@@ -61,14 +64,20 @@ def follow(  # noqa: PLR0917
     """Mark connections that are not in order; `groups` says whose each segment is.
 
     `follows` becomes each segment's next one of its direction, and `met` the directions that are
-    here; returns how many. In order is what goes on where it was, without a byte missing; opens
-    the connection at its first segment only, and ends it with its last.
+    here; returns how many. `at_ns` becomes the time from which a segment's bytes could be read: not
+    before those in front of them, unless the clock was set back. In order is what goes on where it
+    was, without a byte missing; opens the connection at its first segment only, and ends it with
+    its last.
     """
     count = 0
     for row in range(len(groups)):
         group, flag = groups[row], flags[row]
         line, side = ends[group >> 1], sides[group]
         follows[row] = UNKNOWN
+        if sizes[row] > 0:
+            if not 0 <= side[LATEST_NS] - at_ns[row] < MAX_WAIT_NS:
+                side[LATEST_NS] = at_ns[row]
+            at_ns[row] = side[LATEST_NS]
         opens, closes = flag & SYN != 0, flag & (FIN | RST) != 0
         is_odd = missing[row] != 0 or (opens and closes)
         if side[CHUNK] != chunk:

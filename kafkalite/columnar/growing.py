@@ -54,6 +54,11 @@ class GrowingFile:
         self.size = 0
         """How much of the file was there the last time."""
 
+    @property
+    def position(self) -> int:
+        """How many bytes its blocks have that were read: what is behind them may be cut again."""
+        return self._reading.position
+
     def read(self, source: IO[bytes], size: int) -> Iterator[Part]:
         """Yield what its whole blocks among the first `size` bytes make known and did not yet.
 

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 UNKNOWN: Final = -1
 """In place of a sequence number."""
 
-NEXT, INITIAL, CHUNK, BEGIN, END, FLAGS, FIRST, LAST, HAVE, LENGTH, PIECE, PLACE, REST = range(13)
-"""The columns of directions: the sequence numbers that come next and that opened it; then what
-`frames` needs within a chunk."""
+(
+    NEXT, INITIAL, LATEST_NS,
+    CHUNK, BEGIN, END, FLAGS, FIRST, LAST, HAVE, LENGTH, PIECE, PLACE, REST,
+) = range(14)  # fmt: skip
+"""The columns of directions: the sequence numbers that come next and that opened it, and how far
+its time is; then what `frames` needs within a chunk."""
 
 MARKS, LINE_CHUNK, IS_ODD, IS_RESET, LAST_NS = range(5)
 """The columns of connections: what is known of it; what `frames` needs within a chunk; a time."""

@@ -15,6 +15,7 @@ from kafkalite.capture.reading import read
 from kafkalite.columnar.options import Options, Table
 from kafkalite.columnar.reading import read_file
 from tests.captures import damage, traffic
+from tests.unit.columnar.captures import columnar, scalar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +81,18 @@ def test_both_readers_tell_the_same_jumps(tmp_path: Path, container: str, harm: 
     assert bool(jumps) == ("simple" not in container)
     for chunk_bytes in (1 << 16, 8 << 20):
         assert told_by_columns(data, path, chunk_bytes) == jumps
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bytes_are_not_read_before_those_in_front_of_them(tmp_path: Path, seed: int) -> None:
+    """A clock is set back by less than what one waits for a segment, or by more."""
+    chance = Random(seed)
+    packets = traffic.packets(traffic.clean(chance, connections=4, count=20))
+    data = damage.kept(set_back(packets, chance, times=5))
+    by_rows = scalar(data, tmp_path / "some.pcapng")
+    for chunk_bytes in (1 << 16, 8 << 20):
+        by_columns = columnar(data, str(tmp_path / "some.pcapng"), chunk_bytes)
+        assert by_columns == by_rows
 
 
 def test_a_clock_that_goes_forth_says_nothing(tmp_path: Path) -> None:
