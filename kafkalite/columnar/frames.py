@@ -12,7 +12,7 @@ import numpy as np
 
 from kafkalite.capture.framing import LENGTH_BYTES, MAX_FRAME_BYTES
 from kafkalite.capture.reassembly import MAX_WAIT_NS
-from kafkalite.columnar.compiled import kernel, peek_u8, peek_u32
+from kafkalite.columnar.compiled import kernel, peek_u8, peek_u32, piece
 from kafkalite.columnar.lines import (
     APPEARED,
     BEGIN,
@@ -47,6 +47,18 @@ if TYPE_CHECKING:
 _MASK: Final = 0xFFFFFFFF
 
 
+@piece
+def _readable(side: Ints, at_ns: int) -> int:
+    """Return the time from which bytes that came at some time could be read.
+
+    Not before those in front of them, unless the clock was set back.
+    """
+    if not 0 <= side[LATEST_NS] - at_ns < MAX_WAIT_NS:
+        side[LATEST_NS] = at_ns
+    latest: int = side[LATEST_NS]
+    return latest
+
+
 @kernel
 def follow(  # noqa: PLR0917
     groups: Ints,
@@ -64,10 +76,9 @@ def follow(  # noqa: PLR0917
     """Mark connections that are not in order; `groups` says whose each segment is.
 
     `follows` becomes each segment's next one of its direction, and `met` the directions that are
-    here; returns how many. `at_ns` becomes the time from which a segment's bytes could be read: not
-    before those in front of them, unless the clock was set back. In order is what goes on where it
-    was, without a byte missing; opens the connection at its first segment only, and ends it with
-    its last.
+    here; returns how many. `at_ns` becomes the times from which segments' bytes could be read. In
+    order is what goes on where it was, without a byte missing; opens the connection at its first
+    segment only, and ends it with its last.
     """
     count = 0
     for row in range(len(groups)):
@@ -75,9 +86,7 @@ def follow(  # noqa: PLR0917
         line, side = ends[group >> 1], sides[group]
         follows[row] = UNKNOWN
         if sizes[row] > 0:
-            if not 0 <= side[LATEST_NS] - at_ns[row] < MAX_WAIT_NS:
-                side[LATEST_NS] = at_ns[row]
-            at_ns[row] = side[LATEST_NS]
+            at_ns[row] = _readable(side, at_ns[row])
         opens, closes = flag & SYN != 0, flag & (FIN | RST) != 0
         is_odd = missing[row] != 0 or (opens and closes)
         if side[CHUNK] != chunk:
