@@ -29,6 +29,9 @@ MAX_NODES = 1000
 
 _PORT_TRIES = 100
 _NAME = "PROXY"
+_LOOPBACKS = frozenset(("localhost", "127.0.0.1", "::1"))
+_EVERYWHERE = frozenset(("localhost", "", "0.0.0.0", "::", "*"))  # noqa: S104 - not bound to
+"""Hosts under which one listens at more than one address of this machine."""
 
 
 @dataclass(slots=True)
@@ -36,7 +39,16 @@ class _Door:
     """A node's listener: what clients are told, and where it leads now."""
 
     told: Address
-    upstream: Address
+    bound: Address
+    upstreams: Sequence[Address] = ()
+    """One, or none before the cluster has told any that makes sense."""
+
+
+def is_here(address: Address, bound: Address) -> bool:
+    """Whether whoever connects to `address` meets what listens at `bound`, as their texts tell."""
+    return address.port == bound.port and (
+        address.host == bound.host or (address.host in _LOOPBACKS and bound.host in _EVERYWHERE)
+    )
 
 
 class Nodes:
@@ -65,23 +77,27 @@ class Nodes:
         for node, address in sorted(known):
             door = self._doors.get(node)
             if door is None:
-                self._doors[node] = _Door(self._open(node), address)
-            else:
-                door.upstream = address
+                door = self._doors[node] = self._open(node)
+            if is_here(address, door.bound):
+                raise ProtocolViolation(
+                    f"the cluster says that node {node.node_id} is at {address}, where this proxy "
+                    "listens for it: have it advertise an address of its own"
+                )
+            door.upstreams = (address,)
         return [self._doors[node].told for node, _ in known]
 
-    def upstream(self, node: Node) -> Address:
-        """Return where the cluster last said that a node is."""
-        return self._doors[node].upstream
+    def upstreams(self, node: Node) -> Sequence[Address]:
+        """Return where the cluster last said that a node is; nothing where that was nonsense."""
+        return self._doors[node].upstreams
 
     def node_id_at(self, address: Address) -> int | None:
         """Return the id of the broker at an address of the cluster, None when nobody told."""
         for node, door in self._doors.items():
-            if door.upstream == address and node.kind == BROKERS:
+            if address in door.upstreams and node.kind == BROKERS:
                 return node.node_id
         return None
 
-    def _open(self, node: Node) -> Address:
+    def _open(self, node: Node) -> _Door:
         if len(self._doors) >= MAX_NODES:
             raise ProtocolViolation(f"the cluster tells of more than {MAX_NODES} nodes")
         try:
@@ -92,7 +108,7 @@ class Nodes:
         # What clients are told is as far from the first port as what we listen at.
         told = self._spec.told(port, port - self._listen.port if self._listen.port else self._step)
         self._open_door(node, bound)
-        return told
+        return _Door(told, Address(self._listen.host, port))
 
     def _bound(self, node: Node) -> list[socket.socket]:
         pinned = self._ports.get(node.node_id) if node.kind == BROKERS else None

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkalite.proxy.link import UNKNOWN_NODE, Link, Surroundings, Totals, Way
-from kafkalite.proxy.nodes import Nodes
+from kafkalite.proxy.nodes import Nodes, is_here
 from kafkalite.proxy.rewriting import BROKERS
-from kafkalite.server.addresses import Address, ListenerSpec
+from kafkalite.server.addresses import Address, AddressError, ListenerSpec
 from kafkalite.server.listener import BACKLOG, bind
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ class Proxy:
     """Stands between clients and a cluster from `start` to `stop`."""
 
     def __init__(self, settings: ProxySettings, log: Log) -> None:
-        """Bind; AddressError when the address cannot be had."""
+        """Bind; AddressError when the address cannot be had, or is the cluster's."""
+        for address in settings.upstream:
+            if is_here(address, settings.listen):
+                raise AddressError(f"{address} is where the cluster is: listen elsewhere")
         self._settings = settings
         self._log = log
         self._sockets = bind(settings.listen)
@@ -105,7 +108,7 @@ class Proxy:
 
     def _open_node(self, node: Node, sockets: list[socket.socket]) -> None:
         """Let clients in to a node; those who come before the loop has done so wait in line."""
-        way = self._way(lambda: (self._nodes.upstream(node),), lambda _: _recorded_id(node))
+        way = self._way(lambda: self._nodes.upstreams(node), lambda _: _recorded_id(node))
         task = asyncio.get_running_loop().create_task(self._serve(sockets, way))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)

@@ -101,7 +101,7 @@ def test_a_port_in_use_is_said_in_one_line(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(SystemExit) as ended:
-            main(["capture", str(directory), "--upstream", address, "--listen", address])
+            main(["capture", str(directory), "--upstream", "broker:1", "--listen", address])
     assert ended.value.code == 2
     assert f"cannot listen on {address}" in capsys.readouterr().err
     assert not directory.exists()

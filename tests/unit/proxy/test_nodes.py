@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.proxy.nodes import MAX_NODES, Nodes
+from kafkalite.proxy.nodes import MAX_NODES, Nodes, is_here
 from kafkalite.proxy.rewriting import Known, Node
 from kafkalite.server.addresses import Address
 from tests.oracle.target import free_port
@@ -99,7 +99,7 @@ def test_a_node_that_moves_keeps_its_listener(doors: Doors) -> None:
     made = nodes(doors)
     before = made.tell(known(1))
     assert made.tell(known(1, port=9999)) == before
-    assert made.upstream(Node(1)) == Address("node1", 9999)
+    assert made.upstreams(Node(1)) == (Address("node1", 9999),)
     assert made.node_id_at(Address("node1", 9999)) == 1
     assert made.node_id_at(Address("node1", 9092)) is None
 
@@ -123,3 +123,31 @@ def test_a_cluster_has_an_end(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> 
     made.tell(known(1, 2, 3))
     with pytest.raises(ProtocolViolation, match="more than 3 nodes"):
         made.tell(known(1, 2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("address", "bound", "is_same"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "localhost", True),
+        ("::1", "::", True),
+        ("localhost", "", True),
+        ("broker", "::", False),
+        ("127.0.0.1", "::1", False),
+    ],
+)
+def test_who_connects_to_what_we_listen_at(address: str, bound: str, *, is_same: bool) -> None:
+    assert is_here(Address(address, 9092), Address(bound, 9092)) is is_same
+    assert not is_here(Address(address, 9093), Address(bound, 9092))
+
+
+def test_a_node_that_is_said_to_be_where_we_are_is_refused(doors: Doors) -> None:
+    """Or every connection to it would lead to one more, until no more can be had."""
+    port = free_port(3)
+    made = nodes(doors, port)
+    ours = Known(Node(1), Address(LOOPBACK, port + 1))
+    for _ in range(2):
+        with pytest.raises(ProtocolViolation, match=f"node 1 is at {LOOPBACK}:{port + 1}, where"):
+            made.tell([ours])
+    assert made.upstreams(Node(1)) == ()
+    assert made.tell(known(1)) == [Address(LOOPBACK, port + 1)]

@@ -88,10 +88,17 @@ async def test_its_end_closes_all_connections(cluster: Broker) -> None:
     assert all(tap.is_closed for tap in stage.recorder.taps)
 
 
+async def test_it_does_not_stand_where_its_cluster_is(cluster: Broker) -> None:
+    (first, *_) = addresses(cluster)
+    with pytest.raises(AddressError, match=f"^{first} is where the cluster is: listen elsewhere$"):
+        async with staged(first, listen=first):
+            pass
+
+
 async def test_an_address_that_is_taken_is_told_in_a_line(cluster: Broker) -> None:
     (first, *_) = addresses(cluster)
     with pytest.raises(AddressError, match=r"cannot listen on .* in use"):
-        async with staged(first, listen=first):
+        async with staged(Address("elsewhere", 9092), listen=first):
             pass
 
 
