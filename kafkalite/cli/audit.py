@@ -7,6 +7,7 @@ failed; 2 for bad use, for an input without captures, and where Spark or Java is
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
@@ -378,7 +379,14 @@ def _words(text: str) -> list[str]:
 
 
 def _reason(error: Exception) -> str:
-    """Return what went wrong in one line: of a Java exception, what was at the bottom of it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by:")]
+    """Return what went wrong in one line: of an exception's long way, what was at its beginning."""
+    text = _ON_ITS_WAY.sub("", str(error))
+    raised = [match[1] for match in _RAISED.finditer(text)]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = raised or [line for line in lines if line.startswith("Caused by:")]
     return (causes or lines or [type(error).__name__])[-1 if causes else 0]
+
+
+_ON_ITS_WAY: Final = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
+_RAISED: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?:\w+\.)*(\w.*)")
+"""What a worker's Python says of an exception: its last line is the one that says what it was."""

@@ -59,6 +59,8 @@ _ON_THIS_MACHINE: Final[Mapping[str, str]] = {
 }
 
 _IN_THIS_PROCESS: Final[Mapping[str, str]] = {
+    # What fails here fails the query, whose exception says why: in a line, not in a page of Java.
+    "spark.log.level": "OFF",
     # Nobody waits for an answer: pauses cost less than what makes them short.
     "spark.driver.defaultJavaOptions": f"{_ARROW_JAVA} -XX:+UseParallelGC",
     "spark.python.daemon.module": "kafkalite.spark.daemon",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.cli.audit import COUNTS, DURATIONS
+from kafkalite.cli.audit import COUNTS, DURATIONS, _reason
 from kafkalite.cli.main import main
 
 if TYPE_CHECKING:
@@ -76,3 +76,36 @@ def test_without_spark_one_line_says_what_to_install(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert done.stderr == "kafkalite: audits need pyspark: pip install 'kafkalite[spark]'\n"
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    process()
+{error}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Exception"),
+        ("first\n\tat Main.java\nsecond", "first"),
+        ("first\nCaused by: second\n\tat Main.java\nCaused by: third\n", "Caused by: third"),
+        (
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: torn",
+            "torn",
+        ),
+        (
+            "Failed to perform latestOffset: " + TRACEBACK.format(error="some.where.Error: gone"),
+            "Error: gone",
+        ),
+        (
+            TRACEBACK.format(error="KeyError: 1")
+            + "\nDuring handling of the above exception, another exception occurred:\n\n"
+            + TRACEBACK.format(error="OSError: [Errno 28] No space left on device"),
+            "OSError: [Errno 28] No space left on device",
+        ),
+    ],
+)
+def test_of_what_fails_in_spark_one_line_is_told(text: str, reason: str) -> None:
+    assert _reason(Exception(text)) == reason
