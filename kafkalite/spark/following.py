@@ -9,19 +9,20 @@ midst of a growing file stays in memory, and is found again by reading that file
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyarrow import parquet
+from pyspark.errors import StreamingQueryException
 
 from kafkalite.columnar.growing import GrowingFile
 from kafkalite.columnar.options import EVERYTHING, Table
-from kafkalite.columnar.stitching import HALVES, Left, Waiting, stitch
-from kafkalite.columnar.tables import CONNECTIONS, FRAGMENTS
+from kafkalite.columnar.stitching import Waiting, stitch
 from kafkalite.spark import register
 from kafkalite.spark.inputs import ByName
 from kafkalite.spark.journal import alone
+from kafkalite.spark.leftover import Leftover
 from kafkalite.spark.places import InputFile, PlaceError, place
 from kafkalite.spark.reach import reach_tables
 from kafkalite.spark.requests import Requests
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from kafkalite.columnar.options import Options
     from kafkalite.columnar.reading import Part
-    from kafkalite.columnar.stitching import Stitched
+    from kafkalite.columnar.stitching import Left, Stitched
     from kafkalite.spark.places import Place
     from kafkalite.spark.telling import Teller
 
@@ -59,15 +60,12 @@ FORGET_NS: Final = 3_600_000_000_000
 _LOT_BYTES: Final = 128 << 20
 _CHECKPOINT: Final = "_kafkalite/checkpoint"
 _BATCH: Final = "_kafkalite/batch"
-_LEFT: Final = "_kafkalite/left"
-_GROWN: Final = "grown.json"
 _SUBJECT: Final = "_kafkalite/followed.json"
 _LAYOUT: Final = 2
 """Of what is kept; what another layout kept cannot be gone on from."""
 _LOOKS_EVERY: Final = "1 second"
 _ASKS_EVERY_S: Final = 1
 _NS_PER_US: Final = 1_000
-_LEFT_TABLES: Final = {"connections": CONNECTIONS, "fragments": FRAGMENTS, "requests": HALVES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +94,8 @@ def follow(
     With `available_now` it ends when what is there is done. In the end it hands on what still
     waits, as if nothing more would come. Where it was, it goes on from, by what it keeps in `out`;
     the batch that it was ended in comes again, with its number.
-    PlaceError where Spark cannot write to `out`, another one does, or something else was followed.
+    PlaceError where Spark cannot write to `out`, another one does, something else was followed, or
+    a file that was read has become shorter.
     """
     out = subject.out
     with alone(out):
@@ -104,10 +103,16 @@ def follow(
         register(spark)
         reach_tables(spark, out)
         decoding = Decoding(spark, subject, each)
+        shrunk = ""
+        failures: list[Exception] = []
 
         def take(rows: DataFrame, number: int) -> None:
-            if pieces := _pieces(rows):
-                decoding.take(rows.sparkSession, pieces, number)
+            try:
+                if pieces := _pieces(rows):
+                    decoding.take(rows.sparkSession, pieces, number)
+            except Exception as error:
+                failures.append(error)
+                raise
 
         reader = spark.readStream.format(NAME).options(
             table="files",
@@ -121,12 +126,29 @@ def follow(
             query = writer.trigger(availableNow=True).start()
         else:
             query = writer.trigger(processingTime=_LOOKS_EVERY).start()
-        while not query.awaitTermination(_ASKS_EVERY_S):
-            # In the midst of a batch its jobs would fail one by one, each with its own report.
-            if told_to_stop() and not query.status["isTriggerActive"]:
-                query.stop()
-                break
+        with _as_it_was(failures):
+            while not query.awaitTermination(_ASKS_EVERY_S):
+                # In the midst of a batch its jobs would fail one by one, each with its own report.
+                if query.status["isTriggerActive"]:
+                    continue
+                shrunk = decoding.shrunk()
+                if shrunk or told_to_stop():
+                    query.stop()
+                    break
+        if shrunk:
+            raise PlaceError(shrunk)
         decoding.finish()
+
+
+@contextmanager
+def _as_it_was(failures: Sequence[Exception]) -> Iterator[None]:
+    """Raise what a batch failed with, not what Spark makes of it on its way through Java."""
+    try:
+        yield
+    except StreamingQueryException:
+        if not failures:
+            raise
+        raise failures[-1] from None
 
 
 def _own(subject: Subject) -> None:
@@ -203,7 +225,7 @@ class Decoding:
 
     def finish(self) -> None:
         """Hand on what waits for what will not come."""
-        number = max(self._numbers(), default=-1) + 1
+        number = max(self._leftover.numbers(), default=-1) + 1
         if not number:
             return
         staged = self.subject.out / f"{_BATCH}-{number}"
@@ -213,11 +235,22 @@ class Decoding:
             Task(staged=staged, name=f"{number:06}", options=self.subject.options), "ended", 0
         )
         with lot.tables:
-            grown = self.subject.out / f"{_LEFT}/{number - 1}/{_GROWN}"
-            for url, size in json.loads(grown.read_text() or "{}").items():
+            for url, size in self._leftover.grown(number - 1).items():
                 ends.take(lot.take(url, self._grown(Stretch(url, size))))
-            self._write(lot, stitch(*ends.tables(), self._left(number), None))
+            self._write(lot, stitch(*ends.tables(), self._leftover.of(number - 1), None))
         self._hand_on(self.spark, staged, number, {}, is_last=True)
+
+    def shrunk(self) -> str:
+        """Say which file has less than was read of it: it is another, or was cut. Empty if none."""
+        for url, file in self.growing.items():
+            where = place(url)
+            size = where.files.get_file_info(where.path).size
+            if size is not None and size < file.position:
+                return (
+                    f"{url}: has {size:,} bytes, but {file.position:,} were read:"
+                    " what is followed must only grow"
+                )
+        return ""
 
     def _hand_on(
         self,
@@ -255,7 +288,7 @@ class Decoding:
 
     def _stitch(self, lot: Lot, ends: _Ends, number: int) -> Left:
         """Put together what this batch and those before it left over; returns what still is."""
-        before = self._left(number)
+        before = self._leftover.of(number - 1)
         last_ns = max((*ends.seen_ns(), *_last_ns(before.connections)), default=0)
         waiting = Waiting(
             give_up_ns=last_ns - GIVE_UP_NS,
@@ -264,15 +297,8 @@ class Decoding:
         )
         found = stitch(*ends.tables(), before, waiting)
         self._write(lot, found)
-        folder = self.subject.out / f"{_LEFT}/{number}"
-        for name in _LEFT_TABLES:
-            with (folder / f"{name}.parquet").create() as stream:
-                parquet.write_table(getattr(found.left, name), stream)
         sizes = {url: file.size for url, file in self.growing.items()}
-        (folder / _GROWN).write_text(json.dumps(sizes))
-        for each in self._numbers():
-            if each not in {number, number - 1}:
-                (self.subject.out / f"{_LEFT}/{each}").delete()
+        self._leftover.keep(number, found.left, sizes)
         return found.left
 
     def _write(self, lot: Lot, found: Stitched) -> None:
@@ -283,20 +309,9 @@ class Decoding:
         for batch in names(found.renamed):
             lot.tables.write(NUMBERS, batch)
 
-    def _left(self, number: int) -> Left:
-        """Return what the batch before left over."""
-        folder = self.subject.out / f"{_LEFT}/{number - 1}"
-        if not folder.exists():
-            return Left()
-        tables = {}
-        for name, schema in _LEFT_TABLES.items():
-            here = folder / f"{name}.parquet"
-            with here.files.open_input_file(here.path) as stream:
-                tables[name] = parquet.read_table(stream, schema=schema)
-        return Left(**tables)
-
-    def _numbers(self) -> set[int]:
-        return {int(each.split("/")[0]) for each in (self.subject.out / _LEFT).walk()}
+    @property
+    def _leftover(self) -> Leftover:
+        return Leftover(self.subject.out)
 
     def _pending(self, left: Left) -> dict[int, int]:
         """Return since when requests of each API wait for their answers."""

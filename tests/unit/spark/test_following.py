@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, cast
@@ -110,6 +111,26 @@ def _open(path: str, data: bytes, grown: Path) -> bool:
     for _ in file.read(BytesIO(data), len(data)):
         pass
     return bool(file.open_since())
+
+
+def test_a_file_that_has_less_than_was_read_of_it_is_told(
+    spark: SparkSession, tmp_path: Path, capture: tuple[Path, ...]
+) -> None:
+    path, size = capture[0], capture[0].stat().st_size
+    decoding = Decoding(
+        spark, Subject(inputs=(), out=place(str(tmp_path / "followed"))), lambda *_: None
+    )
+    torn = size // 2 + 7
+    decoding.take(spark, [Stretch(str(path), 0, torn, torn)], 0)
+    # A recorder with a full disk takes back the block that it could not finish.
+    whole = decoding.growing[str(path)].position
+    assert whole < torn
+    os.truncate(path, whole)
+    assert not decoding.shrunk()
+    os.truncate(path, whole - 1)
+    assert f"has {whole - 1:,} bytes, but {whole:,} were read" in decoding.shrunk()
+    path.unlink()
+    assert not decoding.shrunk()
 
 
 def test_who_follows_into_a_place_does_so_alone(tmp_path: Path) -> None:
