@@ -196,5 +196,7 @@ def _paths(fields: Sequence[str] | None) -> tuple[str, ...] | None:
 def _ints(values: ArrayLike | pa.Array, count: int) -> Ints:
     """Make one number a row; a null is -1, which is no version, nor a place to begin."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
-        values = values.fill_null(-1).to_numpy(zero_copy_only=False)
-    return np.broadcast_to(np.asarray(values, dtype=np.int64), (count,))
+        known = values.fill_null(-1) if values.null_count else values
+        values = known.to_numpy(zero_copy_only=False)
+    numbers: Ints = np.asarray(values, dtype=np.int64)
+    return numbers if numbers.ndim else np.full(count, numbers)
