@@ -17,6 +17,7 @@ from pyarrow import parquet
 from kafkalite.protocol import codec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
     from kafkalite.spark.places import Place
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 GROUP_BYTES: Final = 16 << 20
 """How much of a table is held until it is written, as a row group."""
 GROUP_ROWS: Final = 1 << 17
+_DELTA: Final = "DELTA_BINARY_PACKED"
+_CONNECTION: Final = "connection"
+_CORRELATION_ID: Final = "correlation_id"
+
 OPEN_FILES: Final = 256
 """Days and APIs that are written at once; beyond these, the one that was begun first is closed."""
 
@@ -49,8 +54,14 @@ class _File:
             return
         if self.writer is None:
             # Paths in Parquet's form, which Spark prunes by; microseconds are what Spark keeps.
+            differing = differing_numbers(self.schema)
             self.writer = parquet.ParquetWriter(
-                self.place.create(), self.schema, compression="zstd", compression_level=1
+                self.place.create(),
+                self.schema,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=[each for each, _ in _leaves(self.schema) if each not in differing],
+                column_encoding=dict.fromkeys(differing, _DELTA),
             )
         self.writer.write_table(pa.Table.from_batches(self.held, self.schema))
         self.held.clear()
@@ -112,6 +123,33 @@ class Tables:
         """Write what is held; the files are whole after this."""
         while self._open:
             self._open.popitem()[1].close()
+
+
+def differing_numbers(schema: pa.Schema) -> tuple[str, ...]:
+    """Return the columns of numbers that hardly repeat but are near each other, by their paths.
+
+    A dictionary of these is looked up for every value and then given up. Their differences take a
+    fifth of the time to write, a quarter to read, and half the room.
+    """
+    return tuple(
+        path
+        for path, kind in _leaves(schema)
+        if path == _CORRELATION_ID
+        # A connection's number is drawn from all there are, and repeats.
+        or (path != _CONNECTION and (pa.types.is_int64(kind) or pa.types.is_timestamp(kind)))
+    )
+
+
+def _leaves(fields: Iterable[pa.Field], above: str = "") -> Iterator[tuple[str, pa.DataType]]:
+    """Yield what Parquet has columns of: their paths as it writes them, and their types."""
+    for each in fields:
+        path, kind = f"{above}{each.name}", each.type
+        while pa.types.is_list(kind):
+            path, kind = f"{path}.list.element", kind.value_type
+        if pa.types.is_struct(kind):
+            yield from _leaves(kind, f"{path}.")
+        else:
+            yield path, kind
 
 
 def _by_day(batch: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+OFFSET_COMMIT = 8
 MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
 HEARTBEAT = 12
 
@@ -57,6 +58,30 @@ def test_requests_lie_by_api_and_day(tmp_path: Path) -> None:
     assert first["ts"].to_pylist() == [before, before]
     assert second["ts"].to_pylist() == [after, after]
     assert second["request"].to_pylist()[0]["group_id"] == "g1"
+
+
+def test_numbers_that_hardly_repeat_are_kept_by_their_differences(tmp_path: Path) -> None:
+    offsets = [2**63 - 1, -(2**63), None, 0]
+    rows = [
+        {
+            **{name: row[name] for name in row if name != "request"},
+            "connection": offset or 7,
+            "request": {"topics": [{"partitions": [{"committed_offset": offset}, None]}, None]},
+        }
+        for row, offset in zip(beats(*[MIDNIGHT] * 4).to_pylist(), offsets, strict=True)
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, schema=tables.requests(OFFSET_COMMIT))
+    with Tables(place(str(tmp_path)), "x") as written:
+        written.write_requests(OFFSET_COMMIT, batch)
+    found = parquet.ParquetFile(tmp_path / written.written[0])
+    assert found.read().to_batches() == [batch]
+    group = found.metadata.row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    delta = {each.path_in_schema for each in columns if "DELTA_BINARY_PACKED" in each.encodings}
+    assert delta == set(writing.differing_numbers(batch.schema))
+    assert {"ts", "offset", "correlation_id", "latency_us"} < delta
+    assert "request.topics.list.element.partitions.list.element.committed_offset" in delta
+    assert not {"connection", "client", "api_version"} & delta
 
 
 def test_what_is_held_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
