@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from kafkalite.columnar.options import Options
     from kafkalite.columnar.reading import Part
@@ -103,7 +104,6 @@ def follow(
         register(spark)
         reach_tables(spark, out)
         decoding = Decoding(spark, subject, each)
-        shrunk = ""
         failures: list[Exception] = []
 
         def take(rows: DataFrame, number: int) -> None:
@@ -127,17 +127,21 @@ def follow(
         else:
             query = writer.trigger(processingTime=_LOOKS_EVERY).start()
         with _as_it_was(failures):
-            while not query.awaitTermination(_ASKS_EVERY_S):
-                # In the midst of a batch its jobs would fail one by one, each with its own report.
-                if query.status["isTriggerActive"]:
-                    continue
-                shrunk = decoding.shrunk()
-                if shrunk or told_to_stop():
-                    query.stop()
-                    break
+            _wait(query, decoding, told_to_stop)
+        decoding.finish()
+
+
+def _wait(query: StreamingQuery, decoding: Decoding, told_to_stop: Callable[[], bool]) -> None:
+    """Wait until all is done or it is told to stop; PlaceError where a file has become shorter."""
+    while not query.awaitTermination(_ASKS_EVERY_S):
+        # In the midst of a batch its jobs would fail one by one, each with its own report.
+        if query.status["isTriggerActive"]:
+            continue
+        shrunk = decoding.shrunk()
+        if shrunk or told_to_stop():
+            query.stop()
         if shrunk:
             raise PlaceError(shrunk)
-        decoding.finish()
 
 
 @contextmanager
