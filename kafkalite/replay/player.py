@@ -22,6 +22,7 @@ from kafkalite.replay.outgoing import Outgoing
 from kafkalite.replay.pace import pause
 from kafkalite.replay.patience import GivenUpError, Patience
 from kafkalite.replay.plan import Await, Close, Open, Send
+from kafkalite.replay.races import Races
 from kafkalite.replay.refusals import CANNOT_BE_READ, NOT_SERVED
 from kafkalite.replay.report import ReplayReport
 from kafkalite.replay.routing import Routing
@@ -35,14 +36,13 @@ if TYPE_CHECKING:
     from kafkalite.replay.options import ReplayOptions
     from kafkalite.replay.pace import Pace
     from kafkalite.replay.plan import Step
+    from kafkalite.replay.races import UnderWay
     from kafkalite.replay.routing import Part, Sending
     from kafkalite.replay.target import Target
 
 CONNECT_S = 10.0
 """How long the target may take to let a connection in."""
 
-_WRITERS = frozenset((0, 8, 11, 13, 14, 19, 20, 21, 24, 26, 28, 37, 47, 68, 76, 88))
-"""APIs that change what others read: Produce, topics, records, transactions, groups, offsets."""
 _CHANGES_METADATA = frozenset((19, 20, 33, 37, 44))
 """CreateTopics, DeleteTopics, AlterConfigs, CreatePartitions, IncrementalAlterConfigs."""
 _SETTLING_NS = 500_000_000
@@ -70,8 +70,8 @@ class _Sent:
     exchange: Exchange
     sending: Sending
     flights: list[_Flight] = field(default_factory=list)
-    is_raced: bool = False
-    """Whether requests of other connections that change the same things were under way."""
+    race: UnderWay | None = None
+    """None where no answer is awaited."""
 
 
 class Player:
@@ -91,6 +91,7 @@ class Player:
         self._routing = Routing(target, meaning)
         self._topic_ids = TopicIds(target, meaning)
         self._lanes = Lanes(target.address, options.access, min(CONNECT_S, 2 * patience_s))
+        self._races = Races()
         self._sent: dict[int, dict[int, _Sent]] = {}
         """By connection, and by position on it."""
         self._in_vain: set[int] = set()
@@ -163,7 +164,7 @@ class Player:
         self.report.requests += 1
         self.report.apis[api] += 1
         if exchange.response is not None:
-            self._mark_races(sent)
+            sent.race = self._races.begin(exchange)
             self._sent.setdefault(exchange.connection.number, {})[exchange.position] = sent
         await self._go_out(sent, sent.sending.parts)
 
@@ -184,19 +185,6 @@ class Player:
         self._judge.tell(exchange, Difference(WHOLE, "an answer", told), Severity.UNANSWERED)
         return NOT_SERVED
 
-    def _mark_races(self, sent: _Sent) -> None:
-        """Remember which requests of several connections were under way together."""
-        number = sent.exchange.connection.number
-        writes = sent.exchange.api_key in _WRITERS
-        for connection, outstanding in self._sent.items():
-            if connection == number:
-                continue
-            for other in outstanding.values():
-                if other.exchange.api_key in _WRITERS:
-                    sent.is_raced = True
-                if writes:
-                    other.is_raced = True
-
     async def _await(self, exchange: Exchange, at_ns: int) -> None:
         number = exchange.connection.number
         outstanding = self._sent.get(number)
@@ -206,6 +194,7 @@ class Player:
         self._routing.look_at(exchange)
         if sent is None:
             return  # it was not sent
+        is_raced = sent.race is not None and self._races.end(sent.race)
         answer = await self._answer(sent, at_ns)
         if answer is None:
             return
@@ -216,7 +205,7 @@ class Player:
             return
         circumstances = Circumstances(
             api_name(exchange.api_key),
-            is_raced=sent.is_raced,
+            is_raced=is_raced,
             is_settling=exchange.sent_ns - self._changed_ns < _SETTLING_NS,
             is_placed_otherwise=self._target.is_of_several or self._meaning.nodes is not None,
         )
