@@ -228,12 +228,12 @@ def contests() -> list[Contest]:
     """Set up all."""
     some = ("group_id", "topics.partitions.committed_offset")
     return [
-        contest(8, 9, Direction.REQUEST, commits(), 14),
-        contest(8, 9, Direction.REQUEST, commits(), 20, some),
-        contest(68, 1, Direction.REQUEST, heartbeats(), 7),
-        contest(3, 12, Direction.RESPONSE, clusters(), 12),
-        contest(1, 17, Direction.REQUEST, fetches(), 12),
-        contest(0, 12, Direction.REQUEST, produces(), 7),
+        contest(8, 9, Direction.REQUEST, commits(), 50),
+        contest(8, 9, Direction.REQUEST, commits(), 70, some),
+        contest(68, 1, Direction.REQUEST, heartbeats(), 20),
+        contest(3, 12, Direction.RESPONSE, clusters(), 45),
+        contest(1, 17, Direction.REQUEST, fetches(), 28),
+        contest(0, 12, Direction.REQUEST, produces(), 35),
         records(),
     ]
 
