@@ -2,9 +2,10 @@
 
 What it costs a connection is to copy its bytes into shared memory: all else is done by another
 process, see `scribing`. The memory is bounded. Should the disk not keep up, whoever brings bytes
-waits for it, as for a disk that is written to at once; when that takes PATIENCE_S, the connections
-of the time are recorded no further, and those that come later are once there is room again. So it
-is when the other process dies: another takes its place, to which older connections are unknown.
+waits for it, as for a disk that is written to at once; when that takes PATIENCE_S, nothing more is
+recorded until there is room again. A connection that has lost bytes by that is recorded again as
+if it began, from where a request begins while none is under way: before that nobody could tell a
+frame from a password. So it is when the other process dies and another takes its place.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ class Recorder:
         self._now_ns = now_ns
         self._tell = tell
         self._numbers = count()
+        self._taps: set[Tap] = set()
+        """Those of connections that are open."""
         self._is_stalled = False
         self._is_closed = False
         self._is_gone = threading.Event()
@@ -114,19 +117,35 @@ class Recorder:
 
     def open(self, *, client: Endpoint, broker: Endpoint, node_id: int, listener: str) -> Tap:
         """Begin to record a connection; never raises, nor does anything of the tap."""
+        ends = encode_ends(Ends(client, broker, node_id, listener))
+        tap = Tap(self, ends, self._ring, self._now_ns)
+        self._taps.add(tap)
+        tap.begin()
+        return tap
+
+    def begin(self, ends: bytes) -> tuple[int, bool]:
+        """Record a connection from here on; return its number, and whether that was in vain."""
         number = next(self._numbers) & 0xFFFFFFFF
         if self._is_stalled:
             self._go_on(number)
-        data = encode_ends(Ends(client, broker, node_id, listener))
-        self.put(Kind.OPENED, number, data)
-        return Tap(self, number, self._ring, self._now_ns)
+        self.put(Kind.OPENED, number, ends)
+        return number, self._is_stalled
+
+    def end(self, tap: Tap, number: int) -> None:
+        """Record that a connection has ended."""
+        self._taps.discard(tap)
+        self.put(Kind.CLOSED, number, b"")
 
     def _go_on(self, number: int) -> None:
         """Record again from this connection on, if there is room by now."""
         if not self._is_closed and not self._is_gone.is_set() and self._ring.has_half():
             self._is_stalled = False
             self.put(Kind.LOST, number, b"")
-            self._tell("capture goes on with connections that are new")
+            self._tell("capture goes on")
+
+    def _lose_all(self) -> None:
+        for tap in tuple(self._taps):
+            tap.is_lost = True
 
     def close(self) -> None:
         """Write down what is left, and end the last file; harmless when that was done."""
@@ -164,7 +183,7 @@ class Recorder:
             return False
         room = self._ring.make_room(size)
         if room is not Room.THERE:
-            self._rouse()
+            os.write(self._wake, b"\0")
         rounds = int(PATIENCE_S / _ROUND_S)
         while room is Room.NONE and rounds and not self._is_gone.wait(_ROUND_S):
             rounds -= 1
@@ -172,17 +191,12 @@ class Recorder:
         if room is Room.NONE:
             self._is_stalled = True
             self._ring.shut()
+            self._lose_all()
             if not self._is_gone.is_set():
                 self._tell(
                     "capture stopped for all connections there are: the disk is too slow for it"
                 )
         return room is not Room.NONE
-
-    def _rouse(self) -> None:
-        try:
-            os.write(self._wake, b"\0")
-        except OSError:
-            self._is_stalled = True  # what there is to say about that, `_listen` says
 
     def _listen(self) -> None:
         """Pass on what the process says; start another should it die."""
@@ -197,11 +211,12 @@ class Recorder:
                 f"the process that writes it {_fate(ended)}"
             )
             self._ring.forget()
+            self._lose_all()  # now: what begins anew before is forgotten
             if self._is_closed or life == _LIVES - 1 or not self._is_alive_again():
                 break
+        self._is_gone.set()
         self._is_stalled = True
         self._tell("capture ended")
-        self._is_gone.set()
 
     def _is_alive_again(self) -> bool:
         try:
@@ -209,7 +224,7 @@ class Recorder:
         except CaptureError as error:
             self._tell(str(error))
             return False
-        self._tell("capture goes on with connections that are new")
+        self._tell("capture goes on")
         return True
 
 
@@ -221,14 +236,24 @@ def _fate(status: int) -> str:
 class Tap:
     """What one connection hands its bytes to."""
 
-    __slots__ = ("_now_ns", "_number", "_put", "_recorder")
+    __slots__ = ("_ends", "_now_ns", "_number", "_put", "_recorder", "is_lost")
 
-    def __init__(self, recorder: Recorder, number: int, ring: Ring, now_ns: Now) -> None:
+    def __init__(self, recorder: Recorder, ends: bytes, ring: Ring, now_ns: Now) -> None:
         self._recorder = recorder
-        self._number = number
+        self._ends = ends
         # Asked for once: it is done for every few bytes.
         self._put = ring.put
         self._now_ns = now_ns
+        self._number: int
+        self.is_lost = True
+        """Whether it is recorded no further, until it is begun again."""
+
+    def begin(self) -> None:
+        """Record from here on, if that can be; on neither way may a frame be under way."""
+        self.is_lost = False  # at first, for it may be lost at any time
+        self._number, is_in_vain = self._recorder.begin(self._ends)
+        if is_in_vain:
+            self.is_lost = True
 
     def received(self, data: Buffer) -> None:
         """Record bytes that the client has sent."""
@@ -243,4 +268,4 @@ class Tap:
 
     def close(self) -> None:
         """Record that the connection has ended."""
-        self._recorder.put(Kind.CLOSED, self._number, b"")
+        self._recorder.end(self, self._number)

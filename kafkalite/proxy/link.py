@@ -13,12 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kafkalite.capture.model import Endpoint
-from kafkalite.control.kafka_client import (
-    CANNOT_CONNECT,
-    UnreachableError,
-    check_address,
-    why,
-)
+from kafkalite.control import kafka_client
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.proxy.requests import RequestStream
 from kafkalite.proxy.responses import ResponseStream
@@ -52,6 +47,11 @@ _UNCONNECTED, _FULL, _UNANSWERED = 1, 2, 4
 
 class Tap(Protocol):
     """Keeps what goes over one connection."""
+
+    is_lost: bool
+
+    def begin(self) -> None:
+        """Keep what comes from here on, where no frame is under way; `is_lost` until then."""
 
     def received(self, data: bytes) -> None:
         """Keep what the client sent."""
@@ -276,7 +276,7 @@ class Link:
         reasons = []
         for address in self._way.addresses():
             try:
-                check_address(address)  # the cluster may have told any
+                kafka_client.check_address(address)  # the cluster may have told any
                 async with asyncio.timeout(CONNECT_S):
                     await loop.create_connection(
                         self._fresh_upstream,
@@ -285,12 +285,12 @@ class Link:
                         ssl=tls,
                         server_hostname=address.host if tls else None,
                     )
-            except UnreachableError:
+            except kafka_client.UnreachableError:
                 reasons.append(f"{address}: none can be there")
             except TimeoutError:
                 reasons.append(f"{address}: nothing within {CONNECT_S:g} s")
-            except CANNOT_CONNECT as error:
-                reasons.append(f"{address}: {why(error)}")
+            except kafka_client.CANNOT_CONNECT as error:
+                reasons.append(f"{address}: {kafka_client.why(error)}")
             else:
                 self._connected(address)
                 return
@@ -339,6 +339,8 @@ class Link:
 
     def _from_client(self, data: bytes) -> None:
         self._around.totals.from_clients_bytes += len(data)
+        if self._tap is not None and self._tap.is_lost and self._is_between():
+            self._tap.begin()
         try:
             self._requests.feed(data)
         except ProtocolViolation as violation:
@@ -352,6 +354,9 @@ class Link:
             self._upstream.transport.write(data)
         if len(self._requests.unanswered) > MAX_UNANSWERED:
             self.client.hold(_UNANSWERED)
+
+    def _is_between(self) -> bool:
+        return self._requests.is_between and self._responses.is_between
 
     def _from_upstream(self, data: bytes) -> None:
         if self._tap is not None:
@@ -378,7 +383,7 @@ class Link:
         if upstream.can_write_eof():
             upstream.write_eof()
             self._is_finished = False
-        elif not self._requests.unanswered and self._responses.is_between:
+        elif self._responses.is_between:
             self.end()
 
     def _forget(self) -> None:

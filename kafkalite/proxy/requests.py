@@ -78,6 +78,11 @@ class RequestStream:
         self.seen = 0
         """How many requests have begun."""
 
+    @property
+    def is_between(self) -> bool:
+        """Whether a request begins with what comes next, and nothing else can."""
+        return not (self._kept or self._skip or self._is_bare)
+
     def feed(self, data: bytes) -> None:
         """Note the requests that begin in `data`; ProtocolViolation for what can be none."""
         buffer = self._kept + data if self._kept else data

@@ -45,8 +45,8 @@ class ResponseStream:
 
     @property
     def is_between(self) -> bool:
-        """Whether no answer has come in part."""
-        return not (self._kept or self._skip or self._missing)
+        """Whether no answer is due, or has come in part."""
+        return not (self._unanswered or self._kept or self._skip or self._missing)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return what clients may see of `data` and what was kept before; ProtocolViolation."""

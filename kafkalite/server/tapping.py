@@ -51,7 +51,10 @@ class RecordedConnection(Connection):
     def buffer_updated(self, nbytes: int) -> None:
         """Record and serve what came."""
         space, self._space = self._space, _NOWHERE  # or its memory would be kept, however large
-        self._tap.received(space[:nbytes])
+        tap = self._tap
+        if tap.is_lost and self.session.is_between:
+            tap.begin()
+        tap.received(space[:nbytes])
         super().buffer_updated(nbytes)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -95,6 +95,11 @@ class Session:
         return self._owed is not None
 
     @property
+    def is_between(self) -> bool:
+        """Whether no request has come in part, waits to be served, or is owed its answer."""
+        return self._owed is None and not self.out and not self._frames.buffered
+
+    @property
     def wants_pause(self) -> bool:
         """Whether more is kept than should be while nothing can be served."""
         return (

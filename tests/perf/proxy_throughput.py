@@ -192,6 +192,11 @@ async def _serve_pipe(port: int) -> None:
 class _Forgetful:
     """Records nothing."""
 
+    is_lost = False
+
+    def begin(self) -> None:
+        """Forget that, too."""
+
     def received(self, data: bytes) -> None:
         """Forget."""
 

@@ -92,6 +92,29 @@ async def test_bytes_go_both_ways_and_on_record() -> None:
     assert totals.to_clients_bytes == len(tap.responses)
 
 
+async def test_what_was_lost_is_recorded_again_once_all_is_answered() -> None:
+    async with (
+        scripted(echo) as upstream,
+        staged(upstream) as stage,
+        visiting(stage) as (reader, writer),
+    ):
+        writer.write(beat(1))
+        await frame_from(reader)
+        (tap,) = stage.recorder.taps
+        tap.is_lost = True
+        writer.write(beat(2) + beat(3)[:7])
+        await frame_from(reader)
+        assert not tap.is_lost
+        assert bytes(tap.requests) == beat(2) + beat(3)[:7]
+        tap.is_lost = True
+        writer.write(beat(3)[7:])
+        await frame_from(reader)
+        assert tap.is_lost, "its request was under way"
+        writer.write(beat(4))
+        answer = await frame_from(reader)
+        assert (bytes(tap.requests), bytes(tap.responses)) == (beat(4), answer)
+
+
 async def test_what_is_recorded_is_what_the_cluster_said() -> None:
     response = MetadataResponse(
         brokers=[MetadataResponse.MetadataResponseBroker(node_id=5, host="inside", port=9092)]

@@ -157,3 +157,21 @@ def test_no_bare_tokens_follow_the_second_version() -> None:
     handshake = request_frame(SaslHandshakeRequest(mechanism="PLAIN"), 1)
     with pytest.raises(ProtocolViolation, match="has no header"):
         stream(handshake + framed(b"\0u\0p"))
+
+
+def test_it_is_between_requests_when_the_last_has_come_whole() -> None:
+    requests = stream()
+    assert requests.is_between
+    requests.feed(metadata(1)[:3])
+    assert not requests.is_between
+    requests.feed(metadata(1)[3:])
+    assert requests.is_between
+    requests.feed(produce(2, 1, 9)[:200])
+    assert not requests.is_between
+
+
+def test_what_follows_a_handshake_may_be_a_password() -> None:
+    requests = stream(request_frame(SaslHandshakeRequest(mechanism="PLAIN"), 0))
+    assert not requests.is_between
+    requests.feed(metadata(1))
+    assert requests.is_between

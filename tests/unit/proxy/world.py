@@ -48,6 +48,12 @@ class RememberedTap:
     requests: bytearray = field(default_factory=bytearray)
     responses: bytearray = field(default_factory=bytearray)
     is_closed: bool = False
+    is_lost: bool = False
+
+    def begin(self) -> None:
+        self.is_lost = False
+        self.requests.clear()
+        self.responses.clear()
 
     def received(self, data: bytes) -> None:
         self.requests += data

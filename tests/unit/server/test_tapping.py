@@ -24,11 +24,16 @@ class HeardTap:
         self.received_bytes = b""
         self.sent_bytes = b""
         self.is_closed = False
+        self.is_lost = False
         self.ends: dict[str, Any] = {}
 
     def open(self, **ends: Endpoint | int | str) -> HeardTap:
         self.ends = ends
         return self
+
+    def begin(self) -> None:
+        self.is_lost = False
+        self.received_bytes = self.sent_bytes = b""
 
     def received(self, data: memoryview) -> None:
         self.received_bytes += bytes(data)
@@ -46,6 +51,12 @@ def connected() -> tuple[HeardTap, FakeTransport]:
     transport = FakeTransport(connection, "10.0.0.1", 40_001)
     connection.connection_made(transport)
     return tap, transport
+
+
+def receive(client: FakeTransport, data: bytes) -> None:
+    """Bring bytes that may be less than a frame."""
+    client.connection.get_buffer(-1)[: len(data)] = data
+    client.connection.buffer_updated(len(data))
 
 
 async def test_what_is_served_is_what_is_recorded() -> None:
@@ -86,6 +97,21 @@ async def test_the_memory_of_a_large_frame_is_not_held_on_to() -> None:
     assert isinstance(memory, bytearray)
     assert memory is not door.buffers.shared
     memory.append(0)  # BufferError where somebody still looks at it
+
+
+async def test_what_was_lost_is_recorded_again_from_a_whole_request_on() -> None:
+    tap, client = connected()
+    send(client, b"one")
+    tap.is_lost = True
+    receive(client, b"\0\0\0\5thr")
+    assert not tap.is_lost, "nothing was under way before"
+    tap.is_lost = True
+    receive(client, b"ee")
+    assert tap.is_lost
+    send(client, b"four")
+    assert not tap.is_lost
+    assert tap.received_bytes == b"\0\0\0\4four"
+    assert tap.sent_bytes == b"four"
 
 
 async def test_backpressure_passes_the_tap() -> None:

@@ -132,6 +132,19 @@ def test_what_comes_after_an_owed_answer_is_not_served_before_it(server: Server)
     assert server.answers() == [b"two", b"three", b"four"]
 
 
+def test_it_is_between_requests_when_nothing_is_under_way(server: Server) -> None:
+    said = frame(b"one")
+    assert server.session.is_between
+    server.send(said[:3])
+    assert not server.session.is_between
+    server.send(said[3:])
+    assert not server.session.is_between, "its answer has not been taken"
+    server.answers()
+    assert server.session.is_between
+    server.send(frame(b"later"))
+    assert not server.session.is_between
+
+
 def test_an_answer_that_is_there_already_is_sent_after_one_wake(server: Server) -> None:
     server.send(frame(b"later"))
     waiting = server.owed[b"later"]
