@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.protocol import codec
 from kafkalite.protocol.spec import load_spec, snake_case
+from kafkalite.protocol.versions import Versions
 from kafkalite.replay.masks import COMPOSITE, KEYS, OPTIONAL_ROWS, Mask, mask_of
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ def shape_of(
     """
     api = codec.api_name(api_key)
     spec = load_spec("apis", f"{snake_case(api)}_{direction.name.lower()}")
-    versions = [each for each in (version, other) if each is not None]
-    return _shape(api, "", spec.fields, spec.structs, versions)
+    wanted = [Versions(each, each) for each in (version, other) if each is not None]
+    return _shape(api, "", spec.fields, spec.structs, wanted or [spec.versions])
 
 
 def _shape(
@@ -113,12 +114,12 @@ def _shape(
     prefix: str,
     fields: Sequence[FieldSpec],
     structs: Mapping[str, StructSpec],
-    versions: Sequence[int],
+    wanted: Sequence[Versions],
 ) -> Shape:
     leaves: list[Leaf] = []
     branches: list[Branch] = []
     for field in fields:
-        if not all(version in field.versions for version in versions):
+        if not all(map(field.versions.overlap, wanted)):
             continue
         name = field.attribute
         path = f"{prefix}{name}"
@@ -126,7 +127,7 @@ def _shape(
         if struct is None:
             leaves.append(Leaf(name, path, field.is_array, mask_of(api, path)))
             continue
-        inner = _shape(api, f"{path}.", struct.fields, structs, versions)
+        inner = _shape(api, f"{path}.", struct.fields, structs, wanted)
         there = {leaf.name for leaf in inner.leaves}
         keys = tuple(key for key in KEYS.get(name, ()) if key in there)
         branches.append(

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import gzip
 from functools import cache
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from kafkalite.capture.messages import is_known, parse_request, request_header
 from kafkalite.replay.calls import replay
 from kafkalite.replay.explained import EXPLAINED
 from kafkalite.replay.findings import Severity
+from kafkalite.replay.library import Library
+from kafkalite.replay.loading import load
 from kafkalite.replay.options import ReplayOptions
+from kafkalite.replay.standin import Lenient
 from kafkalite.replay.telling import replay_text
 from kafkalite.testing import Broker
 from tests.captures.record import CORPUS, path_of
@@ -26,6 +31,7 @@ from tests.captures.warmth import warm_up
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kafkalite.apis.context import RequestContext
     from kafkalite.replay.report import ReplayReport
     from tests.captures.sessions import Session
 
@@ -87,6 +93,18 @@ def _known_reasons() -> frozenset[str]:
 def test_every_explanation_is_of_a_difference_that_there_is(tmp_path: Path) -> None:
     (admin,) = (session for session in SESSIONS if session.name == "java-admin")
     assert _reasons(replayed(admin, tmp_path)) == _known_reasons()
+
+
+def test_whoever_stands_in_for_that_kafka_has_an_answer_to_all_it_was_asked() -> None:
+    exchanges = sorted(load([CORPUS], lambda _: None), key=attrgetter("sent_ns"))
+    lenient = Lenient(exchanges, Library.of(exchanges))
+    asked = [
+        each for each in exchanges if each.response and is_known(each.api_key, each.api_version)
+    ]
+    for exchange in asked:
+        request, header = parse_request(exchange), request_header(exchange.request)
+        assert lenient.answer(cast("RequestContext", None), header, request).response is not None
+    assert len(asked) > 1900
 
 
 def test_every_session_has_its_capture_and_every_capture_its_session() -> None:

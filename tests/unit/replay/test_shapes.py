@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from kafkalite.capture.messages import is_known
 from kafkalite.capture.model import Direction
+from kafkalite.protocol import codec
 from kafkalite.protocol.messages.fetch import FetchRequest
 from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkalite.replay.mapping import Kind, Mapping, Scope
-from kafkalite.replay.shapes import shape_of
+from kafkalite.replay.shapes import Shape, shape_of
 
 
 def test_a_shape_has_the_fields_of_its_version() -> None:
@@ -18,6 +22,20 @@ def test_a_shape_has_the_fields_of_its_version() -> None:
     assert [leaf.name for leaf in topics_now.shape.leaves] == ["topic_id"]
     assert Kind.TOPIC_ID not in old.kinds
     assert {Kind.TOPIC_ID, Kind.SESSION, Kind.OFFSET, Kind.LEADER_EPOCH} <= new.kinds
+
+
+def paths(shape: Shape) -> set[str]:
+    below = (paths(branch.shape) for branch in shape.branches)
+    return {leaf.path for leaf in shape.leaves}.union(*below)
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_without_a_version_it_has_the_fields_of_all_that_are_known(direction: Direction) -> None:
+    """And no others: ShareFetch v0, which Kafka dropped, had limits that no message has now."""
+    for api_key in codec.api_keys():
+        known = [each for each in range(32) if is_known(api_key, each)]
+        each_of = (paths(shape_of(api_key, version, direction)) for version in known)
+        assert paths(shape_of(api_key, None, direction)) == set().union(*each_of)
 
 
 def test_a_scope_names_the_partition_by_its_topics_name() -> None:
