@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafkalite.capture.model import ProblemKind
 from kafkalite.capture.reading import read
 from kafkalite.control.address import control_url
 from kafkalite.control.kafka_client import KafkaClient, UnreachableError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kafkalite.replay.report import ReplayReport
 
 DEFAULTS = ReplayOptions()
+_WITHOUT_REQUESTS = frozenset((ProblemKind.UNREADABLE, ProblemKind.NOT_A_CAPTURE))
 
 
 class ReplayError(Exception):
@@ -73,9 +75,10 @@ async def replay_async(paths: Paths, *, to: str, options: ReplayOptions = DEFAUL
 
 
 def _why_nothing(paths: Paths, clients: str | None, report: ReplayReport) -> str:
-    if report.problems:
-        first = report.problems[0]
-        return f"{first.file}: {first.detail}"
+    for problem in report.problems:
+        # Where clients are picked, what is wrong with a request or two is not why there are none.
+        if clients is None or problem.kind in _WITHOUT_REQUESTS:
+            return f"{problem.file}: {problem.detail}"
     where = ", ".join(map(str, listed(paths)))
     whose = "" if clients is None else f" of clients {clients!r}"
     return f"there are no requests{whose} in {where}"
