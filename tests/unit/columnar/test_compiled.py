@@ -14,8 +14,20 @@ from typing import Any
 import pytest
 
 import kafkalite
-from kafkalite.columnar import blocks, compiled, flows, frames, heads, packets, pairing, payloads
+from kafkalite.columnar import (
+    blocks,
+    compiled,
+    flows,
+    frames,
+    heads,
+    packets,
+    pairing,
+    payloads,
+    walk,
+)
 from kafkalite.columnar.arrays import view
+from kafkalite.columnar.exchanges import typed
+from kafkalite.columnar.options import Options, Table
 from kafkalite.columnar.reading import read_file
 from tests.perf.big_capture import write
 
@@ -40,6 +52,7 @@ ENTRIES: list[Any] = [
     heads.read_bodies,
     pairing.pair_all,
     payloads.copy_ranges,
+    walk.walk,
 ]
 
 
@@ -60,7 +73,11 @@ def test_each_kernel_is_compiled_for_one_kind_of_arguments(tmp_path: Path) -> No
     (path,) = write(tmp_path, 50_000, connections=3).files
     with path.open("rb") as file:
         assert list(read_file(file, "read"))
-    assert list(read_file(path.read_bytes(), "held"))
+    held = list(read_file(path.read_bytes(), "held", Options(by_api=True)))
+    for pairs in (batch for table, batch in held if table is Table.PAIRS):
+        key = pairs["api_key"][0].as_py()
+        for some in (pairs, pairs.slice(1), pairs.slice(0, 0)):
+            typed(key, some)
     assert {each.__name__: len(each.signatures) for each in ENTRIES} == {
         each.__name__: 1 for each in ENTRIES
     }
