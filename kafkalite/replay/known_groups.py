@@ -1,9 +1,9 @@
-"""Known groups: an answer to any OffsetFetch and FindCoordinator, from all that a capture tells.
+"""Known groups: an answer to any question of offsets and coordinators, from what a capture tells.
 
 Clients ask for the offsets of one group or of several, of all partitions or of some, and for one
-coordinator or for many, as their versions have it. How far a group had read, and who coordinates
-it, does not depend on that. A group begins where it was first told to have read to, and goes on
-from what is committed since.
+coordinator or for many, as their versions have it; they commit what they happen to have read. How
+far a group had read, and who coordinates it, does not depend on that. A group begins where it was
+first told to have read to, and goes on from what is committed since.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kafkalite.apis.offset_fetch import NO_OFFSET, lift_offset_fetch, lower_offs
 from kafkalite.capture.messages import parse_request, parse_response
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.messages.find_coordinator import FindCoordinatorResponse
+from kafkalite.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkalite.protocol.messages.offset_fetch import OffsetFetchResponse
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kafkalite.capture.model import Exchange
     from kafkalite.protocol.message import Message
     from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+    from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
     from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
 
     NameOf = Callable[[bytes], str | None]
@@ -100,6 +102,26 @@ class KnownGroups:
                     self._read[request.group_id][place] = _Read(
                         row.committed_offset, row.committed_leader_epoch, row.committed_metadata
                     )
+
+    def accept(self, request: OffsetCommitRequest, name_of: NameOf) -> Message | None:
+        """Return how any OffsetCommit succeeds; None where it is of a group nobody asked for."""
+        if request.group_id not in self._read:
+            return None
+        response = OffsetCommitResponse()
+        for topic in request.topics:
+            name = _name(topic, name_of)
+            if not name:
+                return None
+            rows = [
+                OffsetCommitResponse.OffsetCommitResponsePartition(
+                    partition_index=row.partition_index
+                )
+                for row in topic.partitions
+            ]
+            response.topics.append(
+                OffsetCommitResponse.OffsetCommitResponseTopic(name=name, partitions=rows)
+            )
+        return response
 
     def offsets(self, request: OffsetFetchRequest, version: int, name_of: NameOf) -> Message | None:
         """Return an answer to any OffsetFetch; None where it asks for what nobody told of."""

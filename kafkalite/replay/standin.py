@@ -149,15 +149,20 @@ class Lenient:
             return Answer(response, wait_ms * _MS)
         found = self._found(header, request)
         if found is None:
-            return self._composed(header, request)
+            answer = self._composed(header, request)
+            self._note(request, answer)
+            return answer
         answer = recorded_answer(found)
         if answer.response is not None:
             words = echoes(header.api_key, parse_request(found), request)
             ids, names = self._library.ids.get, self._library.names.get
             fit(header.api_key, answer.response, words, ids, names)
-            if isinstance(request, OffsetCommitRequest):
-                self._known_groups.commit(request, answer.response, names)
+        self._note(request, answer)
         return answer
+
+    def _note(self, request: Message, answer: Answer) -> None:
+        if isinstance(request, OffsetCommitRequest) and answer.response is not None:
+            self._known_groups.commit(request, answer.response, self._library.names.get)
 
     def _composed(self, header: Header, request: Message) -> Answer:
         """Return what a request must have got that nobody asked like this; MissError."""
@@ -167,6 +172,8 @@ class Lenient:
             response = self._known_topics.answer(request, names)
         elif isinstance(request, OffsetFetchRequest):
             response = self._known_groups.offsets(request, header.api_version, names)
+        elif isinstance(request, OffsetCommitRequest):
+            response = self._known_groups.accept(request, names)
         elif isinstance(request, FindCoordinatorRequest):
             response = self._known_groups.coordinators(request, header.api_version)
         if response is not None:

@@ -119,6 +119,22 @@ def test_a_group_begins_where_it_was_first_and_goes_on_from_its_commits() -> Non
     assert told(offsets(groups, fetch_one("shop", [0, 1]), OF_ONE).topics) == {0: 8, 1: -1}
 
 
+def test_a_commit_succeeds_whichever_partitions_it_is_of() -> None:
+    groups = known(shop())
+    row = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=1, committed_offset=8)
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="orders", partitions=[row])
+
+    def accepted(group: str) -> Any:  # noqa: ANN401
+        return groups.accept(OffsetCommitRequest(group_id=group, topics=[topic]), NAMES.get)
+
+    (answer,) = accepted("shop").topics
+    assert answer.name == "orders"
+    assert [(each.partition_index, each.error_code) for each in answer.partitions] == [(1, 0)]
+    assert accepted("other") is None
+    topic.name = ""
+    assert accepted("shop") is None
+
+
 def test_what_was_refused_or_not_answered_tells_nothing() -> None:
     recording = Recording()
     recording.say(fetch_one("shop", [0]), None, OF_ONE)
