@@ -131,7 +131,6 @@ JUDGED_ELSEWHERE = {
     "replay/answers.py": "tests/unit/replay/test_standin.py",
     "replay/explained.py": "tests/captures/test_replay.py",
     "replay/strict.py": "tests/unit/replay/test_standin.py",
-    "replay/columns.py": "tests/unit/replay/test_loading.py",
     "replay/sides.py": "tests/unit/replay/test_differing.py",
     "replay/telling.py": "tests/unit/replay/test_report.py",
     "server/admission.py": "tests/unit/server/test_connection.py",
