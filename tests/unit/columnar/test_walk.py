@@ -6,17 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from kafkalite.capture.model import Direction
+from kafkalite.columnar import memory as memory_module
 from kafkalite.columnar.decode import decode
 from kafkalite.columnar.memory import Memory
 from kafkalite.columnar.plan import Lists, Slices, message_plan
+from kafkalite.columnar.schema import message_spec
 from kafkalite.columnar.walk import REASONS, walk_messages
+from kafkalite.protocol.schema import message_tree
+from tests.properties.codec_samples import Samples
 
 if TYPE_CHECKING:
     from kafkalite.columnar.walk import Walked
 
 METADATA = 3
+SHAPES = {"rows in rows": (3, 12), "structs and tags": (1, 17), "varied": (78, 1)}
 
 
 def metadata_request(*names: bytes) -> bytes:
@@ -76,11 +82,38 @@ def test_room_that_is_lacking_is_made() -> None:
     assert memory.rooms[1] >= 3001
 
 
-def test_there_is_room_for_what_is_usual() -> None:
-    program = message_plan(METADATA, 1, Direction.REQUEST).program
-    frames = [metadata_request(*[b"name"] * 2000)] * 2
-    memory, *_ = walked(*frames)
-    assert (Memory(program, 2, 2 * len(frames[0])).rooms > memory.sizes).any()
+@pytest.mark.parametrize(("api_key", "version"), SHAPES.values(), ids=SHAPES.keys())
+@pytest.mark.parametrize("direction", Direction)
+def test_however_little_room_there_is_at_first_the_same_is_read(
+    api_key: int, version: int, direction: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every buffer has others behind it, which nobody may write to by mistake."""
+    tree = message_tree(message_spec(api_key, direction), version)
+    samples = Samples(f"{api_key} {direction} little room")
+    frames = [tree.build(samples.draw(tree)) for _ in range(30)]
+    column = pa.array([*frames, *map(samples.mutated, frames * 2)], pa.binary())
+    program = message_plan(api_key, version, direction).program
+
+    program.usual[:] = 4.0
+    ample = decode(api_key, version, direction, column)
+    program.usual[:] = 0
+    monkeypatch.setattr(memory_module, "_LEAST_ROOM", 0)
+    scant = decode(api_key, version, direction, column)
+
+    assert str(ample.values.to_pylist()) == str(scant.values.to_pylist())
+    assert ample.errors == scant.errors
+    assert ample.unknown_tags == scant.unknown_tags
+
+
+def test_there_is_room_for_what_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        pytest.fail("there was no room")
+
+    frame = metadata_request(*[b"name"] * 2000)
+    walked(frame, frame)
+    monkeypatch.setattr(Memory, "grow", fail)
+
+    assert walked(frame, frame, frame).memory.sizes[1] == 6000
 
 
 def test_a_count_takes_no_more_room_than_its_rows_could() -> None:
@@ -95,7 +128,7 @@ def test_a_count_takes_no_more_room_than_its_rows_could() -> None:
 
 
 def test_millions_of_empty_strings_take_no_more_time_than_others() -> None:
-    """Eight bytes each in a frame of 8 MB would be one step of vectors each."""
+    """As a step of vectors each they took minutes."""
     count = 1 << 20
     frame = count.to_bytes(4, "big") + bytes(2 * count)
     memory, verdicts, _ = walked(frame)
