@@ -1,7 +1,7 @@
 """`kafkalite replay`: a capture played again on a broker, and its answers compared.
 
 Exit status 0 when nothing was found that `--fail-on` counts, 1 when something was or the target is
-not there, 2 for bad use.
+not there, 2 for bad use; 130 when it was interrupted, with a report of what was played until then.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def replay(asked: Namespace) -> None:
     from kafkalite.replay.options import ReplayOptions  # noqa: PLC0415
     from kafkalite.replay.pace import ClockError  # noqa: PLC0415
     from kafkalite.replay.report import FailOn  # noqa: PLC0415
-    from kafkalite.replay.telling import replay_text  # noqa: PLC0415
 
     open_closed_streams()
+    progress = _Progress()
     try:
         report = calls.replay(
             asked.captures,
@@ -89,20 +89,32 @@ def replay(asked: Namespace) -> None:
                 control=asked.control,
                 access=access_from(asked),
                 patience_s=duration_ms(asked.timeout) / 1000,
-                progress=_Progress(),
+                progress=progress,
             ),
         )
+    except KeyboardInterrupt:
+        if progress.report is not None:
+            progress.report.broken_off = "it was interrupted"
+            _tell(asked, progress.report)
+            complain("interrupted: the rest of the capture was not played")
+        raise
     except calls.NothingToReplayError as error:
         end(USAGE_STATUS, str(error))
     except (calls.ReplayError, ClockError) as error:
         end(FAILED_STATUS, str(error))
     except ValueError as error:
         end(USAGE_STATUS, str(error))
-    put(as_json(report.to_json()) if asked.json else as_lines(replay_text(report)))
+    _tell(asked, report)
     if report.broken_off is not None:
         end(FAILED_STATUS, f"broken off, for the target is gone: {report.broken_off}")
     if report.failed(FailOn[asked.fail_on.upper()]):
         sys.exit(FAILED_STATUS)
+
+
+def _tell(asked: Namespace, report: ReplayReport) -> None:
+    from kafkalite.replay.telling import replay_text  # noqa: PLC0415 - see above
+
+    put(as_json(report.to_json()) if asked.json else as_lines(replay_text(report)))
 
 
 class _Progress:
@@ -110,8 +122,11 @@ class _Progress:
 
     def __init__(self) -> None:
         self._told_s = 0.0
+        self.report: ReplayReport | None = None
+        """What has been found so far."""
 
     def __call__(self, report: ReplayReport, at_ns: int) -> None:
+        self.report = report
         if report.seconds - self._told_s < _TELL_EVERY_S:
             return
         from kafkalite.replay.report import iso_of  # noqa: PLC0415 - see above

@@ -117,6 +117,7 @@ class Player:
                 if number % _TURN == 0:
                     await asyncio.sleep(0)
                     self.report.seconds = loop.time() - began_s
+                    self.report.recorded_seconds = (last_ns - first_ns) / _S_NS
                     self._progress(self.report, last_ns)
             self._lanes.flush()
             await self._judge.records(self._target)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from kafkalite.cli.main import main
 from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.replay.player import Player
 from kafkalite.testing import Broker
 from tests.conformance.raw import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from kafkalite.capture.model import Exchange
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +116,21 @@ def test_captures_without_requests_are_bad_use(
         with pytest.raises(SystemExit, match="2"):
             main(["replay", *asked, "--to", broker.bootstrap_servers])
         assert capsys.readouterr() == ("", f"kafkalite: nothing to replay: {told}\n")
+
+
+def test_who_interrupts_a_replay_is_told_what_was_found_until_then(
+    capture: Path,
+    broker: Broker,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(self: Player, exchange: Exchange, at_ns: int) -> NoReturn:
+        del self, exchange, at_ns
+        raise KeyboardInterrupt
+
+    # As it waits for an answer.
+    monkeypatch.setattr(Player, "_await", interrupted)
+    with pytest.raises(SystemExit, match="130"):
+        main(["replay", str(capture), "--to", broker.bootstrap_servers, "--json"])
+    shape = json.loads(capsys.readouterr().out)
+    assert (shape["requests"], shape["broken_off"]) == (1, "it was interrupted")
