@@ -153,6 +153,8 @@ class Library:
         """By group."""
         self._open: defaultdict[int, set[PartitionId]] = defaultdict(set)
         """Producer id → where it has written since its last transaction ended."""
+        self.clusters: set[str] = set()
+        """The ids of clusters that were told: several where captures were thrown together."""
         self.nodes: set[int] = set()
         self._pending: defaultdict[tuple[str, int], list[tuple[str, PartitionId, Commit]]] = (
             defaultdict(list)
@@ -189,6 +191,8 @@ class Library:
     def learn_topics(self, _: Any, response: Any) -> None:  # noqa: ANN401 - as above
         """Learn which topics there are, and which nodes."""
         self.nodes.update(broker.node_id for broker in response.brokers)
+        if response.cluster_id:
+            self.clusters.add(response.cluster_id)
         for topic in response.topics:
             if topic.error_code == _NO_ERROR and topic.name:
                 self._know(topic.name, topic.topic_id, len(topic.partitions))

@@ -92,6 +92,9 @@ def staged(
         raise StagingError(f"no requests to replay in {', '.join(map(str, paths))}{why}")
     if problems:
         log.warning("the capture has problems", count=len(problems), first=problems[0].detail)
+    if len(library.clusters) > 1:
+        # Topics, offsets and nodes of the same name are taken for the same.
+        log.warning("the capture is of several clusters", clusters=sorted(library.clusters))
     nodes = sorted(library.nodes) or [0]
     if match is Match.SEEDED:
         seed = Seed(library, log)

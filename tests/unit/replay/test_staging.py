@@ -13,7 +13,7 @@ from kafkalite.replay.seeding import Seed
 from kafkalite.replay.staging import Match, OnMiss, StagingError, staged
 from kafkalite.replay.standin import Lenient, StandIn
 from kafkalite.replay.strict import Strict
-from kafkalite.server.logging import Log
+from kafkalite.server.logging import Level, Log
 from kafkalite.testing import Broker
 from tests.unit.server.client import METADATA_VERSION, Client
 
@@ -55,6 +55,20 @@ async def test_a_cluster_that_was_recorded_answers_with_our_addresses(
         assert {each.port for each in answer.brokers} == ours
         assert [len(topic.partitions) for topic in answer.topics] == [2]
         assert answer.cluster_id != own_id
+
+
+@pytest.mark.parametrize("match", Match)
+async def test_captures_of_several_clusters_are_told_of(
+    capture: Path, match: Match, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_miss = OnMiss.FAIL
+    staged([capture], match, on_miss, Log(Level.WARNING))
+    assert capsys.readouterr().err == ""
+    async with Broker(topics={"t": 1}, capture=capture) as another:
+        await metadata(another)
+
+    staged([capture], match, on_miss, Log(Level.WARNING))
+    assert "the capture is of several clusters" in capsys.readouterr().err
 
 
 async def test_a_seeded_broker_has_what_was_seen(capture: Path) -> None:
