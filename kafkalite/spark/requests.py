@@ -7,6 +7,7 @@ there is anything to look at.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,7 @@ from kafkalite.spark.state.spans import span
 from kafkalite.spark.state.tables import nothing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -92,32 +93,34 @@ class Requests:
         names = None
         if any((out / CONNECTIONS).walk()):
             names = f.broadcast(spark.read.parquet((out / CONNECTIONS).url))
-        frames, files = {}, {}
-        for folder in sorted(seen):
-            key = api_key(folder.removeprefix("api="))
-            files[key] = find([(out / REQUESTS / folder).url])
-            rows = spark.read.schema(spark_schema(key)).parquet((out / REQUESTS / folder).url)
-            frames[key] = rows if names is None else _named(rows, names)
+        folders = {api_key(name.removeprefix("api=")): out / REQUESTS / name for name in seen}
+
+        def rows_of(key: int) -> DataFrame:
+            rows = spark.read.schema(spark_schema(key)).parquet(folders[key].url)
+            return rows if names is None else _named(rows, names)
+
         problems = None
         if any((out / PROBLEMS).walk()):
             problems = spark.read.schema(from_arrow_schema(tables.PROBLEMS)).parquet(
                 (out / PROBLEMS).url
             )
         envelopes = None
-        if frames:
+        if folders:
             # One scan of all files for the columns that they share: a union of as many tables as
             # there are APIs takes Spark longer to plan than most captures take to read.
             whole = spark.read.schema(_envelope_schema()).parquet((out / REQUESTS).url)
             envelopes = (whole if names is None else _named(whole, names)).drop("api")
-        read = cls(spark, frames, problems, derive, envelopes)
-        read._files, read._names = files, names
+        read = cls(spark, _Asked(folders, rows_of), problems, derive, envelopes)
+        read._files = {key: find([folder.url]) for key, folder in folders.items()}
+        read._names = names
         return read
 
     def of(self, api: str | int) -> DataFrame:
         """Return one API's requests: the columns of `tables.requests`, and `date`."""
         key = api_key(api)
-        found = self._by_api.get(key)
-        return nothing(self.spark, spark_schema(key)) if found is None else found
+        if key not in self._by_api:
+            return nothing(self.spark, spark_schema(key))
+        return self._by_api[key]
 
     @property
     def are_few(self) -> bool:
@@ -180,6 +183,28 @@ class Requests:
                     raise KeyError(name)
                 self._states[name] = self._derive(self, name)
             return self._states[name]
+
+
+class _Asked(Mapping[int, "DataFrame"]):
+    """Tables by API, each made when it is first asked for, which most are not."""
+
+    def __init__(self, keys: Iterable[int], make: Callable[[int], DataFrame]) -> None:
+        self._keys = frozenset(keys)
+        self._make = cache(make)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __getitem__(self, key: int) -> DataFrame:
+        if key not in self._keys:
+            raise KeyError(key)
+        return self._make(key)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 def api_key(api: str | int) -> int:
