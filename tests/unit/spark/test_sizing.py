@@ -17,9 +17,9 @@ CODEGEN = "spark.sql.codegen.wholeStage"
 @pytest.mark.parametrize(
     ("size", "cores", "partitions"),
     [
-        (0, None, 2),
-        (0, 8, 2),
-        (SMALL_BYTES - 1, None, 2),
+        (0, None, 1),
+        (0, 8, 1),
+        (SMALL_BYTES - 1, None, 1),
         (SMALL_BYTES, None, 200),
         (SMALL_BYTES, 2, 4),
         (SMALL_BYTES, 64, 128),
@@ -41,9 +41,9 @@ def test_large_inputs_are_worth_compiling_for() -> None:
 
 @pytest.mark.spark
 def test_what_somebody_set_stays(spark: SparkSession) -> None:
-    assert spark.conf.get(SHUFFLE) == "2"
+    assert spark.conf.get(SHUFFLE) == "1"
     with sized(spark, SMALL_BYTES):
-        assert spark.conf.get(SHUFFLE) == "2"
+        assert spark.conf.get(SHUFFLE) == "1"
 
 
 @pytest.mark.spark
