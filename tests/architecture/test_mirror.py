@@ -172,7 +172,6 @@ JUDGED_ELSEWHERE = {
             "state/spans",
             "state/subscriptions",
             "state/tables",
-            "state/taken",
             "state/topics",
             "state/turns",
             "state/views",

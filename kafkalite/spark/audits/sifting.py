@@ -18,8 +18,7 @@ from pyspark.sql import functions as f
 
 from kafkalite.spark.audits.classic import GENERATION, SIMPLE, UNKNOWN
 from kafkalite.spark.audits.judging import BY_EPOCH
-from kafkalite.spark.stages.narrowing import is_there
-from kafkalite.spark.state.commits import COMMITS, narrowed, with_outcomes
+from kafkalite.spark.state.commits import COMMITS, narrowed, outcomes, with_outcomes
 from kafkalite.spark.state.epochs import EPOCHS
 from kafkalite.spark.state.generations import GENERATIONS
 from kafkalite.spark.state.spells import FOREVER, covered, spells
@@ -160,25 +159,6 @@ def sift(rows: pa.Table, known: Known) -> pa.Table:
         }
     )
     return pa.concat_tables([rows.filter(pa.array(kind < 0)), counts], promote_options="default")
-
-
-def outcomes(answered: pa.ChunkedArray) -> tuple[Bools, Bools, Bools]:
-    """Return of which requests a broker took all, refused any, and said all that there is to say.
-
-    `answered` has the topics of each answer, or null.
-    """
-    topics = answered.combine_chunks()
-    of_topic = np.asarray(pc.list_parent_indices(topics))
-    partitions = pc.struct_field(pc.list_flatten(topics), "partitions")
-    of_error = of_topic[np.asarray(pc.list_parent_indices(partitions))]
-    errors = pc.struct_field(pc.list_flatten(partitions), "error_code")
-    is_told = is_there(topics)
-    is_told[of_topic[~is_there(partitions)]] = False
-    is_told[of_error[~is_there(errors)]] = False
-    is_any, is_refused = (np.zeros(len(topics), np.bool_) for _ in range(2))
-    is_any[of_error] = True
-    is_refused[of_error[np.asarray(pc.fill_null(errors, 0)) != 0]] = True
-    return is_told & is_any & ~is_refused, is_told & is_refused, is_told
 
 
 def _all(*conditions: pa.ChunkedArray) -> Bools:

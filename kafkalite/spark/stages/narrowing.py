@@ -103,7 +103,7 @@ class Narrowing:
             if column.type.get_field_index(each) < 0:
                 return pa.nulls(rows.num_rows, kind)
             column = pc.struct_field(column, each)
-        return column
+        return column.cast(kind)
 
 
 def type_at(api_key: int, path: str) -> pa.DataType:

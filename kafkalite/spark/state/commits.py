@@ -6,20 +6,26 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from kafkalite.spark.requests import api_key
-from kafkalite.spark.stages.narrowing import Narrowing, types
+from kafkalite.spark.stages.narrowing import Narrowing, is_there, types
 from kafkalite.spark.state.spans import SPAN, span
 from kafkalite.spark.state.tables import table
 from kafkalite.spark.state.topics import named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
+
+    import numpy.typing as npt
 
     from kafkalite.spark.requests import Requests
+
+    Bools = npt.NDArray[np.bool_]
 
 _ASKED: Final = (
     "array<struct<name: string, topic_id: binary, partitions:"
@@ -56,24 +62,16 @@ COMMITTED: Final = (
 """The columns that `by_partition` puts in the place of the two arrays."""
 
 
-def commits(
-    requests: Requests, keep: Callable[[DataFrame], DataFrame] = lambda bare: bare
-) -> DataFrame:
-    """Return requests to commit offsets as `COMMITS`: those that `keep` leaves of all.
-
-    It is given their outcomes, too; columns that it adds stay.
-    """
-    kinds = (_with_partitions(keep(each), kind) for kind, each in _kinds(requests))
+def commits(requests: Requests) -> DataFrame:
+    """Return every request to commit offsets, as `COMMITS`."""
+    kinds = []
+    for kind in _KINDS:
+        paths = {**_FIELDS, **kind.fields}.items()
+        rows = requests.of(kind.api).select(
+            *span(), *(f.col(path).alias(name) for name, path in paths)
+        )
+        kinds.append(_shaped(rows, kind))
     return reduce(DataFrame.unionByName, kinds)
-
-
-def in_full(requests: Requests) -> Iterator[tuple[DataFrame, str]]:
-    """Yield all requests and their outcomes, an API each, `asked` and `answered` as it has them.
-
-    With them goes SQL for the id of a topic that is called `t`.
-    """
-    for kind, each in _kinds(requests):
-        yield each, kind.topic_id
 
 
 def narrowed(
@@ -88,7 +86,7 @@ def narrowed(
         key, fields = api_key(kind.api), {**_FIELDS, **kind.fields}
         schema = pa.schema([*types(key, fields).items(), *added])
         narrowing = Narrowing(api_key=key, fields=fields, narrow=narrow, schema=schema)
-        kinds.append(_with_partitions(_filled(requests.narrowed(narrowing), kind), kind))
+        kinds.append(_shaped(requests.narrowed(narrowing), kind))
     return reduce(DataFrame.unionByName, kinds)
 
 
@@ -161,28 +159,34 @@ def with_outcomes(commits: DataFrame) -> DataFrame:
     return commits.withColumns({name: f.expr(each) for name, each in said.items()})
 
 
-def _kinds(requests: Requests) -> Iterator[tuple[_Kind, DataFrame]]:
-    for kind in _KINDS:
-        paths = {**_FIELDS, **kind.fields}.items()
-        rows = requests.of(kind.api).select(
-            *span(), *(f.col(path).alias(name) for name, path in paths)
-        )
-        yield kind, with_outcomes(_filled(rows, kind))
+def outcomes(answered: pa.ChunkedArray) -> tuple[Bools, Bools, Bools]:
+    """Return of which requests a broker took all, refused any, and said all that there is to say.
+
+    `answered` has the topics of each answer, or null.
+    """
+    topics = answered.combine_chunks()
+    of_topic = np.asarray(pc.list_parent_indices(topics))
+    partitions = pc.struct_field(pc.list_flatten(topics), "partitions")
+    of_error = of_topic[np.asarray(pc.list_parent_indices(partitions))]
+    errors = pc.struct_field(pc.list_flatten(partitions), "error_code")
+    is_told = is_there(topics)
+    is_told[of_topic[~is_there(partitions)]] = False
+    is_told[of_error[~is_there(errors)]] = False
+    is_any, is_refused = (np.zeros(len(topics), np.bool_) for _ in range(2))
+    is_any[of_error] = True
+    is_refused[of_error[np.asarray(pc.fill_null(errors, 0)) != 0]] = True
+    return is_told & is_any & ~is_refused, is_told & is_refused, is_told
 
 
-def _filled(rows: DataFrame, kind: _Kind) -> DataFrame:
-    return rows.withColumns(
-        {name: f.expr(each) for name, each in {**_EVERY, **kind.columns}.items()}
-    )
-
-
-def _with_partitions(kept: DataFrame, kind: _Kind) -> DataFrame:
-    return kept.withColumns(
-        {
-            "asked": f.expr(_topics("asked", "committed_offset", kind.topic_id)),
-            "answered": f.expr(_topics("answered", "error_code", kind.topic_id)),
-        }
-    ).drop("is_taken", "is_refused")
+def _shaped(rows: DataFrame, kind: _Kind) -> DataFrame:
+    """Fill in what requests do not say, and leave out what is not asked of their partitions."""
+    said = {
+        **_EVERY,
+        **kind.columns,
+        "asked": _topics("asked", "committed_offset", kind.topic_id),
+        "answered": _topics("answered", "error_code", kind.topic_id),
+    }
+    return rows.withColumns({name: f.expr(each) for name, each in said.items()})
 
 
 def _topics(where: str, said: str, topic_id: str) -> str:

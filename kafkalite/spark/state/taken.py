@@ -6,18 +6,25 @@ nothing is kept for less than the while.
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import DataFrame, Window
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.spark.state.commits import by_partition, commits, in_full
+from kafkalite.spark.requests import api_key
+from kafkalite.spark.stages.narrowing import Narrowing, codes, is_there
+from kafkalite.spark.state.commits import by_partition, narrowed, outcomes, with_outcomes
 from kafkalite.spark.state.tables import table
 from kafkalite.spark.state.topics import named
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from kafkalite.spark.requests import Requests
 
 TAKEN = table(
@@ -34,7 +41,6 @@ TAKEN = table(
 )
 
 _PARTITION: Final = ("group_id", "topic", "topic_id", "partition")
-_KEPT: Final = ("group_id", "at_us", "position", "retention_ms", "is_simple")
 _BITS: Final = 62
 
 
@@ -44,28 +50,28 @@ def taken(requests: Requests, topics: DataFrame, bucket_us: int) -> DataFrame:
     A commit in a transaction counts from when its transaction was committed, if it was. One that
     says itself that it is to be kept for less than a bucket is told by itself.
     """
-    ends = _ends(requests)
-
-    def partly(bare: DataFrame) -> DataFrame:
-        return _timed(bare.where("is_refused"), ends)
-
-    some = by_partition(commits(requests, partly), topics).where(f.col("error") == ErrorCode.NONE)
-    columns = (*_KEPT, "topic", "topic_id", "partition", "committed_offset")
-    no_id = f.lit(None).cast("string")
-    rest = some.withColumns({"topic_id": no_id, "is_simple": f.expr(_IS_SIMPLE)}).select(*columns)
-    whole = (_spread(_timed(each.where("is_taken"), ends), id_) for each, id_ in in_full(requests))
-    every = reduce(DataFrame.unionByName, whole, rest)
+    whole = requests.narrowed(_narrowing(bucket_us)).withColumn("topic_id", f.hex("topic_id"))
+    rest = with_outcomes(narrowed(requests, without_plain, pa.schema([])))
+    timed = by_partition(_timed(rest, _ends(requests)), topics)
     is_short = f"retention_ms >= 0 and retention_ms * 1000 < {bucket_us}"
     bucket = f.expr(f"case when {is_short} then at_us else at_us - at_us % {bucket_us} end")
-    # One number to order by, and plain ones to keep, are what Spark adds up without sorting.
-    room = 1 << (_BITS - bucket_us.bit_length())
-    turn = f.expr(f"(at_us - bucket_us) * {room} + position % {room}")
+    others = (
+        timed.where(f.col("error") == ErrorCode.NONE)
+        .withColumn("bucket_us", bucket)
+        .withColumns(
+            {
+                "topic_id": f.lit(None).cast("string"),
+                "first_us": f.col("at_us"),
+                "turn": f.expr(_turn(bucket_us)),
+                "is_simple": f.expr("member_id = ''"),
+            }
+        )
+    )
     by_bucket = (
-        every.withColumn("bucket_us", bucket)
-        .withColumn("turn", turn)
+        whole.unionByName(others.select(*whole.columns))
         .groupBy(*_PARTITION, "bucket_us")
         .agg(
-            f.min("at_us").alias("first_us"),
+            f.min("first_us").alias("first_us"),
             f.max("at_us").alias("at_us"),
             *(
                 f.max_by(name, "turn").alias(name)
@@ -77,27 +83,88 @@ def taken(requests: Requests, topics: DataFrame, bucket_us: int) -> DataFrame:
     return TAKEN.shape(named(by_bucket, topics))
 
 
-_IS_SIMPLE: Final = "member_id = ''"
+def _turn(bucket_us: int) -> str:
+    """Return SQL for a number to order the commits of a bucket by: what adds up without sorting."""
+    room = 1 << (_BITS - bucket_us.bit_length())
+    return f"(at_us - bucket_us) * {room} + position % {room}"
 
 
-def _spread(requests: DataFrame, topic_id: str) -> DataFrame:
-    """Return a row a partition of requests that were taken as a whole."""
-    marked = requests.withColumn("is_simple", f.expr(_IS_SIMPLE))
-    return (
-        marked.select(*_KEPT, f.explode("asked").alias("t"))
-        .select(
-            *_KEPT,
-            f.col("t.name").alias("topic"),
-            f.hex(f.expr(topic_id)).alias("topic_id"),
-            f.explode("t.partitions").alias("p"),
-        )
-        .select(
-            *_KEPT,
-            "topic",
-            "topic_id",
-            f.col("p.partition_index").alias("partition"),
-            f.col("p.committed_offset").alias("committed_offset"),
-        )
+_FIELDS: Final = {
+    "group_id": "request.group_id",
+    "member_id": "request.member_id",
+    "retention_ms": "request.retention_time_ms",
+    "asked": "request.topics",
+    "answered": "response.topics",
+}
+
+
+def _narrowing(bucket_us: int) -> Narrowing:
+    columns = {
+        **dict.fromkeys(("group_id", "topic"), pa.string()),
+        "topic_id": pa.binary(),
+        "partition": pa.int32(),
+        **dict.fromkeys(
+            ("bucket_us", "first_us", "at_us", "turn", "committed_offset", "retention_ms"),
+            pa.int64(),
+        ),
+        "is_simple": pa.bool_(),
+    }
+    return Narrowing(
+        api_key=api_key("OffsetCommit"),
+        fields=_FIELDS,
+        narrow=partial(lasts, bucket_us=bucket_us),
+        schema=pa.schema(list(columns.items())),
+    )
+
+
+def without_plain(rows: pa.Table) -> pa.Table:
+    """Leave the commits that `lasts` leaves out: in transactions, or not taken as a whole."""
+    is_plain, _, _ = outcomes(rows["answered"])
+    if "transactional_id" in rows.column_names:
+        is_plain[:] = False
+    return rows.filter(pa.array(~is_plain & is_there(rows["end_us"])))
+
+
+def lasts(rows: pa.Table, bucket_us: int) -> pa.Table:
+    """Return, of commits that were taken as a whole, each partition's last in a bucket of time."""
+    is_plain, _, _ = outcomes(rows["answered"])
+    plain = rows.filter(pa.array(is_plain & is_there(rows["end_us"])))
+    at_us = np.asarray(plain["end_us"])
+    retention_ms = np.asarray(pc.fill_null(plain["retention_ms"], -1))
+    is_short = (retention_ms >= 0) & (retention_ms * 1000 < bucket_us)
+    bucket = np.where(is_short, at_us, at_us - at_us % bucket_us)
+    room = 1 << (_BITS - bucket_us.bit_length())
+    turn = (at_us - bucket) * room + np.asarray(plain["position"]) % room
+    asked = plain["asked"].combine_chunks()
+    topics = pc.list_flatten(asked)
+    partitions = pc.struct_field(topics, "partitions")
+    of_partition = pc.list_parent_indices(partitions)
+    of_topic = pc.list_parent_indices(asked).take(of_partition)
+    partition = pc.list_flatten(partitions)
+    by_request = pa.table(
+        {
+            "group_id": plain["group_id"],
+            "bucket_us": bucket,
+            "at_us": at_us,
+            "turn": turn,
+            "retention_ms": retention_ms,
+            "is_simple": pc.equal(pc.fill_null(plain["member_id"], ""), ""),
+        }
+    )
+    every = by_request.take(of_topic)
+    for name, column in (
+        ("topic", pc.struct_field(topics, "name").take(of_partition)),
+        ("topic_id", pc.struct_field(topics, "topic_id").take(of_partition)),
+        ("partition", pc.struct_field(partition, "partition_index")),
+        ("committed_offset", pc.struct_field(partition, "committed_offset")),
+    ):
+        every = every.append_column(name, column)
+    whose = codes(every, (*_PARTITION, "bucket_us"))
+    order = np.lexsort((np.asarray(every["turn"]), whose))
+    ends = np.flatnonzero(np.diff(whose[order], append=-1))
+    begins = np.append(0, ends + 1)[:-1]
+    return every.take(pa.array(order[ends])).append_column(
+        "first_us", every["at_us"].take(pa.array(order[begins]))
     )
 
 

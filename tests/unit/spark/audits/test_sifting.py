@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalite.spark.audits.sifting import Known, outcomes, sift
+from kafkalite.spark.audits.sifting import Known, sift
+from kafkalite.spark.state.commits import outcomes
 
 HOUR: Final = 3_600_000_000
 TOPICS: Final = pa.list_(
