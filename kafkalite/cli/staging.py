@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import realpath
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.ending import complain
@@ -57,6 +58,9 @@ def staged_from(asked: Namespace, log: Log) -> Staged | None:
         return None
     if asked.match == "seeded" and asked.on_miss is not None:
         raise SettingsError("--on-miss: a seeded broker answers everything itself")
+    recorded_to = getattr(asked, "capture", None)
+    if recorded_to is not None and realpath(recorded_to) in map(realpath, asked.replay):
+        raise SettingsError("--capture: what is recorded would be replayed the next time")
     from kafkalite.replay.staging import Match, OnMiss, StagingError, staged  # noqa: PLC0415
 
     match, on_miss = Match(asked.match or Match.STRICT), OnMiss(asked.on_miss or OnMiss.FAIL)

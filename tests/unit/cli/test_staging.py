@@ -37,6 +37,13 @@ def test_a_seeded_broker_misses_nothing() -> None:
         staged_from(asked("--replay", "x", "--match", "seeded", "--on-miss", "live"), Log())
 
 
+def test_a_replay_is_not_recorded_into_what_it_plays(tmp_path: Path) -> None:
+    both = asked("--replay", str(tmp_path))
+    both.capture = f"{tmp_path}/."
+    with pytest.raises(SettingsError, match="--capture: what is recorded would be replayed"):
+        staged_from(both, Log())
+
+
 def test_a_capture_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--replay: no requests to replay in"):
         staged_from(asked("--replay", str(tmp_path / "gone")), Log())
