@@ -7,7 +7,7 @@ problem, and what was read of it until then stands.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -137,7 +137,8 @@ class Lot:
 
     def __init__(self, task: Task, name: str, attempt: int) -> None:
         self.tables = Tables(task.staged, f"{task.name}-{name}-{attempt}")
-        self._options = task.options
+        # Each API has a table of its own: its requests are not to be picked out of all.
+        self._options = replace(task.options, by_api=True)
         self._inputs: list[str] = []
         self._frames = 0
         self._quarantined: dict[str, None] = {}
