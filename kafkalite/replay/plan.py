@@ -5,7 +5,8 @@ the other they keep all causality there was: what was sent after a response was 
 its counterpart, on whichever connections the two were; and what was outstanding together still is.
 
 A request is handed out when its fate is known, answered or not; so the plan looks ahead, up to a
-bound. A request that is undecided still when the bound is reached is left out.
+bound. A request that is undecided still when the bound is reached is left out, which is a step of
+its own as soon as more is known of it.
 """
 
 from __future__ import annotations
@@ -60,7 +61,15 @@ class Close:
     connection: Connection
 
 
-Step = Open | Send | Await | Close
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A request is not sent, for its fate came to light beyond what the plan looks ahead."""
+
+    at_ns: int
+    exchange: Exchange
+
+
+Step = Open | Send | Await | Close | LeftOut
 
 
 @dataclass(slots=True)
@@ -72,6 +81,8 @@ class _Place:
     exchange: Exchange | None = None
     is_void: bool = False
     """Whether the frame turned out to be no request."""
+    is_given_up: bool = False
+    """Whether the steps have gone past it."""
 
 
 def steps(
@@ -105,16 +116,18 @@ class _Plan:
 
     def steps(self, events: Iterable[Event]) -> Iterator[Step]:
         """Yield the steps, each request as soon as its fate and that of all before is known."""
+        at_ns = 0
         for event in events:
+            at_ns = event.at_ns
             self._note(event)
             for exchange in self._pairing.take(event):
-                self._settle(exchange)
+                self._settle(exchange, at_ns)
             if isinstance(event, Closed):
                 self._forget(event.connection)
                 self._ahead.append(Close(event.at_ns, event.connection))
             yield from self._ready()
         for exchange in self._pairing.finish():
-            self._settle(exchange)
+            self._settle(exchange, at_ns)
         for places in self._open.values():
             for place in places:
                 place.is_void = True
@@ -130,7 +143,7 @@ class _Plan:
             self._held += len(place.body)
             self._open.setdefault(event.connection.number, deque()).append(place)
 
-    def _settle(self, exchange: Exchange) -> None:
+    def _settle(self, exchange: Exchange, at_ns: int) -> None:
         waiting = self._open.get(exchange.connection.number, deque())
         for number, place in enumerate(waiting):
             if place.body is exchange.request:
@@ -138,13 +151,16 @@ class _Plan:
                 del waiting[number]
                 break
         else:
-            return  # its place was given up
+            return
+        if place.is_given_up:
+            self._ahead.append(LeftOut(at_ns, exchange))
         if exchange.response is not None and exchange.answered_ns is not None:
             # Answers come in the order of requests: what is still open before it is none.
             for _ in range(number):
                 waiting.popleft().is_void = True
-            self._held += len(exchange.response)
-            self._ahead.append(Await(exchange.answered_ns, exchange))
+            if not place.is_given_up:
+                self._held += len(exchange.response)
+                self._ahead.append(Await(exchange.answered_ns, exchange))
 
     def _forget(self, connection: Connection) -> None:
         for place in self._open.pop(connection.number, ()):
@@ -161,6 +177,8 @@ class _Plan:
                 self._held -= len(first.body)
                 if first.exchange is not None:
                     yield Send(first.at_ns, first.exchange)
+                else:
+                    first.is_given_up = not first.is_void
                 continue
             ahead.popleft()
             if isinstance(first, Await):

@@ -21,9 +21,9 @@ from kafkalite.replay.mapping import Mapping
 from kafkalite.replay.outgoing import Outgoing
 from kafkalite.replay.pace import pause
 from kafkalite.replay.patience import GivenUpError, Patience
-from kafkalite.replay.plan import Await, Close, Open, Send
+from kafkalite.replay.plan import Await, Close, LeftOut, Open, Send
 from kafkalite.replay.races import Races
-from kafkalite.replay.refusals import CANNOT_BE_READ, NOT_SERVED
+from kafkalite.replay.refusals import CANNOT_BE_READ, NOT_SERVED, TOO_FAR_AHEAD
 from kafkalite.replay.report import ReplayReport
 from kafkalite.replay.routing import Routing
 from kafkalite.replay.topic_ids import TopicIds
@@ -146,6 +146,9 @@ class Player:
             self._lanes.flush()
             await self._pace.due(step.at_ns)
             self._lanes.close(step.connection.number)
+        elif isinstance(step, LeftOut):
+            self.report.skipped[api_name(step.exchange.api_key), TOO_FAR_AHEAD] += 1
+            self._routing.look_at(step.exchange)
 
     async def _send(self, exchange: Exchange) -> None:
         api = api_name(exchange.api_key)

@@ -20,6 +20,7 @@ WITHOUT_SECRETS = "secrets are not replayed, nor are captures to hold them"
 TURNED_AWAY = "the recorded broker turned it away for a moment, and it had no effect"
 NOT_SERVED = "the target does not serve it"
 CANNOT_BE_READ = "the capture does not have the whole request"
+TOO_FAR_AHEAD = "its answer is further ahead in the capture than a replay looks"
 
 SECRET_APIS: frozenset[int] = frozenset((17, 36))
 """SaslHandshake and SaslAuthenticate."""

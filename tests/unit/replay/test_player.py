@@ -25,9 +25,9 @@ from kafkalite.replay.calls import NothingToReplayError, ReplayError, replay, re
 from kafkalite.replay.findings import Severity
 from kafkalite.replay.options import ReplayOptions
 from kafkalite.replay.pace import RealPace
-from kafkalite.replay.plan import steps
+from kafkalite.replay.plan import MOST_STEPS_AHEAD, steps
 from kafkalite.replay.player import Player
-from kafkalite.replay.refusals import NOT_SERVED
+from kafkalite.replay.refusals import NOT_SERVED, TOO_FAR_AHEAD
 from kafkalite.replay.report import FailOn
 from kafkalite.replay.target import Target
 from kafkalite.server.addresses import Address
@@ -221,13 +221,15 @@ async def test_it_runs_within_a_loop_as_well(capture: Path) -> None:
     assert report.findings == []
 
 
-async def played(made: Made, patience_s: float = 5.0) -> ReplayReport:
+async def played(
+    made: Made, patience_s: float = 5.0, most_steps: int = MOST_STEPS_AHEAD
+) -> ReplayReport:
     async with Broker(topics={"orders": 1}) as broker:
         bootstrap = Address.parse(broker.bootstrap_servers)
         async with KafkaClient([bootstrap]) as client:
             target = await Target.find(client, bootstrap)
             player = Player(target, RealPace(None), ReplayOptions(patience_s=patience_s))
-            return await player.play(steps(made.events, lambda _: None))
+            return await player.play(steps(made.events, lambda _: None, most_steps=most_steps))
 
 
 async def test_a_connection_that_the_target_ends_is_told_and_opened_again() -> None:
@@ -337,6 +339,19 @@ async def test_what_needs_no_answer_waits_for_none() -> None:
     made.close(ONE)
     report = await played(made)
     assert (report.requests, report.responses, report.findings) == (3, 1, [])
+
+
+async def test_what_is_left_out_for_its_answer_comes_too_late_is_told() -> None:
+    made = Made()
+    made.open(ONE)
+    made.open(TWO)
+    late = made.send(ONE, HeartbeatRequest(group_id="g"), 4)
+    for _ in range(3):
+        made.call(TWO, HeartbeatRequest(group_id="g"), beaten(), 4)
+    made.answer(ONE, late, beaten(), 4)
+    report = await played(made, most_steps=4)
+    assert (report.requests, report.responses, report.findings) == (3, 3, [])
+    assert report.skipped == {("Heartbeat", TOO_FAR_AHEAD): 1}
 
 
 async def test_nodes_where_none_can_be_are_told_by_their_addresses() -> None:
