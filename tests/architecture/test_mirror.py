@@ -154,7 +154,6 @@ JUDGED_ELSEWHERE = {
             "audits/metadata",
             "audits/offsets",
             "audits/producers",
-            "audits/resets",
             "audits/spared",
             "audits/verdicts",
             "state/commits",

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.spark.audits import resets
 from kafkalite.spark.audits.contract import Audit, AuditOptions
-from kafkalite.spark.state.marks import marks
+from kafkalite.spark.state.marks import every_mark
 from kafkalite.spark.state.order import before_now
 from kafkalite.spark.state.tables import table
 from kafkalite.spark.state.topics import named
@@ -78,7 +78,7 @@ def metadata(requests: Requests, options: AuditOptions) -> Mapping[str, DataFram
         resets.RESETS.name: resets.resets(
             refused,
             resets.told_offsets(requests),
-            marks(requests, topics, options.bucket_ms * 1000),
+            every_mark(requests, topics),
             options.aftermath_ms * 1000,
         ),
         resets.EPOCH_ERRORS.name: resets.epoch_errors(refused),

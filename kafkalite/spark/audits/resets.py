@@ -37,7 +37,7 @@ RESETS = table(
     ("topic", "string", "the topic's name, or its id in hex where the capture never names it"),
     ("partition", "int", "the partition"),
     ("fetch_offset", "bigint", "the offset; null where the fetch session knew it from before"),
-    ("reached", "bigint", "how far the log reached by any answer until then"),
+    ("reached", "bigint", "how far the log reached by answers until then; by a later one if less"),
     (
         "cause",
         "string",
@@ -215,18 +215,25 @@ def told_offsets(requests: Requests) -> DataFrame:
 
 def _with_reach(lost: DataFrame, watermarks: DataFrame) -> DataFrame:
     """Put beside each fetch how far its partition was known to reach by then."""
-    reach = watermarks.select(
+    # Few partitions are ever lost, if any: of all others no watermark goes further than this.
+    its = f.broadcast(lost.select("topic", "partition").distinct())
+    reach = watermarks.join(its, ["topic", "partition"], "left_semi").select(
         f.col("topic").alias("of_topic"),
         f.col("partition").alias("of_partition"),
-        "bucket_us",
+        "at_us",
         "high_watermark",
     )
-    is_before = f.expr("topic = of_topic and partition = of_partition and bucket_us <= end_us")
+    is_its = f.expr("topic = of_topic and partition = of_partition")
+    # A log that had less later had no more then; what it came to later than that says nothing.
+    reached = (
+        "coalesce(max(high_watermark) filter (where at_us <= end_us),"
+        " min(high_watermark) filter (where at_us > end_us and high_watermark < fetch_offset))"
+    )
     row = f.struct(*lost.columns).alias("r")
     return (
-        lost.join(reach, is_before, "left")
+        lost.join(reach, is_its, "left")
         .groupBy(row)
-        .agg(f.max("high_watermark").alias("reached"))
+        .agg(f.expr(reached).alias("reached"))
         .select("r.*", "reached")
     )
 

@@ -31,13 +31,22 @@ _COUNT_AT: Final = 58
 
 def marks(requests: Requests, topics: DataFrame, bucket_us: int) -> DataFrame:
     """Return the watermarks that answers tell, as `MARKS`."""
-    told = reduce(DataFrame.unionByName, (_fetched(requests), _listed(requests), _made(requests)))
+    told = _told(requests)
     bucket = (f.col("at_us") - f.col("at_us") % bucket_us).alias("bucket_us")
     # Names are looked up once a bucket, not once an answer.
     by_bucket = told.groupBy("topic", "topic_id", "partition", bucket).agg(
         f.max("high_watermark").alias("high_watermark")
     )
     return MARKS.shape(named(by_bucket, topics))
+
+
+def every_mark(requests: Requests, topics: DataFrame) -> DataFrame:
+    """Return each watermark when it was told: (topic, partition, at_us, high_watermark)."""
+    return named(_told(requests), topics).drop("topic_id")
+
+
+def _told(requests: Requests) -> DataFrame:
+    return reduce(DataFrame.unionByName, (_fetched(requests), _listed(requests), _made(requests)))
 
 
 def _fetched(requests: Requests) -> DataFrame:

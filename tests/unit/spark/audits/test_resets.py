@@ -1,0 +1,46 @@
+"""A log reached what answers had told by then: not what it came to soon after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.spark.audits.resets import resets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SECOND: Final = 1_000_000
+REFUSED: Final = (
+    "host string, client_id string, client string, broker string, position bigint, end_us bigint,"
+    " api string, topic string, partition int, error smallint, epoch int, fetch_offset bigint"
+)
+TOLD: Final = (
+    "host string, client_id string, topic string, partition int, asked_us bigint, told_us bigint,"
+    " of bigint, offset bigint"
+)
+MARKS: Final = "topic string, partition int, at_us bigint, high_watermark bigint"
+
+
+@pytest.mark.parametrize(
+    ("told_us", "cause", "reached"),
+    [(5 * SECOND - 1, "broker behind", 120), (5 * SECOND + 1, "beyond the end", 50)],
+)
+def test_what_a_log_reached_later_says_nothing_of_a_fetch(
+    spark: SparkSession, told_us: int, cause: str, reached: int
+) -> None:
+    code = int(ErrorCode.OFFSET_OUT_OF_RANGE)
+    who = ("host", "me", "host:1", "broker:9092")
+    row = (*who, 7, 5 * SECOND, "Fetch", "t", 0, code, None, 99)
+    marks = [("t", 0, 4 * SECOND, 50), ("t", 0, told_us, 120), ("t", 1, SECOND, 999)]
+    found = resets(
+        spark.createDataFrame([row], REFUSED),
+        spark.createDataFrame([], TOLD),
+        spark.createDataFrame(marks, MARKS),
+        SECOND,
+    ).collect()
+    assert [(each.cause, each.reached) for each in found] == [(cause, reached)]
