@@ -12,7 +12,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.spark.state.heartbeats import JOINS, LEAVES_FOR_A_WHILE, heartbeats
 from kafkalite.spark.state.order import until_now
 from kafkalite.spark.state.repeats import IN_TURN, LASTS, MEMBER, alone, once
-from kafkalite.spark.state.spans import SPAN, field, span
+from kafkalite.spark.state.spans import SPAN, span
 from kafkalite.spark.state.tables import table
 
 if TYPE_CHECKING:
@@ -152,6 +152,13 @@ def _leaves(requests: Requests) -> DataFrame:
         )
     )
     member = f.col("leaving.member_id")
+    # From version 3 on an answer tells of each member what became of it, if not of all at once.
+    error = (
+        "coalesce(nullif(response.error_code, 0), get(filter(response.members, m ->"
+        " m.member_id <=> leaving.member_id"
+        " and m.group_instance_id <=> leaving.group_instance_id), 0).error_code,"
+        " response.error_code)"
+    )
     return (
         requests.of("LeaveGroup")
         .withColumn("leaving", who)
@@ -163,7 +170,7 @@ def _leaves(requests: Requests) -> DataFrame:
             f.lit(LEAVE).alias("sign"),
             f.lit(False).alias("hands_out"),
             f.lit(True).alias("is_harmless"),
-            f.expr(field("response.error_code", "cast(null as smallint)")).alias("error"),
+            f.expr(error).alias("error"),
             f.lit(None).alias("generation"),
             f.lit(False).alias("is_leaderless"),
             f.lit(None).alias("session_timeout_ms"),
@@ -183,8 +190,12 @@ def _common(api: str) -> list[Column]:
 
 
 def is_over(sign: str = "sign", error: str = "error") -> Column:
-    """Whether nobody is a member any more after this sign."""
+    """Whether nobody is a member any more after this sign.
+
+    A leave that was refused is none; one without an answer is taken for one.
+    """
     unheard_of = f.col(error).isin(
         int(ErrorCode.UNKNOWN_MEMBER_ID), int(ErrorCode.GROUP_ID_NOT_FOUND)
     )
-    return (f.col(sign) == LEAVE) | f.coalesce(unheard_of, f.lit(False))
+    is_taken = f.coalesce(f.col(error) == ErrorCode.NONE, f.lit(True))
+    return ((f.col(sign) == LEAVE) & is_taken) | f.coalesce(unheard_of, f.lit(False))

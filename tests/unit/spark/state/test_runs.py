@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from pyspark.sql import functions as f
 
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.spark.state.runs import runs
 from kafkalite.spark.state.signs import JOIN, LEAVE, SIGNS, STAY
 
@@ -76,6 +78,13 @@ def test_one_who_left_was_not_silent(spark: SparkSession) -> None:
     signs = [*BEATS, ("m", LEAVE, 91), ("m", JOIN, 300)]
     rows = found(runs(table_of(spark, signs), TIMEOUT_MS, BEGINNING))
     assert told(rows) == [("m", STAY, 0, 300)]
+
+
+def test_one_whose_leave_was_refused_was_silent_after_it(spark: SparkSession) -> None:
+    signs = table_of(spark, [*BEATS, ("m", LEAVE, 91), ("m", JOIN, 300)])
+    refused = f.when(f.col("sign") == LEAVE, int(ErrorCode.NOT_COORDINATOR)).otherwise(0)
+    rows = found(runs(signs.withColumn("error", refused), TIMEOUT_MS, BEGINNING))
+    assert told(rows) == [("m", STAY, 0, 87), ("m", JOIN, 300, 300)]
 
 
 def test_who_was_not_heard_of_for_long_is_forgotten_and_old_silences_with_it(
