@@ -152,12 +152,15 @@ class Lot:
             return len(content)
         try:
             where = place(name)
-            with where.files.open_input_file(where.path) as stream:
-                self._read(name, stream, part)
-                return int(stream.size()) if part is None else part.size_in(stream.size())
+            stream = where.files.open_input_file(where.path)
+            size = int(stream.size())
         except (OSError, PlaceError, pa.ArrowException) as error:
             self._problem(name, str(error.args[0] if error.args else error))
             return 0
+        # Not in the `try`: what keeps us from writing is an OSError, too.
+        with stream:
+            self._read(name, stream, part)
+        return size if part is None else part.size_in(size)
 
     def pairs(self, batch: pa.RecordBatch) -> None:
         """Write pairs, typed."""

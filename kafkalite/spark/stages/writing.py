@@ -37,6 +37,7 @@ OPEN_FILES: Final = 256
 class _File:
     place: Place
     schema: pa.Schema
+    stream: pa.NativeFile | None = None
     writer: parquet.ParquetWriter | None = None
     held: list[pa.RecordBatch] = field(default_factory=list)
     held_bytes: int = 0
@@ -55,8 +56,9 @@ class _File:
         if self.writer is None:
             # Paths in Parquet's form, which Spark prunes by; microseconds are what Spark keeps.
             differing = differing_numbers(self.schema)
+            self.stream = self.place.create()
             self.writer = parquet.ParquetWriter(
-                self.place.create(),
+                self.stream,
                 self.schema,
                 compression="zstd",
                 compression_level=1,
@@ -69,8 +71,10 @@ class _File:
 
     def close(self) -> None:
         self.flush()
-        if self.writer is not None:
+        if self.writer is not None and self.stream is not None:
             self.writer.close()
+            # The writer leaves it open. What a store gets is there once this has not failed.
+            self.stream.close()
 
 
 class Tables:

@@ -16,7 +16,7 @@ from kafkalite.columnar.reading import read_file
 from kafkalite.protocol import codec
 from kafkalite.spark.manifest import Piece
 from kafkalite.spark.places import InputFile, place
-from kafkalite.spark.stages import decoding
+from kafkalite.spark.stages import decoding, writing
 from kafkalite.spark.stages.decoding import (
     Account,
     Task,
@@ -169,6 +169,19 @@ def test_what_breaks_in_a_reader_is_its_files_problem(
 def test_what_cannot_be_written_is_no_fault_of_a_file(captures: list[str], tmp_path: Path) -> None:
     (tmp_path / "requests").write_text("in the way")
     with pytest.raises(OSError, match="requests"):
+        decode(task(tmp_path), 0, 0, [(captures[0], None)])
+
+
+def test_nor_is_what_breaks_while_the_file_is_read(
+    captures: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaking(_: object) -> None:
+        monkeypatch.undo()  # those after it are closed as they should be
+        raise OSError("the upload could not be completed")
+
+    monkeypatch.setattr(writing, "OPEN_FILES", 1)
+    monkeypatch.setattr(writing._File, "close", breaking)
+    with pytest.raises(OSError, match="could not be completed"):
         decode(task(tmp_path), 0, 0, [(captures[0], None)])
 
 

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import io
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyarrow import dataset, parquet
+import pytest
+from pyarrow import dataset, fs, parquet
 
 from kafkalite.columnar import tables
-from kafkalite.spark.places import place
+from kafkalite.spark.places import Place, place
 from kafkalite.spark.stages import writing
 from kafkalite.spark.stages.writing import Tables
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
 OFFSET_COMMIT = 8
 MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
 HEARTBEAT = 12
+
+
+class Upload(io.BytesIO):
+    """What is written is there once it is closed, and that fails."""
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            raise OSError("the upload could not be completed")
+
+
+class Store(fs.LocalFileSystem):  # type: ignore[misc]  # pyarrow has no types
+    """A store in which files never come to be."""
+
+    def open_output_stream(self, *_: object) -> pa.NativeFile:
+        return pa.PythonFile(Upload(), mode="w")
 
 
 def beats(*times: datetime) -> pa.RecordBatch:
@@ -105,6 +121,18 @@ def test_no_more_files_are_open_than_may_be(
     assert len(written.written) == 9
     found = dataset.dataset([str(tmp_path / name) for name in written.written]).to_table()
     assert sorted(found["ts"].to_pylist()) == sorted(days)
+
+
+def test_what_does_not_come_to_be_in_a_store_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "OPEN_FILES", 1)
+    written = Tables(Place(Store(), str(tmp_path)), "x")
+    written.write_requests(HEARTBEAT, beats(MIDNIGHT))
+    with pytest.raises(OSError, match="could not be completed"):  # the first makes room
+        written.write_requests(HEARTBEAT, beats(MIDNIGHT + timedelta(days=1)))
+    with pytest.raises(OSError, match="could not be completed"), written:
+        written.write_requests(HEARTBEAT, beats(MIDNIGHT))
 
 
 def test_an_empty_table_leaves_no_file(tmp_path: Path) -> None:
