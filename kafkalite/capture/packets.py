@@ -39,7 +39,6 @@ _IS_FRAGMENT: Final = 0x3FFF  # more fragments, or an offset
 
 _word = Struct(">H").unpack_from
 _ip4 = Struct(">BxHxxHxB").unpack_from
-_ip6 = Struct(">IHB").unpack_from
 _tcp = Struct(">IIBB").unpack_from
 
 
@@ -123,23 +122,25 @@ class Dissector:
             return None
         first = data[start] if start < len(data) else 0
         if first == _PLAIN_IP4:
-            _, total, fragment, protocol = _ip4(data, start)
+            _, size, fragment, protocol = _ip4(data, start)
             if protocol != _TCP:
                 return None
             if fragment & _IS_FRAGMENT:
                 raise _Unreadable(ProblemKind.IP_FRAGMENT, "a fragment of an IPv4 packet")
             at = start + _IP4_BYTES
             addresses = data[start + 12 : at]
-            end = start + total if total else start + packet.length
-        elif first >> 4 == 6:  # noqa: PLR2004 - of IPv6
-            _, total, protocol = _ip6(data, start)
-            if protocol != _TCP:
-                return None if protocol in _NOT_TCP else self._other(packet, start)
+        elif first >> 4 == 6 and data[start + 6] == _TCP:  # noqa: PLR2004 - of IPv6
+            (size,) = _word(data, start + 4)
+            size = size and size + _IP6_BYTES
             at = start + _IP6_BYTES
             addresses = data[start + 8 : at]
-            end = at + total if total else start + packet.length
         else:
-            return self._other(packet, start) if first >> 4 == 4 else None  # noqa: PLR2004 - with options
+            found = _other(data, start)
+            if found is None:
+                return None
+            addresses, at, size = found
+        # A size of zero is what a card that splits packets itself leaves to it.
+        end = start + size if size else max(packet.length, len(data))
         seq, ack, words, flags = _tcp(data, at + 4)
         body = at + (words >> 4 << 2)
         if body < at + _TCP_BYTES or body > end:
@@ -150,21 +151,6 @@ class Dissector:
             self._tell(packet, ProblemKind.TRUNCATED_PACKET, _CUT)
         return Segment(
             packet.at_ns, addresses + data[at : at + 4], seq, ack, flags, payload, missing,
-            self._file, packet.offset, packet.interface, packet.comment,
-        )  # fmt: skip
-
-    def _other(self, packet: Packet, start: int) -> Segment | None:
-        """Let dpkt read the headers of IP, whatever stands between them and TCP's."""
-        found = _stacked().network_packet(packet.data[start:])
-        if found is None:
-            return None
-        if found.is_fragment:
-            raise _Unreadable(ProblemKind.IP_FRAGMENT, "a fragment of an IP packet")
-        missing = found.missing
-        if missing:
-            self._tell(packet, ProblemKind.TRUNCATED_PACKET, _CUT)
-        return Segment(
-            packet.at_ns, found.flow, found.seq, found.ack, found.flags, found.payload, missing,
             self._file, packet.offset, packet.interface, packet.comment,
         )  # fmt: skip
 
@@ -180,6 +166,22 @@ class Dissector:
                 kind=kind, file=self._file, offset=packet.offset, connection=None, detail=detail
             )
         )
+
+
+def _other(data: bytes, start: int) -> tuple[bytes, int, int] | None:
+    """Let dpkt read an IP header, and whatever stands between it and TCP's.
+
+    Returns the addresses, where TCP begins, and how long the packet was.
+    """
+    version = data[start] >> 4 if start < len(data) else 0
+    if version != 4 and (version != 6 or data[start + 6] in _NOT_TCP):  # noqa: PLR2004
+        return None
+    found = _stacked().network_packet(data[start:])
+    if found is None:
+        return None
+    if found.is_fragment:
+        raise _Unreadable(ProblemKind.IP_FRAGMENT, "a fragment of an IP packet")
+    return found.addresses, start + found.tcp, found.size
 
 
 @cache

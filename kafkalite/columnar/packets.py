@@ -38,7 +38,8 @@ _LINKS: Final[Mapping[int, tuple[int, int]]] = {
 _VLANS: Final = (0x8100, 0x88A8, 0x9100, 0x9200)
 _IP4, _IP6 = 0x0800, 0x86DD
 _MAX_TAGS: Final = 4
-_MPLS, _PPPOE, _PPP_IP4, _PPP_IP6 = 0x8847, 0x8864, 0x0021, 0x0057
+_MPLS: Final = (0x8847, 0x8848)
+_PPPOE, _PPP_IP4, _PPP_IP6 = 0x8864, 0x0021, 0x0057
 _MAX_LABELS: Final = 8
 _TCP, _FRAGMENT, _AUTHENTICATION = 6, 44, 51
 _EXTENSIONS: Final = (0, 43, 44, 51, 60, 135, 139, 140)
@@ -105,8 +106,9 @@ class SegmentReader:
         said, silent = self._said.take(columns, count), self._silent.take(columns, count)
         faults = self._faults.take(1, count)[0]
         spoken, quiet = read_heads(
-            data, packets.start, packets.captured, packets.interface, links, said, silent, faults
-        )
+            data, packets.start, packets.captured, packets.original, packets.interface, links,
+            said, silent, faults,
+        )  # fmt: skip
         self._tell_faults(offset, packets, faults)
         names = Segments.__slots__
         return (
@@ -148,7 +150,7 @@ def _past_link(data: Bytes, at: int, end: int, says: int, head: int) -> tuple[in
             break
         kind, at = peek_u16(data, at + 2), at + 4
     for _ in range(_MAX_LABELS):
-        if kind != _MPLS or at + 5 > end:
+        if kind not in _MPLS or at + 5 > end:
             break
         is_last = peek_u8(data, at + 2) & 1
         at += 4
@@ -162,13 +164,15 @@ def _past_link(data: Bytes, at: int, end: int, says: int, head: int) -> tuple[in
 
 
 @piece
-def _past_v4(data: Bytes, at: int, end: int) -> tuple[int, int, int]:
-    """Return where TCP begins, 0 where it does not; where the packet ends; and what is wrong."""
+def _past_v4(data: Bytes, at: int, end: int, whole: int) -> tuple[int, int, int]:
+    """Return where TCP begins, 0 where it does not; where the packet ends; and what is wrong.
+
+    A length of zero is what a card that splits packets itself leaves to it: the end is `whole`.
+    """
     if end - at < _V4_HEAD:
         return 0, end, _IP_CUT
     head, total = (peek_u8(data, at) & 15) * 4, peek_u16(data, at + 2)
-    # A length of zero is what a card that splits packets itself leaves to it.
-    ip_end = end if total == 0 else at + total
+    ip_end = whole if total == 0 else at + total
     if peek_u8(data, at + 9) != _TCP or head < _V4_HEAD:
         return 0, ip_end, _FINE
     if peek_u16(data, at + 6) & 0x3FFF:
@@ -177,12 +181,12 @@ def _past_v4(data: Bytes, at: int, end: int) -> tuple[int, int, int]:
 
 
 @piece
-def _past_v6(data: Bytes, at: int, end: int) -> tuple[int, int, int]:
+def _past_v6(data: Bytes, at: int, end: int, whole: int) -> tuple[int, int, int]:
     """Return the same of an IPv6 packet."""
     if end - at < _V6_HEAD:
         return 0, end, _IP_CUT
     payload = peek_u16(data, at + 4)
-    ip_end = end if payload == 0 else at + _V6_HEAD + payload
+    ip_end = whole if payload == 0 else at + _V6_HEAD + payload
     kept = min(end, ip_end)
     kind, tcp = peek_u8(data, at + 6), at + _V6_HEAD
     for _ in range(_MAX_EXTENSIONS):
@@ -196,7 +200,19 @@ def _past_v6(data: Bytes, at: int, end: int) -> tuple[int, int, int]:
             if peek_u16(data, tcp + 2) & 0xFFF9:
                 return 0, ip_end, _FRAGMENT6
         kind, tcp = peek_u8(data, tcp), tcp + size
+    if kind in _EXTENSIONS and end < min(tcp + 8, ip_end):
+        return 0, ip_end, _IP_CUT
     return (tcp if kind == _TCP else 0), ip_end, _FINE
+
+
+@piece
+def _past_ip(data: Bytes, at: int, end: int, whole: int, version: int) -> tuple[int, int, int]:
+    """Return the same of what may be either, or neither."""
+    if version == 4:  # noqa: PLR2004
+        return _past_v4(data, at, end, whole)
+    if version == 6:  # noqa: PLR2004
+        return _past_v6(data, at, end, whole)
+    return 0, end, _FINE
 
 
 @kernel
@@ -204,6 +220,7 @@ def read_heads(  # noqa: PLR0917
     data: Bytes,
     starts: Ints,
     captured: Ints,
+    original: Ints,
     interface: Ints,
     links: Ints,
     said: Ints,
@@ -219,13 +236,12 @@ def read_heads(  # noqa: PLR0917
     for packet in range(len(starts)):
         end = starts[packet] + captured[packet]
         says, head = links[interface[packet], 0], links[interface[packet], 1]
+        whole = starts[packet] + max(captured[packet], original[packet])
         at, faults[packet] = _past_link(data, starts[packet], end, says, head)
-        version = peek_u8(data, at) >> 4 if at < end else 0
-        tcp, ip_end = 0, end
-        if version == 4:  # noqa: PLR2004
-            tcp, ip_end, faults[packet] = _past_v4(data, at, end)
-        elif version == 6:  # noqa: PLR2004
-            tcp, ip_end, faults[packet] = _past_v6(data, at, end)
+        if at >= end:
+            continue
+        version = peek_u8(data, at) >> 4
+        tcp, ip_end, faults[packet] = _past_ip(data, at, end, whole, version)
         if tcp == 0:
             continue
         kept = min(end, ip_end)

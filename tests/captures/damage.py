@@ -375,13 +375,30 @@ def _address(host: str, version: int) -> bytes:
     return b"\xfd" + bytes(11) + address.packed if version == 6 else address.packed[-4:]
 
 
-NETWORKS: Final[Mapping[str, Network]] = {
+def _left_to_the_card(network: Network) -> Network:
+    """Leave out the length, as what a card will split has none; the smallest are not split."""
+
+    def without_length(packet: Wired) -> tuple[int, bytes]:
+        kind, data = network(packet)
+        at = 2 if kind == _IP4 else 4
+        return kind, data if len(data) <= SPLIT_BYTES else data[:at] + bytes(2) + data[at + 2 :]
+
+    return without_length
+
+
+SPLIT_BYTES: Final = 46
+"""Cards do not split what is no larger; Ethernet pads it."""
+_PLAIN: Final[Mapping[str, Network]] = {
     "ip4": _ip4,
     "ip4 with options": lambda packet: _ip4(packet, b"\x94\x04\x00\x00", _TIMESTAMPS),
     "ip6": _ip6,
     "ip6 with extension headers": lambda packet: _ip6(
         packet, ((0, b"\x05\x02\x00\x00\x01\x00"), (60, b"\x01\x04" + bytes(4)))
     ),
+}
+NETWORKS: Final[Mapping[str, Network]] = {
+    **_PLAIN,
+    **{f"{name}, left to the card": _left_to_the_card(each) for name, each in _PLAIN.items()},
 }
 """Name → what makes (EtherType, network packet) of a segment."""
 
@@ -402,6 +419,7 @@ LINKS: Final[Mapping[str, tuple[int, Link]]] = {
     "vlan": (1, _tagged(b"\x81\x00\x00\x2a")),
     "qinq": (1, _tagged(b"\x88\xa8\x00\x07\x81\x00\x00\x2a")),
     "mpls": (1, lambda _, packet: _MACS + b"\x88\x47\x00\x01\x01\x40" + packet),
+    "mpls to many": (1, lambda _, packet: _MACS + b"\x88\x48\x00\x01\x01\x40" + packet),
     "cooked": (113, lambda kind, packet: struct.pack(">HHH8sH", 0, 1, 6, b"", kind) + packet),
     "cooked vlan": (
         113,

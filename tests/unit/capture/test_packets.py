@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -61,26 +62,32 @@ def test_pppoe_is_looked_into() -> None:
 @pytest.mark.parametrize("network", NETWORKS)
 def test_what_the_capture_did_not_keep_is_counted(network: str) -> None:
     _, packet = NETWORKS[network](WIRED)
-    segment, problems = dissect(101, packet[:-5], len(packet))
-    assert segment is not None
-    assert (segment.payload, segment.missing) == (WIRED.payload[:-5], 5)
-    assert [each.kind for each in problems] == [ProblemKind.TRUNCATED_PACKET]
+    around = bytes(12) + (b"\x08\x00" if network.startswith("ip4") else b"\x86\xdd") + packet
+    for link_type, data in ((101, packet), (1, around)):
+        segment, problems = dissect(link_type, data[:-5], len(data))
+        assert segment is not None
+        assert (segment.payload, segment.missing) == (WIRED.payload[:-5], 5)
+        assert [each.kind for each in problems] == [ProblemKind.TRUNCATED_PACKET]
 
 
-@pytest.mark.parametrize("network", ["ip4", "ip6"])
+@pytest.mark.parametrize("network", NETWORKS)
 def test_a_packet_cut_within_its_headers_is_told(network: str) -> None:
     _, packet = NETWORKS[network](WIRED)
-    segment, problems = dissect(101, packet[:30], len(packet))
-    assert segment is None
-    assert [each.kind for each in problems] == [ProblemKind.TRUNCATED_PACKET]
+    start = packet.index(struct.pack(">HH", 40_000, 9092))  # of TCP
+    for size in range(1, start + 14):  # behind that, nothing is needed to go on
+        segment, problems = dissect(101, packet[:size], len(packet))
+        assert segment is None
+        assert [each.kind for each in problems] == [ProblemKind.TRUNCATED_PACKET]
 
 
-def test_a_packet_without_a_length_is_one_that_the_card_will_cut_up() -> None:
-    _, packet = NETWORKS["ip4"](WIRED)
-    segment, problems = dissect(101, packet[:2] + b"\0\0" + packet[4:])
-    assert problems == []
+@pytest.mark.parametrize("network", NETWORKS)
+def test_options_of_tcp_that_are_cut_off_are_no_bytes_of_the_stream(network: str) -> None:
+    _, packet = NETWORKS[network](WIRED)
+    start = packet.index(struct.pack(">HH", 40_000, 9092))
+    segment, problems = dissect(101, packet[: start + 20], len(packet))
     assert segment is not None
-    assert segment.payload == WIRED.payload
+    assert (segment.payload, segment.missing) == (b"", len(WIRED.payload))
+    assert [each.kind for each in problems] == [ProblemKind.TRUNCATED_PACKET]
 
 
 @pytest.mark.parametrize("network", ["ip4", "ip4 with options"])
@@ -125,9 +132,12 @@ def test_an_unknown_link_is_told_once_a_file() -> None:
     ]
 
 
-def test_a_header_of_an_impossible_length_is_told() -> None:
-    _, packet = NETWORKS["ip4"](WIRED)
-    segment, problems = dissect(101, packet[:32] + b"\x10" + packet[33:])
+@pytest.mark.parametrize("words", [4, 15])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_header_of_an_impossible_length_is_told(network: str, words: int) -> None:
+    _, packet = NETWORKS[network](replace(WIRED, payload=b"0123"))
+    at = packet.index(struct.pack(">HH", 40_000, 9092)) + 12
+    segment, problems = dissect(101, packet[:at] + bytes([words << 4]) + packet[at + 1 :])
     assert segment is None
     assert [each.kind for each in problems] == [ProblemKind.CORRUPT_BLOCK]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +12,7 @@ from kafkalite.capture.model import Endpoint, ProblemKind
 from kafkalite.columnar.blocks import BlockScanner
 from kafkalite.columnar.flows import Flows
 from kafkalite.columnar.packets import SegmentReader, Segments
-from tests.captures.damage import Talk, kept
+from tests.captures.damage import NETWORKS, Talk, kept
 
 BROKER = Endpoint("10.0.0.1", 9092)
 
@@ -51,3 +54,16 @@ def test_a_file_that_ends_within_a_packet_has_those_before() -> None:
     said, _, told = read(capture(cut=-30))
     assert len(said) == 9
     assert told == [ProblemKind.TRUNCATED_BLOCK]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_packet_cut_within_its_headers_is_told(network: str) -> None:
+    talk = Talk(Endpoint("10.0.0.2", 40_000), BROKER, 1_000)
+    talk.request(2_000, b"\0\0\0\4abcd")
+    (spoken,) = (each for each in talk.packets if each.payload)
+    _, packet = NETWORKS[network](spoken)
+    start = packet.index(struct.pack(">HH", 40_000, 9092))  # of TCP
+    for size in range(1, start + 20):
+        cut = kept([replace(spoken, kept=size)], network=network, link="raw")
+        said, silent, told = read(np.frombuffer(cut, np.uint8))
+        assert (len(said), len(silent), told) == (0, 0, [ProblemKind.TRUNCATED_PACKET])

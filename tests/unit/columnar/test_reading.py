@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalite.capture.classic import MAGICS
+from kafkalite.capture.model import ProblemKind
 from kafkalite.capture.sections import MAGIC as SECTION
 from kafkalite.columnar.options import Options, Table
 from kafkalite.columnar.reading import Reading, read_file
@@ -72,6 +73,18 @@ def test_headers_and_files_of_every_kind_say_the_same(tmp_path: Path, network: s
         ours, theirs = judged(data, tmp_path / "some.pcap")
         assert ours == theirs
         assert len(ours.frames) > 10
+
+
+@pytest.mark.parametrize("network", damage.NETWORKS)
+@pytest.mark.parametrize("link", ["ethernet", "raw"])
+def test_what_is_cut_off_packets_is_missed_by_both(tmp_path: Path, link: str, network: str) -> None:
+    packets = damage.snapped(traffic.packets(traffic.clean(Random(3), connections=2)), Random(3))
+    data = damage.kept(packets, network=network, link=link)
+    ours, theirs = judged(data, tmp_path / "some.pcapng")
+    assert ours == theirs
+    told = read_file(data, "some", Options(tables=frozenset({Table.PROBLEMS})))
+    kinds = {kind for _, batch in told for kind in batch["kind"].to_pylist()}
+    assert {ProblemKind.TRUNCATED_PACKET, ProblemKind.GAP} <= kinds
 
 
 def test_ports_that_are_used_again_are_another_connection(tmp_path: Path) -> None:
