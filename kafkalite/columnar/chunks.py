@@ -26,6 +26,8 @@ from kafkalite.columnar.lines import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from kafkalite.columnar.arrays import Bytes, Ints
     from kafkalite.columnar.captured import Packets
     from kafkalite.columnar.lines import Lines
@@ -166,27 +168,39 @@ class ChunkFrames:
     def _judge_new(self) -> None:
         """Look at the first bytes of connections that have said nothing yet: they are a request's.
 
-        A connection of which that is not so is for the exact way.
+        A connection of which that is not so is for the exact way; as is one whose first response
+        stands in the file before its first request, which a capture of several queues may do.
         """
         ends, numbers = self._chunk.lines.ends, self._met >> 1
         unknown = (ends[numbers, IS_ODD] == 0) & (ends[numbers, MARKS] & JUDGED == 0)
         for number in np.unique(numbers[unknown]).tolist():
-            heads = [self._head(2 * number), self._head(2 * number + 1)]
-            if any(heads):
-                if first_request(heads[0], MAX_FRAME_BYTES) is Verdict.YES:
-                    ends[number, MARKS] |= JUDGED
-                else:
+            asked, answered = list(self._head(2 * number)), next(self._head(2 * number + 1), None)
+            if asked or answered:
+                known = _known_from(asked)
+                if known is None or (answered is not None and answered[0] < known):
                     ends[number, IS_ODD] = 1
+                else:
+                    ends[number, MARKS] |= JUDGED
 
-    def _head(self, group: int) -> bytes:
-        """Return what a direction says first."""
+    def _head(self, group: int) -> Iterator[tuple[int, bytes]]:
+        """Yield what a direction says first, with the segments that say it."""
         chunk, segments = self._chunk, self._chunk.segments
         side = chunk.lines.sides[group]
-        head, row = b"", int(side[FIRST]) if side[CHUNK] == self._number else -1
+        row = int(side[FIRST]) if side[CHUNK] == self._number else -1
         for _ in range(_HEAD_SEGMENTS):
             if row < 0:
                 break
             start, size = int(segments.start[row]), min(int(segments.size[row]), _HEAD_BYTES)
-            head += chunk.data[start : start + size].tobytes()
+            if size:
+                yield row, chunk.data[start : start + size].tobytes()
             row = int(self._follows[row])
-        return head
+
+
+def _known_from(asked: Sequence[tuple[int, bytes]]) -> int | None:
+    """Return the segment by which a first request is known for one; None where none is."""
+    head = b""
+    for row, data in asked:
+        head += data
+        if first_request(head, MAX_FRAME_BYTES) is Verdict.YES:
+            return row
+    return None

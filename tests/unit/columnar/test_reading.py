@@ -3,6 +3,7 @@
 # ruff: noqa: S311 - damage is to be repeatable
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING
 from weakref import ref
@@ -13,13 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalite.capture.classic import MAGICS
-from kafkalite.capture.model import ProblemKind
+from kafkalite.capture.model import Endpoint, ProblemKind
 from kafkalite.capture.sections import MAGIC as SECTION
 from kafkalite.columnar.options import Options, Table
 from kafkalite.columnar.reading import Reading, read_file
+from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.captures import damage, traffic
 from tests.perf.big_capture import write
 from tests.unit.columnar.captures import columnar, scalar
+from tests.unit.frames import request_frame, response_frame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +63,31 @@ def test_whatever_happened_to_a_capture_both_readers_say_the_same(
     seed = chunk_bytes % 7
     packets = harm(traffic.packets(traffic.clean(Random(seed), connections=2)), Random(seed))
     ours, theirs = judged(damage.kept(packets), tmp_path / "some.pcapng", chunk_bytes)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("name", [*damage.HARMLESS, *damage.LOSSY])
+def test_however_it_happened_both_readers_say_the_same(tmp_path: Path, name: str) -> None:
+    harm = {**damage.HARMLESS, **damage.LOSSY}[name]
+    for seed in range(25):
+        packets = traffic.packets(traffic.clean(Random(seed), connections=2, count=8))
+        data = damage.kept(harm(packets, Random(seed)))
+        ours, theirs = judged(data, tmp_path / "some.pcapng", 1 << 16)
+        assert ours == theirs, seed
+
+
+@pytest.mark.parametrize("cuts", [[], [9], [9, 18], [20]])
+def test_a_first_response_that_stands_before_its_request_is_that_ones(
+    tmp_path: Path, cuts: list[int]
+) -> None:
+    talk = damage.Talk(Endpoint("10.0.0.2", 40_000), traffic.BROKER, 1_000)
+    request = request_frame(HeartbeatRequest(group_id="g"), 4)
+    for start, stop in pairwise([0, *cuts, len(request)]):
+        talk.request(2_000_000, request[start:stop])
+    talk.response(3_000_000, response_frame(HeartbeatResponse(), 4))
+    *before, last, response = (each for each in talk.packets if each.payload)
+    packets = [*talk.packets[:3], *before, response, last]
+    ours, theirs = judged(damage.kept(packets), tmp_path / "some.pcapng")
     assert ours == theirs
 
 
