@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.spark import manifest
@@ -21,7 +21,7 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from kafkalite.spark.places import Place
 
@@ -39,21 +39,28 @@ class Change:
     moves: tuple[tuple[str, str], ...] = ()
     """Files, from where they were staged to where they belong."""
     deletes: tuple[str, ...] = ()
-    """Files and folders that are deleted before anything is moved."""
+    """Files and folders that are deleted before anything is moved, but for what is moved there."""
     manifest: str = ""
     """What the manifest says from then on."""
 
 
 def commit(out: Place, change: Change) -> None:
-    """Make `change`; where this is interrupted, `recover` finishes it."""
+    """Make `change`; where this is interrupted, `recover` finishes it.
+
+    PlaceError, with all as it was, where something that is to be moved is not there.
+    """
+    for source, _ in change.moves:
+        if not (out / source).exists():
+            raise PlaceError(f"{(out / source).url}: was written, but is not there")
     (out / _JOURNAL).write_text(json.dumps(asdict(change)))
-    _carry_out(out, change)
+    _carry_out(out, change, change.moves)
 
 
 def recover(out: Place) -> None:
     """Finish what a run was interrupted in, and forget what one began and did not commit.
 
-    PlaceError where the journal cannot be understood: what was moved already, only it knows.
+    PlaceError where the journal cannot be understood: what was moved already, only it knows. And
+    where something is neither where it was nor where it belongs.
     """
     told = out / _JOURNAL
     text = told.read_text()
@@ -64,7 +71,7 @@ def recover(out: Place) -> None:
             raise PlaceError(
                 f"{told.url}: not a journal of ours ({error}): delete {out.url} to begin anew"
             ) from error
-        _carry_out(out, change)
+        _carry_out(out, change, [move for move in change.moves if _is_left(out, *move)])
     (out / STAGING).delete()
 
 
@@ -96,14 +103,35 @@ def alone(out: Place) -> Iterator[None]:
         yield
 
 
-def _carry_out(out: Place, change: Change) -> None:
-    # What was moved already is no longer where it was staged, and must not be deleted again.
-    left = [(source, target) for source, target in change.moves if (out / source).exists()]
-    if len(left) == len(change.moves):
-        for name in change.deletes:
-            (out / name).delete()
+def _is_left(out: Place, source: str, target: str) -> bool:
+    """Whether a file is still to be moved."""
+    if (out / source).exists():
+        return True
+    if (out / target).exists():
+        return False
+    raise PlaceError(
+        f"{(out / source).url}: is gone, and not at {target}: delete {out.url} to begin anew"
+    )
+
+
+def _carry_out(out: Place, change: Change, left: Iterable[tuple[str, str]]) -> None:
+    """Do all of a change, of whose moves only some may be left."""
+    for name in _gone(out, change):
+        (out / name).delete()
     for source, target in left:
         (out / source).move_to(out / target)
     if change.manifest:
         (out / manifest.NAME).write_text(change.manifest)
     (out / _JOURNAL).delete()
+
+
+def _gone(out: Place, change: Change) -> Iterator[str]:
+    """Yield what is deleted: nothing that may have been moved there already."""
+    targets = {target for _, target in change.moves}
+    folders = {str(above) for target in targets for above in PurePosixPath(target).parents}
+    for name in change.deletes:
+        if name in folders:
+            below = (f"{name}/{each}" for each in (out / name).walk())
+            yield from (each for each in below if each not in targets)
+        elif name not in targets:
+            yield name

@@ -169,7 +169,9 @@ class _Run:
             for name in (self._out / folder).walk()
             if f"{folder}/{name}" not in outputs
         ]
-        moves = [(f"{journal.STAGING}/{name}", name) for name in staged.walk() if name in outputs]
+        # By what tasks told of, not by what is staged: one may be missing.
+        new = sorted(outputs - self._done.outputs)
+        moves = [(f"{journal.STAGING}/{name}", name) for name in new]
         journal.commit(
             self._out,
             Change(moves=tuple(moves), deletes=tuple(gone), manifest=kept.to_json()),

@@ -12,6 +12,7 @@ from kafkalite.capture.reading import exchanges, read
 from kafkalite.columnar.options import Options
 from kafkalite.protocol import codec
 from kafkalite.spark.following import Subject, follow
+from kafkalite.spark.inputs import ByName
 from kafkalite.spark.pipeline import Job, NothingToAuditError, Outcome, audit
 from kafkalite.spark.places import PlaceError, place
 from kafkalite.spark.requests import Requests
@@ -20,11 +21,15 @@ from tests.captures.cut import cut
 from tests.perf.big_capture import write
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from kafkalite.capture.model import Problem
+    from kafkalite.spark.manifest import Lot
+    from kafkalite.spark.places import InputFile
+    from kafkalite.spark.stages.decoding import Task
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -241,6 +246,30 @@ def test_audits_leave_their_tables_and_a_report(
     assert any(name.startswith("audits/") for name in before)
     ran(spark, tmp_path, captures, audits=("fencing",))
     assert state(tmp_path) == before
+
+
+def test_a_file_that_was_written_and_is_not_there_is_told_and_nothing_is_done(
+    spark: SparkSession, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode = ByName.decode
+
+    def losing(source: ByName, files: Sequence[InputFile], task: Task, *more: Any) -> list[Lot]:  # noqa: ANN401
+        lots = decode(source, files, task, *more)
+        (task.staged / lots[0].requests[0]).delete()
+        return lots
+
+    first, *_ = sorted(captures.iterdir())
+    ran(spark, tmp_path, first)
+    before = state(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(ByName, "decode", losing)
+        with pytest.raises(
+            PlaceError, match=r"requests/.*\.parquet: was written, but is not there"
+        ):
+            ran(spark, tmp_path, captures)
+    assert state(tmp_path) == before
+    ran(spark, tmp_path, captures)
+    assert found(spark, tmp_path) == expected(captures)
 
 
 def test_a_growing_capture_is_handed_on_batch_by_batch(

@@ -50,6 +50,39 @@ def test_a_change_has_no_more_steps_than_were_tried(
     assert done == ["write_text", "delete", "delete", "move_to", "move_to", "write_text", "delete"]
 
 
+@pytest.mark.parametrize("move", CHANGE.moves)
+def test_what_is_to_be_moved_and_is_not_there_changes_nothing(
+    tmp_path: Path, move: tuple[str, str]
+) -> None:
+    out = laid(place(str(tmp_path)))
+    (out / move[0]).delete()
+    with pytest.raises(PlaceError, match=rf"{move[0]}: was written, but is not there"):
+        commit(out, CHANGE)
+    recover(out)
+    assert state(out) == OLD
+
+
+def test_what_gets_lost_between_two_runs_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = laid(place(str(tmp_path)))
+    with monkeypatch.context() as patched:
+        crash_at(patched, STEPS - 3)
+        with pytest.raises(Crash):
+            commit(out, CHANGE)
+    source, target = CHANGE.moves[1]
+    (out / source).delete()
+    with pytest.raises(PlaceError, match=rf"{source}: is gone, and not at {target}: delete"):
+        recover(out)
+
+
+def test_what_is_moved_stays_where_the_rest_is_deleted(tmp_path: Path) -> None:
+    out = laid(place(str(tmp_path)))
+    (out / "audits/b/1").write_text("1 old")
+    commit(out, CHANGE)
+    assert state(out) == NEW
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"moves": [1]}'])
 def test_a_journal_that_is_none_is_told_and_left_alone(tmp_path: Path, text: str) -> None:
     out = laid(place(str(tmp_path)))
