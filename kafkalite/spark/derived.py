@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.spark.audits import AUDITS, STATES
+from kafkalite.spark.audits import AUDITS, STATES, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 STATE: Final = "state"
 AUDIT: Final = "audits"
+FOLDERS: Final = (
+    *(f"{STATE}/{name}" for name in STATES),
+    *(f"{AUDIT}/{name}" for name in TABLES),
+)
+"""Every table that there may be, by its path below where a run writes."""
 
 _AT_ONCE: Final = 4
 """How many audits are made at once; a core is idle while one waits for a state of another's."""

@@ -10,7 +10,8 @@
     _kafkalite/                                           what was read and done: see `manifest`
 
 What is there is a function of the input as it is: a second run does nothing, a run with new files
-reads those alone, and one that is interrupted has done nothing.
+reads those alone, and one that is interrupted has done nothing. Audits that a run does not make
+keep their tables as long as the input stays as it was, and no longer.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import kafkalite
 from kafkalite.columnar.options import EVERYTHING
 from kafkalite.spark import describing, journal, manifest
 from kafkalite.spark.audits import AUDITS, AuditOptions
-from kafkalite.spark.derived import Derived
+from kafkalite.spark.derived import FOLDERS, Derived
 from kafkalite.spark.inputs import ByName, BySpark
 from kafkalite.spark.journal import Change
 from kafkalite.spark.manifest import Lot, Manifest
@@ -47,6 +48,8 @@ REPORT: Final = "report.html"
 
 _TABLES: Final = (REQUESTS.rstrip("/"), PROBLEMS, CONNECTIONS, LOOSE)
 """Folders whose files the manifest knows one by one."""
+_DERIVED: Final = (*FOLDERS, REPORT)
+"""What audits leave."""
 
 
 class NothingToAuditError(Exception):
@@ -172,6 +175,8 @@ class _Run:
         # By what tasks told of, not by what is staged: one may be missing.
         new = sorted(outputs - self._done.outputs)
         moves = [(f"{journal.STAGING}/{name}", name) for name in new]
+        if not self._job.audits:
+            gone += _DERIVED
         journal.commit(
             self._out,
             Change(moves=tuple(moves), deletes=tuple(gone), manifest=kept.to_json()),
@@ -193,19 +198,17 @@ class _Run:
         derived.audit(requests, self._job.audits)
         moves = [(f"{journal.STAGING}/{source}", target) for source, target in derived.moves()]
         done = replace(self._done, audited=asked)
+        # Where the input has changed, what other audits found is of another one.
+        gone = (*derived.folders, REPORT) if self._done.audited else _DERIVED
         journal.commit(
             self._out,
-            Change(
-                moves=tuple(moves),
-                deletes=(*derived.folders, REPORT),
-                manifest=replace(done, audited="").to_json(),
-            ),
+            # Without its report, all of this is made again.
+            Change(moves=tuple(moves), deletes=gone, manifest=done.to_json()),
         )
+        self._done = done
         staged.delete()
         self._tell.step("report")
         write_report(self._spark, self._out)
-        journal.commit(self._out, Change(manifest=done.to_json()))
-        self._done = done
         return report.url
 
 

@@ -11,6 +11,7 @@ import pytest
 from kafkalite.capture.reading import exchanges, read
 from kafkalite.columnar.options import Options
 from kafkalite.protocol import codec
+from kafkalite.spark import pipeline
 from kafkalite.spark.following import Subject, follow
 from kafkalite.spark.inputs import ByName
 from kafkalite.spark.pipeline import Job, NothingToAuditError, Outcome, audit
@@ -246,6 +247,52 @@ def test_audits_leave_their_tables_and_a_report(
     assert any(name.startswith("audits/") for name in before)
     ran(spark, tmp_path, captures, audits=("fencing",))
     assert state(tmp_path) == before
+
+
+def test_what_audits_found_stays_while_the_input_does_and_no_longer(
+    spark: SparkSession, captures: Path, tmp_path: Path
+) -> None:
+    growing, out = tmp_path / "in", tmp_path / "out"
+    growing.mkdir()
+    first, second, third, *_ = sorted(captures.iterdir())
+    theirs = out / "audits" / "theirs" / "notes.txt"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("precious")
+
+    def made(*audits: str) -> set[str]:
+        ran(spark, out, growing, audits=audits)
+        folders = {path.parent for path in out.glob("*/*/*.parquet")}
+        return {path.name for path in folders if path.parent.name in {"audits", "state"}}
+
+    shutil.copy2(first, growing)
+    producers = made("producers")
+    both = made("members")
+    members = both - producers
+    assert {"ghosts", "ghost_totals"} <= members
+    assert {"producer_fences", "transactions"} <= producers
+    shutil.copy2(second, growing)
+    assert members <= made("members") < both
+    assert not (out / "audits" / "transactions").exists()
+    assert made() == made("members")
+    shutil.copy2(third, growing)
+    assert made() == set()
+    assert not (out / "report.html").exists()
+    assert theirs.read_text() == "precious"
+
+
+def test_audits_that_broke_off_before_their_report_are_made_again(
+    spark: SparkSession, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaking(*_: object) -> None:
+        raise OSError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "write_report", breaking)
+        with pytest.raises(OSError, match="no room"):
+            ran(spark, tmp_path, captures, audits=("metadata",))
+    outcome = ran(spark, tmp_path, captures, audits=("metadata",))
+    assert outcome.report is not None
+    assert place(outcome.report).exists()
 
 
 def test_a_file_that_was_written_and_is_not_there_is_told_and_nothing_is_done(
