@@ -149,17 +149,23 @@ class Exact:
         """Return what is left at the end of the file."""
         if self._flow is None:
             return []
-        if self._line.is_marked(APPEARED):
+        is_known = self._line.is_marked(APPEARED)
+        if is_known:
             self._keep_heads()
         self._flow.finish(now_ns, is_closed=False)
         told = self._told(self._flow.told())
-        if self._connections.are_within and not self._line.is_marked(APPEARED):
-            # Too little to know it for Kafka's: what stands before it in the file may tell.
+        if not is_known:
             self._keep_heads()
         return told
 
     def _keep_heads(self) -> None:
+        """Keep what directions say of which no frame was recognised.
+
+        Of a part that may be too little to know it for Kafka's: what stands before it may tell.
+        """
         assert self._flow is not None
+        if not (self._connections.are_within or self._line.is_marked(APPEARED)):
+            return
         is_first = self._line.flows[0] == self._flow.flows[0]
         for side, head in self._heads.items():
             if not head.is_done:
@@ -177,6 +183,7 @@ class Exact:
             return None
         if flow.is_over or flow.dialogue.is_refused:
             # No more of it is of use; only an opening begins another.
+            self._keep_heads()
             line.mark(OVER)
             for side in (0, 1):
                 line.initials[side] = _number(flow.initials[side])

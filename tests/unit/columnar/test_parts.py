@@ -77,6 +77,23 @@ def test_parts_of_a_capture_say_together_what_the_whole_says(tmp_path: Path, not
     assert in_parts[2] == 7
 
 
+_IN_ORDER = ("segmented", "coalesced", "without acknowledgements", "without farewell")
+
+
+@pytest.mark.parametrize("name", [None, *_IN_ORDER, "without handshake", "begun late"])
+def test_wherever_parts_are_cut_they_say_what_the_whole_says(name: str | None) -> None:
+    cut = 0
+    for seed in range(25):
+        packets = traffic.packets(traffic.clean(Random(seed), connections=3, count=10))
+        if name is not None:
+            packets = damage.DAMAGES[name](packets, Random(seed))
+        data = damage.kept(packets)
+        parts = parts_of(data, 10_000)
+        cut += len(parts) > 1
+        assert said(data, parts) == said(data, [None]), seed
+    assert cut > 10
+
+
 @pytest.mark.parametrize(
     "container", ["pcap", "pcap ns big-endian", "pcapng big-endian", "pcapng several interfaces"]
 )
