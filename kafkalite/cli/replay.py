@@ -1,13 +1,16 @@
 """`kafkalite replay`: a capture played again on a broker, and its answers compared.
 
 Exit status 0 when nothing was found that `--fail-on` counts, 1 when something was or the target is
-not there, 2 for bad use; 130 when it was interrupted, with a report of what was played until then.
+not there, 2 for bad use; 130 when it was interrupted and 143 when it was terminated, with a report
+of what was played until then.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 from argparse import ArgumentTypeError
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, as_json, as_lines, complain, end, put
@@ -16,12 +19,15 @@ from kafkalite.cli.streams import open_closed_streams
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
+    from types import FrameType
 
     from kafkalite.replay.report import ReplayReport
 
 _FAIL_ON = ("none", "unanswered", "error", "difference", "timing")
 _MOST_SPEED = 1_000_000.0
 _TELL_EVERY_S = 10.0
+_TERMINATED_STATUS = 128 + signal.SIGTERM
 
 
 def add_replay(parser: ArgumentParser) -> None:
@@ -69,6 +75,34 @@ def add_replay(parser: ArgumentParser) -> None:
 
 def replay(asked: Namespace) -> None:
     """Replay as `asked`, print what was found, and exit by it; SystemExit."""
+    with _terminated_as_interrupted():
+        _replay(asked)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does, but for the exit status; SystemExit."""
+    is_terminated = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal is_terminated
+        is_terminated = True
+        # An event loop that runs has a handler of its own; in the background there may be none.
+        handler = signal.getsignal(signal.SIGINT)
+        (handler if callable(handler) else signal.default_int_handler)(number, frame)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if is_terminated:
+            sys.exit(_TERMINATED_STATUS)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _replay(asked: Namespace) -> None:
     # Imported here, for a broker starts sooner without them.
     from kafkalite.cli.reaching import access_from  # noqa: PLC0415
     from kafkalite.control.times import duration_ms  # noqa: PLC0415

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 from contextlib import closing
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -132,5 +134,30 @@ def test_who_interrupts_a_replay_is_told_what_was_found_until_then(
     monkeypatch.setattr(Player, "_await", interrupted)
     with pytest.raises(SystemExit, match="130"):
         main(["replay", str(capture), "--to", broker.bootstrap_servers, "--json"])
+    shape = json.loads(capsys.readouterr().out)
+    assert (shape["requests"], shape["broken_off"]) == (1, "it was interrupted")
+
+
+@pytest.mark.parametrize("interrupts", [signal.SIG_IGN, signal.default_int_handler])
+def test_who_terminates_a_replay_is_told_the_same(
+    capture: Path,
+    broker: Broker,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    interrupts: Any,  # noqa: ANN401 - of the signal module
+) -> None:
+    async def terminated(self: Player, exchange: Exchange, at_ns: int) -> None:
+        del self, exchange, at_ns
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Player, "_await", terminated)
+    handlers = signal.getsignal(signal.SIGTERM), signal.signal(signal.SIGINT, interrupts)
+    try:
+        with pytest.raises(SystemExit, match="143"):
+            main(["replay", str(capture), "--to", broker.bootstrap_servers, "--json"])
+        assert signal.getsignal(signal.SIGTERM) is handlers[0]
+    finally:
+        signal.signal(signal.SIGINT, handlers[1])
     shape = json.loads(capsys.readouterr().out)
     assert (shape["requests"], shape["broken_off"]) == (1, "it was interrupted")
