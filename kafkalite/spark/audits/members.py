@@ -19,7 +19,7 @@ from kafkalite.spark.state.extent import EXTENT
 from kafkalite.spark.state.generations import GENERATIONS
 from kafkalite.spark.state.holdings import HOLDINGS
 from kafkalite.spark.state.order import in_order, until_now
-from kafkalite.spark.state.signs import JOIN, SIGNS, SYNC_GROUP, is_over
+from kafkalite.spark.state.signs import JOIN, SIGNS, SOMEBODY, SYNC_GROUP, is_over, somebody
 from kafkalite.spark.state.tables import table
 from kafkalite.spark.state.turns import TURNS, may_change_over
 
@@ -77,7 +77,6 @@ TOTALS = table(
     ("partition_seconds", "double", "how long partitions waited for them, held or kept free"),
 )
 
-_SOMEBODY: Final = ("group_id", "somebody")
 _ORDER: Final = ("end_or_start_us", "start_us", "position")
 _US: Final = 1_000_000
 
@@ -188,18 +187,16 @@ def _fallen_silent(signs_of_life: DataFrame, session_timeout_ms: int) -> DataFra
     """Find members whose next sign of life never came, or came after their session had ended."""
     # Refused otherwise, a request is still a sign of life, but not that of a member.
     told = (f.col("error") == ErrorCode.NONE) | f.col("end_us").isNull() | is_over()
-    # Whoever comes by a static member's name takes its place: the two are one.
-    somebody = f.coalesce("instance_id", "member_id")
-    named = signs_of_life.where((somebody != "") & told).withColumns(
-        {"end_or_start_us": f.coalesce("end_us", "start_us"), "somebody": somebody}
+    named = signs_of_life.where((somebody() != "") & told).withColumns(
+        {"end_or_start_us": f.coalesce("end_us", "start_us"), "somebody": somebody()}
     )
-    so_far = until_now(_SOMEBODY, _ORDER)
+    so_far = until_now(SOMEBODY, _ORDER)
     told_timeout = f.last("session_timeout_ms", ignorenulls=True).over(so_far)
     last = named.withColumns(
         {
             "session_timeout_ms": told_timeout,
             "timeout_us": f.coalesce(told_timeout, f.lit(session_timeout_ms)) * 1000,
-            "next_us": f.lead("start_us").over(in_order(_SOMEBODY, _ORDER)),
+            "next_us": f.lead("start_us").over(in_order(SOMEBODY, _ORDER)),
             "was_nameless": f.first("asked_member_id").over(so_far) == "",
             "stays": f.count_if(f.col("sign") != JOIN).over(so_far),
             "from_us": f.col("lasts_us"),

@@ -238,9 +238,12 @@ def dues(commits: DataFrame, spells: DataFrame, unread: DataFrame, retention_ms:
     columns = (*_PARTITION, "protocol", "committed_offset", "at_us", "next_us", "due_us", *_WHY)
     kinds = (_shaped_due(each, columns) for each in (emptied, simple, lapsed))
     dues = reduce(DataFrame.unionByName, kinds)
-    # Of several spells that end an offset it is the first that does.
+    # Of several spells that end an offset it is the first that does; of one moment, that the group
+    # was empty, for nobody read its topics then either.
     first = dues.groupBy(*_PARTITION, "at_us").agg(
-        f.min_by(f.struct(*columns), "due_us").alias("d")
+        f.min_by(f.struct(*columns), f.struct("due_us", "unread_us", "empty_us", "protocol")).alias(
+            "d"
+        )
     )
     return first.select("d.*").where("due_us < coalesce(next_us, due_us + 1)")
 
@@ -291,9 +294,8 @@ def _with_fates(dues: DataFrame, asked: DataFrame, extent_: DataFrame) -> DataFr
 def lag(taken: DataFrame, watermarks: DataFrame, bucket_us: int) -> DataFrame:
     """Return how far groups were behind, as `LAG`."""
     bucket = (f.col("at_us") - f.col("at_us") % bucket_us).alias("bucket_us")
-    committed = taken.groupBy(*_PARTITION, bucket).agg(
-        f.max_by("committed_offset", "at_us").alias("committed_offset")
-    )
+    last = f.max(f.struct("at_us", "committed_offset")).getField("committed_offset")
+    committed = taken.groupBy(*_PARTITION, bucket).agg(last.alias("committed_offset"))
     both = committed.unionByName(watermarks, allowMissingColumns=True).withColumn(
         "kind", f.col("group_id").isNotNull().cast("int")
     )

@@ -253,7 +253,7 @@ def _with_reset(lost: DataFrame, told: DataFrame, within_us: int) -> DataFrame:
     return (
         lost.join(its, is_its, "left")
         .groupBy(row)
-        .agg(f.min_by("o", "asked_us").alias("reset"))
+        .agg(f.min_by("o", f.struct("asked_us", "o")).alias("reset"))
         .select("r.*", "reset")
     )
 

@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.spark.state.order import before_now, in_order, until_now
-from kafkalite.spark.state.signs import is_over
+from kafkalite.spark.state.signs import SOMEBODY, is_over, somebody
 from kafkalite.spark.state.tables import table
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ EMPTY_SPELLS = table(
     ("until_us", "bigint", "until when; null for one that the capture does not see the end of"),
 )
 
-_MEMBER: Final = ("group_id", "member_id")
-_ORDER: Final = ("at_us", "position")
+_ORDER: Final = ("at_us", "start_us", "connection", "position")
 
 
 def empty_spells(signs: DataFrame, session_timeout_ms: int) -> DataFrame:
@@ -49,14 +48,14 @@ def empty_spells(signs: DataFrame, session_timeout_ms: int) -> DataFrame:
 
 
 def memberships(signs: DataFrame, session_timeout_ms: int) -> DataFrame:
-    """Return from when until when somebody was a member: (group, member, protocol, from, until).
+    """Return from when until when somebody was a member: (group, somebody, protocol, from, until).
 
     Each sign reaches to the next. One who falls silent is a member until its session has timed out.
     """
-    so_far = until_now(_MEMBER, _ORDER)
+    so_far = until_now(SOMEBODY, _ORDER)
     told = signs.where(
-        (f.col("member_id") != "") & ((f.col("error") == ErrorCode.NONE) | is_over())
-    ).withColumn("at_us", f.coalesce("end_us", "start_us"))
+        (somebody() != "") & ((f.col("error") == ErrorCode.NONE) | is_over())
+    ).withColumns({"at_us": f.coalesce("end_us", "start_us"), SOMEBODY[1]: somebody()})
     timeout = f.coalesce(
         f.last("session_timeout_ms", ignorenulls=True).over(so_far), f.lit(session_timeout_ms)
     )
@@ -64,7 +63,7 @@ def memberships(signs: DataFrame, session_timeout_ms: int) -> DataFrame:
         {
             "is_over": is_over(),
             "timeout_us": timeout * 1000,
-            "next_us": f.lead("at_us").over(in_order(_MEMBER, _ORDER)),
+            "next_us": f.lead("at_us").over(in_order(SOMEBODY, _ORDER)),
         }
     ).withColumn(
         "until_us",
@@ -72,15 +71,15 @@ def memberships(signs: DataFrame, session_timeout_ms: int) -> DataFrame:
     )
     # Signs that reach each other are one membership: a row a membership, not a run of heartbeats.
     starts = f.col("at_us") > f.coalesce(
-        f.max("until_us").over(before_now(_MEMBER, _ORDER)), f.lit(0)
+        f.max("until_us").over(before_now(SOMEBODY, _ORDER)), f.lit(0)
     )
     ends_at_leave = f.when(f.col("is_over"), f.col("at_us"))
     return (
-        reach.withColumn("starts", starts | f.lag("is_over").over(in_order(_MEMBER, _ORDER)))
+        reach.withColumn("starts", starts | f.lag("is_over").over(in_order(SOMEBODY, _ORDER)))
         .withColumn("spell", f.count_if("starts").over(so_far))
-        .groupBy(*_MEMBER, "spell")
+        .groupBy(*SOMEBODY, "spell")
         .agg(
-            f.first("protocol").alias("protocol"),
+            f.min_by("protocol", f.struct(*_ORDER)).alias("protocol"),
             f.min("at_us").alias("from_us"),
             f.coalesce(f.max(ends_at_leave), f.max("until_us")).alias("until_us"),
         )

@@ -189,6 +189,17 @@ def _common(api: str) -> list[Column]:
     ]
 
 
+SOMEBODY: Final = ("group_id", "somebody")
+
+
+def somebody(member_id: str = "member_id", instance_id: str = "instance_id") -> Column:
+    """Return who a member is: one that comes by a static member's name takes its place.
+
+    And whoever is removed by that name alone is the one that has it.
+    """
+    return f.coalesce(instance_id, member_id).alias(SOMEBODY[1])
+
+
 def is_over(sign: str = "sign", error: str = "error") -> Column:
     """Whether nobody is a member any more after this sign.
 

@@ -19,6 +19,8 @@ from kafkalite.columnar.coordinator_records import versioned
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.spark.state.order import in_order, until_now
 from kafkalite.spark.state.presence import memberships
+from kafkalite.spark.state.signs import SOMEBODY, somebody
+from kafkalite.spark.state.spans import span
 from kafkalite.spark.state.tables import table
 
 if TYPE_CHECKING:
@@ -38,13 +40,13 @@ SUBSCRIPTIONS = table(
     ("until_us", "bigint", "until when: the member left, was put out, or subscribed otherwise"),
 )
 
-_MEMBER: Final = ("group_id", "member_id")
+_IN_TURN: Final = ("at_us", "start_us", "connection", "position")
 _CONSUMER: Final = "consumer"
 _SPEC: Final = "consumer_protocol_subscription"
 _READ: Final = pa.schema(
     [
         pa.field("group_id", pa.string()),
-        pa.field("member_id", pa.string()),
+        pa.field("somebody", pa.string()),
         pa.field("at_us", pa.int64()),
         pa.field("topics", pa.list_(pa.string())),
     ]
@@ -58,12 +60,13 @@ def subscriptions(requests: Requests, signs: DataFrame, session_timeout_ms: int)
     if "JoinGroup" in requests:
         # What Python would have to read of nothing is a job all the same.
         told = told.unionByName(_told_by_joining(requests))
-    ordered = in_order(_MEMBER, ("at_us",))
+    # What is told of one moment stands in some order, but the same one whenever it is asked for.
+    ordered = in_order(SOMEBODY, ("at_us", "topics"))
     since = told.withColumn("next_us", f.lead("at_us").over(ordered))
     there = memberships(signs, session_timeout_ms)
     names = f.coalesce(f.concat("topics", f.array(f.lit(_NOTHING))), f.array(f.lit(None)))
     said = (
-        there.join(since, [*_MEMBER])
+        there.join(since, [*SOMEBODY])
         .where("at_us between from_us and until_us")
         .withColumns(
             {
@@ -73,15 +76,15 @@ def subscriptions(requests: Requests, signs: DataFrame, session_timeout_ms: int)
             }
         )
     )
-    first = told.select(*_MEMBER, "at_us").alias("t")
+    first = told.select(*SOMEBODY, "at_us").alias("t")
     is_its = f.expr(
-        "m.group_id = t.group_id and m.member_id = t.member_id"
+        "m.group_id = t.group_id and m.somebody = t.somebody"
         " and t.at_us between m.from_us and m.until_us"
     )
     unsaid = (
         there.alias("m")
         .join(first, is_its, "left")
-        .groupBy("m.group_id", "m.protocol", "m.member_id", "m.from_us", "m.until_us")
+        .groupBy("m.group_id", "m.protocol", "m.somebody", "m.from_us", "m.until_us")
         .agg(f.min("t.at_us").alias("at_us"))
         .withColumns({"until_us": f.coalesce("at_us", "until_us"), "topic": f.lit(None)})
         .where("until_us > from_us")
@@ -100,21 +103,23 @@ def _told_by_heartbeats(requests: Requests) -> DataFrame:
         .where("request.subscribed_topic_names is not null or request.subscribed_topic_regex != ''")
         .where(f"coalesce(response.error_code, 0) = {int(ErrorCode.NONE)}")
         .select(
+            *span(),
             "request.group_id",
             f.expr("coalesce(nullif(response.member_id, ''), request.member_id)").alias(
                 "member_id"
             ),
+            f.col("request.instance_id").alias("instance_id"),
             f.unix_micros(f.coalesce("answered", "ts")).alias("at_us"),
-            "answered",
             f.col("request.subscribed_topic_names").alias("names"),
             f.col("request.subscribed_topic_regex").alias("regex"),
         )
     )
-    so_far = until_now(_MEMBER, ("at_us",))
+    so_far = until_now(("group_id", "member_id"), _IN_TURN)
     names, regex = (f.last(each, ignorenulls=True).over(so_far) for each in ("names", "regex"))
     # Without an answer it may hold or not.
-    is_told = f.col("answered").isNotNull() & (f.coalesce(regex, f.lit("")) == "")
-    return said.withColumn("topics", f.when(is_told, names)).select(*_TOLD)
+    is_told = f.col("end_us").isNotNull() & (f.coalesce(regex, f.lit("")) == "")
+    topics = f.when(is_told, names)
+    return said.withColumns({"topics": topics, SOMEBODY[1]: somebody()}).select(*_TOLD)
 
 
 def _told_by_joining(requests: Requests) -> DataFrame:
@@ -122,7 +127,7 @@ def _told_by_joining(requests: Requests) -> DataFrame:
     joined = requests.of("JoinGroup").where(f"response.error_code = {int(ErrorCode.NONE)}")
     said = joined.select(
         "request.group_id",
-        "response.member_id",
+        somebody("response.member_id", "request.group_instance_id"),
         f.unix_micros("answered").alias("at_us"),
         f.when(f.col("request.protocol_type") == _CONSUMER, f.col("request.protocols")).alias("p"),
     ).select(*_TOLD[:3], f.explode_outer("p.metadata").alias("metadata"))
