@@ -197,7 +197,7 @@ class Batch:
         if not (self.draft.has(_SAID) and (self.draft.has(HEARTBEATS) or self._has(_BEATING))):
             return None
         both = alive.where(f.col("protocol") != CLASSIC).unionByName(said)
-        return turns(both, self.spans.session_timeout_ms).localCheckpoint()
+        return self.draft.made(turns(both, self.spans.session_timeout_ms))
 
     def _beats(self, alive: DataFrame) -> DataFrame:
         """Return the heartbeats that are still needed: of members alive, what told something.
@@ -232,7 +232,7 @@ class Batch:
         waiting = self._with(COMMITS, commits)
         is_due = f.lit(True) if is_last else self._is_due()
         asked = waiting.join(f.broadcast(_settled(groups)), "group_id", "left")
-        asked = asked.withColumn("is_due", is_due).localCheckpoint()
+        asked = self.draft.made(asked.withColumn("is_due", is_due))
         if not is_last:
             self._keep(COMMITS, asked.where(~f.col("is_due")))
         due = asked.where("is_due")
@@ -334,7 +334,8 @@ class Batch:
 
     def _with(self, table: Table, of: Callable[[Requests], DataFrame]) -> DataFrame:
         """Return what is known of a table, and what is new."""
-        return self.draft.known(table).unionByName(table.shape(of(self.requests)))
+        new = self.draft.new(table.shape(of(self.requests)))
+        return self.draft.known(table).unionByName(new)
 
     def _keep(self, table: Table, frame: DataFrame) -> DataFrame:
         return self.draft.keep(table, frame)

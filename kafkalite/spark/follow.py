@@ -8,6 +8,7 @@ what is kept and what is new, and come to the same by test.
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -18,6 +19,7 @@ from kafkalite.spark.audits.judging import BY_EPOCH, JUDGED
 from kafkalite.spark.audits.members import GHOSTS
 from kafkalite.spark.batch import ENDS, SHOWN, Batch, News, Spans
 from kafkalite.spark.kept import Kept
+from kafkalite.spark.sizing import by_one_task
 from kafkalite.spark.state.extent import extent
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kafkalite.spark.audits import AuditOptions
+    from kafkalite.spark.kept import Draft
     from kafkalite.spark.places import Place
     from kafkalite.spark.requests import Requests
 
@@ -48,6 +51,7 @@ class Follower:
         kept_us: int = KEPT_US,
     ) -> None:
         """Go on with what there is in `out`, or begin."""
+        self._spark = spark
         self._kept = Kept(spark, out, (JUDGED, ENDS))
         self._spans = Spans(options.session_timeout_ms, patience_us, kept_us)
 
@@ -65,7 +69,7 @@ class Follower:
         `is_last` nothing is kept: what still waits is judged as it is, until a batch comes in its
         place.
         """
-        draft = self._kept.begin(number)
+        draft = self._kept.begin(number, are_few=requests.are_few)
         seen = extent(requests).collect()[0]
         before = draft.before
         if seen["first_us"] is None and not before.tables:
@@ -73,10 +77,19 @@ class Follower:
         first_us = min(before.first_us, _or(seen["first_us"], before.first_us))
         last_us = max(before.last_us, _or(seen["last_us"], before.last_us))
         batch = Batch(draft, self._spans, requests, first_us, last_us, pending_us or {})
-        news = batch.run(is_last=is_last)
+        with self._suited(draft, requests):
+            news = batch.run(is_last=is_last)
         if not is_last:
             draft.end(first_us, last_us)
         return news
+
+    @contextmanager
+    def _suited(self, draft: Draft, requests: Requests) -> Iterator[None]:
+        """Have what suits the queries of a batch; a stream has a session of its own."""
+        with ExitStack() as suited:
+            for each in {self._spark, requests.spark} if draft.is_small else ():
+                suited.enter_context(by_one_task(each))
+            yield
 
     def judged(self) -> DataFrame:
         """Return every commit so far that there is something to say of, as `JUDGED`."""

@@ -27,6 +27,8 @@ _SPARKS: Final[Mapping[str, str]] = {
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "32",
     "spark.sql.maxPlanStringLength": "2147483632",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "10485760b",
 }
 """What these settings are by default: what differs was chosen by somebody, and stays."""
 
@@ -40,6 +42,14 @@ _SMALL: Final[Mapping[str, str]] = {
     # Each query and each of its stages is described in full to a page that nobody looks at.
     "spark.sql.maxPlanStringLength": "1000",
 }
+
+_BY_ONE_TASK: Final[Mapping[str, str]] = {
+    # There are no stages from which the next ones could be planned better,
+    "spark.sql.adaptive.enabled": "false",
+    # and nothing to be sent around: a job of its own for each side of a join.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+"""For queries of which each is one task from end to end."""
 
 _SHUFFLED_BYTES: Final = 32 << 20
 """How much of a capture there is for each task of a shuffle; less of it arrives there."""
@@ -62,13 +72,19 @@ def settings(size: int, cores: int | None = None) -> dict[str, str]:
 def sized(spark: SparkSession, size: int) -> Iterator[None]:
     """Have what suits an input of so many bytes, but for what somebody else has set."""
     cores = spark.sparkContext.defaultParallelism if is_one_process(spark) else None
-    chosen = {
-        name: value
-        for name, value in settings(size, cores).items()
-        if spark.conf.get(name) == _SPARKS[name]
-    }
-    with having(spark, chosen):
+    with having(spark, _left_open(spark, settings(size, cores))):
         yield
+
+
+@contextmanager
+def by_one_task(spark: SparkSession) -> Iterator[None]:
+    """Have what suits queries of one task each, but for what somebody else has set."""
+    with having(spark, _left_open(spark, _BY_ONE_TASK)):
+        yield
+
+
+def _left_open(spark: SparkSession, chosen: Mapping[str, str]) -> dict[str, str]:
+    return {name: each for name, each in chosen.items() if spark.conf.get(name) == _SPARKS[name]}
 
 
 @contextmanager
