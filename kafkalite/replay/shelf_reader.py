@@ -17,6 +17,18 @@ if TYPE_CHECKING:
 
 _READ_COMMITTED: Final = 1
 _NO_SESSION: Final = 0
+_MS: Final = 1_000_000
+
+
+def read_on(library: Library, request: FetchRequest) -> tuple[FetchResponse, int]:
+    """Return the answer, and after how many nanoseconds, to whoever may be in a recorded session.
+
+    Of which partitions that is, only its client knows: it is told to begin anew, and names them.
+    """
+    if request.session_id != _NO_SESSION and request.session_epoch > 0:
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), 0
+    response, wait_ms = read_shelves(library, request)
+    return response, wait_ms * _MS
 
 
 def read_shelves(library: Library, request: FetchRequest) -> tuple[FetchResponse, int]:

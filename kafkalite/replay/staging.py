@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.replay.known_topics import METADATA
 from kafkalite.replay.library import READERS, Library
 from kafkalite.replay.loading import known_at_ns, load, quiet
 from kafkalite.replay.seeding import Seed
@@ -83,9 +82,7 @@ def staged(
     # Nothing that is read here is garbage: to look for some would take longer and longer.
     with _without_collections():
         said = sorted(_bounded(load(paths, problems.append, tell)), key=_sent_ns)
-        # Where answers are given as they stand, it matters only which nodes there were.
-        told = frozenset((METADATA,)) if match is Match.STRICT else READERS.keys()
-        by_answer = sorted((each for each in said if each.api_key in told), key=known_at_ns)
+        by_answer = sorted((each for each in said if each.api_key in READERS), key=known_at_ns)
         library = Library.of(by_answer)
     if not said:
         why = f": {problems[0].file}: {problems[0].detail}" if problems else ""
@@ -99,7 +96,7 @@ def staged(
     if match is Match.SEEDED:
         seed = Seed(library, log)
         return Staged(seed, nodes, seed.topics(), len(said))
-    source = Strict(said) if match is Match.STRICT else Lenient(said, library)
+    source = Strict(said, library) if match is Match.STRICT else Lenient(said, library)
     stand_in = StandIn(source, nodes, log, is_live_on_miss=on_miss is OnMiss.LIVE)
     return Staged(stand_in, nodes, {}, len(said))
 

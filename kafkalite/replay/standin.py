@@ -1,10 +1,11 @@
 """StandIn: a recorded cluster, answering again.
 
 By position (`strict`): the requests of each API on a connection get the answers that they got on a
-recorded one, one after the other, verbatim. By meaning (lenient): a request gets the answer that
-one like it got, whoever asked and in whichever version; the next of them each time, and the last
-for ever. Records are then read by offset from all that the capture shows of a partition, for a
-consumer that reads in other portions asks for what nobody asked for.
+recorded one, one after the other, verbatim; records that were asked for otherwise, by offset. By
+meaning (lenient): a request gets the answer that one like it got, whoever asked and in whichever
+version; the next of them each time, and the last for ever. Records are then read by offset from all
+that the capture shows of a partition, for a consumer that reads in other portions asks for what
+nobody asked for.
 
 Addresses are ours: the recorded nodes stand behind our listeners, in the order of their ids. What
 took a while takes as long again, by the broker's clock.

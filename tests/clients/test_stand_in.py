@@ -138,6 +138,35 @@ async def test_threads_that_race_are_answered_by_position(client: Client, tmp_pa
         assert await client(broker.bootstrap_servers) == (VALUES, len(VALUES))
 
 
+def test_partitions_are_read_by_offset_whichever_is_asked_for_first(tmp_path: Path) -> None:
+    """A client that is given records of a partition that it did not ask for ends its process."""
+    with required():
+        kcat = program("kcat")
+
+    def read(bootstrap: str) -> list[str]:
+        command = [kcat, "-C", "-b", bootstrap, "-t", "orders", "-o", "beginning", "-e", "-q"]
+        done = subprocess.run(
+            [*command, "-f", "%p %s\n"],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=True,
+        )
+        return sorted(done.stdout.splitlines())
+
+    said = sorted(f"{partition} {value.decode()}" for partition in range(3) for value in VALUES)
+    with Broker(topics={"orders": 3}, capture=tmp_path) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for value in VALUES:
+            for partition in range(3):
+                producer.produce("orders", value, partition=partition)
+        assert producer.flush(PATIENCE_S) == 0
+        assert read(broker.bootstrap_servers) == said
+    for _ in range(3):
+        with Broker(replay=tmp_path, match="strict") as broker:
+            assert read(broker.bootstrap_servers) == said
+
+
 def test_what_is_said_word_for_word_is_answered_word_for_word(tmp_path: Path) -> None:
     with required():
         kcat = program("kcat")

@@ -9,8 +9,10 @@ import pytest
 from kafkalite.apis.context import Endpoint, RequestContext
 from kafkalite.ports.clock import StandingClock
 from kafkalite.protocol import codec
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafkalite.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -26,7 +28,7 @@ from kafkalite.replay.strict import Strict
 from kafkalite.server.logging import Log
 from kafkalite.wire.session import Owed
 from tests.unit.frames import request_content
-from tests.unit.replay.recorded import Recording
+from tests.unit.replay.recorded import Recording, batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +99,7 @@ def read_answer(request: Message, version: int, out: Pieces) -> Any:  # noqa: AN
 
 
 def strict(recording: Recording) -> Strict:
-    return Strict(recording.exchanges)
+    return Strict(recording.exchanges, Library.of(recording.exchanges))
 
 
 def lenient(recording: Recording) -> Lenient:
@@ -322,6 +324,102 @@ def test_a_tape_that_was_played_is_not_played_again() -> None:
 
     with pytest.raises(ProtocolViolation, match="was played, 0 times on this connection"):
         stand.ask(stand.connect(), beat(1), 4)
+
+
+def about(partition: int, offset: int, *, session: tuple[int, int] = (0, -1)) -> FetchRequest:
+    wanted = FetchRequest.FetchPartition(
+        partition=partition, fetch_offset=offset, partition_max_bytes=1_000_000
+    )
+    return FetchRequest(
+        max_wait_ms=500,
+        max_bytes=1_000_000,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=[FetchRequest.FetchTopic(topic="t", partitions=[wanted])],
+    )
+
+
+def of(partition: int, *values: str, offset: int = 0, end: int) -> FetchResponse:
+    row = FetchResponse.PartitionData(
+        partition_index=partition,
+        high_watermark=end,
+        last_stable_offset=end,
+        log_start_offset=0,
+        records=batch(*values, offset=offset) if values else b"",
+    )
+    topic = FetchResponse.FetchableTopicResponse(topic="t", partitions=[row])
+    return FetchResponse(responses=[topic])
+
+
+def fetches() -> Recording:
+    """Record who reads two partitions, and leaves while it waits for more."""
+    recording = Recording()
+    topic = MetadataResponse.MetadataResponseTopic(
+        name="t",
+        partitions=[
+            MetadataResponse.MetadataResponsePartition(partition_index=index) for index in (0, 1)
+        ],
+    )
+    recording.say(MetadataRequest(topics=None), MetadataResponse(topics=[topic]), 9)
+    recording.say(about(0, 0), of(0, "a", "b", end=2), 11)
+    recording.say(about(1, 0), of(1, "c", end=1), 11)
+    recording.say(about(0, 2), of(0, end=2), 11)
+    recording.say(about(0, 2), None, 11)
+    return recording
+
+
+def test_a_fetch_gets_the_answer_of_one_that_asked_the_same() -> None:
+    source = strict(fetches())
+    stand = Stand(source)
+    context = stand.connect()
+
+    for partition, records in ((1, batch("c")), (0, batch("a", "b"))):
+        (topic,) = stand.ask(context, about(partition, 0), 11).responses
+        assert [(row.partition_index, row.records) for row in topic.partitions] == [
+            (partition, records)
+        ]
+    assert source.not_asked == {"Fetch": 1, "Metadata": 1}
+
+
+def test_who_asks_for_other_records_than_were_asked_for_reads_by_offset() -> None:
+    stand = Stand(strict(fetches()))
+    context = stand.connect()
+
+    for _ in range(2):
+        (topic,) = stand.ask(context, about(0, 1), 11).responses
+        (row,) = topic.partitions
+        assert (row.partition_index, row.records) == (0, batch("a", "b"))
+    assert stand.ask(context, about(0, 2), 11).responses
+    assert isinstance(stand.ask(context, about(0, 2), 11), Owed)  # it has come to the end
+
+
+def test_a_session_in_which_nobody_asked_that_begins_anew() -> None:
+    stand = Stand(strict(fetches()))
+
+    told = stand.ask(stand.connect(), about(0, 1, session=(4, 1)), 11)
+
+    assert told.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_an_api_is_answered_by_what_it_is_about_before_its_place() -> None:
+    """A client with several partitions writes to them in an order of chance."""
+
+    def to(partition: int, base_offset: int = -1) -> tuple[ProduceRequest, ProduceResponse]:
+        data = ProduceRequest.PartitionProduceData(index=partition, records=b"")
+        row = ProduceResponse.PartitionProduceResponse(index=partition, base_offset=base_offset)
+        topics = [ProduceRequest.TopicProduceData(name="t", partition_data=[data])]
+        told = [ProduceResponse.TopicProduceResponse(name="t", partition_responses=[row])]
+        return ProduceRequest(acks=1, topic_data=topics), ProduceResponse(responses=told)
+
+    recording = Recording()
+    for place in ((0, 5), (1, 7), (0, 6)):
+        recording.say(*to(*place), 9)
+    stand = Stand(strict(recording))
+    context = stand.connect()
+
+    told = [stand.ask(context, to(partition)[0], 9) for partition in (1, 0, 0)]
+    rows = [row for each in told for row in each.responses[0].partition_responses]
+    assert [(row.index, row.base_offset) for row in rows] == [(1, 7), (0, 5), (0, 6)]
 
 
 # --- by meaning ----------------------------------------------------------------------------------
