@@ -1,8 +1,8 @@
 """`kafkalite replay`: a capture played again on a broker, and its answers compared.
 
 Exit status 0 when nothing was found that `--fail-on` counts, 1 when something was or the target is
-not there, 2 for bad use; 130 when it was interrupted and 143 when it was terminated, with a report
-of what was played until then.
+not there, 2 for bad use; 130 when it was interrupted and 143 when it was terminated. Whichever way
+it ends in the middle, there is a report of what was played until then.
 """
 
 from __future__ import annotations
@@ -128,13 +128,14 @@ def _replay(asked: Namespace) -> None:
         )
     except KeyboardInterrupt:
         if progress.report is not None:
-            progress.report.broken_off = "it was interrupted"
-            _tell(asked, progress.report)
+            _tell_broken_off(asked, progress.report, "it was interrupted")
             complain("interrupted: the rest of the capture was not played")
         raise
     except calls.NothingToReplayError as error:
         end(USAGE_STATUS, str(error))
     except (calls.ReplayError, ClockError) as error:
+        if progress.report is not None and progress.report.responses:
+            _tell_broken_off(asked, progress.report, str(error))
         end(FAILED_STATUS, str(error))
     except ValueError as error:
         end(USAGE_STATUS, str(error))
@@ -143,6 +144,11 @@ def _replay(asked: Namespace) -> None:
         end(FAILED_STATUS, f"broken off, for the target is gone: {report.broken_off}")
     if report.failed(FailOn[asked.fail_on.upper()]):
         sys.exit(FAILED_STATUS)
+
+
+def _tell_broken_off(asked: Namespace, report: ReplayReport, why: str) -> None:
+    report.broken_off = why
+    _tell(asked, report)
 
 
 def _tell(asked: Namespace, report: ReplayReport) -> None:

@@ -49,7 +49,8 @@ class ClockError(Exception):
 class ControlledClock:
     """The clock of a kafkalite of another process, by its control endpoint.
 
-    It keeps one connection, for a replay of days asks tens of thousands of times.
+    It keeps one connection, for a replay of days asks tens of thousands of times; one that was left
+    alone too long is closed by the other side, and made anew.
     """
 
     def __init__(self, url: str) -> None:
@@ -77,11 +78,7 @@ class ControlledClock:
 
     def _tell(self, body: bytes) -> int:
         try:
-            self._connection.request(
-                "POST", "/v1/clock", body, {"Content-Type": "application/json"}
-            )
-            answer = self._connection.getresponse()
-            told = loads(answer.read())
+            told = loads(self._post(body))
             if "error" in told:
                 raise ClockError(f"the clock at {self._url} cannot be driven: {told['error']}")
             return int(told["now_ms"])
@@ -91,6 +88,21 @@ class ControlledClock:
                 f"no clock can be driven at {self._url}: {told.lower()} "
                 "(is the target served with --control?)"
             ) from error
+
+    def _post(self, body: bytes) -> bytes:
+        is_kept = self._connection.sock is not None
+        try:
+            return self._post_once(body)
+        except ConnectionError:
+            self._connection.close()
+            if not is_kept:
+                raise
+        # To be told a time twice is the same as once.
+        return self._post_once(body)
+
+    def _post_once(self, body: bytes) -> bytes:
+        self._connection.request("POST", "/v1/clock", body, {"Content-Type": "application/json"})
+        return self._connection.getresponse().read()
 
 
 class Pace(Protocol):

@@ -12,6 +12,7 @@ import pytest
 
 from kafkalite.cli.main import main
 from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.replay.pace import ClockError
 from kafkalite.replay.player import Player
 from kafkalite.testing import Broker
 from tests.conformance.raw import RawClient
@@ -136,6 +137,35 @@ def test_who_interrupts_a_replay_is_told_what_was_found_until_then(
         main(["replay", str(capture), "--to", broker.bootstrap_servers, "--json"])
     shape = json.loads(capsys.readouterr().out)
     assert (shape["requests"], shape["broken_off"]) == (1, "it was interrupted")
+
+
+def test_a_replay_whose_clock_is_lost_tells_what_was_found_until_then(
+    broker: Broker,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Broker(topics={"orders": 1}, capture=tmp_path) as recorded:
+        port = int(recorded.bootstrap_servers.rpartition(":")[2])
+        with closing(RawClient(port)) as client:
+            client.call(MetadataRequest(topics=None), 12)
+            client.call(MetadataRequest(topics=None), 12)
+    play = Player._await
+    played: list[int] = []
+
+    async def lost(self: Player, exchange: Exchange, at_ns: int) -> None:
+        if played:
+            raise ClockError("the clock is lost")
+        played.append(at_ns)
+        await play(self, exchange, at_ns)
+
+    monkeypatch.setattr(Player, "_await", lost)
+    with pytest.raises(SystemExit, match="1"):
+        main(["replay", str(tmp_path), "--to", broker.bootstrap_servers, "--json"])
+    heard = capsys.readouterr()
+    shape = json.loads(heard.out)
+    assert (shape["requests"], shape["broken_off"]) == (2, "the clock is lost")
+    assert heard.err == "kafkalite: the clock is lost\n"
 
 
 @pytest.mark.parametrize("interrupts", [signal.SIG_IGN, signal.default_int_handler])

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from json import dumps, loads
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
 from kafkalite.replay.lanes import Pending
-from kafkalite.replay.pace import DrivenPace, RealPace
+from kafkalite.replay.pace import ClockError, ControlledClock, DrivenPace, RealPace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MS = 1_000_000
 
@@ -114,3 +125,49 @@ async def test_at_ten_times_the_speed_steps_are_that_much_closer() -> None:
     pace.begin(0)
     await pace.due(1_000 * MS)
     assert pace.hurry == 1_000.0
+
+
+class Forgetful(BaseHTTPRequestHandler):
+    """Tells the time it is told, and hangs up without a word, as on a client that was long idle."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = loads(self.rfile.read(int(self.headers["Content-Length"])))
+        told = dumps({"now_ms": body["now_ms"]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(told)))
+        self.end_headers()
+        self.wfile.write(told)
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is inherited
+        del format, args
+
+
+@pytest.fixture
+def forgetful() -> Iterator[HTTPServer]:
+    server = HTTPServer(("127.0.0.1", 0), Forgetful)
+    serving = Thread(target=server.serve_forever, args=(0.01,))
+    serving.start()
+    yield server
+    if serving.is_alive():
+        server.shutdown()
+        serving.join()
+    server.server_close()
+
+
+def test_a_clock_that_hung_up_is_called_again(forgetful: HTTPServer) -> None:
+    with closing(ControlledClock(f"http://127.0.0.1:{forgetful.server_port}")) as clock:
+        for now_ms in (1_000, 2_000, 3_000):
+            clock.set_ms(now_ms)
+            assert clock.now_ms() == now_ms
+
+
+def test_a_clock_that_is_gone_is_told_of(forgetful: HTTPServer) -> None:
+    with closing(ControlledClock(f"http://127.0.0.1:{forgetful.server_port}")) as clock:
+        clock.set_ms(1_000)
+        forgetful.shutdown()
+        forgetful.server_close()
+        with pytest.raises(ClockError, match="connection refused"):
+            clock.set_ms(2_000)
