@@ -58,11 +58,10 @@ class Setting:
 
 
 class Rests(NamedTuple):
-    """A dialogue in which everything is in order: what is left of it, by side."""
+    """What is left of a dialogue, by side; None where it is not known where frames begin."""
 
     client_side: int
-    opened_ns: int | None
-    sides: tuple[Unfinished, Unfinished]
+    sides: tuple[Unfinished | None, Unfinished | None]
 
 
 class Dialogue:
@@ -158,14 +157,12 @@ class Dialogue:
                 self._apply(side, item)
 
     def rests(self) -> Rests | None:
-        """Return what either side has left; None where not everything is in order."""
+        """Return what either side has left; None where it is not known who is who."""
         if self.is_refused or self._client_side is None or not self._framers:
             return None
-        left = [framer.unfinished for framer in self._framers]
-        if left[0] is None or left[1] is None:
-            return None
-        sides = (left[0], left[1]) if self._client_side == 0 else (left[1], left[0])
-        return Rests(self._client_side, self._opened_ns, sides)
+        asked, answered = (framer.unfinished for framer in self._framers)
+        sides = (asked, answered) if self._client_side == 0 else (answered, asked)
+        return Rests(self._client_side, sides)
 
     def settle(self) -> None:
         """Decide who is who by what little there is."""

@@ -25,18 +25,23 @@ MAX_CONNECTIONS: Final = 100_000
 _MASK: Final = 0xFFFFFFFF
 
 
+class SideRest(NamedTuple):
+    """All that is to be known of a direction with which everything is in order."""
+
+    next_seq: int
+    """The number of the byte that comes next."""
+    unfinished: bytes
+    """What there is of a frame that is not whole, its length included."""
+    origin: int | None
+    """Where in the file the packet stands that this frame begins in."""
+
+
 class Rest(NamedTuple):
-    """All that is to be known of a connection with which everything is in order."""
+    """What is to be known of a connection to go on with it, by side; None where it is not."""
 
     client_side: int
     """0 where the first segment of it was the client's."""
-    opened_ns: int | None
-    next_seqs: tuple[int, int]
-    """By side: the number of the byte that comes next."""
-    unfinished: tuple[bytes, bytes]
-    """By side: what there is of a frame that is not whole, its length included."""
-    origins: tuple[int | None, int | None]
-    """By side: where in the file the packet stands that this frame begins in."""
+    sides: tuple[SideRest | None, SideRest | None]
 
 
 class Flow:
@@ -152,19 +157,17 @@ class Flow:
         self.dialogue.finish(at_ns, is_closed=is_closed)
 
     def at_rest(self) -> Rest | None:
-        """Return where the connection is, None while anything of it is open or out of order."""
-        seqs = tuple(stream.next_seq for stream in self._streams)
+        """Return where the connection is; None where that is not known of either side."""
         rests = self.dialogue.rests()
-        if self.is_over or self.since_ns is not None or rests is None or None in seqs:
+        if self.is_over or self.dialogue.undecided_since_ns is not None or rests is None:
             return None
-        first, second = rests.sides
-        return Rest(
-            rests.client_side,
-            rests.opened_ns,
-            (seqs[0] or 0, seqs[1] or 0),
-            (first.data, second.data),
-            (first.offset, second.offset),
+        first, second = (
+            None
+            if left is None or stream.since_ns is not None or stream.next_seq is None
+            else SideRest(stream.next_seq, left.data, left.offset)
+            for left, stream in zip(rests.sides, self._streams, strict=True)
         )
+        return Rest(rests.client_side, (first, second))
 
     def told(self) -> list[Event]:
         """Return what has become known since this was asked last."""

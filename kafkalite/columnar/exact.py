@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kafkalite.capture.blocks import Interface
     from kafkalite.capture.dialogue import Setting
+    from kafkalite.capture.flows import Rest
     from kafkalite.capture.model import Event
     from kafkalite.columnar.connections import Connections
     from kafkalite.columnar.lines import Line
@@ -151,6 +152,10 @@ class Exact:
             return []
         is_known = self._line.is_marked(APPEARED)
         if is_known:
+            rest = self._flow.at_rest()
+            if rest is not None:
+                # The other direction may never say anything, as where nobody acknowledges.
+                self._leave(rest)
             self._keep_heads()
         self._flow.finish(now_ns, is_closed=False)
         told = self._told(self._flow.told())
@@ -189,18 +194,26 @@ class Exact:
                 line.initials[side] = _number(flow.initials[side])
             return line
         rest = flow.at_rest()
-        if rest is None:
+        if rest is None or None in rest.sides:
             return None
+        self._leave(rest)
         for direction in (0, 1):
-            side = direction if rest.client_side == 0 else 1 - direction
-            line.next_seqs[direction] = _number(rest.next_seqs[side])
-            unfinished = Unfinished(rest.unfinished[side], rest.origins[side] or 0, flow.last_ns)
-            line.keep(direction, unfinished)
+            side = direction ^ rest.client_side
             line.initials[direction] = _number(flow.initials[side])
-            if self._heads and not self._heads[side].is_done:
-                self._keep(direction, self._heads[side].but(len(rest.unfinished[side])))
         line.mark(JUDGED)
         return line
+
+    def _leave(self, rest: Rest) -> None:
+        """Bring the line to where directions are that are in order."""
+        assert self._flow is not None
+        for side, left in enumerate(rest.sides):
+            if left is not None:
+                direction = side ^ rest.client_side
+                self._line.next_seqs[direction] = left.next_seq
+                unfinished = Unfinished(left.unfinished, left.origin or 0, self._flow.last_ns)
+                self._line.keep(direction, unfinished)
+                if self._heads and not self._heads[side].is_done:
+                    self._keep(direction, self._heads[side].but(len(left.unfinished)))
 
     def _note_head(self, frame: Frame) -> None:
         """Keep what stood before the first frame of a direction."""

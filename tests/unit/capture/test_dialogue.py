@@ -216,7 +216,6 @@ def test_what_is_in_order_can_be_carried_on_elsewhere() -> None:
     heard.say(0, RESPONSE)
     rests = heard.dialogue.rests()
     assert rests is not None
-    assert (rests.client_side, rests.opened_ns) == (1, 100)
-    assert rests.sides == ((b"", None), (REQUEST[:6], 1))
+    assert rests == (1, ((b"", None), (REQUEST[:6], 1)))
     heard.miss(0, 5)
-    assert heard.dialogue.rests() is None
+    assert heard.dialogue.rests() == (1, (None, (REQUEST[:6], 1)))

@@ -77,7 +77,7 @@ def test_parts_of_a_capture_say_together_what_the_whole_says(tmp_path: Path, not
     assert in_parts[2] == 7
 
 
-_IN_ORDER = ("segmented", "coalesced", "without acknowledgements", "without farewell")
+_IN_ORDER = ("segmented", "crumbled", "coalesced", "without acknowledgements", "without farewell")
 
 
 @pytest.mark.parametrize("name", [None, *_IN_ORDER, "without handshake", "begun late"])
