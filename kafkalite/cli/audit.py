@@ -6,10 +6,12 @@ failed; 2 for bad use, for an input without captures, and where Spark or Java is
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, end
@@ -34,6 +36,9 @@ _MB: Final = 1_000_000
 _MIB: Final = 1 << 20
 _NS_PER_MS: Final = 1_000_000
 _ONLY_REQUESTS: Final = "requests"
+_STDERR: Final = 2
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What is wrong with where we write: such an error names no file of its own."""
 
 
 class AuditSetting(NamedTuple):
@@ -171,7 +176,7 @@ def audit(asked: Namespace) -> None:
     except (PySparkException, Py4JError) as error:
         end(FAILED_STATUS, f"Spark failed: {_reason(error)}")
     except OSError as error:
-        end(FAILED_STATUS, str(error))
+        end(FAILED_STATUS, f"{asked.out}: {error}" if error.errno in _FULL else str(error))
     if outcome is not None:
         _tell(outcome)
 
@@ -197,7 +202,8 @@ def _run(
         pass
     console = Console(sys.stderr, DrivenClock().now_ms)
     is_quick = _is_quick(master, job, is_followed=is_followed)
-    with quietly(sys.stderr):
+    with quietly(sys.stderr) as stderr:
+        _end_at_once_when_told(stderr)
         session = start(master, conf, quick=is_quick)
     _end_at_once_when_told()  # Spark has set a handler of its own
     try:
@@ -265,17 +271,17 @@ def _follow(session: SparkSession, job: Job, console: Console) -> None:
         say(" ".join(f"{name}={value}" for name, value in row.asDict().items()) + "\n")
 
 
-def _end_at_once_when_told() -> None:
+def _end_at_once_when_told(stderr: int = _STDERR) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, _interrupted)
+        signal.signal(each, partial(_interrupted, stderr))
 
 
-def _interrupted(number: int, _: object) -> NoReturn:
+def _interrupted(stderr: int, number: int, _: object) -> NoReturn:
     """End at once: what a run has not committed is nothing, and Java ends when we do.
 
     Spark's own handler asks Java to cancel jobs, in the midst of whatever is being asked just then.
     """
-    os.write(sys.stderr.fileno(), b"kafkalite: interrupted\n")
+    os.write(stderr, b"kafkalite: interrupted\n")
     os._exit(SIGNALLED_STATUS + number)
 
 

@@ -33,10 +33,11 @@ _LEFT_ALONE: Final = "BrokenPipeError:"
 
 
 @contextmanager
-def quietly(stream: TextIO) -> Iterator[None]:
+def quietly(stream: TextIO) -> Iterator[int]:
     """Let processes that are started meanwhile write to `stream`, through `telling`.
 
-    They go on to, as long as they live.
+    They go on to, as long as they live. Yields where `stream` led, for what cannot wait until it is
+    passed on.
     """
     ours = os.dup(_STDERR)
     reading, writing = os.pipe()
@@ -44,7 +45,7 @@ def quietly(stream: TextIO) -> Iterator[None]:
     os.close(writing)
     threading.Thread(target=_pass_on, args=(reading, ours), daemon=True).start()
     try:
-        yield
+        yield ours
     finally:
         stream.flush()
         os.dup2(ours, _STDERR)

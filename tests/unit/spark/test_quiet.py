@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -50,12 +51,14 @@ def test_processes_write_through_it_as_long_as_they_live(
     noise = "Setting default log level"
     program = f"import sys; sys.stdin.read(); print('{noise} to WARN', file=sys.stderr)"
     program += "; print('heard', file=sys.stderr)"
-    with quietly(sys.stderr):
+    with quietly(sys.stderr) as stderr:
+        os.write(stderr, b"Setting default log level: at once\n")
         process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
     sys.stderr.write("ours\n")
     process.communicate()
     told = ""
     while "heard" not in told:
         told += capfd.readouterr().err
-    assert noise not in told
+    assert f"{noise} to WARN" not in told
+    assert "at once" in told
     assert "ours" in told
