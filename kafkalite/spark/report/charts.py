@@ -5,11 +5,13 @@ Each mark has a title, which a browser shows when pointed at.
 
 from __future__ import annotations
 
+import html
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
 from typing import TYPE_CHECKING, Final
+
+from kafkalite.spark.report.words import legible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -181,13 +183,17 @@ def _times(first: float, last: float, bottom: float) -> list[str]:
 
 
 def _label(text: str, y: float) -> str:
-    cut = escape(_cut(text))
-    told = f"{cut}<title>{escape(text)}</title>"
+    cut = _escape(_cut(text))
+    told = f"{cut}<title>{_escape(text)}</title>"
     return f'<text class="label" x="{_LABELS - 10}" y="{y:.1f}">{told}</text>'
 
 
 def _text(kind: str, x: float, y: float, said: str) -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(said)}</text>'
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{_escape(said)}</text>'
+
+
+def _escape(text: str) -> str:
+    return html.escape(legible(text))
 
 
 def _dot(x: float, y: float) -> str:
@@ -203,7 +209,7 @@ def _cut(text: str) -> str:
 
 
 def _marked(kind: str, shape: str, tone: str, title: str) -> str:
-    return f'<{kind} class="{tone}" {shape}><title>{escape(title)}</title></{kind}>'
+    return f'<{kind} class="{tone}" {shape}><title>{_escape(title)}</title></{kind}>'
 
 
 def _svg(height: float, parts: Iterable[str]) -> str:

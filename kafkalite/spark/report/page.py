@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from kafkalite.spark.report.words import legible
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -50,4 +52,4 @@ def cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
-    return str(value)
+    return legible(str(value))

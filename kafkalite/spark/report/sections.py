@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.spark.report import charts
 from kafkalite.spark.report.charts import Bar, Lane, Part, Series, Span
 from kafkalite.spark.report.model import BAD, GOOD, WARN, Section
-from kafkalite.spark.report.words import FEW, count, listing
+from kafkalite.spark.report.words import FEW, NAMELESS, count, listing, name
 from kafkalite.spark.report.writers import producers
 
 if TYPE_CHECKING:
@@ -137,13 +137,13 @@ def _members(found: Mapping[str, Rows]) -> Section:
     kinds = ", ".join(f"{row['ghosts']} {row['kind']}" for row in totals)
     lanes = [
         Lane(
-            row["group_id"],
+            name(row["group_id"]),
             (
                 Span(
                     row["last_sign"].timestamp(),
                     row["until"].timestamp(),
                     WARN if row["would_own_id_save"] else "plain",
-                    f"{row['member_id'] or 'nameless'} {row['kind']}: "
+                    f"{row['member_id'] or NAMELESS} {row['kind']}: "
                     f"{_waiting(row):.0f} partition-seconds",
                 ),
             ),
@@ -177,7 +177,8 @@ def _waiting(row: Row) -> float:
 def _offsets(found: Mapping[str, Rows]) -> Section:
     fates = {row["fate"]: row for row in found["expiry_by_fate"]}
     lag = found.get("lag_by_group", ())
-    names = sorted({row["group_id"] for row in lag}, key=lambda name: -_worst(lag, name))[:_LINES]
+    groups = {row["group_id"] for row in lag}
+    worst_first = sorted(groups, key=lambda group: -_worst(lag, group))[:_LINES]
     parts = [
         f"{count(fates[fate]['offsets'], 'offset')}"
         f" of {count(fates[fate]['groups'], 'group')} {says}"
@@ -191,13 +192,15 @@ def _offsets(found: Mapping[str, Rows]) -> Section:
     headline = "; ".join(parts) + "." if parts else "The retention takes no offset away."
     series = [
         Series(
-            name,
-            tuple((row["at"].timestamp(), row["lag"]) for row in lag if row["group_id"] == name),
+            name(group),
+            tuple((row["at"].timestamp(), row["lag"]) for row in lag if row["group_id"] == group),
         )
-        for name in names
+        for group in worst_first
     ]
-    worst = f"The furthest behind was {names[0]}, by {_worst(lag, names[0]):,}." if names else ""
-    told = [worst, *map(_spared, found.get("spared", ()))]
+    told = [
+        *(_furthest(lag, group) for group in worst_first[:1]),
+        *map(_spared, found.get("spared", ())),
+    ]
     return Section(
         name="offsets",
         title="Offsets that expire, and lag",
@@ -227,7 +230,11 @@ def _spared(row: Row) -> str:
     )
 
 
-def _worst(lag: Rows, group: str) -> int:
+def _furthest(lag: Rows, group: str | None) -> str:
+    return f"The furthest behind was {name(group)}, by {_worst(lag, group):,}."
+
+
+def _worst(lag: Rows, group: str | None) -> int:
     return max(int(row["lag"]) for row in lag if row["group_id"] == group)
 
 
@@ -246,7 +253,7 @@ def _metadata(found: Mapping[str, Rows]) -> Section:
     )
     bars = [
         Bar(
-            row["broker"],
+            name(row["broker"]),
             (
                 Part(row["certain"], BAD, f"{row['certain']} on the same connection"),
                 Part(row["answers"] - row["certain"], WARN, "by another connection of the client"),
@@ -265,7 +272,7 @@ def _metadata(found: Mapping[str, Rows]) -> Section:
         plot=charts.bars(bars) if number else "",
         legend=((BAD, "same connection"), (WARN, "same client")) if number else (),
         listings=(
-            *(listing(title, found.get(name, ()), shown) for title, name, shown in _OF_METADATA),
+            *(listing(title, found.get(table, ()), shown) for title, table, shown in _OF_METADATA),
         ),
     )
 
@@ -318,7 +325,7 @@ def _health(found: Mapping[str, Rows]) -> Section:
     )
     bars = [
         Bar(
-            row["api"],
+            name(row["api"]),
             (Part(row["p99_ms"] or 0, "a", f"p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms"),),
             f"{row['p99_ms']:,.1f} ms",
         )
@@ -333,7 +340,7 @@ def _health(found: Mapping[str, Rows]) -> Section:
         detail="99 of a hundred answers took no longer; bars are logarithmic." if bars else "",
         plot=charts.bars(bars, is_log=True),
         listings=(
-            *(listing(title, found.get(name, ()), shown) for title, name, shown in _WELL_BEING),
+            *(listing(title, found.get(table, ()), shown) for title, table, shown in _WELL_BEING),
         ),
     )  # fmt: skip
 

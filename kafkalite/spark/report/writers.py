@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafkalite.spark.report import charts
 from kafkalite.spark.report.charts import Lane, Span
 from kafkalite.spark.report.model import BAD, GOOD, WARN, Section
-from kafkalite.spark.report.words import FEW, count, listing
+from kafkalite.spark.report.words import FEW, count, listing, name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,10 +82,10 @@ def _of_connect(found: Mapping[str, Rows]) -> str:
 
 def _id_lanes(fences: Rows, zombies: Rows) -> list[Lane]:
     """Return the history of the ids that were taken over, most often first."""
-    spans: dict[str, list[Span]] = {}
+    spans: dict[str | None, list[Span]] = {}
     for row in fences:
         tone = WARN if row["kind"] == "takeover" else "a"
-        title = f"{row['kind']}: epoch {row['producer_epoch']} to {row['client']}"
+        title = f"{row['kind']}: epoch {row['producer_epoch']} to {name(row['client'])}"
         at = row["at"].timestamp()
         spans.setdefault(row["transactional_id"], []).append(Span(at, at, tone, title))
     for row in zombies:
@@ -93,4 +93,4 @@ def _id_lanes(fences: Rows, zombies: Rows) -> list[Lane]:
         title = f"{row['api']} at epoch {row['producer_epoch']}, {row['outcome']}"
         spans.setdefault(row["transactional_id"], []).append(Span(at, at, BAD, title))
     busiest = sorted(spans.items(), key=lambda each: -len(each[1]))[:FEW]
-    return [Lane(name, tuple(each)) for name, each in busiest]
+    return [Lane(name(key), tuple(each)) for key, each in busiest]

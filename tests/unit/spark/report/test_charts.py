@@ -58,6 +58,13 @@ def test_names_cannot_break_out_of_a_plot() -> None:
     assert [each.findtext("title") for each in marks(plot, "rect")] == ["<b>"]
 
 
+def test_what_cannot_be_seen_is_written_out() -> None:
+    plot = lanes([Lane("a\x00\u202eb", (Span(1, 2, "a", "\x1b[31m"),))])
+    assert [each.findtext("title") for each in marks(plot, "rect")] == [r"\x1b[31m"]
+    (label,) = (each for each in marks(plot, "text") if each.attrib["class"] == "label")
+    assert label.text == r"a\x00\u202eb"
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [(0, "0"), (12, "12"), (1.5, "1.5"), (1234, "1.2k"), (2e6, "2M"), (7e9, "7G")],

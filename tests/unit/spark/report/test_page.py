@@ -51,6 +51,7 @@ def test_problems_are_told_where_there_are_some() -> None:
         (2.5, "2.50"),
         (datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "2026-01-02 03:04:05"),
         ("text", "text"),
+        ("b\x00\u00e9\u202e", "b\\x00\u00e9\\u202e"),
     ],
 )
 def test_cells_are_for_people(value: object, said: str) -> None:

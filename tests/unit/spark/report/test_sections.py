@@ -9,6 +9,14 @@ from kafkalite.spark.report.sections import sections
 from kafkalite.spark.report.words import FEW, count, listing
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
+GHOST = (
+    "group_id",
+    "member_id",
+    "kind",
+    "client",
+    "would_own_id_save",
+    "partitions_held",
+)
 CONNECT = (
     "connect_group",
     "connector",
@@ -102,6 +110,34 @@ def test_lag_is_plotted_by_group() -> None:
     (section,) = sections({"expiry_by_fate": [], "lag_by_group": lag})
     assert "furthest behind was h, by 70" in section.detail
     assert section.plot.count("<circle") == 2
+
+
+def test_groups_without_a_legible_name_are_told_all_the_same() -> None:
+    ghost = dict.fromkeys(GHOST) | {
+        "last_sign": AT,
+        "until": AT,
+        "partition_seconds_held": 1.0,
+        "partition_seconds_kept_free": 0.0,
+    }
+    totals = [{"kind": "crashed", "would_own_id_save": None, "ghosts": 1, "partition_seconds": 1.0}]
+    (members,) = sections({"ghost_totals": totals, "ghosts": [ghost]})
+    assert ">nameless<" in members.plot
+    lag = [{"group_id": None, "at": AT, "lag": 7}, {"group_id": "h", "at": AT, "lag": 5}]
+    (offsets,) = sections({"expiry_by_fate": [], "lag_by_group": lag})
+    assert "furthest behind was nameless, by 7" in offsets.detail
+    fence = {
+        "transactional_id": None,
+        "kind": "takeover",
+        "producer_epoch": 1,
+        "client": None,
+        "at": AT,
+    }
+    found = {"transaction_ends": [], "takeovers": [{"takeovers": 1}], "zombie_outcomes": []}
+    (writers,) = sections({**found, "producer_fences": [fence]})
+    assert "epoch 1 to nameless" in writers.plot
+    row = {"broker": None, "answers": 3, "certain": 1, "resets": 0}
+    (metadata,) = sections({"stale_by_broker": [row]})
+    assert ">nameless<" in metadata.plot
 
 
 def test_stale_answers_without_resets_are_a_warning() -> None:
