@@ -24,17 +24,15 @@ from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.messages.fetch import FetchRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol.messages.join_group import JoinGroupRequest
-from kafkalite.protocol.messages.metadata import MetadataRequest
 from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
-from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol.messages.produce import ProduceRequest
 from kafkalite.proxy.rewriting import ADDRESSED
 from kafkalite.replay.answers import NO_ACKS, Answer, MissError, recorded_answer
-from kafkalite.replay.known_groups import KnownGroups
-from kafkalite.replay.known_topics import KnownTopics
+from kafkalite.replay.known_groups import FIND_COORDINATOR, OFFSET_FETCH, KnownGroups
+from kafkalite.replay.known_offsets import LIST_OFFSETS, KnownOffsets
+from kafkalite.replay.known_topics import METADATA, KnownTopics
 from kafkalite.replay.likeness import Nearness, echoes, fit, likeness
 from kafkalite.replay.shelf_reader import read_shelves
 from kafkalite.replay.strict import Strict
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
     from kafkalite.server.stage import Dispatch
     from kafkalite.wire.session import Pieces
 
-FETCH = 1
+FETCH, OFFSET_COMMIT = 1, 8
 _SOON_NS = 1_000_000
 """An answer that took less is given at once."""
 _MS = 1_000_000
@@ -114,14 +112,24 @@ class Lenient:
 
     def __init__(self, exchanges: Sequence[Exchange], library: Library) -> None:
         self._library = library
-        self._known_topics = KnownTopics()
-        self._known_groups = KnownGroups()
+        names = library.names.get
+        topics, offsets, groups = KnownTopics(), KnownOffsets(), KnownGroups()
+        self._known_groups = groups
+        self._compose: dict[int, Callable[[Any, int], Message | None]] = {
+            LIST_OFFSETS: lambda request, _: offsets.answer(request, library),
+            METADATA: lambda request, _: topics.answer(request, names),
+            OFFSET_COMMIT: lambda request, _: groups.accept(request, names),
+            OFFSET_FETCH: lambda request, version: groups.offsets(request, version, names),
+            FIND_COORDINATOR: groups.coordinators,
+        }
+        """API key → an answer, by its version, to what nobody asked like this; None for a miss."""
         self._joined: set[str] = set()
         self._said: defaultdict[Hashable, Alike] = defaultdict(Alike)
         kinds: dict[tuple[int, int, bytes], Hashable] = {}
         for exchange in exchanges:
-            self._known_topics.take(exchange)
-            self._known_groups.take(exchange, library.names.get)
+            topics.take(exchange)
+            offsets.take(exchange)
+            groups.take(exchange, names)
             if exchange.api_key == FETCH:
                 continue  # records are read by offset
             body = exchange.request[exchange.request_start :]
@@ -167,17 +175,10 @@ class Lenient:
 
     def _composed(self, header: Header, request: Message) -> Answer:
         """Return what a request must have got that nobody asked like this; MissError."""
-        ids, names = self._library.ids.get, self._library.names.get
-        response = None
-        if isinstance(request, MetadataRequest):
-            response = self._known_topics.answer(request, names)
-        elif isinstance(request, OffsetFetchRequest):
-            response = self._known_groups.offsets(request, header.api_version, names)
-        elif isinstance(request, OffsetCommitRequest):
-            response = self._known_groups.accept(request, names)
-        elif isinstance(request, FindCoordinatorRequest):
-            response = self._known_groups.coordinators(request, header.api_version)
+        compose = self._compose.get(header.api_key)
+        response = None if compose is None else compose(request, header.api_version)
         if response is not None:
+            ids, names = self._library.ids.get, self._library.names.get
             fit(header.api_key, response, {}, ids, names)
             return Answer(response)
         if isinstance(request, HeartbeatRequest) and request.group_id in self._joined:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafkalite.testing import Broker
 from tests.oracle.requirements import program, required
@@ -128,6 +128,35 @@ async def test_another_client_reads_what_one_has_written(tmp_path: Path) -> None
 
     # The group goes on behind what it had read; what is new was written since.
     assert (read, committed) == (VALUES, 2 * len(VALUES))
+
+
+async def test_a_client_that_asks_of_all_partitions_at_once_is_answered(tmp_path: Path) -> None:
+    """What each of them is told does not depend on who else is asked about in the same breath."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from kafka import KafkaConsumer  # noqa: PLC0415 - it warns of itself
+
+    with Broker(topics={"orders": 3}, capture=tmp_path) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for partition, value in enumerate(VALUES[:3]):
+            producer.produce("orders", value, partition=partition)
+        assert producer.flush(PATIENCE_S) == 0
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "shop"})
+        for partition in range(3):
+            consumer.assign([TopicPartition("orders", partition, 0)])
+            assert consumer.consume(1, PATIENCE_S)
+            consumer.get_watermark_offsets(TopicPartition("orders", partition), PATIENCE_S)
+        consumer.close()
+
+    with Broker(replay=tmp_path, match="lenient") as broker:
+        reader = KafkaConsumer(
+            "orders",
+            bootstrap_servers=broker.bootstrap_servers,
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=PATIENCE_S * 1000,
+        )
+        assert {next(reader).value for _ in range(3)} == set(VALUES[:3])
+        reader.close()
 
 
 @pytest.mark.parametrize("client", [confluent, confluent_consumer], ids=named)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from kafkalite.apis.context import Endpoint, RequestContext
+from kafkalite.apis.list_offsets import EARLIEST
 from kafkalite.ports.clock import StandingClock
 from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
@@ -19,6 +20,7 @@ from kafkalite.protocol.messages.find_coordinator import (
 )
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kafkalite.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkalite.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafkalite.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -475,6 +477,29 @@ def test_offsets_and_coordinators_are_told_to_clients_of_other_versions() -> Non
     assert answer.groups[0].topics[0].partitions[0].committed_offset == 7
     answer = stand.ask(stand.connect(), FindCoordinatorRequest(coordinator_keys=["g"]), 4)
     assert [(each.key, each.port) for each in answer.coordinators] == [("g", 9092)]
+
+
+def test_ends_of_logs_are_told_however_many_are_asked_for_at_once() -> None:
+    recording = Recording()
+
+    def asked(*partitions: int) -> ListOffsetsRequest:
+        row = ListOffsetsRequest.ListOffsetsPartition
+        rows = [row(partition_index=each, timestamp=EARLIEST) for each in partitions]
+        topic = ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=rows)
+        return ListOffsetsRequest(topics=[topic])
+
+    for number in (0, 1):
+        row = ListOffsetsResponse.ListOffsetsPartitionResponse(
+            partition_index=number, offset=5 + number
+        )
+        topic = ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=[row])
+        recording.say(asked(number), ListOffsetsResponse(topics=[topic]), 5)
+    stand = Stand(lenient(recording))
+
+    (told,) = stand.ask(stand.connect(), asked(0, 1), 11).topics
+    assert [row.offset for row in told.partitions] == [5, 6]
+    with pytest.raises(ProtocolViolation, match="nobody asked for anything like it"):
+        stand.ask(stand.connect(), asked(0, 1, 2), 11)
 
 
 def test_what_a_client_is_like_is_not_what_it_asks() -> None:
