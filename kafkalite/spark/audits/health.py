@@ -94,7 +94,7 @@ CLIENTS = table(
 )
 
 _CLIENTS: Final = ("p50_ms", "p99_ms")
-_WAIT: Final = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
+WAITING: Final = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
 """APIs whose answers wait for data or for others: they tell nothing of a broker's speed."""
 _MANY: Final = 10_000
 _HOT: Final = 3
@@ -280,7 +280,7 @@ def retries(requests: Requests) -> DataFrame:
 
 def clients(asked: DataFrame, again: DataFrame) -> DataFrame:
     """Return what each client asked and how it fared, as `CLIENTS`."""
-    prompt = ~f.col("api").isin(*_WAIT)
+    prompt = ~f.col("api").isin(*WAITING)
     by_client = (
         asked.withColumn("host", host())
         .groupBy("host", "client_id")

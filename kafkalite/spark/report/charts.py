@@ -24,6 +24,13 @@ _AXIS: Final = 26
 _HEIGHT: Final = 220
 _TICKS: Final = 5
 _LONGEST_LABEL: Final = 32
+_INSTANTS: Final = (
+    (43_200, "%b %d %H:%M", None),
+    (1, "%H:%M:%S", None),
+    (0.001, "%H:%M:%S.%f", -3),
+    (0, "%H:%M:%S.%f", None),
+)
+"""(from how many seconds a tick on, how instants are written, and where that is cut)."""
 _TONES: Final = ("a", "b", "c", "d", "e", "f")
 
 
@@ -171,11 +178,12 @@ def short(value: float) -> str:
 
 def _times(first: float, last: float, bottom: float) -> list[str]:
     out = []
-    form = "%H:%M:%S" if last - first < 2 * 86_400 else "%b %d %H:%M"
+    step = (last - first) / (_TICKS - 1)
+    form, end = next((form, end) for least, form, end in _INSTANTS if step >= least)
     for tick in range(_TICKS):
         at = first + (last - first) * tick / (_TICKS - 1)
         x = _LABELS + (_WIDTH - _LABELS - _RIGHT) * tick / (_TICKS - 1)
-        said = datetime.fromtimestamp(at, UTC).strftime(form)
+        said = datetime.fromtimestamp(at, UTC).strftime(form)[:end]
         out.append(f'<text class="axis" x="{x:.1f}" y="{bottom + 18}">{said}</text>')
         if last == first:
             break

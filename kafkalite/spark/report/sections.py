@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.spark.audits.health import WAITING
 from kafkalite.spark.report import charts
 from kafkalite.spark.report.charts import Bar, Lane, Part, Series, Span
+from kafkalite.spark.report.fencing import fencing
 from kafkalite.spark.report.model import BAD, GOOD, WARN, Section
 from kafkalite.spark.report.words import FEW, NAMELESS, count, listing, name
 from kafkalite.spark.report.writers import producers
@@ -24,102 +26,6 @@ _LINES: Final = 6
 def sections(found: Mapping[str, Rows]) -> list[Section]:
     """Return the sections of the audits whose tables there are."""
     return [make(found) for needs, make in _SECTIONS if needs in found]
-
-
-def _fencing(found: Mapping[str, Rows]) -> Section:
-    by_kind: dict[str, dict[str, Row]] = {}
-    for row in found["fencing_totals"]:
-        by_kind.setdefault(row["fenced_by"], {})[row["rule"]] = row
-    totals = by_kind["epoch"]
-    strict, shipped = totals["strict"], totals["assignment-epoch"]
-    zombies = strict["zombies_refused"] + strict["zombies_accepted"]
-    alike = min(
-        (row for rule, row in totals.items() if rule != "broker"),
-        key=lambda row: row["otherwise_than_broker"],
-    )
-    headline = (
-        f"Of {count(strict['commits'], 'commit')} by members with epochs the strict rule fails "
-        f"{strict['commits_failed']:,}, the assignment-epoch rule {shipped['commits_failed']:,}; "
-        f"{count(zombies, 'partition')} came from true zombies."
-    )
-    otherwise, aborts = alike["otherwise_than_broker"], _aborts(totals)
-    undecidable = shipped["commits_undecidable"]
-    detail = (
-        f"This broker answered as {alike['rule']} does"
-        + (f", but for {count(otherwise, 'commit')}." if otherwise else ".")
-        + (f" Transactions that refusals abort: {aborts}." if aborts else "")
-        + (f" The capture does not decide {count(undecidable, 'commit')}." if undecidable else "")
-        + _not_by_epoch(by_kind)
-    )
-    through = totals["broker"]["zombies_accepted"]
-    refused = any(row["partitions_failed"] for row in totals.values())
-    return Section(
-        name="fencing",
-        title="Commits that fencing refuses",
-        source="KAFKA-19779, KIP-1251",
-        tone=BAD if through else WARN if totals["broker"]["innocents_refused"] else GOOD,
-        headline=headline,
-        detail=detail,
-        plot=charts.bars([_rule_bar(rule, row) for rule, row in totals.items()]) if refused else "",
-        legend=(
-            (BAD, "zombies refused"),
-            (WARN, "innocents refused"),
-            ("plain", "others refused: given up, departed, unasked for"),
-        ),
-        listings=(
-            listing(
-                "Zombies and innocents, latest first",
-                found.get("fencing_cases", ()),
-                ("at", "group_id", "member_id", "topic", "partition", "commit_epoch",
-                 "member_epoch", "truth", "strict", "revocation", "assignment", "broker"),
-            ),
-        ),
-    )  # fmt: skip
-
-
-def _aborts(totals: Mapping[str, Row]) -> str:
-    """Say how many transactions each rule fails; nothing where none does."""
-    if not any(row["transactions_aborted"] for row in totals.values()):
-        return ""
-    return ", ".join(f"{row['transactions_aborted']:,} by {rule}" for rule, row in totals.items())
-
-
-def _not_by_epoch(by_kind: Mapping[str, Mapping[str, Row]]) -> str:
-    """Say what became of commits that no rule by epochs applies to."""
-    parts = []
-    if "generation" in by_kind and (strict := by_kind["generation"]["strict"])["commits"]:
-        broker = by_kind["generation"]["broker"]
-        parts.append(
-            f" Of {count(strict['commits'], 'commit')} in classic groups the broker refused "
-            f"{broker['commits_failed']:,}; {count(strict['zombies_refused'], 'partition')} of "
-            f"these {'was' if strict['zombies_refused'] == 1 else 'were'} of zombies, and "
-            f"{broker['zombies_accepted']:,} of zombies it took."
-        )
-    for kind, says in _OF_NOBODY.items():
-        if kind in by_kind:
-            parts.append(f" {count(by_kind[kind]['broker']['commits'], 'commit')} {says}.")
-    return "".join(parts)
-
-
-_OF_NOBODY: Final = {
-    "simple": "came from nobody who is a member",
-    "unknown": "came from members of groups of which the capture tells nothing else",
-}
-"""Kinds of commits that nothing is judged of."""
-
-
-def _rule_bar(rule: str, row: Row) -> Bar:
-    zombies, innocents = row["zombies_refused"], row["innocents_refused"]
-    rest = max(row["partitions_failed"] - zombies - innocents, 0)
-    return Bar(
-        "what the broker did" if rule == "broker" else rule,
-        (
-            Part(zombies, BAD, f"{zombies} partitions of zombies refused"),
-            Part(innocents, WARN, f"{innocents} partitions of innocents refused"),
-            Part(rest, "plain", f"{rest} other partitions refused"),
-        ),
-        f"{row['commits_failed']:,} commits",
-    )
 
 
 def _members(found: Mapping[str, Rows]) -> Section:
@@ -311,12 +217,14 @@ def _health(found: Mapping[str, Rows]) -> Section:
     latency, errors = found["latency"], found.get("error_counts", ())
     asked = sum(row["requests"] for row in latency)
     prompt = [row for row in latency if row["p99_ms"] is not None]
-    slowest = max(prompt, key=lambda row: row["p99_ms"], default=None)
+    at_once = [row for row in prompt if row["api"] not in WAITING]
+    slowest = max(at_once, key=lambda row: row["p99_ms"], default=None)
     storms = [row for row in found.get("rebalances", ()) if row["is_storm"]]
     headline = (
         f"{asked:,} requests of {count(len(latency), 'API')}; "
         + (
-            f"the slowest is {slowest['api']}, {slowest['p99_ms']:,.1f} ms for 99 of 100; "
+            f"the slowest that waits for nobody is {slowest['api']}, "
+            f"{slowest['p99_ms']:,.1f} ms for 99 of 100; "
             if slowest
             else ""
         )
@@ -326,7 +234,13 @@ def _health(found: Mapping[str, Rows]) -> Section:
     bars = [
         Bar(
             name(row["api"]),
-            (Part(row["p99_ms"] or 0, "a", f"p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms"),),
+            (
+                Part(
+                    row["p99_ms"],
+                    "plain" if row["api"] in WAITING else "a",
+                    f"p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms",
+                ),
+            ),
             f"{row['p99_ms']:,.1f} ms",
         )
         for row in sorted(prompt, key=lambda row: -row["requests"])[:FEW]
@@ -339,6 +253,7 @@ def _health(found: Mapping[str, Rows]) -> Section:
         headline=headline,
         detail="99 of a hundred answers took no longer; bars are logarithmic." if bars else "",
         plot=charts.bars(bars, is_log=True),
+        legend=(("a", "the broker's time"), ("plain", "waits for data or for other members")),
         listings=(
             *(listing(title, found.get(table, ()), shown) for title, table, shown in _WELL_BEING),
         ),
@@ -358,7 +273,7 @@ _WELL_BEING: Final = (
         ("topic", "partition", "bytes_in", "bytes_out", "share_of_topic", "is_hot"),
     ),
     (
-        "Clients, slowest first",
+        "Clients, slowest first (by what waits for nobody)",
         "clients",
         (
             "host",
@@ -375,7 +290,7 @@ _WELL_BEING: Final = (
 
 
 _SECTIONS: Final = (
-    ("fencing_totals", _fencing),
+    ("fencing_totals", fencing),
     ("ghost_totals", _members),
     ("expiry_by_fate", _offsets),
     ("stale_by_broker", _metadata),

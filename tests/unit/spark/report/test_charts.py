@@ -47,6 +47,22 @@ def test_lines_reach_from_the_first_moment_to_the_last() -> None:
     assert ys == sorted(ys, reverse=True)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "second_tick"),
+    [
+        (4 * 86_400, "Jan 02 00:00"),
+        (8, "00:00:02"),
+        (1, "00:00:00.250"),
+        (0.002, "00:00:00.000500"),
+    ],
+)
+def test_no_two_ticks_are_the_same(seconds: float, second_tick: str) -> None:
+    plot = lines([Series("g", ((0, 0), (seconds, 1)))])
+    ticks = [each.text for each in marks(plot, "text") if each.attrib["class"] == "axis"]
+    assert ticks[1] == second_tick
+    assert len({*ticks}) == len(ticks) == 5
+
+
 def test_nothing_is_no_plot() -> None:
     assert lanes([]) == ""
     assert lines([]) == ""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from kafkalite.spark.report.model import BAD, GOOD, WARN
 from kafkalite.spark.report.sections import sections
 from kafkalite.spark.report.words import FEW, count, listing
+
+if TYPE_CHECKING:
+    from kafkalite.spark.report.words import Row
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 GHOST = (
@@ -31,54 +35,17 @@ CONNECT = (
 )
 
 
-def rule(name: str, failed: int, *, innocents: int = 0, taken: int = 0) -> dict[str, object]:
-    return {
-        "rule": name,
-        "commits": 1000,
-        "commits_failed": failed,
-        "commits_undecidable": 1,
-        "partitions_failed": failed,
-        "transactions_aborted": 0,
-        "fenced_by": "epoch",
-        "zombies_refused": 5 - taken,
-        "zombies_accepted": taken,
-        "innocents_refused": innocents,
-        "otherwise_than_broker": failed,
-    }
+def latency(api: str, ms: float | None) -> dict[str, object]:
+    return {"api": api, "requests": 9, "p50_ms": ms, "p99_ms": ms}
 
 
-def test_fencing_is_told_by_rule() -> None:
-    totals = [
-        rule("strict", 40, innocents=35),
-        rule("revocation-epoch", 20),
-        rule("assignment-epoch", 5),
-        rule("broker", 5),
-    ]
-    (section,) = sections({"fencing_totals": totals})
-    assert "1,000 commits" in section.headline
-    assert "strict rule fails 40" in section.headline
-    assert "answered as assignment-epoch" in section.detail
-    assert section.tone == GOOD
-
-
-def test_commits_that_no_rule_by_epochs_applies_to_are_told_apart() -> None:
-    by_epoch = [
-        rule(name, 0) for name in ("strict", "revocation-epoch", "assignment-epoch", "broker")
-    ]
-    classic = [rule(name, 7) | {"fenced_by": "generation"} for name in ("strict", "broker")]
-    simple = rule("broker", 0) | {"fenced_by": "simple", "commits": 3}
-    (section,) = sections({"fencing_totals": [*by_epoch, *classic, simple]})
-    assert "1,000 commits in classic groups the broker refused 7; 5 partitions" in section.detail
-    assert "3 commits came from nobody who is a member" in section.detail
-    assert "1,000 commits by members with epochs" in section.headline
-
-
-def test_where_no_rule_refuses_anything_only_that_is_told() -> None:
-    names = ("strict", "revocation-epoch", "assignment-epoch", "broker")
-    totals = [rule(name, 0) | {"commits_undecidable": 0} for name in names]
-    (section,) = sections({"fencing_totals": totals})
-    assert section.detail == "This broker answered as strict does."
-    assert section.plot == ""
+def test_who_waits_for_data_is_not_slow() -> None:
+    rows: list[Row] = [latency("Fetch", 501.5), latency("Metadata", 2.5), latency("Produce", None)]
+    (section,) = sections({"latency": rows})
+    assert "the slowest that waits for nobody is Metadata, 2.5 ms" in section.headline
+    assert 'class="plain"' in section.plot
+    (section,) = sections({"latency": rows[:1]})
+    assert section.headline.startswith("9 requests of 1 API; 0 errors")
 
 
 def test_a_listing_says_where_there_are_more_rows() -> None:
@@ -91,12 +58,6 @@ def test_errors_are_listed_by_their_names() -> None:
     rows: list[dict[str, object]] = [{"error": 47}, {"error": "NONE"}, {"error": None}]
     shown = (("INVALID_PRODUCER_EPOCH",), ("NONE",), (None,))
     assert listing("Writes", rows, ("error",)).rows == shown
-
-
-def test_a_broker_that_takes_zombies_is_bad() -> None:
-    totals = [rule(name, 1) for name in ("strict", "revocation-epoch", "assignment-epoch")]
-    (section,) = sections({"fencing_totals": [*totals, rule("broker", 0, taken=2)]})
-    assert section.tone == BAD
 
 
 def test_no_ghosts_is_good_news() -> None:
@@ -113,16 +74,18 @@ def test_lag_is_plotted_by_group() -> None:
 
 
 def test_groups_without_a_legible_name_are_told_all_the_same() -> None:
-    ghost = dict.fromkeys(GHOST) | {
+    ghost: Row = dict.fromkeys(GHOST) | {
         "last_sign": AT,
         "until": AT,
         "partition_seconds_held": 1.0,
         "partition_seconds_kept_free": 0.0,
     }
-    totals = [{"kind": "crashed", "would_own_id_save": None, "ghosts": 1, "partition_seconds": 1.0}]
+    totals: list[Row] = [
+        {"kind": "crashed", "would_own_id_save": None, "ghosts": 1, "partition_seconds": 1.0}
+    ]
     (members,) = sections({"ghost_totals": totals, "ghosts": [ghost]})
     assert ">nameless<" in members.plot
-    lag = [{"group_id": None, "at": AT, "lag": 7}, {"group_id": "h", "at": AT, "lag": 5}]
+    lag: list[Row] = [{"group_id": None, "at": AT, "lag": 7}, {"group_id": "h", "at": AT, "lag": 5}]
     (offsets,) = sections({"expiry_by_fate": [], "lag_by_group": lag})
     assert "furthest behind was nameless, by 7" in offsets.detail
     fence = {
