@@ -5,12 +5,17 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+from pyarrow import parquet
+
 from kafkalite.spark.audits import AUDITS, STATES, TABLES
+from kafkalite.spark.state.tables import nothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from kafkalite.spark.audits import AuditOptions
     from kafkalite.spark.places import Place
@@ -42,7 +47,11 @@ class Derived:
     def state(self, requests: Requests, name: str) -> DataFrame:
         """Make a state, and return it as it was written."""
         self._tell.step(f"state: {name}")
-        return self._written(f"{STATE}/{name}", STATES[name](requests, self._options))
+        made = STATES[name](requests, self._options)
+        where = self._write(f"{STATE}/{name}", made)
+        if requests.are_few:
+            return at_hand(requests.spark, where, made.schema)
+        return requests.spark.read.schema(made.schema).parquet(where.url)
 
     def audit(self, requests: Requests, names: Iterable[str]) -> None:
         """Make the tables of audits, several at a time: planning a query keeps one core busy."""
@@ -54,7 +63,7 @@ class Derived:
         audit = AUDITS[name]
         self._tell.step(f"audit: {name}: {audit.summary}")
         for table, frame in audit.tables(requests, self._options).items():
-            self._written(f"{AUDIT}/{table}", frame)
+            self._write(f"{AUDIT}/{table}", frame)
 
     def moves(self) -> Iterator[tuple[str, str]]:
         """Yield the files that were written: where below the folder, and where they belong."""
@@ -63,8 +72,24 @@ class Derived:
                 if name.endswith(".parquet"):
                     yield f"{folder}/{name}", f"{folder}/{name}"
 
-    def _written(self, folder: str, frame: DataFrame) -> DataFrame:
-        where = (self._staged / folder).url
-        frame.write.parquet(where)
+    def _write(self, folder: str, frame: DataFrame) -> Place:
+        where = self._staged / folder
+        frame.write.parquet(where.url)
         self.folders.append(folder)
-        return frame.sparkSession.read.schema(frame.schema).parquet(where)
+        return where
+
+
+def at_hand(spark: SparkSession, where: Place, schema: StructType) -> DataFrame:
+    """Return a small table that was written as rows that Spark knows while it plans.
+
+    What it makes empty is left out of a plan, and it is read once.
+    """
+    parts = []
+    for name in where.walk():
+        if name.endswith(".parquet"):
+            with where.files.open_input_file((where / name).path) as stream:
+                parts.append(parquet.read_table(stream))
+    rows = pa.concat_tables(parts)
+    if not rows.num_rows:
+        return nothing(spark, schema)
+    return spark.createDataFrame(rows, schema).coalesce(1)

@@ -17,6 +17,7 @@ keep their tables as long as the input stays as it was, and no longer.
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +33,7 @@ from kafkalite.spark.places import PlaceError, place
 from kafkalite.spark.reach import reach_tables
 from kafkalite.spark.report import write_report
 from kafkalite.spark.requests import Requests, api_key
-from kafkalite.spark.sizing import sized
+from kafkalite.spark.sizing import by_one_task, sized
 from kafkalite.spark.stages.decoding import CONNECTIONS, LOOSE, PROBLEMS, REQUESTS, Task
 from kafkalite.spark.stitch import stitch
 from kafkalite.spark.telling import Silent
@@ -195,7 +196,8 @@ class _Run:
         staged = self._out / journal.STAGING
         derived = Derived(staged, self._job.audit_options, self._tell)
         requests = Requests.read(self._spark, self._out, derived.state)
-        derived.audit(requests, self._job.audits)
+        with by_one_task(self._spark) if requests.are_few else nullcontext():
+            derived.audit(requests, self._job.audits)
         moves = [(f"{journal.STAGING}/{source}", target) for source, target in derived.moves()]
         done = replace(self._done, audited=asked)
         # Where the input has changed, what other audits found is of another one.

@@ -19,6 +19,7 @@ from kafkalite.columnar import tables
 from kafkalite.protocol import codec
 from kafkalite.spark.places import find
 from kafkalite.spark.sizing import HERE_BYTES, is_one_process
+from kafkalite.spark.stages.stitching import NAMES
 from kafkalite.spark.state.spans import span
 from kafkalite.spark.state.tables import nothing
 
@@ -90,28 +91,35 @@ class Requests:
     ) -> Requests:
         """Return the requests that a run of the pipeline left in `out`."""
         seen = {name.split("/")[0] for name in (out / REQUESTS).walk() if name.startswith("api=")}
+        folders = {api_key(name.removeprefix("api=")): out / REQUESTS / name for name in seen}
+        files = {key: find([folder.url]) for key, folder in folders.items()}
+        are_few = _are_few(spark, files)
+
+        def table(schema: StructType, where: Place) -> DataFrame:
+            rows = spark.read.schema(schema).parquet(where.url)
+            # In a single part: who groups or orders the rows need not bring them together.
+            return rows.coalesce(1) if are_few else rows
+
         names = None
         if any((out / CONNECTIONS).walk()):
-            names = f.broadcast(spark.read.parquet((out / CONNECTIONS).url))
-        folders = {api_key(name.removeprefix("api=")): out / REQUESTS / name for name in seen}
+            names = table(from_arrow_schema(NAMES), out / CONNECTIONS)
+            names = f.broadcast(names)
 
         def rows_of(key: int) -> DataFrame:
-            rows = spark.read.schema(spark_schema(key)).parquet(folders[key].url)
+            rows = table(spark_schema(key), folders[key])
             return rows if names is None else _named(rows, names)
 
         problems = None
         if any((out / PROBLEMS).walk()):
-            problems = spark.read.schema(from_arrow_schema(tables.PROBLEMS)).parquet(
-                (out / PROBLEMS).url
-            )
+            problems = table(from_arrow_schema(tables.PROBLEMS), out / PROBLEMS)
         envelopes = None
         if folders:
             # One scan of all files for the columns that they share: a union of as many tables as
             # there are APIs takes Spark longer to plan than most captures take to read.
-            whole = spark.read.schema(_envelope_schema()).parquet((out / REQUESTS).url)
+            whole = table(_envelope_schema(), out / REQUESTS)
             envelopes = (whole if names is None else _named(whole, names)).drop("api")
         read = cls(spark, _Asked(folders, rows_of), problems, derive, envelopes)
-        read._files = {key: find([folder.url]) for key, folder in folders.items()}
+        read._files = files
         read._names = names
         return read
 
@@ -124,9 +132,8 @@ class Requests:
 
     @property
     def are_few(self) -> bool:
-        """Whether they are narrowed all together, and right here."""
-        size = sum(each.size for files in self._files.values() for each in files)
-        return bool(self._files) and size <= HERE_BYTES and is_one_process(self.spark)
+        """Whether they are narrowed right here, and their tables are a single part each."""
+        return _are_few(self.spark, self._files)
 
     def narrowed(self, narrowing: Narrowing) -> DataFrame:
         """Return what is left of one API's requests when Python's tasks have read them.
@@ -143,7 +150,8 @@ class Requests:
             return rows.mapInArrow(narrowing.of_rows, schema)
         files = self._files[narrowing.api_key]
         if self.are_few:
-            rows = self.spark.createDataFrame(narrowing.of_files(each.url for each in files))
+            here = narrowing.of_files(each.url for each in files)
+            rows = self.spark.createDataFrame(here).coalesce(1)
         else:
             lots = _lots(files)
             numbers = self.spark.range(0, len(lots), 1, numPartitions=len(lots))
@@ -218,6 +226,11 @@ def api_key(api: str | int) -> int:
 def spark_schema(key: int) -> StructType:
     """Return the columns of one API's requests, and `date`, as Spark names types."""
     return from_arrow_schema(tables.requests(key).append(_DATE))
+
+
+def _are_few(spark: SparkSession, files: Mapping[int, Sequence[InputFile]]) -> bool:
+    size = sum(each.size for of_api in files.values() for each in of_api)
+    return bool(files) and size <= HERE_BYTES and is_one_process(spark)
 
 
 def _lots(files: Sequence[InputFile]) -> list[list[str]]:

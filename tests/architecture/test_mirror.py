@@ -137,7 +137,7 @@ JUDGED_ELSEWHERE = {
     # The driver's part of the pipeline does nothing without a session.
     **{
         f"spark/{name}.py": "tests/spark/test_pipeline.py"
-        for name in ("derived", "inputs", "pipeline", "stitch")
+        for name in ("inputs", "pipeline", "stitch")
     },
     "spark/sources/contract.py": "tests/unit/spark/sources/test_capture.py",
     # States and audits are queries: stories of which the truth is known go through them all.

@@ -10,6 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from kafkalite.columnar import tables
+from kafkalite.spark import requests as requests_module
 from kafkalite.spark.places import place
 from kafkalite.spark.requests import Requests, api_key
 
@@ -99,6 +100,22 @@ def test_what_a_run_left_is_read_with_its_dates(spark: SparkSession, tmp_path: P
     }
     assert requests.of("OffsetCommit").count() == 2
     assert requests.problems().count() == 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("is_few", [True, False])
+def test_tables_of_few_requests_are_a_single_part(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_few: bool
+) -> None:
+    if not is_few:
+        monkeypatch.setattr(requests_module, "HERE_BYTES", 0)
+    folder = tmp_path / "requests" / "api=OffsetCommit" / "date=2026-11-22"
+    folder.mkdir(parents=True)
+    for number in range(3):
+        parquet.write_table(commits("g", "h"), folder / f"part-{number}.parquet")
+    found = Requests.read(spark, place(str(tmp_path))).of("OffsetCommit")
+    assert (found.rdd.getNumPartitions() == 1) is is_few
+    assert found.count() == 6
 
 
 @pytest.mark.spark
