@@ -6,7 +6,7 @@ import gc
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from kafkalite.replay.library import READERS, Library
 from kafkalite.replay.loading import known_at_ns, load, quiet
@@ -30,7 +30,15 @@ class StagingError(Exception):
     """A capture that cannot be played; the text is one line for people."""
 
 
-class Match(StrEnum):
+class _Choice(StrEnum):
+    """A word out of some; ValueError, which names them, for any other."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f"{value!r} is none of {', '.join(cls)}")
+
+
+class Match(_Choice):
     """How requests find their answers in a capture."""
 
     STRICT = "strict"
@@ -41,7 +49,7 @@ class Match(StrEnum):
     """Not at all: a live broker begins with what the capture shows."""
 
 
-class OnMiss(StrEnum):
+class OnMiss(_Choice):
     """What befalls a request that the capture has no answer to."""
 
     FAIL = "fail"

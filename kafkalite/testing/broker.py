@@ -11,7 +11,7 @@ import atexit
 import os
 import threading
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from kafkalite.control.address import control_address
 from kafkalite.control.commands import (
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kafkalite.control.fencing import Fenced
     from kafkalite.control.listening import ControlServer
     from kafkalite.coordinator.journal import Entry
+    from kafkalite.replay.staging import Match, OnMiss
     from kafkalite.server.stage import Stage
     from kafkalite.transactions.state import Transaction
 
@@ -64,7 +65,8 @@ class Broker:
     pcapng files; secrets are blanked. With `replay`, a capture file or a directory of them, it is
     the cluster that was recorded: requests find their answers by `match`, "strict", "lenient" or
     "seeded", and by `on_miss` one that finds none ends its connection ("fail") or is answered by
-    the live broker ("live"). ValueError for a word that is none of those.
+    the live broker ("live"). ValueError for a word that is none of those, or that `replay` would
+    have to go with.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class Broker:
         self._time = new_clock(clock)
         self._capture = None if capture is None else str(capture)
         self._recorder: Recorder | None = None
-        self._replay = None if replay is None else (str(replay), match, on_miss)
+        self._replay = _replayed(replay, match, on_miss)
         self._control_address: Address | None = None
         if control is not False:
             self._control_address = control_address(control if isinstance(control, str) else "0")
@@ -244,10 +246,9 @@ class Broker:
         """Return the settings of the broker, and what stands in for it."""
         if self._replay is None:
             return self._settings, None
-        from kafkalite.replay.staging import Match, OnMiss, staged  # noqa: PLC0415 - rarely used
+        from kafkalite.replay.staging import staged  # noqa: PLC0415 - rarely used
 
-        path, match, on_miss = self._replay
-        found = staged([path], Match(match), OnMiss(on_miss), self._log)
+        found = staged([self._replay.path], self._replay.match, self._replay.on_miss, self._log)
         settings = self._settings._replace(
             brokers=max(self._settings.brokers, len(found.nodes)),
             topics={**found.topics, **self._settings.topics},
@@ -340,3 +341,26 @@ class Broker:
 def _as_text(value: str | float) -> str:
     """Return a setting as a properties file writes it: Kafka's booleans are lower case."""
     return f"{value}".lower() if isinstance(value, bool) else f"{value}"
+
+
+class _Replayed(NamedTuple):
+    """A capture to be, and how."""
+
+    path: str
+    match: Match
+    on_miss: OnMiss
+
+
+def _replayed(replay: str | PathLike[str] | None, match: str, on_miss: str) -> _Replayed | None:
+    """Return what is to be replayed, if anything; ValueError for what does not go together."""
+    if replay is None:
+        for name, value, default in (("match", match, "strict"), ("on_miss", on_miss, "fail")):
+            if value != default:
+                raise ValueError(f"{name}={value!r} needs replay, which says what to replay")
+        return None
+    from kafkalite.replay.staging import Match, OnMiss  # noqa: PLC0415 - rarely used
+
+    asked = _Replayed(str(replay), Match(match), OnMiss(on_miss))
+    if asked.match is Match.SEEDED and asked.on_miss is not OnMiss.FAIL:
+        raise ValueError("on_miss: a seeded broker answers everything itself")
+    return asked

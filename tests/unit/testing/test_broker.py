@@ -91,6 +91,21 @@ def test_a_log_level_that_is_none_is_refused() -> None:
         Broker(log_level="loud")
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"match": "seeded"}, "match='seeded' needs replay"),
+        ({"on_miss": "live"}, "on_miss='live' needs replay"),
+        ({"replay": "x", "match": "nope"}, "'nope' is none of strict, lenient, seeded"),
+        ({"replay": "x", "on_miss": "nope"}, "'nope' is none of fail, live"),
+        ({"replay": "x", "match": "seeded", "on_miss": "live"}, "answers everything itself"),
+    ],
+)
+def test_a_replay_that_cannot_be_meant_is_refused(asked: dict[str, str], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Broker(**asked)  # type: ignore[arg-type]  # words alone
+
+
 def test_nothing_runs_after_the_block() -> None:
     threads = threading.active_count()
     with Broker() as broker:
