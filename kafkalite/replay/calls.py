@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalite.capture.model import ProblemKind
@@ -54,6 +55,7 @@ async def replay_async(paths: Paths, *, to: str, options: ReplayOptions = DEFAUL
     clock = controlled or options.clock
     pace = RealPace(options.speed) if clock is None else DrivenPace(clock)
     bootstrap = Address.parse(to.partition(",")[0])
+    _check(paths)
     answer_s = 2 * options.patience_s
     try:
         async with KafkaClient([bootstrap], options.access, answer_s=answer_s) as client:
@@ -72,6 +74,20 @@ async def replay_async(paths: Paths, *, to: str, options: ReplayOptions = DEFAUL
             f"nothing to replay: {_why_nothing(paths, options.clients, report)}"
         )
     return report
+
+
+def _check(paths: Paths) -> None:
+    """Raise NothingToReplayError where none of the paths is there, before the target is asked."""
+    missing: list[str] = []
+    for path in listed(paths):
+        try:
+            Path(path).stat()
+        except OSError as error:
+            missing.append(f"{path}: {error.strerror or error}")
+        else:
+            return
+    if missing:
+        raise NothingToReplayError(f"nothing to replay: {missing[0]}")
 
 
 def _why_nothing(paths: Paths, clients: str | None, report: ReplayReport) -> str:

@@ -106,6 +106,19 @@ def test_what_is_no_capture_is_bad_use(
     assert "notes.pcapng: neither pcap nor pcapng" in heard.err
 
 
+def test_a_path_that_is_not_there_is_told_before_the_target_is_asked(
+    tmp_path: Path, capture: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "nothere")
+    with pytest.raises(SystemExit, match="2"):
+        main(["replay", missing, "--to", "127.0.0.1:1"])
+    told = f"kafkalite: nothing to replay: {missing}: No such file or directory\n"
+    assert capsys.readouterr() == ("", told)
+    # Where others are there, it is one of the problems.
+    main(["replay", missing, str(capture), "--to", broker.bootstrap_servers])
+    assert f"{missing}: No such file" in capsys.readouterr().out
+
+
 def test_captures_without_requests_are_bad_use(
     tmp_path: Path, capture: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
