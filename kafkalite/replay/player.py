@@ -265,7 +265,7 @@ class Player:
                 continue
             patience_s = self._patience.seconds(exchange)
             if not await self._pace.arrived(pending, at_ns, patience_s):
-                self._miss(exchange, f"none within {patience_s:g} s")
+                self._miss(exchange, "none in time")
                 await self._patience.silent()
                 return None
             if pending.response is None:

@@ -186,7 +186,7 @@ class ReplayReport:
         return counted
 
     def to_json(self) -> ReportShape:
-        """Return the report as JSON has it."""
+        """Return the report as a dict of what JSON can say, for `json.dumps`."""
         return {
             "connections": self.connections,
             "requests": self.requests,

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from kafkalite.replay.report import ReplayReport
 
-ONE, TWO = connection(0), connection(1)
+ONE, TWO, THREE = connection(0), connection(1), connection(2)
 
 
 def client_of(broker: Broker) -> RawClient:
@@ -258,17 +258,21 @@ async def test_an_answer_that_never_comes_is_told_and_the_rest_goes_on() -> None
     made = Made()
     made.open(ONE)
     made.open(TWO)
+    made.open(THREE)
     made.call(ONE, polled(), FetchResponse(), 11)
+    # One that took longer may take longer again, and is of the same kind.
+    longer = made.send(THREE, polled(), 11)
     made.call(
         TWO,
         HeartbeatRequest(group_id="g"),
         HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR),
         4,
     )
+    made.answer(THREE, longer, FetchResponse(), 11)
     report = await played(made, 0.05)
     (found,) = report.findings
-    assert (found.severity, found.api) == (Severity.UNANSWERED, "Fetch")
-    assert found.target == "none within 0.051 s"
+    assert (found.severity, found.api, found.times) == (Severity.UNANSWERED, "Fetch", 2)
+    assert found.target == "none in time"
     assert report.equal == 1
 
 
