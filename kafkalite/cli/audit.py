@@ -161,7 +161,7 @@ def audit(asked: Namespace) -> None:
         from kafkalite.spark.places import PlaceError  # noqa: PLC0415
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
-        end(USAGE_STATUS, f"audits need {missing}: pip install 'kafkalite[spark]'")
+        end(USAGE_STATUS, f"audits need {missing}: in kafkalite's clone, pip install '.[spark]'")
     from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
@@ -198,10 +198,11 @@ def _run(
     from kafkalite.spark.telling import Console  # noqa: PLC0415
 
     _end_at_once_when_told()
-    with alone(place(job.out)):  # PlaceError while it costs nothing, not after Spark has started
+    # What cannot be is told before anything is made, and before Spark is started.
+    is_quick = _is_quick(master, job, is_followed=is_followed)
+    with alone(place(job.out)):
         pass
     console = Console(sys.stderr, DrivenClock().now_ms)
-    is_quick = _is_quick(master, job, is_followed=is_followed)
     with quietly(sys.stderr) as stderr:
         _end_at_once_when_told(stderr)
         session = start(master, conf, quick=is_quick)
@@ -218,17 +219,17 @@ def _run(
 
 
 def _is_quick(master: str, job: Job, *, is_followed: bool) -> bool:
-    """Whether the work is over before a session that is slow to start would be of use.
-
-    What is wrong with the input's names is told here, before Spark is started.
-    """
-    from kafkalite.spark.pipeline import NothingToAuditError  # noqa: PLC0415 - see above
+    """Whether work is over before a slow start is of use; raises for names that cannot be read."""
+    from kafkalite.spark.inputs import keep_apart  # noqa: PLC0415 - see above
+    from kafkalite.spark.pipeline import NothingToAuditError  # noqa: PLC0415
     from kafkalite.spark.places import find, place  # noqa: PLC0415
     from kafkalite.spark.sizing import SMALL_BYTES  # noqa: PLC0415
 
+    out = place(job.out)
+    keep_apart(job.inputs, out)
     if job.by_spark:
         return False
-    files = find(job.inputs, place(job.out))
+    files = find(job.inputs, out)
     if not files and not (is_followed or job.keep_vanished):
         raise NothingToAuditError(f"{' '.join(job.inputs)}: there are no files")
     return master.startswith("local") and sum(each.size for each in files) < SMALL_BYTES

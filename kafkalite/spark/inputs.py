@@ -6,6 +6,7 @@ only Hadoop's file systems lead, with the credentials that the cluster has.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.capture.model import Problem, ProblemKind
 from kafkalite.spark.manifest import Lot, pieces
-from kafkalite.spark.places import InputFile, PlaceError, find, hadoops
+from kafkalite.spark.places import InputFile, PlaceError, find, hadoops, place
 from kafkalite.spark.reach import reach
 from kafkalite.spark.sizing import HERE_BYTES, having, is_one_process
 from kafkalite.spark.stages.decoding import (
@@ -33,7 +34,7 @@ from kafkalite.spark.stages.parting import (
 from kafkalite.spark.telling import Done
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -185,6 +186,26 @@ class Progress:
     def so_far(self) -> Done:
         """Return what tasks have told that are over."""
         return Done(self.files.value, self.size.value)
+
+
+def keep_apart(urls: Iterable[str], out: Place) -> None:
+    """Let nobody write where the input lies, which would hide it; PlaceError.
+
+    A folder to write to may lie in a folder that is read: what is below it is left out there.
+    """
+    ours = _whole(out.url)
+    for url in urls:
+        if _whole(url).startswith(ours):
+            raise PlaceError(
+                f"{url}: lies in {out.url}, where tables and report are to go: name another place"
+            )
+
+
+def _whole(url: str) -> str:
+    """Return a name by which places can be compared, with a slash in the end."""
+    if "://" in url and not url.startswith("file:"):
+        return f"{hadoops(url).rstrip('/')}/"
+    return f"{os.path.realpath(place(url).path).rstrip('/')}/"
 
 
 def cores(spark: SparkSession) -> int:

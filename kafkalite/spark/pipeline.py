@@ -26,7 +26,7 @@ from kafkalite.columnar.options import EVERYTHING
 from kafkalite.spark import describing, journal, manifest
 from kafkalite.spark.audits import AUDITS, AuditOptions
 from kafkalite.spark.derived import FOLDERS, Derived
-from kafkalite.spark.inputs import ByName, BySpark
+from kafkalite.spark.inputs import ByName, BySpark, keep_apart
 from kafkalite.spark.journal import Change
 from kafkalite.spark.manifest import Lot, Manifest
 from kafkalite.spark.places import PlaceError, place
@@ -99,6 +99,7 @@ def audit(spark: SparkSession, job: Job, tell: Teller | None = None) -> Outcome:
     NothingToAuditError or PlaceError, each with one line for people, when that cannot be.
     """
     out = place(job.out)
+    keep_apart(job.inputs, out)
     reach_tables(spark, out)
     with journal.alone(out):
         return _Run(spark, job, out, tell or Silent()).run()

@@ -65,6 +65,32 @@ def test_bad_use_is_told_before_spark_starts(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("inputs", [["caps"], ["caps/*.pcap"], ["caps/a.pcap"], ["alias"]])
+@pytest.mark.parametrize("options", [[], ["--by-spark"], ["--follow"]])
+def test_what_is_read_is_not_written_into(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    inputs: list[str],
+    options: list[str],
+) -> None:
+    (tmp_path / "caps").mkdir()
+    (tmp_path / "caps/a.pcap").write_bytes(b"")
+    (tmp_path / "alias").symlink_to("caps")
+    named = [str(tmp_path / each) for each in inputs]
+    said = refused(capsys, *named, "--out", str(tmp_path / "caps"), *options)
+    assert "name another place" in said
+    assert [each.name for each in (tmp_path / "caps").iterdir()] == ["a.pcap"]
+
+
+def test_an_input_without_files_leaves_nothing_behind(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    out = tmp_path / "out"
+    assert "no files" in refused(capsys, str(tmp_path / "empty"), "--out", str(out))
+    assert not out.exists()
+
+
 def test_without_spark_one_line_says_what_to_install(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['pyspark'] = None\n"
@@ -75,7 +101,10 @@ def test_without_spark_one_line_says_what_to_install(tmp_path: Path) -> None:
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr == "kafkalite: audits need pyspark: pip install 'kafkalite[spark]'\n"
+    assert (
+        done.stderr
+        == "kafkalite: audits need pyspark: in kafkalite's clone, pip install '.[spark]'\n"
+    )
 
 
 TRACEBACK = """Traceback (most recent call last):
