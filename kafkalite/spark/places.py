@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import textwrap
 from dataclasses import dataclass, replace
 from functools import cache
@@ -225,10 +226,14 @@ def _listed(here: Place, *, with_hidden: bool) -> list[fs.FileInfo]:
 
 
 def _below(here: Place, folder: str, *, with_hidden: bool) -> list[fs.FileInfo]:
-    selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
+    if isinstance(here.files, fs.LocalFileSystem):
+        listed = list(_walked(folder))
+    else:
+        selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
+        listed = here.files.get_file_info(selector)
     return [
         info
-        for info in here.files.get_file_info(selector)
+        for info in listed
         if info.type == fs.FileType.File
         and (
             with_hidden
@@ -238,6 +243,35 @@ def _below(here: Place, folder: str, *, with_hidden: bool) -> list[fs.FileInfo]:
             )
         )
     ]
+
+
+def _walked(top: str) -> Iterator[fs.FileInfo]:
+    """Yield the files below a folder of this machine, each folder by one of the links to it.
+
+    Arrow's own walk follows links to folders above until names are too long, which two of them
+    put off for ever.
+    """
+    seen = {os.path.realpath(top)}
+    for at, folders, names in os.walk(top, followlinks=True, onerror=_refuse):
+        here = Path(at)
+        real = {os.path.realpath(here / name): name for name in sorted(folders, reverse=True)}
+        folders[:] = sorted(name for path, name in real.items() if path not in seen)
+        seen.update(real)
+        for path in (here / name for name in names):
+            try:
+                told = path.stat()
+            except FileNotFoundError:
+                continue
+            if stat.S_ISREG(told.st_mode):
+                name = os.fsencode(path).decode()  # as Arrow would: UnicodeDecodeError
+                yield fs.FileInfo(
+                    name, fs.FileType.File, size=told.st_size, mtime_ns=told.st_mtime_ns
+                )
+
+
+def _refuse(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _expression(pattern: str) -> str:

@@ -31,6 +31,16 @@ def test_a_folder_stands_for_all_below_it_but_what_is_hidden(tmp_path: Path) -> 
     assert names(tmp_path, "") == ["a/1.pcapng", "a/c_6", "b.pcap"]
 
 
+def test_a_folder_is_gone_through_once_however_many_links_lead_to_it(tmp_path: Path) -> None:
+    lay(tmp_path, "in/1.pcap", "in/deep/2.pcap")
+    (tmp_path / "in" / "deep" / "loop").symlink_to(tmp_path)
+    (tmp_path / "in" / "again").symlink_to(tmp_path / "in")
+    for name in ("also", "and"):
+        (tmp_path / name).symlink_to(tmp_path / "in" / "deep")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    assert names(tmp_path, "") == ["also/2.pcap", "in/1.pcap"]
+
+
 def test_a_folder_may_itself_lie_in_a_hidden_one(tmp_path: Path) -> None:
     lay(tmp_path / ".hidden" / "_in", "1")
     assert names(tmp_path / ".hidden" / "_in", "") == ["1"]
