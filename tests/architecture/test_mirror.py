@@ -165,7 +165,6 @@ JUDGED_ELSEWHERE = {
             "state/order",
             "state/producing",
             "state/repeats",
-            "state/signs",
             "state/spans",
             "state/subscriptions",
             "state/tables",

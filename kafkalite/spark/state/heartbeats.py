@@ -128,10 +128,13 @@ def heartbeat_runs(requests: Requests, session_timeout_ms: int) -> DataFrame:
 
 
 def _united(kinds: Iterable[tuple[_Kind, DataFrame]]) -> DataFrame:
-    """Return all kinds as `HEARTBEATS`: what they say of partitions is named."""
+    """Return all kinds as `HEARTBEATS`: what they say of partitions is named.
+
+    Whom a request that cannot be read was of, nobody knows; its answer alone makes no member.
+    """
     shaped = (
         HEARTBEATS.shape(
-            told.withColumns(
+            told.where("group_id is not null").withColumns(
                 {
                     "protocol": f.lit(kind.protocol),
                     "assigned": _named("assigned", kind.partition),

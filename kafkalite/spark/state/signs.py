@@ -64,7 +64,9 @@ def signs(requests: Requests) -> DataFrame:
 def classic_signs(requests: Requests) -> DataFrame:
     """Return every sign of life of who speaks the classic protocol, as `SIGNS`."""
     kinds = (_joins(requests), *_stays(requests), _leaves(requests))
-    return SIGNS.shape(alone(reduce(DataFrame.unionByName, kinds)))
+    every = reduce(DataFrame.unionByName, kinds)
+    # Whom a request that cannot be read was of, nobody knows; its answer alone makes no member.
+    return SIGNS.shape(alone(every.where("group_id is not null")))
 
 
 def telling_signs(requests: Requests, beats: DataFrame, session_timeout_ms: int) -> DataFrame:
