@@ -169,6 +169,8 @@ def test_a_cluster_finds_what_one_process_finds(master: str, tmp_path: Path, job
     audited(captures, tmp_path / "alone", "--jobs", jobs, "--master", "local[2]")
     audited(captures, tmp_path / "together", "--jobs", jobs, *on(master))
     alone, together = tables(tmp_path / "alone"), tables(tmp_path / "together")
+    # One process reduces few requests all at once, without what each task would leave of its own.
+    together.pop("state/heartbeat_runs", None)
     assert together == alone
     assert any(rows for name, rows in alone.items() if name.startswith("requests/"))
 

@@ -228,12 +228,14 @@ def test_an_input_without_captures_is_told_in_one_line(spark: SparkSession, tmp_
     assert "\n" not in str(told.value)
 
 
-def test_tables_that_others_wrote_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_that_others_wrote_are_left_alone(
+    spark: SparkSession, tmp_path: Path, captures: Path
+) -> None:
     theirs = tmp_path / "requests" / "theirs.txt"
     theirs.parent.mkdir()
     theirs.write_text("precious")
     with pytest.raises(PlaceError, match="no run of this pipeline"):
-        ran(spark, tmp_path, tmp_path)
+        ran(spark, tmp_path, captures)
     assert theirs.read_text() == "precious"
 
 
