@@ -38,7 +38,7 @@ def test_a_line_has_the_figures_a_second() -> None:
 def test_a_line_of_spark_tells_what_it_takes() -> None:
     line = Measured(TYPED, 2, 2.0, 3_000_000, 64_000_000, 3.5, 1_234.0).line()
     assert "16.0 MB/s a core" in line
-    assert line.endswith("3.50 s of CPU    1,234 MB of memory")
+    assert line.endswith("3.50 s of CPU:    1,714,286 frames/s at best    1,234 MB of memory")
 
 
 def test_memory_is_that_of_the_worst_moment() -> None:
