@@ -19,6 +19,7 @@ from kafkalite.replay.judging import WHOLE, Judge
 from kafkalite.replay.lanes import Lanes
 from kafkalite.replay.mapping import Mapping
 from kafkalite.replay.outgoing import Outgoing
+from kafkalite.replay.overtaking import Overtaking
 from kafkalite.replay.pace import pause
 from kafkalite.replay.patience import GivenUpError, Patience
 from kafkalite.replay.plan import Await, Close, LeftOut, Open, Send
@@ -92,6 +93,7 @@ class Player:
         self._topic_ids = TopicIds(target, meaning)
         self._lanes = Lanes(target.address, options.access, min(CONNECT_S, 2 * patience_s))
         self._races = Races()
+        self._overtaking = Overtaking()
         self._sent: dict[int, dict[int, _Sent]] = {}
         """By connection, and by position on it."""
         self._in_vain: set[int] = set()
@@ -175,9 +177,15 @@ class Player:
     async def _go_out(self, sent: _Sent, parts: Iterable[Part]) -> None:
         """Send what goes to each node."""
         exchange = sent.exchange
+        api_key, number = exchange.api_key, exchange.connection.number
         for part in parts:
-            lane = await self._lanes.to(exchange.connection.number, part.node)
+            if self._overtaking.is_possible(api_key, part.node, number):
+                self._lanes.flush()
+                await self._target.catch_up(part.node)
+                self._overtaking.seen(part.node)
+            lane = await self._lanes.to(number, part.node)
             pending = lane.send(part.frame, exchange.correlation_id)
+            self._overtaking.sent(api_key, part.node, number, pending)
             self._pace.sent(pending)
             sent.flights.append(_Flight(part, lane, pending))
             await lane.drained()

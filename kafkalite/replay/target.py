@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalite.control.kafka_client import UnreachableError, versions_told
@@ -82,6 +83,16 @@ class Target:
         """See whether the target is there; UnreachableError."""
         async with self._client.alike() as client:
             await client.reach()
+
+    async def catch_up(self, node_id: int) -> None:
+        """Let a node take all that was sent to it.
+
+        When it answers what is asked last, on a connection of its own, it has gone once through all
+        connections; one of many threads has had the time to. A node that is gone, or answers
+        nothing, is found out by what was recorded.
+        """
+        with suppress(UnreachableError):
+            await self._client.ask(self.address(node_id), ApiVersionsRequest(), _PLAIN)
 
     def serves(self, api_key: int, version: int) -> bool:
         """Whether the target knows a version of an API; it answers any of ApiVersions."""

@@ -17,6 +17,7 @@ from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.protocol.messages.join_group import JoinGroupRequest
+from kafkalite.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafkalite.protocol.messages.metadata import MetadataRequest
 from kafkalite.protocol.messages.produce import ProduceRequest
 from kafkalite.protocol.messages.sync_group import SyncGroupRequest
@@ -356,6 +357,32 @@ async def test_what_is_left_out_for_its_answer_comes_too_late_is_told() -> None:
     report = await played(made, most_steps=4)
     assert (report.requests, report.responses, report.findings) == (3, 3, [])
     assert report.skipped == {("Heartbeat", TOO_FAR_AHEAD): 1}
+
+
+async def test_who_meets_a_change_of_its_group_is_not_taken_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Made()
+    made.open(ONE)
+    made.open(TWO)
+    leaving = LeaveGroupRequest(group_id="g", member_id="m")
+    left = LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    first = made.send(ONE, leaving, 2)
+    second = made.send(TWO, HeartbeatRequest(group_id="g"), 4)
+    made.answer(ONE, first, left, 2)
+    made.answer(TWO, second, beaten(), 4)
+    made.call(TWO, HeartbeatRequest(group_id="g"), beaten(), 4)
+    caught_up = []
+    catch_up = Target.catch_up
+
+    async def counted(target: Target, node_id: int) -> None:
+        caught_up.append(node_id)
+        await catch_up(target, node_id)
+
+    monkeypatch.setattr(Target, "catch_up", counted)
+    report = await played(made)
+    assert (report.responses, len(caught_up)) == (3, 1)
+    assert not [each for each in report.findings if each.severity is Severity.UNANSWERED]
 
 
 async def test_nodes_where_none_can_be_are_told_by_their_addresses() -> None:
