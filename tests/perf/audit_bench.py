@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from kafkalite.spark.requests import Requests
 
-FLOOR_PER_SECOND = 300_000
+FLOOR_PER_SECOND = 600_000
 FENCING = "fencing"
 _PART = 4
 _CAPTURED = 220
