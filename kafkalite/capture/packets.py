@@ -106,8 +106,7 @@ class Dissector:
         except KeyError:
             self._tell_of_link(packet)
         except (struct.error, IndexError):
-            if packet.length > len(data):
-                self._tell(packet, ProblemKind.TRUNCATED_PACKET, "cut within its headers")
+            self._tell(packet, ProblemKind.TRUNCATED_PACKET, "it ends within its headers")
         except ModuleNotFoundError:
             if not self._is_told_of_extra:
                 self._is_told_of_extra = True

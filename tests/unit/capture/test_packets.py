@@ -71,13 +71,14 @@ def test_what_the_capture_did_not_keep_is_counted(network: str) -> None:
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_a_packet_cut_within_its_headers_is_told(network: str) -> None:
+def test_a_packet_that_ends_within_its_headers_is_told(network: str) -> None:
     _, packet = NETWORKS[network](WIRED)
     start = packet.index(struct.pack(">HH", 40_000, 9092))  # of TCP
     for size in range(1, start + 14):  # behind that, nothing is needed to go on
-        segment, problems = dissect(101, packet[:size], len(packet))
-        assert segment is None
-        assert [each.kind for each in problems] == [ProblemKind.TRUNCATED_PACKET]
+        for length in (len(packet), size):  # as sent, or sent so short
+            segment, problems = dissect(101, packet[:size], length)
+            assert segment is None
+            assert [each.kind for each in problems] == [ProblemKind.TRUNCATED_PACKET]
 
 
 @pytest.mark.parametrize("network", NETWORKS)
