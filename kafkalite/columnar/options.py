@@ -41,5 +41,11 @@ class Options:
     chunk_bytes: int = 4 << 20
     """How much of a file is looked at at once: little enough to stay near the processor."""
 
+    def __post_init__(self) -> None:
+        """Refuse a span of time in which nothing can be; ValueError."""
+        first_ns, end_ns = self.from_ns, self.until_ns
+        if first_ns is not None and end_ns is not None and end_ns <= first_ns:
+            raise ValueError("the time to read from is not before the one to read until")
+
 
 EVERYTHING: Final = Options()

@@ -53,6 +53,7 @@ def test_the_defaults_are_those_of_the_audits() -> None:
         (["--conf", "spark.sql"], "KEY=VALUE"),
         (["--api", "OffsetComit"], "OffsetComit"),
         (["--from", "yesterday"], "--from"),
+        (["--from", "2026-02-01T00:00:00Z", "--until", "2026-01-01T00:00:00Z"], "the time to read"),
         (["--offset-retention", "a week"], "--offset-retention"),
         (["--storm", "0"], "--storm"),
         (["--task-mib", "0"], "--task-mib"),
