@@ -49,7 +49,7 @@ def fencing(found: Mapping[str, Rows]) -> Section:
         legend=(
             (BAD, "zombies refused"),
             (WARN, "innocents refused"),
-            ("plain", "others refused: given up, departed, unasked for"),
+            ("plain", "others refused: of partitions nobody holds yet, or of who had left"),
         ),
         listings=(
             listing(

@@ -251,7 +251,8 @@ def _health(found: Mapping[str, Rows]) -> Section:
         source="latency, errors, rebalances, partitions, clients",
         tone=WARN if storms or errors else GOOD,
         headline=headline,
-        detail="99 of a hundred answers took no longer; bars are logarithmic." if bars else "",
+        detail=("99 of a hundred answers took no longer; bars are logarithmic." if bars else "")
+        + (" A storm is a minute in which one group has --storm rebalances." if storms else ""),
         plot=charts.bars(bars, is_log=True),
         legend=(("a", "the broker's time"), ("plain", "waits for data or for other members")),
         listings=(
