@@ -151,6 +151,8 @@ class Requests:
         files = self._files[narrowing.api_key]
         if self.are_few:
             here = narrowing.of_files(each.url for each in files)
+            if not here.num_rows:
+                return nothing(self.spark, schema)
             rows = self.spark.createDataFrame(here).coalesce(1)
         else:
             lots = _lots(files)
@@ -253,6 +255,8 @@ def _envelope_schema() -> StructType:
 
 def _named(rows: DataFrame, names: DataFrame) -> DataFrame:
     """Give connections their one number where files have several for them."""
+    if "connection" not in rows.columns:
+        return rows  # they were reduced to what no connection matters for
     right = f.coalesce("id", "connection").alias("connection")
     columns = [right if name == "connection" else f.col(name) for name in rows.columns]
     return rows.join(names, "connection", "left").select(*columns)

@@ -13,6 +13,8 @@ from kafkalite.columnar import tables
 from kafkalite.spark import requests as requests_module
 from kafkalite.spark.places import place
 from kafkalite.spark.requests import Requests, api_key
+from kafkalite.spark.stages.narrowing import Narrowing
+from kafkalite.spark.stages.stitching import NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,6 +118,42 @@ def test_tables_of_few_requests_are_a_single_part(
     found = Requests.read(spark, place(str(tmp_path))).of("OffsetCommit")
     assert (found.rdd.getNumPartitions() == 1) is is_few
     assert found.count() == 6
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("is_few", [True, False])
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_is_narrowed_needs_neither_connections_nor_rows(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_few: bool,
+    kept: bool,
+) -> None:
+    if not is_few:
+        monkeypatch.setattr(requests_module, "HERE_BYTES", 0)
+    folder = tmp_path / "requests" / "api=OffsetCommit" / "date=2026-11-22"
+    folder.mkdir(parents=True)
+    parquet.write_table(commits("g", "h"), folder / "part-1.parquet")
+    names = tmp_path / "connections"
+    names.mkdir()
+    numbers = {name: [1] for name in NAMES.names}
+    parquet.write_table(pa.table(numbers, schema=NAMES), names / "part-1.parquet")
+    narrowing = Narrowing(
+        api_key=OFFSET_COMMIT,
+        fields={"group_id": "request.group_id", "asked": "request.topics"},
+        narrow=lambda rows: rows.select(["group_id", "asked"]).filter(pa.array([kept] * 2)),
+        schema=pa.schema(
+            {
+                "group_id": pa.string(),
+                "asked": tables.requests(8).field("request").type["topics"].type,
+            }
+        ),
+    )
+    found = Requests.read(spark, place(str(tmp_path))).narrowed(narrowing)
+    assert found.columns == ["group_id", "asked"]
+    assert sorted(row.group_id for row in found.collect()) == (["g", "h"] if kept else [])
 
 
 @pytest.mark.spark
