@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from kafkalite.spark.audits import AUDITS, STATES, TABLES
-from kafkalite.spark.state.tables import nothing
+from kafkalite.spark.state.tables import a_few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -89,7 +89,4 @@ def at_hand(spark: SparkSession, where: Place, schema: StructType) -> DataFrame:
         if name.endswith(".parquet"):
             with where.files.open_input_file((where / name).path) as stream:
                 parts.append(parquet.read_table(stream))
-    rows = pa.concat_tables(parts)
-    if not rows.num_rows:
-        return nothing(spark, schema)
-    return spark.createDataFrame(rows, schema).coalesce(1)
+    return a_few(spark, pa.concat_tables(parts), schema)

@@ -21,7 +21,7 @@ from kafkalite.spark.places import find
 from kafkalite.spark.sizing import HERE_BYTES, is_one_process
 from kafkalite.spark.stages.stitching import NAMES
 from kafkalite.spark.state.spans import span
-from kafkalite.spark.state.tables import nothing
+from kafkalite.spark.state.tables import a_few, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -151,9 +151,7 @@ class Requests:
         files = self._files[narrowing.api_key]
         if self.are_few:
             here = narrowing.of_files(each.url for each in files)
-            if not here.num_rows:
-                return nothing(self.spark, schema)
-            rows = self.spark.createDataFrame(here).coalesce(1)
+            rows = a_few(self.spark, here, schema)
         else:
             lots = _lots(files)
             numbers = self.spark.range(0, len(lots), 1, numPartitions=len(lots))

@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -59,6 +60,16 @@ def nothing(spark: SparkSession, schema: StructType) -> DataFrame:
     """
     empty = (f.lit(None).cast(each.dataType).alias(each.name) for each in schema)
     return spark.range(1).select(*empty).where(f.lit(False))
+
+
+def a_few(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
+    """Return rows that are at hand, in a single part.
+
+    PySpark makes no table of lists without rows: where there are none, it is `nothing`.
+    """
+    if not rows.num_rows:
+        return nothing(spark, schema)
+    return spark.createDataFrame(rows, schema).coalesce(1)
 
 
 def _ddl(column: Column) -> str:
