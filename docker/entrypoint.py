@@ -1,25 +1,13 @@
 #!/usr/bin/env python3
-"""What the image runs: environment variables become a broker, or a check of a running one.
+"""The program of the Docker image: run a broker from environment variables, or check its health.
 
-`entrypoint.py [serve options…]` serves; `entrypoint.py healthcheck` asks the broker in this
-container for its API versions and for the topics it was told to have, and exits 0 when all is
-there. A service that waits for a healthy broker so finds its topics.
+`entrypoint.py [OPTION…]` runs `kafkalite serve` with the options in the environment variables
+KAFKALITE_*, followed by the options of the command. `kafkalite.config.options` defines the
+variables. An empty variable has no effect.
 
-    KAFKALITE_TOPICS      orders:3,audit:1          topics to have, NAME:PARTITIONS
-    KAFKALITE_LISTEN      INSIDE://0.0.0.0:29092,…  where to listen
-    KAFKALITE_ADVERTISE   INSIDE://kafkalite:29092,… what clients are told, by listener
-    KAFKALITE_BROKERS     1                         number of nodes
-    KAFKALITE_DATA_DIR    /var/lib/kafkalite        where data is kept; unset: nowhere
-    KAFKALITE_CONFIG      key=value;key=value       Kafka broker settings, by lines or semicolons
-    KAFKALITE_PROPERTIES  /etc/kafkalite.properties Kafka broker settings from a file
-    KAFKALITE_AS_VERSION  3.9                       the release of Kafka to speak as
-    KAFKALITE_CONTROL     0.0.0.0:9097              where to be driven over HTTP; unset: nowhere
-    KAFKALITE_CLOCK       manual                    how time goes at first
-    KAFKALITE_CAPTURE     /captures                 where to record all traffic; unset: nowhere
-    KAFKALITE_LOG_FORMAT  console                   or json
-    KAFKALITE_LOG_LEVEL   info                      or debug, warning, error
-
-An empty variable is as good as none.
+`entrypoint.py healthcheck` asks the broker in this container for its API versions and for the
+topics of KAFKALITE_TOPICS. The exit status is 0 if all of them exist. A service that waits for a
+healthy broker therefore finds its topics.
 """
 
 from __future__ import annotations
@@ -32,14 +20,16 @@ import struct
 import sys
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.config.options import ADVERTISE, LISTEN, OPTIONS, PREFIX, TOPIC
 from kafkalite.protocol import codec
-from kafkalite.protocol.messages.api_versions import ApiVersionsRequest
-from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.server.addresses import Address, AddressError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from kafkalite.config.options import Option
 
 INSIDE_PORT = 29092
 DEFAULT_LISTEN = f"OUTSIDE://0.0.0.0:9092,INSIDE://0.0.0.0:{INSIDE_PORT}"
@@ -48,108 +38,105 @@ _API_VERSIONS = 0
 _METADATA = 4
 
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "::1"}  # noqa: S104
-_PREFIX = "KAFKALITE_"
-_LISTS = (
-    "KAFKALITE_TOPICS",
-    "KAFKALITE_LISTEN",
-    "KAFKALITE_ADVERTISE",
-    "KAFKALITE_CONFIG",
-)
-_ONE_VALUE = {
-    "KAFKALITE_BROKERS": "--brokers",
-    "KAFKALITE_DATA_DIR": "--data-dir",
-    "KAFKALITE_PROPERTIES": "--properties",
-    "KAFKALITE_AS_VERSION": "--as-version",
-    "KAFKALITE_CONTROL": "--control",
-    "KAFKALITE_CLOCK": "--clock",
-    "KAFKALITE_CAPTURE": "--capture",
-    "KAFKALITE_LOG_FORMAT": "--log-format",
-    "KAFKALITE_LOG_LEVEL": "--log-level",
-}
-
-
 Request = ApiVersionsRequest | MetadataRequest
 
 
 class UnhealthyError(Exception):
-    """The broker does not do what it was started for; the text says what."""
+    """The broker does not answer correctly or lacks a topic; the text is the reason."""
 
 
-def words(text: str) -> list[str]:
-    """Return the words of a list that commas or white space separate."""
-    return [word for word in re.split(r"[\s,]+", text) if word]
+def values_of(option: Option, environment: Mapping[str, str]) -> list[str]:
+    """Return the values that the variable of an option holds."""
+    if option.variable is None:
+        return []
+    text = environment.get(option.variable.name, "")
+    separator = option.variable.separator
+    if separator is None:
+        return [text] if text else []
+    return [value.strip() for value in re.split(separator, text) if value.strip()]
+
+
+def listeners(environment: Mapping[str, str], hostname: str) -> tuple[list[str], list[str]]:
+    """Return the values of `--listen` and of `--advertise`.
+
+    By default there is one listener for the host and one for other containers. The defaults of
+    `--advertise` are for the default listeners only.
+    """
+    listen, advertise = values_of(LISTEN, environment), values_of(ADVERTISE, environment)
+    if not listen and not advertise:
+        advertise = ["OUTSIDE://localhost:9092", f"INSIDE://{hostname}:{INSIDE_PORT}"]
+    return listen or DEFAULT_LISTEN.split(","), advertise
 
 
 def serve_arguments(environment: Mapping[str, str], hostname: str) -> list[str]:
-    """Return the options of `kafkalite serve` that the environment asks for."""
-    listen = words(environment.get("KAFKALITE_LISTEN", ""))
-    advertise = words(environment.get("KAFKALITE_ADVERTISE", ""))
-    if not listen and not advertise:
-        advertise = ["OUTSIDE://localhost:9092", f"INSIDE://{hostname}:{INSIDE_PORT}"]
-    listen = listen or words(DEFAULT_LISTEN)
-    settings = re.split(r"[;\n]", environment.get("KAFKALITE_CONFIG", ""))
-    arguments = [f"--listen={address}" for address in listen]
-    arguments += [f"--advertise={address}" for address in advertise]
-    arguments += [f"--topic={topic}" for topic in words(environment.get("KAFKALITE_TOPICS", ""))]
-    arguments += [f"--config={setting.strip()}" for setting in settings if setting.strip()]
-    arguments += [
-        f"{option}={environment[name]}"
-        for name, option in _ONE_VALUE.items()
-        if environment.get(name)
+    """Return the arguments of `kafkalite serve` that the environment variables select."""
+    listen, advertise = listeners(environment, hostname)
+    addresses = {LISTEN: listen, ADVERTISE: advertise}
+    repeatable_first = sorted(OPTIONS, key=lambda option: not option.is_repeatable)
+    return [
+        f"{option.flag}={value}"
+        for option in repeatable_first
+        for value in addresses.get(option) or values_of(option, environment)
     ]
-    return arguments
 
 
-def misspelt(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return names that look like a variable of ours, and the variable each is likely to mean.
+def variables() -> Iterator[str]:
+    """Yield the names of all variables."""
+    for option in OPTIONS:
+        if option.variable is not None:
+            yield option.variable.name
 
-    Others that begin as ours do are left alone: Kubernetes gives every container of a namespace
-    KAFKALITE_PORT and the like, once a service is called kafkalite.
+
+def find_misspelt_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return names that resemble a variable, and the variable that was probably meant.
+
+    Other names with the same prefix are not reported: Kubernetes adds KAFKALITE_PORT and similar
+    variables to every container of a namespace that has a service named kafkalite.
     """
-    known = {name.removeprefix(_PREFIX): name for name in (*_LISTS, *_ONE_VALUE)}
-    found = {}
+    known = {name.removeprefix(PREFIX): name for name in variables()}
+    suggestions = {}
     for name in environment:
-        if name.startswith(_PREFIX) and name.removeprefix(_PREFIX) not in known:
-            near = difflib.get_close_matches(name.removeprefix(_PREFIX), known, n=1, cutoff=0.8)
-            if near:
-                found[name] = known[near[0]]
-    return found
+        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in known:
+            matches = difflib.get_close_matches(name.removeprefix(PREFIX), known, n=1, cutoff=0.8)
+            if matches:
+                suggestions[name] = known[matches[0]]
+    return suggestions
 
 
 def checked_address(environment: Mapping[str, str]) -> tuple[str, int]:
-    """Return where the broker of this container is to be found; AddressError when nowhere."""
-    first = words(environment.get("KAFKALITE_LISTEN", "") or DEFAULT_LISTEN)[0]
-    address = Address.parse(first)
+    """Return host and port of the first listener in this container; raises AddressError."""
+    listen, _ = listeners(environment, "")
+    address = Address.parse(listen[0])
     return (_LOOPBACK.get(address.host, address.host), address.port)
 
 
 def check(host: str, port: int, topics: Sequence[str]) -> None:
-    """Return when the broker answers and has all `topics`; raise what is wrong otherwise."""
+    """Check that the broker answers and has all `topics`; raises UnhealthyError or OSError."""
     with socket.create_connection((host, port), _TIMEOUT_S) as connected:
         versions = _ask(connected, ApiVersionsRequest(), _API_VERSIONS)
         if versions.error_code:
-            raise UnhealthyError(f"ApiVersions is answered with error {versions.error_code}")
-        asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+            raise UnhealthyError(f"ApiVersions returned error {versions.error_code}")
+        requested = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=requested, allow_auto_topic_creation=False)
         metadata = _ask(connected, request, _METADATA)
     if not metadata.brokers:
         raise UnhealthyError("the cluster has no brokers")
     for topic in metadata.topics:
         if topic.error_code:
-            raise UnhealthyError(f"topic {topic.name} is answered with error {topic.error_code}")
+            raise UnhealthyError(f"topic {topic.name} returned error {topic.error_code}")
 
 
 def _ask(connected: socket.socket, request: Request, version: int) -> Any:  # noqa: ANN401
-    """Return the answer to one request; both in versions from before flexible headers."""
-    pieces: list[bytes | memoryview] = []
-    codec.request_builder(request.API_KEY, version)(request, pieces)
-    body = b"".join(pieces)
+    """Return the response to a request; both versions have headers that are not flexible."""
+    parts: list[bytes | memoryview] = []
+    codec.request_builder(request.API_KEY, version)(request, parts)
+    body = b"".join(parts)
     client = b"healthcheck"
-    head = struct.pack(">hhih", request.API_KEY, version, 1, len(client)) + client
-    connected.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+    header = struct.pack(">hhih", request.API_KEY, version, 1, len(client)) + client
+    connected.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
     (length,) = struct.unpack(">i", _receive(connected, 4))
-    answer = _receive(connected, length)
-    parsed, _ = codec.response_parser(request.API_KEY, version)(answer, 4, length)
+    response = _receive(connected, length)
+    parsed, _ = codec.response_parser(request.API_KEY, version)(response, 4, length)
     return parsed
 
 
@@ -164,23 +151,23 @@ def _receive(connected: socket.socket, count: int) -> bytes:
 
 
 def healthcheck(environment: Mapping[str, str]) -> int:
-    """Return the exit status that tells an engine whether this container is healthy."""
-    names = [topic.rpartition(":")[0] for topic in words(environment.get("KAFKALITE_TOPICS", ""))]
+    """Return the exit status of a health check: 0 if this container is healthy, else 1."""
+    names = [topic.rpartition(":")[0] for topic in values_of(TOPIC, environment)]
     try:
         check(*checked_address(environment), names)
     except (OSError, AddressError, UnhealthyError, *codec.PARSE_ERRORS) as error:
-        print(f"unhealthy: {error}", file=sys.stderr)  # noqa: T201 - the engine keeps it
+        print(f"unhealthy: {error}", file=sys.stderr)  # noqa: T201 - for the log of the engine
         return 1
     return 0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the broker, or check it."""
+    """Run the broker or the health check; return the exit status."""
     if list(arguments) == ["healthcheck"]:
         return healthcheck(os.environ)
-    for name, meant in misspelt(os.environ).items():
-        print(f"kafkalite: {name} means nothing here: is it {meant}?", file=sys.stderr)  # noqa: T201
-    # Only now: a healthcheck runs every few seconds and needs no broker.
+    for name, suggestion in find_misspelt_variables(os.environ).items():
+        print(f"kafkalite: unknown variable {name}: did you mean {suggestion}?", file=sys.stderr)  # noqa: T201
+    # Imported here: a health check runs every few seconds and needs no broker.
     from kafkalite.cli.main import main as kafkalite  # noqa: PLC0415
 
     options = list(arguments[1:] if arguments[:1] == ["serve"] else arguments)

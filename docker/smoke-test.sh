@@ -1,11 +1,11 @@
 #!/bin/sh
-# Build the image and try it: healthy, its topics declared, not root, addresses right from inside
-# the network and from the host, and stopped within two seconds. Needs a Docker engine.
+# Build the image and check a container: it is healthy, has its topics, does not run as root, can be
+# reached from other containers and from the host, and stops within two seconds. Needs Docker.
 set -eu
 cd "$(dirname "$0")/.."
 
 if ! docker info >/dev/null 2>&1; then
-    echo "no Docker engine runs here: nothing is tested" >&2
+    echo "no Docker engine is running: nothing was tested" >&2
     exit 77
 fi
 
@@ -21,18 +21,18 @@ user=$(compose exec -T kafkalite id -u)
 [ "$user" != 0 ] || { echo "the broker runs as root" >&2; exit 1; }
 echo "runs as user $user"
 
-told=$(compose run --rm -T service)
-echo "$told" | grep -q "kafkalite:29092" || { echo "inside, clients are told: $told" >&2; exit 1; }
-echo "$told" | grep -q 'topic "orders" with 3 partitions' || { echo "no topic: $told" >&2; exit 1; }
+metadata=$(compose run --rm -T service)
+echo "$metadata" | grep -q "kafkalite:29092" || { echo "wrong addresses inside: $metadata" >&2; exit 1; }
+echo "$metadata" | grep -q 'topic "orders" with 3 partitions' || { echo "no topic: $metadata" >&2; exit 1; }
 echo "reached from another container as kafkalite:29092"
 
-told=$(compose run --rm -T --no-deps service -b kafkalite:9092 -L 2>/dev/null || true)
-echo "$told" | grep -q "localhost:9092" || { echo "the host is told: $told" >&2; exit 1; }
-echo "the host is told localhost:9092"
+metadata=$(compose run --rm -T --no-deps service -b kafkalite:9092 -L 2>/dev/null || true)
+echo "$metadata" | grep -q "localhost:9092" || { echo "wrong addresses for the host: $metadata" >&2; exit 1; }
+echo "clients of the host get localhost:9092"
 
 container=$(compose ps --quiet kafkalite)
 begun=$(date +%s)
 docker stop --time 10 "$container" >/dev/null
 [ $(($(date +%s) - begun)) -le 2 ] || { echo "slow to stop" >&2; exit 1; }
-[ "$(docker inspect --format '{{.State.ExitCode}}' "$container")" = 0 ] || { echo "unclean" >&2; exit 1; }
+[ "$(docker inspect --format '{{.State.ExitCode}}' "$container")" = 0 ] || { echo "the broker did not stop cleanly" >&2; exit 1; }
 echo "stopped cleanly"

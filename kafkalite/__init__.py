@@ -1,3 +1,3 @@
 """kafkalite: a Kafka broker emulator for tests."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

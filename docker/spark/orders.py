@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A Spark application that reads a topic and writes a topic: what a pipeline does first.
+"""A Spark application that copies a topic to another topic and to Parquet files.
 
     orders.py BOOTSTRAP SOURCE SINK DIRECTORY [--until-read]
 
-Every record of SOURCE goes to SINK and, with where it stood, to Parquet files in DIRECTORY; both by
-Structured Streaming, whose checkpoints are kept there too, so that a run that was killed goes on.
-With --until-read it ends when all is read that was there when it began. It needs Spark's own Kafka
+Records of SOURCE go to SINK and, with their positions, to Parquet files in DIRECTORY. Both queries
+use Structured Streaming with checkpoints in DIRECTORY, so a killed run can be continued. With
+--until-read it ends after the records that exist at its start. It needs Spark's own Kafka
 connector: `spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION`.
 """
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 RECORDS_A_STEP = 250
-"""So that a run has steps between which it can be killed."""
+"""Small enough for several micro-batches per run, so that tests can kill it in between."""
 
 
 def main() -> None:
-    """Copy until there is no more, or until killed."""
+    """Copy until all records are read, or until killed."""
     asked = _arguments()
     spark = SparkSession.builder.appName("orders").getOrCreate()
     records = (

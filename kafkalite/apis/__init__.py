@@ -1,1 +1,1 @@
-"""Requests meet machines: one module per API family, plain functions, no waiting."""
+"""Request handlers: one module per API family; plain functions that do not wait."""

@@ -1,12 +1,13 @@
-"""Authorized operations: what a client may do with a topic or the cluster, as a set of bits.
+"""Authorized operations: the operations that a client may perform, as a set of bits.
 
-KIP-430. Nobody is kept from anything here, so the answer is every operation that there is.
+Responses contain them for topics, groups and the cluster (KIP-430). Here every operation is
+allowed.
 """
 
 from __future__ import annotations
 
-NOT_ASKED = -(1 << 31)
-"""What a response says when the client did not ask."""
+NOT_REQUESTED = -(1 << 31)
+"""The value in a response if the client did not request the operations."""
 
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12

@@ -1,48 +1,55 @@
-"""DescribeCluster and ElectLeaders: the nodes, and who leads what."""
+"""DescribeCluster and ElectLeaders: the nodes of the cluster, and the leaders of partitions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED
-from kafkalite.apis.contract import Api
+from kafkalite.apis.authorized import CLUSTER_OPERATIONS, NOT_REQUESTED
+from kafkalite.gateway.api import Api
 from kafkalite.metadata.elections import ElectionType
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.messages.describe_cluster import (
+from kafkalite.ports.turns import in_steps, pause
+from kafkalite.protocol._generated.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from kafkalite.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from kafkalite.protocol._generated.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
-    from kafkalite.apis.context import RequestContext
+    from collections.abc import Iterator
+
+    from kafkalite.gateway.call import Call
+
+MAX_ELECTED = 500
+"""Maximum number of partitions per decision of the controller; longer elections take several."""
 
 _BROKERS, _CONTROLLERS = 1, 2
 """Endpoint types of DescribeCluster (KIP-919)."""
 
 
-def handle_describe_cluster(
-    context: RequestContext, request: DescribeClusterRequest
-) -> DescribeClusterResponse:
-    """Tell of the nodes behind the listener that was asked."""
+def handle_describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Return the nodes, with the addresses of the listener that received the request."""
     if request.endpoint_type == _CONTROLLERS:
         raise KafkaError(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of "
-            "type CONTROLLER",
+            ErrorText.WRONG_ENDPOINT_TYPE.template,
         )
     if request.endpoint_type != _BROKERS:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             f"Unsupported endpoint type {request.endpoint_type}",
         )
-    services = context.services
+    node = call.node
     return DescribeClusterResponse(
-        cluster_id=services.cluster_id,
-        controller_id=services.metadata.image.controller_id,
+        cluster_id=node.cluster.id,
+        controller_id=node.image.controller_id,
         brokers=[
             DescribeClusterResponse.DescribeClusterBroker(
                 broker_id=endpoint.node_id,
@@ -50,87 +57,70 @@ def handle_describe_cluster(
                 port=endpoint.port,
                 rack=endpoint.rack,
             )
-            for endpoint in services.endpoints(context.listener)
+            for endpoint in node.cluster.endpoints(call.listener)
         ],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
         ),
     )
 
 
 def refuse_describe_cluster(
-    request: DescribeClusterRequest,  # noqa: ARG001 - the answer is the same for all
+    request: DescribeClusterRequest,  # noqa: ARG001 - the response does not depend on it
     code: ErrorCode,
     message: str | None,
 ) -> DescribeClusterResponse:
-    """Say one error for the whole request."""
+    """Return the response with one error for the whole request."""
     return DescribeClusterResponse(error_code=code, error_message=message or code.message)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """The partitions an election is wanted for, and whether they were named."""
-
-    partitions: list[tuple[str, int]]
-    named: bool
-
-
-def _wanted(context: RequestContext, request: ElectLeadersRequest) -> _Wanted:
+def _partitions_to_elect(call: Call, request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
+    """Yield the partitions in the request, or all partitions if it has no list."""
     if request.topic_partitions is not None:
-        return _Wanted(
-            [
-                (topic.topic, index)
-                for topic in request.topic_partitions
-                for index in topic.partitions
-            ],
-            named=True,
-        )
-    image = context.services.metadata.image
-    return _Wanted(
-        [
-            (topic.name, partition.index)
-            for topic in image.topics.values()
-            for partition in topic.partitions
-        ],
-        named=False,
-    )
+        for named in request.topic_partitions:
+            for index in named.partitions:
+                yield named.topic, index
+        return
+    for topic in call.node.image.topics.values():
+        for partition in topic.partitions:
+            yield topic.name, partition.index
 
 
-def handle_elect_leaders(
-    context: RequestContext, request: ElectLeadersRequest
-) -> ElectLeadersResponse:
-    """Elect the leaders wanted; of all partitions, tell only of those it made a difference to."""
+def handle_elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Elect leaders; without a list, the response omits partitions that need no election."""
     try:
         kind = ElectionType(request.election_type)
     except ValueError:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
         ) from None
-    wanted = _wanted(context, request)
-    outcome = context.services.metadata.elect_leaders(wanted.partitions, kind)
-    # Every topic is named, even one with nothing to tell.
-    results = {
-        topic: ElectLeadersResponse.ReplicaElectionResult(topic=topic)
-        for topic, _ in wanted.partitions
-    }
-    for (topic, index), error in zip(wanted.partitions, outcome, strict=True):
-        code = ErrorCode.NONE if error is None else error.code
-        if code is ErrorCode.ELECTION_NOT_NEEDED and not wanted.named:
-            continue
-        results[topic].partition_result.append(
-            ElectLeadersResponse.PartitionResult(
-                partition_id=index,
-                error_code=code,
-                error_message=None if error is None else error.message or code.message,
-            )
-        )
+    are_named = request.topic_partitions is not None
+    # A topic is in the response even if all of its partitions are omitted.
+    results: dict[str, ElectLeadersResponse.ReplicaElectionResult] = {}
+    partitions = _partitions_to_elect(call, request)
+    while portion := list(islice(partitions, MAX_ELECTED)):
+        outcome = call.node.cluster.metadata.elect_leaders(portion, kind)
+        for (topic, index), error in zip(portion, outcome, strict=True):
+            result = results.get(topic)
+            if result is None:
+                result = results[topic] = ElectLeadersResponse.ReplicaElectionResult(topic=topic)
+            code = ErrorCode.NONE if error is None else error.code
+            if are_named or code is not ErrorCode.ELECTION_NOT_NEEDED:
+                result.partition_result.append(
+                    ElectLeadersResponse.PartitionResult(
+                        partition_id=index,
+                        error_code=code,
+                        error_message=None if error is None else error.message or code.message,
+                    )
+                )
+        pause()
     return ElectLeadersResponse(replica_election_results=list(results.values()))
 
 
 def refuse_elect_leaders(
     request: ElectLeadersRequest, code: ErrorCode, message: str | None
 ) -> ElectLeadersResponse:
-    """Say one error for the whole, and for every partition that was named."""
+    """Return the response with one error for the whole request and for each partition in it."""
     return ElectLeadersResponse(
         error_code=code,
         replica_election_results=[
@@ -140,10 +130,10 @@ def refuse_elect_leaders(
                     ElectLeadersResponse.PartitionResult(
                         partition_id=index, error_code=code, error_message=message
                     )
-                    for index in topic.partitions
+                    for index in in_steps(topic.partitions)
                 ],
             )
-            for topic in request.topic_partitions or ()
+            for topic in in_steps(request.topic_partitions or ())
         ],
     )
 
@@ -159,6 +149,7 @@ APIS = (
         key=ElectLeadersRequest.API_KEY,
         versions=Versions(0, 2),
         handler=handle_elect_leaders,
+        inline_bytes=0,
         refuse=refuse_elect_leaders,
     ),
 )

@@ -1,4 +1,4 @@
-"""ApiVersions: which APIs are served here and in which versions, computed from the table."""
+"""ApiVersions: the served APIs and versions, computed from the table of APIs."""
 
 from __future__ import annotations
 
@@ -6,41 +6,42 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.contract import Api, Eras
 from kafkalite.apis.table import TABLE
 from kafkalite.config.releases import Feature
+from kafkalite.gateway.api import Api, Eras
+from kafkalite.protocol._generated.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+from kafkalite.protocol.codec import API_VERSIONS_KEY
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkalite.protocol.versions import Versions
-from kafkalite.wire.headers import API_VERSIONS_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkalite.apis.context import RequestContext
     from kafkalite.apis.table import Row
     from kafkalite.config.releases import Release
+    from kafkalite.gateway.call import Call
 
 VERSIONS = Versions(0, 4)
 
-_PRODUCE_KEY = 0
-
-# librdkafka before 2.11 takes a broker without Produce v0 for one without record batches, so
-# Kafka 4 goes on naming versions 0 to 2, though it closes the connection of whoever sends them.
-_NAMED_FROM = {_PRODUCE_KEY: 0}
+# librdkafka before 2.11 assumes that a broker without Produce v0 does not support record batches.
+# So Kafka 4 still lists versions 0 to 2, although it closes the connection if a client uses them.
+_LISTED_FROM = {"Produce": 0}
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionsEra:
-    """What a range of ApiVersions versions means."""
+    """Traits of a range of ApiVersions versions."""
 
     names_software: bool
-    """The client says which library it is (KIP-511)."""
+    """The client sends the name and version of its library (KIP-511)."""
     knows_level_zero: bool
-    """The client can read a feature whose lowest level is 0; before, such were left out."""
+    """The client can read features with lowest level 0; earlier versions omit them."""
 
 
 ERAS = Eras(
@@ -57,31 +58,29 @@ class ApiVersionsHandler:
         self._rows = [
             ApiVersionsResponse.ApiVersion(
                 api_key=key,
-                min_version=_NAMED_FROM.get(key, row.lowest),
+                min_version=_LISTED_FROM.get(row.name, row.lowest),
                 max_version=row.highest,
             )
             for key, row in sorted(table.items())
         ]
 
-    def handle_api_versions(
-        self, context: RequestContext, request: ApiVersionsRequest
-    ) -> ApiVersionsResponse:
-        """Tell what is served, and at which level the cluster's features are."""
-        era: ApiVersionsEra = context.era
+    def handle_api_versions(self, call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
+        """Return the served APIs, and the feature levels of the cluster."""
+        era: ApiVersionsEra = call.era
         if era.names_software and not (
             _SOFTWARE_NAME.fullmatch(request.client_software_name)
             and _SOFTWARE_NAME.fullmatch(request.client_software_version)
         ):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        services = context.services
-        image = services.metadata.image
+        node = call.node
+        image = node.image
         return ApiVersionsResponse(
             api_keys=self._rows,
             supported_features=[
                 ApiVersionsResponse.SupportedFeatureKey(
                     name=name, min_version=feature.lowest, max_version=feature.highest
                 )
-                for name, feature in _supported(services.config.release, image.features).items()
+                for name, feature in _supported(node.config.release, image.features).items()
                 if feature.lowest or era.knows_level_zero
             ],
             finalized_features_epoch=image.version,
@@ -95,11 +94,11 @@ class ApiVersionsHandler:
 
     def refuse_api_versions(
         self,
-        request: ApiVersionsRequest | None,  # noqa: ARG002 - unreadable when from the future
+        request: ApiVersionsRequest | None,  # noqa: ARG002 - None if its version is unknown
         code: ErrorCode,
         message: str | None,  # noqa: ARG002 - ApiVersions has no field for it
     ) -> ApiVersionsResponse:
-        """Say an error; with UNSUPPORTED_VERSION, which versions of ApiVersions would do."""
+        """Return the response with an error; with UNSUPPORTED_VERSION, also the known versions."""
         own = [row for row in self._rows if row.api_key == API_VERSIONS_KEY]
         return ApiVersionsResponse(
             error_code=code, api_keys=own if code is ErrorCode.UNSUPPORTED_VERSION else []
@@ -107,17 +106,17 @@ class ApiVersionsHandler:
 
 
 def _supported(release: Release, finalized: Mapping[str, int]) -> dict[str, Feature]:
-    """Return the features of a release, and what a cluster was given although it has them not."""
-    given = {
+    """Return the features of a release, and others that the cluster's metadata contains."""
+    additional = {
         name: Feature(0, level, 0)
         for name, level in finalized.items()
         if name not in release.features
     }
-    return {**release.features, **given}
+    return {**release.features, **additional}
 
 
 def api_versions(table: Mapping[int, Row]) -> Api:
-    """Return how ApiVersions is served where `table` is all that is served."""
+    """Return the ApiVersions API for a table of served APIs."""
     answers = ApiVersionsHandler(table)
     return Api(
         key=API_VERSIONS_KEY,

@@ -1,7 +1,7 @@
-"""`kafkalite audit`: captures to tables, audits and a report, by Spark, here or on a cluster.
+"""`kafkalite audit`: write tables, audits and a report about captures, with Spark.
 
-Exit status 0 when the report is made, also where some files could not be read; 1 when Spark
-failed; 2 for bad use, for an input without captures, and where Spark or Java is missing.
+The exit status is 0 if the report was written, also if some files could not be read; 1 if Spark
+failed; 2 for invalid arguments, for an input without captures, and if Spark or Java is missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
-from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, end
+from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, end
 from kafkalite.cli.streams import open_closed_streams, say
 
 if TYPE_CHECKING:
@@ -24,21 +24,23 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkalite.columnar.options import Options
-    from kafkalite.spark.audits import AuditOptions
-    from kafkalite.spark.pipeline import Job, Outcome
-    from kafkalite.spark.requests import Requests
-    from kafkalite.spark.telling import Console
+    from kafkalite.traffic.columnar.options import Options
+    from kafkalite.traffic.spark.audits import AuditOptions
+    from kafkalite.traffic.spark.pipeline import Job, Outcome
+    from kafkalite.traffic.spark.progress import Console
+    from kafkalite.traffic.spark.requests import Requests
 
 SIGNALLED_STATUS = 128
 
-_MB: Final = 1_000_000
 _MIB: Final = 1 << 20
 _NS_PER_MS: Final = 1_000_000
 _ONLY_REQUESTS: Final = "requests"
 _STDERR: Final = 2
+_INSTALLATION: Final = (
+    "pip install 'kafkalite[spark]', or in kafkalite's clone pip install '.[spark]'"
+)
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""What is wrong with where we write: such an error names no file of its own."""
+"""Numbers of the errors of a full disk, which do not name the file."""
 
 
 class AuditSetting(NamedTuple):
@@ -51,90 +53,110 @@ class AuditSetting(NamedTuple):
 
 
 DURATIONS: Final = (
-    AuditSetting("--offset-retention", "retention_ms", "7d", "how long brokers keep offsets"),
+    AuditSetting(
+        "--offset-retention",
+        "retention_ms",
+        "7d",
+        "time after which brokers remove committed offsets",
+    ),
     AuditSetting(
         "--session-timeout",
         "session_timeout_ms",
         "45s",
-        "after how long brokers put out a silent member",
+        "time after which brokers remove a silent member",
     ),
     AuditSetting(
         "--transaction-timeout",
         "transaction_timeout_ms",
         "1m",
-        "how long a transaction may stay open whose InitProducerId was not captured",
+        "timeout of a transaction whose InitProducerId was not captured",
     ),
     AuditSetting(
         "--aftermath",
         "aftermath_ms",
         "1m",
-        "for how long what follows a stale answer is taken for its consequence",
+        "time within which an event counts as the effect of a stale response",
     ),
-    AuditSetting("--bucket", "bucket_ms", "10s", "the grain of what is told over time"),
+    AuditSetting(
+        "--bucket",
+        "bucket_ms",
+        "10s",
+        "maximum length of the intervals in tables and charts over time; a short capture is "
+        "divided into at least 50 intervals",
+    ),
 )
 COUNTS: Final = (
     AuditSetting(
-        "--storm", "storm_rebalances", "5", "how many rebalances within a minute are a storm"
+        "--storm",
+        "storm_rebalances",
+        "5",
+        "number of rebalances within a minute that is a rebalance storm",
     ),
 )
 
 
 def add_audit(parser: ArgumentParser) -> None:
-    """Let `parser` take what to audit, how, and where to put it."""
+    """Add the options of `audit`."""
     parser.add_argument(
         "inputs",
         nargs="+",
         metavar="INPUT",
-        help="a capture, a folder of them or a pattern, by path or URL",
+        help="capture file, directory or pattern, as a path or URL",
     )
-    parser.add_argument("--out", required=True, metavar="DIR", help="where tables and report go")
+    parser.add_argument(
+        "--out", required=True, metavar="DIR", help="output directory for the tables and the report"
+    )
     parser.add_argument(
         "--jobs",
         metavar="NAME,NAME",
-        help="the audits to make [all]; `requests` makes none, only the tables",
+        help="audits to run; `requests` writes the tables only [all]",
     )
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="go on with the fencing and members audits as the capture grows, until interrupted",
+        help="run the fencing and members audits on a growing capture, until interrupted",
     )
     _add_spark(parser)
-    _add_chosen(parser)
+    _add_selection(parser)
     _add_settings(parser)
 
 
 def _add_spark(parser: ArgumentParser) -> None:
     spark = parser.add_argument_group("Spark")
     spark.add_argument(
-        "--master", default="local[*]", metavar="URL", help="where Spark runs [local[*]]"
+        "--master", default="local[*]", metavar="URL", help="master of Spark [local[*]]"
     )
     spark.add_argument(
         "--conf",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a setting of Spark's, by repetition several",
+        help="Spark configuration; repeatable",
     )
     spark.add_argument(
         "--by-spark",
         action="store_true",
-        help="let Spark read the input, by Hadoop's file systems and with their credentials",
+        help="read the input through Hadoop's file systems, with their credentials",
     )
     spark.add_argument(
-        "--task-mib", type=int, default=128, metavar="N", help="how much a task reads [128]"
+        "--task-mib", type=int, default=128, metavar="N", help="MiB of input per task [128]"
     )
 
 
-def _add_chosen(parser: ArgumentParser) -> None:
-    chosen = parser.add_argument_group("what is read")
-    chosen.add_argument("--from", dest="since", metavar="TIME", help="requests from this time on")
-    chosen.add_argument("--until", metavar="TIME", help="requests before this time")
-    chosen.add_argument("--client", metavar="GLOB", help="requests of clients, as '10.0.0.*:*'")
-    chosen.add_argument("--api", metavar="NAME,NAME", help="requests of these APIs alone")
-    chosen.add_argument(
+def _add_selection(parser: ArgumentParser) -> None:
+    selection = parser.add_argument_group("selection of requests")
+    selection.add_argument(
+        "--from", dest="since", metavar="TIME", help="only requests from this time on"
+    )
+    selection.add_argument("--until", metavar="TIME", help="only requests before this time")
+    selection.add_argument(
+        "--client", metavar="GLOB", help="only requests of these clients, such as '10.0.0.*:*'"
+    )
+    selection.add_argument("--api", metavar="NAME,NAME", help="only requests of these APIs")
+    selection.add_argument(
         "--keep-vanished",
         action="store_true",
-        help="keep what files gave that are no longer there",
+        help="keep the results of input files that were removed",
     )
 
 
@@ -150,35 +172,35 @@ def _add_settings(parser: ArgumentParser) -> None:
         )
 
 
-def audit(asked: Namespace) -> None:
-    """Make the tables and the report that are `asked` for; SystemExit."""
+def audit(arguments: Namespace) -> None:
+    """Write the tables and the report; raises SystemExit if that fails."""
     open_closed_streams()
     try:
-        # Imported here, for a broker needs none of it.
-        from kafkalite.ports.cache import cache_folder  # noqa: PLC0415
-        from kafkalite.spark.jvm import NoJavaError  # noqa: PLC0415
-        from kafkalite.spark.pipeline import NothingToAuditError  # noqa: PLC0415
-        from kafkalite.spark.places import PlaceError  # noqa: PLC0415
+        # Imported here: a broker does not need them.
+        from kafkalite.ports.cache import cache_directory  # noqa: PLC0415
+        from kafkalite.traffic.spark.jvm import NoJavaError  # noqa: PLC0415
+        from kafkalite.traffic.spark.locations import LocationError  # noqa: PLC0415
+        from kafkalite.traffic.spark.pipeline import NothingToAuditError  # noqa: PLC0415
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
-        end(USAGE_STATUS, f"audits need {missing}: in kafkalite's clone, pip install '.[spark]'")
+        end(USAGE_STATUS, f"audits need {missing}: {_INSTALLATION}")
     from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
-        job, conf = _job(asked), _conf(asked.conf)
+        job, conf = _job(arguments), _conf(arguments.conf)
     except ValueError as error:
         end(USAGE_STATUS, str(error))
     try:
-        outcome = _run(asked.master, conf, job, cache_folder(os.environ), asked.follow)
-    except (NoJavaError, NothingToAuditError, PlaceError) as error:
+        outcome = _run(arguments.master, conf, job, cache_directory(os.environ), arguments.follow)
+    except (NoJavaError, NothingToAuditError, LocationError) as error:
         end(USAGE_STATUS, str(error))
     except (PySparkException, Py4JError) as error:
         end(FAILED_STATUS, f"Spark failed: {_reason(error)}")
     except OSError as error:
-        end(FAILED_STATUS, f"{asked.out}: {error}" if error.errno in _FULL else str(error))
+        end(FAILED_STATUS, f"{arguments.out}: {error}" if error.errno in _FULL else str(error))
     if outcome is not None:
-        _tell(outcome)
+        _print_outcome(outcome)
 
 
 def _run(
@@ -186,31 +208,31 @@ def _run(
     conf: Mapping[str, str],
     job: Job,
     cache: Path,
-    is_followed: bool,  # noqa: FBT001
+    is_following: bool,  # noqa: FBT001
 ) -> Outcome | None:
-    from kafkalite.ports.clock import DrivenClock  # noqa: PLC0415 - see above
-    from kafkalite.spark.journal import alone  # noqa: PLC0415
-    from kafkalite.spark.pipeline import audit as run  # noqa: PLC0415
-    from kafkalite.spark.places import place  # noqa: PLC0415
-    from kafkalite.spark.quiet import quietly  # noqa: PLC0415
-    from kafkalite.spark.session import start  # noqa: PLC0415
-    from kafkalite.spark.shipping import ship  # noqa: PLC0415
-    from kafkalite.spark.telling import Console  # noqa: PLC0415
+    from kafkalite.ports.clock import AdjustableClock  # noqa: PLC0415 - see above
+    from kafkalite.traffic.spark.jvm_output import filtered_stderr  # noqa: PLC0415
+    from kafkalite.traffic.spark.locations import location  # noqa: PLC0415
+    from kafkalite.traffic.spark.output_journal import locked  # noqa: PLC0415
+    from kafkalite.traffic.spark.pipeline import audit as run  # noqa: PLC0415
+    from kafkalite.traffic.spark.progress import Console  # noqa: PLC0415
+    from kafkalite.traffic.spark.session import start  # noqa: PLC0415
+    from kafkalite.traffic.spark.shipping import ship  # noqa: PLC0415
 
-    _end_at_once_when_told()
-    # What cannot be is told before anything is made, and before Spark is started.
-    is_quick = _is_quick(master, job, is_followed=is_followed)
-    with alone(place(job.out)):
+    _end_on_signal()
+    # Invalid input is reported before output is written and before Spark starts.
+    is_quick = _is_quick(master, job, is_following=is_following)
+    with locked(location(job.out)):
         pass
-    console = Console(sys.stderr, DrivenClock().now_ms)
-    with quietly(sys.stderr) as stderr:
-        _end_at_once_when_told(stderr)
+    console = Console(sys.stderr, AdjustableClock().now_ms)
+    with filtered_stderr(sys.stderr) as stderr:
+        _end_on_signal(stderr)
         session = start(master, conf, quick=is_quick)
-    _end_at_once_when_told()  # Spark has set a handler of its own
+    _end_on_signal()  # Spark has replaced the handler
     try:
         if not master.startswith("local"):
             ship(session, cache)
-        if is_followed:
+        if is_following:
             _follow(session, job, console)
             return None
         return run(session, job, console)
@@ -218,40 +240,40 @@ def _run(
         session.stop()
 
 
-def _is_quick(master: str, job: Job, *, is_followed: bool) -> bool:
-    """Whether work is over before a slow start is of use; raises for names that cannot be read."""
-    from kafkalite.spark.inputs import keep_apart  # noqa: PLC0415 - see above
-    from kafkalite.spark.pipeline import NothingToAuditError  # noqa: PLC0415
-    from kafkalite.spark.places import find, place  # noqa: PLC0415
-    from kafkalite.spark.sizing import SMALL_BYTES  # noqa: PLC0415
+def _is_quick(master: str, job: Job, *, is_following: bool) -> bool:
+    """Return whether the input is small; raises an error for names that cannot be read."""
+    from kafkalite.traffic.spark.inputs import check_output_folder  # noqa: PLC0415 - see above
+    from kafkalite.traffic.spark.locations import find, location  # noqa: PLC0415
+    from kafkalite.traffic.spark.pipeline import NothingToAuditError  # noqa: PLC0415
+    from kafkalite.traffic.spark.tuning import SMALL_BYTES  # noqa: PLC0415
 
-    out = place(job.out)
-    keep_apart(job.inputs, out)
+    out = location(job.out)
+    check_output_folder(job.inputs, out)
     if job.by_spark:
         return False
     files = find(job.inputs, out)
-    if not files and not (is_followed or job.keep_vanished):
-        raise NothingToAuditError(f"{' '.join(job.inputs)}: there are no files")
+    if not files and not (is_following or job.keep_vanished):
+        raise NothingToAuditError(f"{' '.join(job.inputs)}: no files found")
     return master.startswith("local") and sum(each.size for each in files) < SMALL_BYTES
 
 
 def _follow(session: SparkSession, job: Job, console: Console) -> None:
-    from kafkalite.spark.audits import STATES  # noqa: PLC0415 - see above
-    from kafkalite.spark.follow import Follower, told_of  # noqa: PLC0415
-    from kafkalite.spark.following import Subject, follow  # noqa: PLC0415
-    from kafkalite.spark.places import place  # noqa: PLC0415
+    from kafkalite.traffic.spark.audits import STATES  # noqa: PLC0415 - see above
+    from kafkalite.traffic.spark.follow.audits import Follower, finding_lines  # noqa: PLC0415
+    from kafkalite.traffic.spark.follow.stream import FollowedCapture, follow  # noqa: PLC0415
+    from kafkalite.traffic.spark.locations import location  # noqa: PLC0415
 
     def derive(requests: Requests, name: str) -> DataFrame:
         return STATES[name](requests, job.audit_options).cache()
 
-    out = place(job.out) / "follow"
+    out = location(job.out) / "follow"
     follower = Follower(session, out, job.audit_options)
-    told: list[int] = []
+    signals: list[int] = []
 
     def stop(number: int, _: object) -> None:
-        told.append(number)
-        console.step("stopping when this batch is done; once more ends it at once")
-        _end_at_once_when_told()
+        signals.append(number)
+        console.step("stopping after this batch; a second signal stops at once")
+        _end_on_signal()
 
     def absorb(
         requests: Requests,
@@ -260,86 +282,90 @@ def _follow(session: SparkSession, job: Job, console: Console) -> None:
         is_last: bool,  # noqa: FBT001
     ) -> None:
         news = follower.absorb(requests, number, pending_us, is_last=is_last)
-        for line in told_of(news):
+        for line in finding_lines(news):
             say(f"{line}\n")
 
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, stop)
-    subject = Subject(inputs=job.inputs, out=out, options=job.options, derive=derive, tell=console)
-    follow(session, subject, absorb, told_to_stop=lambda: bool(told))
-    _end_at_once_when_told()
+    subject = FollowedCapture(
+        inputs=job.inputs, out=out, options=job.options, derive=derive, reporter=console
+    )
+    follow(session, subject, absorb, should_stop=lambda: bool(signals))
+    _end_on_signal()
     for row in follower.totals().where("commits > 0").collect():
         say(" ".join(f"{name}={value}" for name, value in row.asDict().items()) + "\n")
 
 
-def _end_at_once_when_told(stderr: int = _STDERR) -> None:
+def _end_on_signal(stderr: int = _STDERR) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, partial(_interrupted, stderr))
 
 
 def _interrupted(stderr: int, number: int, _: object) -> NoReturn:
-    """End at once: what a run has not committed is nothing, and Java ends when we do.
+    """End the process: uncommitted output is discarded, and the JVM ends with the process.
 
-    Spark's own handler asks Java to cancel jobs, in the midst of whatever is being asked just then.
+    Spark's own handler would cancel jobs, which may interrupt another call to the JVM.
     """
     os.write(stderr, b"kafkalite: interrupted\n")
     os._exit(SIGNALLED_STATUS + number)
 
 
-def _tell(outcome: Outcome) -> None:
+def _print_outcome(outcome: Outcome) -> None:
+    from kafkalite.traffic.spark.progress import size_text  # noqa: PLC0415 - see above
+
     before = outcome.files - outcome.read
-    known = f" ({before:,} were read before)" if before else ""
-    say(f"files: {outcome.read:,}, {outcome.size / _MB:,.1f} MB{known}\n")
+    known = f" ({before:,} were read by earlier runs)" if before else ""
+    say(f"files: {outcome.read:,}, {size_text(outcome.size)}{known}\n")
     say(f"requests: {outcome.requests:,}\n")
     if outcome.quarantined:
         more = len(outcome.quarantined) - 1
         others = f" and {more:,} more" if more else ""
-        say(f"not read, or not to the end: {outcome.quarantined[0]}{others}; see problems\n")
+        say(f"not read completely: {outcome.quarantined[0]}{others}; see problems\n")
     if outcome.report is not None:
         say(f"report: {outcome.report}\n")
 
 
-def _job(asked: Namespace) -> Job:
-    """Return what is asked for; ValueError when it cannot be understood."""
-    from kafkalite.spark.audits import AUDITS  # noqa: PLC0415 - see above
-    from kafkalite.spark.pipeline import Job  # noqa: PLC0415
+def _job(arguments: Namespace) -> Job:
+    """Return the job that the options ask for; raises ValueError for invalid values."""
+    from kafkalite.traffic.spark.audits import AUDITS  # noqa: PLC0415 - see above
+    from kafkalite.traffic.spark.pipeline import Job  # noqa: PLC0415
 
-    if asked.follow and asked.jobs is not None:
-        raise ValueError("--jobs is of no use with --follow, which makes fencing and members")
-    audits = tuple(AUDITS) if asked.jobs is None else tuple(_words(asked.jobs))
+    if arguments.follow and arguments.jobs is not None:
+        raise ValueError("--jobs cannot be combined with --follow, which runs fencing and members")
+    audits = tuple(AUDITS) if arguments.jobs is None else tuple(_words(arguments.jobs))
     if audits == (_ONLY_REQUESTS,):
         audits = ()
     for name in audits:
         if name not in AUDITS:
             known = ", ".join([*AUDITS, _ONLY_REQUESTS])
-            raise ValueError(f"--jobs: there is no {name!r}: name some of {known}")
-    if asked.task_mib < 1:
-        raise ValueError("--task-mib must be 1 at least")
+            raise ValueError(f"--jobs: unknown audit {name!r}; the audits are {known}")
+    if arguments.task_mib < 1:
+        raise ValueError("--task-mib must be at least 1")
     return Job(
-        inputs=tuple(asked.inputs),
-        out=asked.out,
-        options=_options(asked),
+        inputs=tuple(arguments.inputs),
+        out=arguments.out,
+        options=_options(arguments),
         audits=audits,
-        audit_options=_audit_options(asked),
-        keep_vanished=asked.keep_vanished,
-        by_spark=asked.by_spark,
-        lot_bytes=asked.task_mib * _MIB,
+        audit_options=_audit_options(arguments),
+        keep_vanished=arguments.keep_vanished,
+        by_spark=arguments.by_spark,
+        split_bytes=arguments.task_mib * _MIB,
     )
 
 
-def _options(asked: Namespace) -> Options:
-    from kafkalite.columnar.options import Options  # noqa: PLC0415 - see above
-    from kafkalite.spark.requests import api_key  # noqa: PLC0415
+def _options(arguments: Namespace) -> Options:
+    from kafkalite.traffic.columnar.options import Options  # noqa: PLC0415 - see above
+    from kafkalite.traffic.spark.requests import api_key  # noqa: PLC0415
 
     try:
-        keys = None if asked.api is None else frozenset(map(api_key, _words(asked.api)))
+        keys = None if arguments.api is None else frozenset(map(api_key, _words(arguments.api)))
     except KeyError as error:
-        raise ValueError(f"--api: Kafka has none called {error}") from error
+        raise ValueError(f"--api: unknown API {error}") from error
     return Options(
         api_keys=keys,
-        from_ns=_instant_ns("--from", asked.since),
-        until_ns=_instant_ns("--until", asked.until),
-        clients=asked.client,
+        from_ns=_instant_ns("--from", arguments.since),
+        until_ns=_instant_ns("--until", arguments.until),
+        clients=arguments.client,
     )
 
 
@@ -349,18 +375,18 @@ def _instant_ns(flag: str, text: str | None) -> int | None:
     return None if text is None else _flagged(flag, text, instant_ms) * _NS_PER_MS
 
 
-def _audit_options(asked: Namespace) -> AuditOptions:
+def _audit_options(arguments: Namespace) -> AuditOptions:
     from kafkalite.control.times import duration_ms  # noqa: PLC0415 - see above
-    from kafkalite.spark.audits import AuditOptions  # noqa: PLC0415
+    from kafkalite.traffic.spark.audits import AuditOptions  # noqa: PLC0415
 
     given = {
-        setting.field: _flagged(setting.flag, getattr(asked, setting.field), read)
+        setting.field: _flagged(setting.flag, getattr(arguments, setting.field), read)
         for settings, read in ((DURATIONS, duration_ms), (COUNTS, int))
         for setting in settings
     }
     for setting in (*DURATIONS, *COUNTS):
         if given[setting.field] < 1:
-            raise ValueError(f"{setting.flag} must be more than nothing")
+            raise ValueError(f"{setting.flag} must be greater than 0")
     return AuditOptions(**given)
 
 
@@ -386,14 +412,14 @@ def _words(text: str) -> list[str]:
 
 
 def _reason(error: Exception) -> str:
-    """Return what went wrong in one line: of an exception's long way, what was at its beginning."""
-    text = _ON_ITS_WAY.sub("", str(error))
+    """Return the root cause of an error of Spark, in one line."""
+    text = _STREAM_PREFIX.sub("", str(error))
     raised = [match[1] for match in _RAISED.finditer(text)]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = raised or [line for line in lines if line.startswith("Caused by:")]
     return (causes or lines or [type(error).__name__])[-1 if causes else 0]
 
 
-_ON_ITS_WAY: Final = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
+_STREAM_PREFIX: Final = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
 _RAISED: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?:\w+\.)*(\w.*)")
-"""What a worker's Python says of an exception: its last line is the one that says what it was."""
+"""A traceback of a Python worker; its last line is the error."""

@@ -1,25 +1,26 @@
-"""`kafkalite capture`: a recording proxy in front of a cluster, from options to a clean end."""
+"""`kafkalite capture`: run a proxy in front of a cluster that records the traffic."""
 
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.ending import USAGE_STATUS, end
-from kafkalite.cli.reaching import OptionError, tls_from
-from kafkalite.cli.recording import add_recording_options, recorder_from
-from kafkalite.cli.serve import add_logging
+from kafkalite.cli.access_options import OptionError, tls_from
+from kafkalite.cli.broker_options import add_broker_options
+from kafkalite.cli.output import USAGE_STATUS, end
+from kafkalite.cli.recording import recorder_from
 from kafkalite.cli.streams import open_closed_streams, say
-from kafkalite.ports.clock import DrivenClock
+from kafkalite.config.options import LOGGING, RECORDING_DETAILS
+from kafkalite.ports.clock import AdjustableClock
 
 if TYPE_CHECKING:
     import asyncio
     from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
 
-    from kafkalite.capture.recorder import Recorder
-    from kafkalite.proxy.proxy import Proxy, ProxySettings
     from kafkalite.server.addresses import Address
+    from kafkalite.traffic.proxy.proxy import Proxy, ProxySettings
+    from kafkalite.traffic.scalar.recorder import Recorder
 
 _DEFAULT_LISTEN = "localhost:19092"
 _MAX_PORT = 65_535
@@ -27,34 +28,34 @@ _MAX_FRAME_BYTES = 2**31 - 1
 
 
 def add_capture(parser: ArgumentParser) -> None:
-    """Let `parser` take what to record, where to stand, and how."""
-    parser.add_argument("directory", metavar="DIR", help="where the capture files go")
+    """Add the options of `capture`."""
+    parser.add_argument("directory", metavar="DIR", help="directory for the capture files")
     parser.add_argument(
         "--upstream",
         metavar="HOST:PORT",
         action="append",
         required=True,
-        help="where the cluster is found; several with commas, or by repetition",
+        help="bootstrap address of the cluster; repeatable, or separated by commas",
     )
-    _add_places(parser)
+    _add_addresses(parser)
     _add_tls(parser)
-    add_recording_options(parser)
+    add_broker_options(parser, RECORDING_DETAILS)
     _add_limits_and_logging(parser)
 
 
-def _add_places(parser: ArgumentParser) -> None:
+def _add_addresses(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
         default=_DEFAULT_LISTEN,
-        help="where clients find the cluster by this proxy; each of its nodes takes one of the "
-        "ports behind; port 0 picks free ones [%(default)s]",
+        help="bootstrap address of the proxy; each node of the cluster uses one of the following "
+        "ports; port 0 selects free ports [%(default)s]",
     )
     parser.add_argument(
         "--advertise",
         metavar="HOST:PORT",
-        help="tell clients this address instead, and for nodes ports as many further on; "
-        "port 0: the port that is listened at",
+        help="return this host and port to clients, and for nodes the following ports; port 0 "
+        "means the port of the listener [the address of the listener]",
     )
     parser.add_argument(
         "--node-port",
@@ -62,27 +63,27 @@ def _add_places(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         type=_node_port,
-        help="have the node of this id at this port; may be repeated [the next port]",
+        help="port for the node with this id; repeatable [the next port]",
     )
 
 
 def _add_tls(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--tls-cert", metavar="FILE", help="speak TLS to clients, with this certificate, in PEM"
+        "--tls-cert", metavar="FILE", help="use TLS with clients, and this certificate, PEM"
     )
     parser.add_argument(
-        "--tls-key", metavar="FILE", help="the certificate's key, if it is not in the same file"
+        "--tls-key", metavar="FILE", help="key of the certificate, if it is not in the same file"
     )
-    parser.add_argument("--upstream-tls", action="store_true", help="speak TLS to the cluster")
+    parser.add_argument("--upstream-tls", action="store_true", help="use TLS with the cluster")
     parser.add_argument(
-        "--upstream-ca", metavar="FILE", help="trust these authorities, in PEM [the system's]"
+        "--upstream-ca", metavar="FILE", help="trusted certificate authorities, PEM [the system's]"
     )
     parser.add_argument(
-        "--upstream-cert", metavar="FILE", help="show this certificate to the cluster, in PEM"
+        "--upstream-cert", metavar="FILE", help="client certificate for the cluster, PEM"
     )
-    parser.add_argument("--upstream-key", metavar="FILE", help="that certificate's key")
+    parser.add_argument("--upstream-key", metavar="FILE", help="key of that certificate, PEM")
     parser.add_argument(
-        "--insecure", action="store_true", help="trust whatever certificate the cluster shows"
+        "--insecure", action="store_true", help="accept any certificate of the cluster"
     )
 
 
@@ -92,42 +93,46 @@ def _add_limits_and_logging(parser: ArgumentParser) -> None:
         metavar="BYTES",
         type=_frame_bytes,
         default=100 * 1024 * 1024,
-        help="close a client's connection over a longer request, as brokers do by their "
+        help="close the connection of a client that sends a longer request, as brokers do with "
         "socket.request.max.bytes [%(default)s]",
     )
-    add_logging(parser)
+    add_broker_options(parser, LOGGING)
 
 
-def capture(asked: Namespace) -> None:
-    """Record what goes through a proxy, until it is told to stop; SystemExit."""
-    # Imported here, for a broker starts sooner without them.
-    from kafkalite.capture.rotation import CaptureError  # noqa: PLC0415
-    from kafkalite.cli.process import log_from, run_until_told  # noqa: PLC0415
-    from kafkalite.proxy.proxy import Proxy  # noqa: PLC0415
-    from kafkalite.proxy.tls import TlsError  # noqa: PLC0415
+def capture(arguments: Namespace) -> None:
+    """Run the proxy until a signal stops it; raises SystemExit if it cannot start."""
+    # Imported here: a broker starts faster without them.
+    from kafkalite.cli.process import log_from, run_until_signalled  # noqa: PLC0415
     from kafkalite.server.addresses import AddressError  # noqa: PLC0415
+    from kafkalite.traffic.proxy.proxy import Proxy  # noqa: PLC0415
+    from kafkalite.traffic.proxy.tls import TlsError  # noqa: PLC0415
+    from kafkalite.traffic.scalar.file_rotation import CaptureError  # noqa: PLC0415
 
     open_closed_streams()
-    log = log_from(asked.log_level, asked.log_format)
+    log = log_from(arguments.log_level, arguments.log_format)
     try:
-        # Whoever cannot listen leaves no file behind.
-        proxy = Proxy(_settings(asked), log)
+        # The recording starts last: a proxy that cannot listen leaves no file.
+        proxy = Proxy(_settings(arguments), log)
         try:
-            recorder = recorder_from(asked, asked.directory, DrivenClock().now_ns, log.error)
+            recorder = recorder_from(
+                arguments, arguments.directory, AdjustableClock().now_ns, log.error
+            )
         except CaptureError:
             proxy.unbind()
             raise
     except (AddressError, CaptureError, OptionError, TlsError) as error:
         end(USAGE_STATUS, str(error))
     try:
-        run_until_told(lambda told: _run(proxy, recorder, asked.upstream, told), log)
+        run_until_signalled(
+            lambda stop_requested: _run(proxy, recorder, arguments.upstream, stop_requested), log
+        )
     finally:
         recorder.close()
-    _sum_up(proxy, recorder)
+    _print_totals(proxy, recorder)
 
 
 async def _run(
-    proxy: Proxy, recorder: Recorder, upstream: Sequence[str], told_to_stop: asyncio.Event
+    proxy: Proxy, recorder: Recorder, upstream: Sequence[str], stop_requested: asyncio.Event
 ) -> None:
     try:
         await proxy.start(recorder)
@@ -135,12 +140,12 @@ async def _run(
             f"kafkalite captures {','.join(upstream)} at {proxy.bootstrap}\n"
             f"  files in {recorder.directory}; stop with Ctrl-C\n"
         )
-        await told_to_stop.wait()
+        await stop_requested.wait()
     finally:
         await proxy.stop()
 
 
-def _sum_up(proxy: Proxy, recorder: Recorder) -> None:
+def _print_totals(proxy: Proxy, recorder: Recorder) -> None:
     totals = proxy.totals
     say(
         f"{totals.connections} connections, {totals.requests} requests, "
@@ -149,30 +154,30 @@ def _sum_up(proxy: Proxy, recorder: Recorder) -> None:
     )
 
 
-def _settings(asked: Namespace) -> ProxySettings:
-    """Return what the options ask for; AddressError, OptionError or TlsError."""
-    from kafkalite.proxy.proxy import ProxySettings  # noqa: PLC0415 - see above
-    from kafkalite.proxy.tls import towards_clients  # noqa: PLC0415 - see above
+def _settings(arguments: Namespace) -> ProxySettings:
+    """Return the settings of the proxy; raises AddressError, OptionError or TlsError."""
     from kafkalite.server.addresses import Address, AddressError  # noqa: PLC0415 - see above
+    from kafkalite.traffic.proxy.proxy import ProxySettings  # noqa: PLC0415 - see above
+    from kafkalite.traffic.proxy.tls import server_context  # noqa: PLC0415 - see above
 
-    upstream = [_broker_address(text) for text in ",".join(asked.upstream).split(",")]
-    listen = Address.parse(asked.listen)
-    advertised = None if asked.advertise is None else Address.parse(asked.advertise)
+    upstream = [_broker_address(text) for text in ",".join(arguments.upstream).split(",")]
+    listen = Address.parse(arguments.listen)
+    advertised = None if arguments.advertise is None else Address.parse(arguments.advertise)
     for each in (listen, *([] if advertised is None else [advertised])):
         if each.listener is not None:
-            raise AddressError(f"{each.listener}://{each} has a name: write HOST:PORT")
-    if asked.tls_key is not None and asked.tls_cert is None:
-        raise OptionError("--tls-key is of no use without --tls-cert")
+            raise AddressError(f"{each.listener}://{each} has a listener name: write HOST:PORT")
+    if arguments.tls_key is not None and arguments.tls_cert is None:
+        raise OptionError("--tls-key is only valid with --tls-cert")
     return ProxySettings(
         upstream=upstream,
         listen=listen,
         advertised=advertised,
-        node_ports=_node_ports(asked.node_port),
+        node_ports=_node_ports(arguments.node_port),
         client_tls=None
-        if asked.tls_cert is None
-        else towards_clients(asked.tls_cert, asked.tls_key),
-        upstream_tls=tls_from(asked, "upstream-"),
-        max_request_bytes=asked.max_request_bytes,
+        if arguments.tls_cert is None
+        else server_context(arguments.tls_cert, arguments.tls_key),
+        upstream_tls=tls_from(arguments, "upstream-"),
+        max_request_bytes=arguments.max_request_bytes,
     )
 
 
@@ -181,14 +186,14 @@ def _broker_address(text: str) -> Address:
 
     address = Address.parse(text.strip())
     if address.listener is not None or not address.host or not address.port:
-        raise AddressError(f"{text!r} is not where a broker is: write HOST:PORT")
+        raise AddressError(f"{text!r} is not the address of a broker: write HOST:PORT")
     return address
 
 
 def _node_port(text: str) -> tuple[int, int]:
     node, _, port = text.partition("=")
     if not (_is_number(node) and _is_number(port) and 0 < int(port) <= _MAX_PORT):
-        raise ArgumentTypeError(f"{text!r} is not a node's id and its port, such as 1=19093")
+        raise ArgumentTypeError(f"{text!r} is not ID=PORT, such as 1=19093")
     return int(node), int(port)
 
 

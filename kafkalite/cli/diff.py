@@ -1,6 +1,7 @@
-"""`kafkalite diff`: in what two captures differ, as between two releases of a client or a broker.
+"""`kafkalite diff`: compare two captures, such as of two releases of a client or a broker.
 
-Exit status 0, or 1 where `--fail-on` finds what it asks for; 2 for bad use.
+The exit status is 1 if there is a difference that `--fail-on` selects, else 0; it is 2 for invalid
+arguments.
 """
 
 from __future__ import annotations
@@ -8,101 +9,101 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.ending import FAILED_STATUS, USAGE_STATUS, as_json, as_lines, complain, end, put
+from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, as_lines, complain, end, put
 from kafkalite.cli.streams import open_closed_streams
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from kafkalite.replay.differing import Change, DiffReport, Kind
+    from kafkalite.traffic.replay.diff.captures import Change, ChangeKind, DiffReport
 
 _FAIL_ON = ("none", "error", "api", "difference")
-_MOST_TOLD = 200
+_MAX_PRINTED = 200
 
 
 def add_diff(parser: ArgumentParser) -> None:
-    """Let `parser` take what to compare."""
-    parser.add_argument("before", metavar="DIR_A", help="a directory of captures, or one file")
-    parser.add_argument("after", metavar="DIR_B", help="another")
+    """Add the options of `diff`."""
+    parser.add_argument("before", metavar="DIR_A", help="directory of captures, or one file")
+    parser.add_argument("after", metavar="DIR_B", help="directory or file to compare it with")
     parser.add_argument(
         "--fail-on",
         choices=_FAIL_ON,
         default="none",
-        help="what makes the exit status 1: errors that come in other numbers; those, or APIs and "
-        "versions in one alone; any difference [none]",
+        help="exit with status 1 for: different numbers of errors (error); these, and APIs or "
+        "versions in one capture only (api); any difference [none]",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
-def diff(asked: Namespace) -> None:
-    """Compare as `asked`, and print what differs; SystemExit."""
-    # Imported here, for a broker starts sooner without them.
-    from kafkalite.replay.differing import diff as compare  # noqa: PLC0415
+def diff(arguments: Namespace) -> None:
+    """Compare two captures, and print the differences; raises SystemExit."""
+    # Imported here: a broker starts faster without them.
+    from kafkalite.traffic.replay.diff.captures import diff as compare  # noqa: PLC0415
 
     open_closed_streams()
-    report = compare(asked.before, asked.after, complain)
+    report = compare(arguments.before, arguments.after, complain)
     for side in (report.before, report.after):
         if not side.requests:
-            why = side.problems[0].detail if side.problems else "there is nothing in it"
-            end(USAGE_STATUS, f"{side.name} is no capture: {why}")
-    put(as_json(report.to_json()) if asked.json else as_lines(_as_text(report)))
-    if _fails(report, asked.fail_on):
+            reason = side.problems[0].detail if side.problems else "it is empty"
+            end(USAGE_STATUS, f"{side.name} is not a capture: {reason}")
+    put(as_json(report.to_json()) if arguments.json else as_lines(_as_text(report)))
+    if _has_failed(report, arguments.fail_on):
         sys.exit(FAILED_STATUS)
 
 
-def _fails(report: DiffReport, fail_on: str) -> bool:
-    from kafkalite.replay.differing import Kind  # noqa: PLC0415 - as above
+def _has_failed(report: DiffReport, fail_on: str) -> bool:
+    from kafkalite.traffic.replay.diff.captures import ChangeKind  # noqa: PLC0415 - see above
 
-    counted: dict[str, tuple[Kind, ...]] = {
+    kinds: dict[str, tuple[ChangeKind, ...]] = {
         "none": (),
-        "error": (Kind.ERROR,),
-        "api": (Kind.ERROR, Kind.API, Kind.VERSION),
-        "difference": tuple(Kind),
+        "error": (ChangeKind.ERROR,),
+        "api": (ChangeKind.ERROR, ChangeKind.API, ChangeKind.VERSION),
+        "difference": tuple(ChangeKind),
     }
-    return any(change.kind in counted[fail_on] for change in report.changes)
+    return any(change.kind in kinds[fail_on] for change in report.changes)
 
 
 def _as_text(report: DiffReport) -> str:
-    from kafkalite.replay.differing import Kind  # noqa: PLC0415 - as above
-    from kafkalite.replay.report import often  # noqa: PLC0415 - as above
+    from kafkalite.traffic.replay.diff.captures import ChangeKind  # noqa: PLC0415 - see above
+    from kafkalite.traffic.replay.report import count_text, times_text  # noqa: PLC0415 - see above
 
     lines = []
     for mark, side in (("-", report.before), ("+", report.after)):
         lines.append(
-            f"{mark} {side.name}: {side.requests} requests on {len(side.connections)} connections "
-            f"in {side.seconds:.1f} s"
+            f"{mark} {side.name}: {count_text(side.requests, 'request')} on "
+            f"{count_text(len(side.connections), 'connection')} in {side.seconds:.1f} s"
         )
         lines += [
-            f"  wrong with it: {kind.value}, {often(count)}"
+            f"  problem: {kind.value}, {times_text(count)}"
             for kind, count in side.problem_kinds.items()
         ]
     titles = {
-        Kind.CLIENT: "clients",
-        Kind.API: "APIs in one alone",
-        Kind.VERSION: "versions",
-        Kind.COUNT: "numbers of requests",
-        Kind.ERROR: "errors",
-        Kind.FIELD: "fields",
+        ChangeKind.CLIENT: "clients",
+        ChangeKind.API: "APIs in one capture only",
+        ChangeKind.VERSION: "versions",
+        ChangeKind.COUNT: "numbers of requests",
+        ChangeKind.ERROR: "errors",
+        ChangeKind.FIELD: "fields",
     }
     for kind, title in titles.items():
         changes = report.of(kind)
         if changes:
             lines += ["", f"{title}:"]
-            for change in changes[:_MOST_TOLD]:
+            for change in changes[:_MAX_PRINTED]:
                 lines += _change_lines(change)
-            if len(changes) > _MOST_TOLD:
-                lines.append(f"  … and {len(changes) - _MOST_TOLD} more: see --json")
+            if len(changes) > _MAX_PRINTED:
+                lines.append(f"  … and {len(changes) - _MAX_PRINTED} more: see --json")
     if not report.changes:
-        lines += ["", "nothing differs but what is masked"]
+        lines += ["", "no differences, except in masked fields"]
     return "\n".join(lines)
 
 
 def _change_lines(change: Change) -> list[str]:
     named = [change.api, change.client and f"({change.client})", change.what]
     named.append(change.row and f"of {change.row}")
-    often = f", {change.times} times" if change.times > 1 else ""
+    repeated = f", {change.times} times" if change.times > 1 else ""
     return [
-        f"  {' '.join(word for word in named if word)}{often}",
+        f"  {' '.join(word for word in named if word)}{repeated}",
         f"    - {change.before}",
         f"    + {change.after}",
     ]

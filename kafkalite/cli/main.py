@@ -1,7 +1,6 @@
 """`kafkalite`: the command and its subcommands.
 
-Chosen: argparse, because it is there; the other libraries for command lines take a tenth of the
-time in which a broker starts.
+It uses argparse: other command line libraries would add a tenth to the start time of a broker.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite import __version__
-from kafkalite.cli import audit, capture, diff, drive, fence, replay, serve, show
-from kafkalite.cli.ending import USAGE_STATUS
+from kafkalite.cli import audit, capture, control_commands, diff, fence, replay, serve, show
+from kafkalite.cli.output import USAGE_STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,88 +21,101 @@ _INTERRUPTED_STATUS = 130
 
 
 class _Parser(argparse.ArgumentParser):
-    """Tells bad use in one line, like all that keeps us from it, and where there is help."""
+    """Prints usage errors as one line that names the command with the help."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE_STATUS, f"kafkalite: {message} (see {self.prog} --help)\n")
 
 
 class _Help(argparse.HelpFormatter):
-    """Is as wide as the narrowest terminal: to measure this one, argparse loads bz2 and lzma."""
+    """Has a fixed width: to measure the terminal, argparse would import bz2 and lzma."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=80)
 
 
-_COMMANDS = (
-    ("serve", "Run a broker until it is told to stop.", serve.add_options, serve.serve),
-    ("clock", "Tell or drive the time of a running broker.", drive.add_clock, drive.clock),
+COMMANDS = (
+    ("serve", "Run a broker until a signal stops it.", serve.add_options, serve.serve),
+    (
+        "clock",
+        "Show or change the clock of a running broker.",
+        control_commands.add_clock,
+        control_commands.clock,
+    ),
+    (
+        "fault",
+        "Inject faults into requests to a running broker.",
+        control_commands.add_fault,
+        control_commands.fault,
+    ),
     (
         "explain",
-        "Tell what befell groups and transactional ids, and why.",
-        drive.add_explain,
-        drive.explain,
+        "Show the history of groups and transactional ids, with reasons.",
+        control_commands.add_explain,
+        control_commands.explain,
     ),
     (
         "fence-producers",
-        "Fence the producers of transactional ids, and end what they left open.",
+        "Fence the producers of transactional ids, and abort their open transactions.",
         fence.add_fence,
         fence.fence,
     ),
     (
         "capture",
-        "Record what clients and a cluster say, by a proxy between them.",
+        "Record the traffic between clients and a cluster, with a proxy.",
         capture.add_capture,
         capture.capture,
     ),
-    ("show", "Print what captures say, a line an exchange.", show.add_show, show.show),
+    ("show", "Print the requests and responses in captures.", show.add_show, show.show),
     (
         "replay",
-        "Play a capture again on a broker, and tell which answers differ.",
+        "Send the requests of a capture to a broker, and compare the responses.",
         replay.add_replay,
         replay.replay,
     ),
     (
         "diff",
-        "Tell in what two captures differ, by API and field.",
+        "Compare two captures by API and field.",
         diff.add_diff,
         diff.diff,
     ),
     (
         "audit",
-        "Turn captures into tables, audits and a report, by Spark.",
+        "Write tables, audits and a report about captures, with Spark.",
         audit.add_audit,
         audit.audit,
     ),
 )
-"""Name, what it does, its options, and what runs."""
+"""Each command: name, description, function that adds its options, function that runs it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what the arguments ask for, by default those of the process."""
+    """Run the command in `arguments`, by default the arguments of the process."""
     parser = _Parser(
         prog="kafkalite",
-        description="Run a Kafka broker for tests: real clients, real wire protocol, up fast.",
+        description="A Kafka broker for tests, and tools for captured Kafka traffic.",
         allow_abbrev=False,
         formatter_class=_Help,
     )
     parser.add_argument("--version", action="version", version=f"kafkalite {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, about, add_options, run in _COMMANDS:
+    given = sys.argv[1:] if arguments is None else arguments
+    for name, about, add_options, run in COMMANDS:
         command = commands.add_parser(
             name, help=about, description=about, allow_abbrev=False, formatter_class=_Help
         )
-        add_options(command)
+        if name in given:  # adding the options of all commands would be slow
+            add_options(command)
         command.set_defaults(run=run, parser=command)
-    asked, unknown = parser.parse_known_args(arguments)
+    parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
-        # Told by the command that does not know them, whose help lists what it does.
-        getattr(asked, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
-    if "run" not in asked:
+        # The command reports them: its help lists the options that exist.
+        getattr(parsed, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
+    if "run" not in parsed:
         parser.print_help(sys.stderr)
         sys.exit(USAGE_STATUS)
     try:
-        asked.run(asked)
+        parsed.run(parsed)
     except KeyboardInterrupt:
-        # Who ends a long reading by Ctrl-C wants no traceback; shells know this status.
+        # Ctrl-C ends a command without a traceback; shells know this status.
         sys.exit(_INTERRUPTED_STATUS)

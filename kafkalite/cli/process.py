@@ -1,88 +1,83 @@
-"""The process around a broker: settings, event loop, signals, memory, and the order of the end."""
+"""The process of a broker: settings, event loop, signals, memory, and the order of shutdown."""
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from kafkalite.cluster.cluster import TopicError
 from kafkalite.config.definitions import ConfigError
-from kafkalite.ports.clock import DrivenClock
+from kafkalite.config.options import CLOCK
+from kafkalite.ports.clock import AdjustableClock
+from kafkalite.ports.memory import keep_freed_memory
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker
-from kafkalite.server.cluster import TopicError
-from kafkalite.server.home import HomeError
+from kafkalite.server.broker_directory import BrokerDirectoryError
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
-from kafkalite.server.settings import Settings, SettingsError
+from kafkalite.server.settings import Settings, SettingsError, parse_config, parse_topics
 
 try:
     import resource
-except ImportError:  # only Unix counts descriptors this way
+except ImportError:  # only Unix has this limit
     resource = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from argparse import Namespace
+    from collections.abc import Callable, Coroutine, Mapping
 
-    from kafkalite.capture.recorder import Recorder
-    from kafkalite.control.listening import ControlServer
+    from kafkalite.control.server import ControlServer
     from kafkalite.ports.clock import Clock
     from kafkalite.server.addresses import Address
-    from kafkalite.server.stage import Stage
+    from kafkalite.traffic.scalar.recorder import Recorder
 
-REAL = "real"
-"""The clock of a broker that nobody drives."""
+T = TypeVar("T")
 
-CANNOT_START = (AddressError, ConfigError, HomeError, SettingsError, TopicError)
-"""What keeps a broker from starting as asked; each prints as one line."""
+REAL_CLOCK = str(CLOCK.default)
 
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # from glibc's malloc.h
-_MIB = 1024 * 1024
+
+CANNOT_START = (AddressError, ConfigError, BrokerDirectoryError, SettingsError, TopicError)
+"""Errors that prevent a start; the text of each is one line."""
+
 _DESCRIPTORS = 100_000
 
 _YOUNG_OBJECTS = 20_000
-"""How many more objects there must be before any are looked at for cycles, which hardly any are in.
-What lives long is looked at in proportion, all at once: with 100,000 groups, for 60 ms."""
+"""Number of new objects after which the garbage collector examines them; few are in cycles."""
+
+_YOUNG_COLLECTIONS = 10
+_NEVER = 1_000_000_000
+_COLLECTION_S = 30.0
+_COLLECTIONS = 10
+"""Number of collections of younger objects after which long-lived objects are examined.
+
+That takes 60 ms with 100,000 groups and seconds during a large request, so it is done between
+requests only."""
 
 
-def settings_from(
-    *,
-    listen: Sequence[str],
-    advertise: Sequence[str],
-    brokers: int,
-    data_directory: str | None,
-    topics: Sequence[str],
-    config: Sequence[str],
-    properties: str | None,
-    as_version: str | None,
-    log: Log,
-) -> Settings:
-    """Return what the options of `serve` ask for; a `--config` outweighs the properties file.
+def settings_from(arguments: Namespace, log: Log) -> Settings:
+    """Return the settings that the arguments of `serve` ask for.
 
-    What can be left aside is logged as a warning; SettingsError for what cannot be understood.
+    A `--config` takes precedence over the properties file. Raises SettingsError for an invalid
+    value; logs a warning for a key of the file that is ignored.
     """
-    settings = Settings(
-        listen=listen,
-        advertise=advertise,
-        brokers=brokers,
-        data_directory=None if data_directory is None else _directory(data_directory),
-        topics=_topics(topics),
-        config={
-            **({} if properties is None else _read_properties(properties, log)),
-            **dict(_setting(text) for text in config),
-        },
-        as_version=as_version,
+    from_file = {} if arguments.properties is None else _read_properties(arguments.properties, log)
+    return Settings(
+        listen=arguments.listen,
+        advertise=arguments.advertise,
+        brokers=arguments.brokers,
+        data_directory=None if arguments.data_dir is None else _directory(arguments.data_dir),
+        topics=parse_topics(arguments.topic),
+        config={**from_file, **parse_config(arguments.config)},
+        as_version=arguments.as_version,
+        defaults=arguments.defaults,
     )
-    for key, consequence in settings.unmet.items():
-        log.warning(consequence, key=key, value=settings.config[key])
-    return settings
 
 
 def log_from(level: str, log_format: str) -> Log:
-    """Return the log that `--log-level` and `--log-format` ask for."""
+    """Return a log with the values of `--log-level` and `--log-format`."""
     return Log(Level[level.upper()], log_format)
 
 
@@ -92,53 +87,59 @@ def run(
     announce: Callable[[Broker, str | None], None],
     *,
     control: str | None = None,
-    clock: str = REAL,
+    clock: str = REAL_CLOCK,
     record: Callable[[Callable[[], int]], Recorder] | None = None,
-    stage: Stage | None = None,
-) -> None:
-    """Serve until a signal ends it; raises one of CANNOT_START when it cannot begin.
+    prepare: Callable[[Broker], None] | None = None,
+) -> bool:
+    """Serve until a signal arrives; return whether the data was closed cleanly.
 
-    `control` is where to be driven, None for nowhere; `clock` is how time goes at first; `record`
-    begins a recording of all traffic, given what tells the time; `stage` stands in for the broker.
+    `control` is the address of the control API, None for no control API. `clock` is the mode of
+    the clock at startup. `record` starts a recording of all traffic; its argument returns the
+    time. `prepare` is called before clients can connect. Raises one of CANNOT_START if the
+    broker cannot start.
     """
-    driven = _Driven(control, clock, log)
-    run_until_told(
-        lambda told: _serve(settings, log, announce, driven, told, record=record, stage=stage), log
+    controls = _Controls(control, clock, log)
+    return run_until_signalled(
+        lambda stop_requested: _serve(
+            settings, log, announce, controls, stop_requested, record=record, prepare=prepare
+        ),
+        log,
     )
 
 
-def run_until_told(serve: Callable[[asyncio.Event], Coroutine[None, None, None]], log: Log) -> None:
-    """Run what serves until an event that a signal sets, with the memory and descriptors it wants.
+def run_until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None, T]], log: Log) -> T:
+    """Run `serve` in a new event loop, and return its result.
 
-    It has a loop of its own, which tells `log` of faults.
+    A signal sets the event that `serve` is given. Errors in callbacks of the loop are logged. The
+    process keeps freed memory and raises its limit of open files.
     """
     keep_freed_memory()
     allow_many_descriptors()
     loop = new_event_loop(log)
     try:
         asyncio.set_event_loop(loop)
-        loop.run_until_complete(_until_told(serve))
+        return loop.run_until_complete(_until_signalled(serve))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
 
 
-async def _until_told(serve: Callable[[asyncio.Event], Coroutine[None, None, None]]) -> None:
+async def _until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None, T]]) -> T:
     loop = asyncio.get_running_loop()
-    told_to_stop = asyncio.Event()
-    # A terminal that is closed hangs up; what is temporary should go with it.
+    stop_requested = asyncio.Event()
+    # A closed terminal sends SIGHUP: stopping cleanly removes the temporary data.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Whoever started us with nohup wants us to stay, as Java's processes do.
+        # A process started by nohup ignores SIGHUP and keeps running, as Java processes do.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, told_to_stop.set)
-    await serve(told_to_stop)
+            loop.add_signal_handler(number, stop_requested.set)
+    return await serve(stop_requested)
 
 
-class _Driven:
-    """What a broker needs that is driven from outside; imported for such brokers alone."""
+class _Controls:
+    """The clock and the control API of a broker; imported only for brokers that need them."""
 
     def __init__(self, control: str | None, clock: str, log: Log) -> None:
-        """Understand both texts; AddressError or SettingsError when that cannot be."""
+        """Parse both texts; raises AddressError or SettingsError."""
         self._log = log
         self._server: ControlServer | None = None
         self._address: Address | None = None
@@ -147,7 +148,7 @@ class _Driven:
             from kafkalite.control.address import control_address  # noqa: PLC0415
 
             self._address = control_address(control)
-        if clock != REAL:
+        if clock != REAL_CLOCK:
             from kafkalite.control.commands import CommandError, new_clock  # noqa: PLC0415
 
             try:
@@ -156,17 +157,17 @@ class _Driven:
                 raise SettingsError(f"--clock: {error}") from error
 
     async def start(self, broker: Broker) -> str | None:
-        """Let `broker` be driven, and return where; None when nobody wants to."""
+        """Start the control API and return its URL; None if it was not requested."""
         if self._address is None:
             return None
-        from kafkalite.control.listening import ControlServer  # noqa: PLC0415
+        from kafkalite.control.server import ControlServer  # noqa: PLC0415
 
         self._server = ControlServer(broker, self._address, self._log)
         await self._server.start()
         return self._server.url
 
     async def stop(self) -> None:
-        """Take no more commands."""
+        """Stop the control API."""
         if self._server is not None:
             await self._server.stop()
 
@@ -175,84 +176,59 @@ async def _serve(
     settings: Settings,
     log: Log,
     announce: Callable[[Broker, str | None], None],
-    driven: _Driven,
-    told_to_stop: asyncio.Event,
+    controls: _Controls,
+    stop_requested: asyncio.Event,
     *,
     record: Callable[[Callable[[], int]], Recorder] | None,
-    stage: Stage | None,
-) -> None:
-    clock = driven.clock or DrivenClock()
+    prepare: Callable[[Broker], None] | None,
+) -> bool:
+    clock = controls.clock or AdjustableClock()
     recorder = None if record is None else record(clock.now_ns)
-    broker = Broker(settings, log, clock=clock, recorder=recorder, stage=stage)
+    broker = Broker(settings, log, clock=clock, recorder=recorder, prepare=prepare)
     try:
         await broker.start()
-        control_url = await driven.start(broker)
-        # What start-up left behind stays for good: no collection need look at it, now or later.
+        control_url = await controls.start(broker)
+        # Objects made during startup live as long as the process: collections skip them.
         gc.freeze()
-        gc.set_threshold(_YOUNG_OBJECTS)
+        gc.set_threshold(_YOUNG_OBJECTS, _YOUNG_COLLECTIONS, _NEVER)
         gc.enable()
+        _collect_when_idle(broker)
         announce(broker, control_url)
-        await told_to_stop.wait()
+        await stop_requested.wait()
     finally:
-        await driven.stop()
-        await broker.stop()
+        await controls.stop()
+        is_clean = await broker.stop()
         if recorder is not None:
             recorder.close()
+    return is_clean
 
 
-def keep_freed_memory() -> None:
-    """Have glibc keep what large requests free: giving it back costs page faults for the next."""
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):
-        return  # another C library, with a heap of its own
-    mallopt(_M_MMAP_THRESHOLD, 64 * _MIB)
-    mallopt(_M_TRIM_THRESHOLD, 256 * _MIB)
-    mallopt(_M_TOP_PAD, 32 * _MIB)
+def _collect_when_idle(broker: Broker) -> None:
+    """Collect long-lived objects from time to time, while no request is in progress."""
+    if gc.get_count()[2] >= _COLLECTIONS and not broker.is_busy:
+        gc.collect()
+    asyncio.get_running_loop().call_later(_COLLECTION_S, _collect_when_idle, broker)
 
 
 def allow_many_descriptors() -> None:
-    """Take all the descriptors the system lets us have: each client and each segment is one."""
+    """Raise the limit of open files: each client and each segment needs a descriptor."""
     if resource is None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _topics(texts: Sequence[str]) -> Mapping[str, int]:
-    found: dict[str, int] = {}
-    for text in texts:
-        name, partitions = _topic(text)
-        if found.setdefault(name, partitions) != partitions:
-            raise SettingsError(f"--topic {text!r}: {name} has {found[name]} already")
-    return found
-
-
-def _topic(text: str) -> tuple[str, int]:
-    name, colon, count = text.rpartition(":")
-    if not colon or not name or not count.isascii() or not count.isdigit() or not int(count):
-        raise SettingsError(f"--topic {text!r}: write NAME:PARTITIONS, with at least one partition")
-    return name, int(count)
-
-
-def _setting(text: str) -> tuple[str, str]:
-    key, found, value = text.partition("=")
-    if not found or not key.strip():
-        raise SettingsError(f"--config {text!r}: write KEY=VALUE")
-    return key.strip(), value.strip()
+    limit = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _directory(text: str) -> str:
-    """Return the directory that is meant: a shell does not resolve `--data-dir=~/data`."""
+    """Return the path with `~` expanded: a shell does not expand it in `--data-dir=~/data`."""
     if not text.strip():
         raise SettingsError("--data-dir is empty: name a directory, or leave the option out")
     return os.path.expanduser(text)  # noqa: PTH111 - Path adds nothing here
 
 
 def _read_properties(path: str, log: Log) -> Mapping[str, str]:
-    # Imported here, for a broker started without a file does without all of it.
+    # Imported here: a broker without a properties file does not need it.
     from kafkalite.cli.properties import read_properties  # noqa: PLC0415
 
     return read_properties(path, log)

@@ -1,8 +1,7 @@
-"""Properties files as Kafka's own: what a broker here does not know is told, and left aside.
+"""Properties files: unknown keys are ignored with a warning, as Kafka does.
 
-Files written for a real Kafka hold keys of plug-ins, of other releases and of other programs. Kafka
-starts with them and says so; so do we. A `--config` is written for kafkalite, and an unknown key
-there is a mistake that must not go unnoticed.
+Files written for a real Kafka have keys of plug-ins, of other releases and of other programs. In
+`--config`, which is written for kafkalite, an unknown key is an error.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def read_properties(path: str, log: Log) -> dict[str, str]:
-    """Return the broker settings in the file, with a warning for each key that is none.
+    """Return the broker configurations in a file; log a warning for each unknown key.
 
-    SettingsError when the file cannot be read.
+    Raises SettingsError if the file cannot be read.
     """
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - Path adds nothing here
-            found = dict(javaproperties.load(file))
+            config = dict(javaproperties.load(file))
     except OSError as error:
         raise SettingsError(f"cannot read properties file {path}: {error.strerror}") from error
     except (ValueError, javaproperties.InvalidUEscapeError) as error:
         raise SettingsError(f"cannot read properties file {path}: {error}") from error
-    for name in found:
+    for name in config:
         if not is_known_key(name):
             log.warning("unknown setting is ignored", file=path, key=name)
-    return {name: value for name, value in found.items() if is_known_key(name)}
+    return {name: value for name, value in config.items() if is_known_key(name)}

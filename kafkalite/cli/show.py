@@ -1,6 +1,7 @@
-"""`kafkalite show`: what captures say, a line an exchange; and what is wrong with them.
+"""`kafkalite show`: print the exchanges in captures, one per line, or the problems of captures.
 
-Exit status 0 when the captures were read, however much is wrong with them; 2 for bad use.
+The exit status is 0 if the captures were read, also if they have problems, and 2 for invalid
+arguments.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.ending import USAGE_STATUS, complain, end, put
+from kafkalite.cli.output import USAGE_STATUS, complain, end, put
 from kafkalite.cli.streams import open_closed_streams
 
 if TYPE_CHECKING:
@@ -19,36 +20,36 @@ _LAST_PORT = 65_535
 
 
 def add_show(parser: ArgumentParser) -> None:
-    """Let `parser` take what to show, and of what."""
+    """Add the options of `show`."""
     parser.add_argument(
         "paths",
         nargs="+",
         metavar="PATH",
-        help="capture files, pcap or pcapng, gzipped or not, or directories of them",
+        help="a capture file (pcap or pcapng, also gzipped) or a directory of captures",
     )
-    only = parser.add_argument_group("which exchanges; all of the patterns have to fit")
-    only.add_argument(
+    selection = parser.add_argument_group("selection of exchanges; all given options must match")
+    selection.add_argument(
         "--api",
         action="append",
         metavar="NAME",
-        help="of this API, by its name or its number; several by repetition",
+        help="API, by name or number; repeatable",
     )
-    only.add_argument("--client", metavar="GLOB", help="of these client ids, or of HOST:PORT")
-    only.add_argument("--group", metavar="GLOB", help="about these groups")
-    only.add_argument("--topic", metavar="GLOB", help="about these topics")
-    only.add_argument("--errors", action="store_true", help="with an error in the response")
+    selection.add_argument("--client", metavar="GLOB", help="client id, or HOST:PORT of the client")
+    selection.add_argument("--group", metavar="GLOB", help="group id")
+    selection.add_argument("--topic", metavar="GLOB", help="topic name")
+    selection.add_argument("--errors", action="store_true", help="only responses with an error")
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print an object a line, with the messages in Kafka's own JSON",
+        help="print one JSON object per line, with messages in the JSON of Kafka's request log",
     )
     parser.add_argument(
-        "--records", action="store_true", help="put records into the JSON, in base64"
+        "--records", action="store_true", help="include record batches in the JSON, in base64"
     )
     parser.add_argument(
         "--problems",
         action="store_true",
-        help="print what is wrong with the captures, and not what is in them",
+        help="print the problems of the captures instead of the exchanges",
     )
     parser.add_argument(
         "--port",
@@ -56,52 +57,54 @@ def add_show(parser: ArgumentParser) -> None:
         type=_port,
         default=[],
         metavar="PORT",
-        help="a port on which brokers listen, for captures that start within connections",
+        help="port of brokers, for captures that start in the middle of connections; repeatable",
     )
 
 
-def show(asked: Namespace) -> None:
-    """Print what captures say, as `asked`; SystemExit for bad use."""
-    # Imported here, for a broker starts sooner without them.
-    from kafkalite.capture.problems import Problems  # noqa: PLC0415
-    from kafkalite.capture.reading import exchanges, read  # noqa: PLC0415
-    from kafkalite.cli.telling import Wish, decode, json_line, line, problem_line  # noqa: PLC0415
+def show(arguments: Namespace) -> None:
+    """Print the selected exchanges; raises SystemExit for invalid arguments."""
+    # Imported here: a broker starts faster without them.
+    from kafkalite.cli.exchange_text import ExchangeFilter, decode, json_line, line, problem_line  # noqa: PLC0415
+    from kafkalite.traffic.scalar.problems import Problems  # noqa: PLC0415
+    from kafkalite.traffic.scalar.reading import exchanges, read  # noqa: PLC0415
 
     open_closed_streams()
     try:
-        _check(asked)
-        wish = Wish.of(asked)
+        _check(arguments)
+        selected = ExchangeFilter.of(arguments)
     except ValueError as error:
         end(USAGE_STATUS, str(error))
     problems = Problems()
     topic_names: dict[bytes, str] = {}
-    count = chosen = 0
-    for exchange in exchanges(read(asked.paths, problems, ports=asked.port), problems):
+    count = printed = 0
+    for exchange in exchanges(read(arguments.paths, problems, ports=arguments.port), problems):
         count += 1
         decoded = decode(exchange, topic_names)
-        if asked.problems or not wish.fits(decoded):
+        if arguments.problems or not selected.matches(decoded):
             continue
-        chosen += 1
-        if not put(json_line(decoded, records=asked.records) if asked.json else line(decoded)):
+        printed += 1
+        if not put(
+            json_line(decoded, records=arguments.records) if arguments.json else line(decoded)
+        ):
             return
-    if asked.problems:
+    if arguments.problems:
         for problem in problems:
-            put(problem_line(problem, as_json=asked.json))
+            put(problem_line(problem, as_json=arguments.json))
     elif counts := problems.by_kind():
-        told = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
-        complain(f"something is wrong (see --problems): {told}")
+        kinds = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
+        complain(f"the captures have problems (see --problems): {kinds}")
     elif not count:
-        complain(f"there are no requests in {', '.join(asked.paths)}")
-    elif not chosen:
-        complain(f"none of {count} requests is as asked")
+        complain(f"no requests in {', '.join(arguments.paths)}")
+    elif not printed:
+        complain(f"none of {count} requests matches the options")
 
 
-def _check(asked: Namespace) -> None:
-    for path in asked.paths:
+def _check(arguments: Namespace) -> None:
+    for path in arguments.paths:
         if not os.path.exists(path):  # noqa: PTH110 - paths are plain text here
-            raise ValueError(f"there is no {path!r}")
-    if asked.records and not asked.json:
-        raise ValueError("--records needs --json, for records are bytes")
+            raise ValueError(f"no such file or directory: {path!r}")
+    if arguments.records and not arguments.json:
+        raise ValueError("--records needs --json")
 
 
 def _port(text: str) -> int:

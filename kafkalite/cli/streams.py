@@ -1,7 +1,7 @@
 """The standard streams of a process that may have been started without them.
 
-A descriptor that was closed is given to whatever is opened next. Were that a socket, the event loop
-would end the process when the client leaves, for no loop expects sockets there.
+The system gives the number of a closed descriptor to the next file that is opened. If a socket had
+the number of a standard stream, the event loop would end the process when the client disconnects.
 """
 
 from __future__ import annotations
@@ -13,45 +13,46 @@ _STANDARD = range(3)
 
 
 def open_closed_streams() -> None:
-    """Lead those of stdin, stdout and stderr nowhere that are closed."""
+    """Open the null device for each of stdin, stdout and stderr that is closed."""
     for number in _STANDARD:
         try:
             os.fstat(number)
         except OSError:
-            _lead_nowhere(number)
-    # Python has no objects for streams that were closed when it started.
+            _open_null_device(number)
+    # Python makes no objects for streams that are closed when it starts.
     sys.stdout = sys.stdout or os.fdopen(1, "w")
     sys.stderr = sys.stderr or os.fdopen(2, "w")
 
 
 def say(text: str) -> bool:
-    """Print to stdout and return whether somebody may read it.
+    """Print to stdout, and return whether that succeeded.
 
-    Where nobody does any more, a broker has no reason to end; who only prints does.
+    A broker continues when its output has no reader; a command that only prints stops.
     """
     return written(text) is None
 
 
 def written(text: str) -> OSError | None:
-    """Print to stdout, and return what kept it from being printed."""
+    """Print to stdout, and return the error if that failed."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        _lead_nowhere(sys.stdout.fileno())  # what is not written yet is written at the end
+        _open_null_device(sys.stdout.fileno())  # the rest is flushed at exit
         return error
     return None
 
 
 def printable(text: str) -> str:
-    """Return `text` as a terminal may have it: clients choose names, with anything in them."""
+    """Return `text` with control characters escaped: clients can choose names that have them."""
     return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 
-def _lead_nowhere(number: int) -> None:
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    if nowhere != number:
-        os.dup2(nowhere, number)
-        os.close(nowhere)
+def _open_null_device(number: int) -> None:
+    device = os.open(os.devnull, os.O_RDWR)
+    if device != number:
+        os.dup2(device, number)
+        os.close(device)

@@ -1,1 +1,1 @@
-"""Every configuration key once: type, default, scope, validator; and typed views on the values."""
+"""Configuration keys with defaults and validators, and typed views of the values."""

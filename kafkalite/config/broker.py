@@ -1,54 +1,63 @@
-"""BrokerConfig: what a broker is set to, now.
+"""BrokerConfig: the current settings of a broker.
 
-One object is handed to everybody at assembly and stays: a dynamic change swaps the values behind
-it, so that whoever asks later sees the change at once and nobody has to be told.
+There is one object for all parts of a broker. A dynamic change replaces the values behind it, so
+that later reads see the change without notifications.
 """
 
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from kafkalite.config.checks import check_broker_values
-from kafkalite.config.definitions import ConfigError, Value
-from kafkalite.config.group import within_bounds
+from kafkalite.config.constraints import check_broker_values, check_log_defaults, check_static_text
+from kafkalite.config.default_overrides import DEFAULTS_NAMES, IDENTITY, differing_defaults
+from kafkalite.config.definitions import ConfigError, ConfigType, Value, value_to_text
+from kafkalite.config.group import clamp_to_bounds
 from kafkalite.config.keys import (
     broker_keys,
     dynamic_broker_keys,
     group_config_keys,
     group_synonym,
+    old_topic_keys,
+    topic_keys,
 )
 from kafkalite.config.log_levels import LogLevels
-from kafkalite.config.preset import PRESET
-from kafkalite.config.releases import presented
+from kafkalite.config.releases import presented_release
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from kafkalite.config.definitions import ConfigKey
     from kafkalite.config.releases import Release
 
+
 _PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
-"""Keys under these are free: they configure one listener, or a plug-in."""
+"""Prefixes of keys that are not validated: they configure one listener or a plug-in."""
 
 
-def known_key_of(name: str) -> str:
-    """Return the key a listener-prefixed name configures, else the name itself."""
+def strip_listener(name: str) -> str:
+    """Return the key without a listener prefix."""
     if not name.startswith("listener.name."):
         return name
     return name.split(".", 3)[-1]
 
 
 def is_known_key(name: str) -> bool:
-    """Whether a properties file may have this key: ours, a listener's own, or a plug-in's."""
+    """Return whether a properties file may have this key: a broker key, or one of `_PREFIXES`."""
     return name in broker_keys() or name.startswith(_PREFIXES)
 
 
 def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Value]:
-    """Return parsed values by key; ConfigError for a bad value, and for unknown keys if strict."""
+    """Return parsed values by key; raises ConfigError for an invalid value.
+
+    With `strict`, an unknown key is an error too.
+    """
     keys = broker_keys()
     parsed: dict[str, Value] = {}
     for name, value_text in text.items():
-        key = keys.get(known_key_of(name)) or (None if strict else dynamic_broker_keys().get(name))
+        key = keys.get(strip_listener(name)) or (
+            None if strict else dynamic_broker_keys().get(name)
+        )
         if key is not None:
             parsed[name] = key.parse(value_text)
         elif strict and not name.startswith(_PREFIXES):
@@ -59,15 +68,15 @@ def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Val
 
 
 def _unknown_key_message(name: str) -> str:
-    import difflib  # noqa: PLC0415 - only a misspelt key needs it, and starting must not pay
+    import difflib  # noqa: PLC0415 - for misspelt keys only: a start should be fast
 
-    near = difflib.get_close_matches(name, broker_keys(), n=1, cutoff=0.8)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    matches = difflib.get_close_matches(name, broker_keys(), n=1, cutoff=0.8)
+    hint = f"; did you mean {matches[0]}?" if matches else ""
     return f"Unknown configuration {name}{hint}"
 
 
-class _WithDefaults(dict[str, Value]):
-    """Values by key; the default of one that is not set is looked up once and kept."""
+class _ValuesWithDefaults(dict[str, Value]):
+    """Values by key; the default of an unset key is cached when it is first read."""
 
     __slots__ = ()
 
@@ -77,20 +86,29 @@ class _WithDefaults(dict[str, Value]):
 
 
 class BrokerConfig:
-    """Parsed values by Kafka's names, dynamic ones included; reading is by type."""
+    """Parsed values by Kafka's names, including dynamic ones, with one method per type."""
 
     __slots__ = (
-        "_groups", "_node_text", "_static", "_static_text", "_values", "log_levels", "release",
+        "_cluster_default", "_groups", "_node", "_node_text", "_static", "_static_text", "_values",
+        "default_text", "log_levels", "release",
     )  # fmt: skip
 
     def __init__(
-        self, static_text: Mapping[str, str], static: Mapping[str, Value], release: Release
+        self,
+        static_text: Mapping[str, str],
+        default_text: Mapping[str, str],
+        static: Mapping[str, Value],
+        release: Release,
     ) -> None:
         self.release = release
-        """What the broker presents itself as."""
+        """The release of Kafka to emulate."""
+        self.default_text = default_text
+        """The defaults that differ from Kafka 4.3, as text by key."""
         self._static_text = static_text
         self._static = static
-        self._values: Mapping[str, Value] = _WithDefaults(static)
+        self._values: Mapping[str, Value] = _ValuesWithDefaults(static)
+        self._cluster_default: Mapping[str, Value] = {}
+        self._node: Mapping[str, Value] = {}
         self._groups: Mapping[str, Mapping[str, Value]] = {}
         self.log_levels = LogLevels()
         self._node_text: dict[builtins.int, Mapping[str, str]] = {}
@@ -102,71 +120,110 @@ class BrokerConfig:
         *,
         strict: bool = True,
         as_version: str | None = None,
+        defaults: str = DEFAULTS_NAMES[0],
     ) -> BrokerConfig:
-        """Return the configuration that `text` sets, over kafkalite's preset and Kafka's defaults.
+        """Return the configuration that `text` sets, over the defaults with this name.
 
-        ConfigError names the key at fault. Without `strict` unknown keys are kept, as Kafka keeps
-        them for plug-ins. With `as_version` it is that of a Kafka of this release.
+        Raises ConfigError, which has the invalid key. Without `strict`, unknown keys are retained,
+        as Kafka does for plug-ins. `as_version` selects a release of Kafka.
         """
-        release = presented(as_version)
-        static_text = {**PRESET, **release.settings, **(text or {})}
-        static = parse_broker_text(static_text, strict=strict)
-        config = cls(static_text, static, release)
+        release = presented_release(as_version)
+        default_text = {**differing_defaults(defaults), **release.settings}
+        static_text = {**IDENTITY, **(text or {})}
+        check_no_plugins(static_text)
+        check_static_text(text or {})
+        static = parse_broker_text({**default_text, **static_text}, strict=strict)
+        config = cls(static_text, default_text, static, release)
         check_broker_values(config.get)
+        check_log_defaults(config.get)
         return config
 
     @property
+    def topic_keys(self) -> Mapping[str, ConfigKey]:
+        """Every key of a topic in the emulated release, by name."""
+        return old_topic_keys() if self.release.has_message_formats else topic_keys()
+
+    @property
     def static_text(self) -> Mapping[str, str]:
-        """What the properties file and the preset say, as written."""
+        """The settings of the properties file and the identity of the node, as text."""
         return self._static_text
 
-    def set_apart(self, node_id: builtins.int, text: Mapping[builtins.str, builtins.str]) -> None:
-        """Say what one node has for itself, such as its listeners; for describing alone."""
+    def set_node_text(
+        self, node_id: builtins.int, text: Mapping[builtins.str, builtins.str]
+    ) -> None:
+        """Set settings of one node, as text, for DescribeConfigs, such as its listeners."""
         self._node_text[node_id] = text
 
     def node_text(self, node_id: builtins.int) -> Mapping[builtins.str, builtins.str]:
-        """Return what a properties file of one node would say, as written."""
-        own = {"node.id": f"{node_id}", "broker.id": f"{node_id}"}
-        return {**self._static_text, **own, **self._node_text.get(node_id, {})}
+        """Return the text of one node's settings, as in a properties file."""
+        identity = {"node.id": f"{node_id}", "broker.id": f"{node_id}"}
+        return {**self._static_text, **identity, **self._node_text.get(node_id, {})}
+
+    def dynamic_keys(self, *, is_per_broker: builtins.bool) -> frozenset[builtins.str]:
+        """Return the keys that are set dynamically for the node, or for all nodes."""
+        return frozenset(self._node if is_per_broker else self._cluster_default)
+
+    def value_lookup(
+        self, dynamic: Mapping[builtins.str, Value], *, is_per_broker: builtins.bool
+    ) -> Callable[[builtins.str], Value]:
+        """Return a lookup of values in which `dynamic` replaces one layer of dynamic settings."""
+        layers = (
+            (self._static, self._cluster_default, dynamic)
+            if is_per_broker
+            else (self._static, dynamic, self._node)
+        )
+        values = _ValuesWithDefaults({key: layer[key] for layer in layers for key in layer})
+        values["log.dirs"] = self.log_directories
+        return values.__getitem__
+
+    @property
+    def log_directories(self) -> tuple[builtins.str, ...]:
+        """The log directory in use, or the configured ones if none is in use."""
+        used = self.node_setting("log.dirs")
+        return (used,) if used else self.list("log.dirs") or self.list("log.dir")
+
+    def node_setting(self, key: builtins.str) -> builtins.str:
+        """Return a setting of a node as text; empty if no node has it."""
+        return next((text[key] for text in self._node_text.values() if key in text), "")
 
     def get(self, key: builtins.str) -> Value:
-        """Return the value of `key`, its default when unset; KeyError for an unknown key."""
+        """Return the value of `key` or its default; raises KeyError for an unknown key."""
         return self._values[key]
 
     def int(self, key: builtins.str) -> builtins.int:
-        """Return the value of an integer key; TypeError when it is another type or null."""
+        """Return the value of an integer key; raises TypeError for another type or null."""
         value = self.get(key)
         if not isinstance(value, builtins.int):
             raise TypeError(f"{key} is not an integer")
         return value
 
     def str(self, key: builtins.str) -> builtins.str:
-        """Return the value of a string key; TypeError when it is another type or null."""
+        """Return the value of a string key; raises TypeError for another type or null."""
         value = self.get(key)
         if not isinstance(value, builtins.str):
             raise TypeError(f"{key} is not a string")
         return value
 
     def str_or_none(self, key: builtins.str) -> builtins.str | None:
-        """Return the value of a string key, None when it is null."""
+        """Return the value of a string key; None if it is null."""
         return None if self.get(key) is None else self.str(key)
 
     def bool(self, key: builtins.str) -> builtins.bool:
-        """Return the value of a boolean key; TypeError when it is another type."""
+        """Return the value of a boolean key; raises TypeError if it has another type."""
         value = self.get(key)
         if not isinstance(value, builtins.bool):
             raise TypeError(f"{key} is not a boolean")
         return value
 
     def float(self, key: builtins.str) -> builtins.float:
-        """Return the value of a double key; TypeError when it is another type."""
+        """Return the value of a double key; raises TypeError if it has another type."""
         value = self.get(key)
         if not isinstance(value, builtins.float):
             raise TypeError(f"{key} is not a double")
         return value
 
     def list(self, key: builtins.str) -> tuple[builtins.str, ...]:
-        """Return the items of a list key, none when it is null; TypeError for another type."""
+        """Return the items of a list key, none if it is null; raises TypeError for another type."""
         value = self.get(key)
         if value is None:
             return ()
@@ -175,10 +232,10 @@ class BrokerConfig:
         return value
 
     def group_get(self, group_id: builtins.str, key: builtins.str) -> Value:
-        """Return a group's own setting, else what its broker synonym says, else the default."""
-        own = self._groups.get(group_id)
-        if own is not None and key in own:
-            return within_bounds(key, own[key], self)
+        """Return a group's own setting, otherwise that of its broker synonym, or the default."""
+        settings = self._groups.get(group_id)
+        if settings is not None and key in settings:
+            return clamp_to_bounds(key, settings[key], self)
         synonym = group_synonym(key)
         return group_config_keys()[key].default if synonym is None else self.get(synonym)
 
@@ -193,15 +250,84 @@ class BrokerConfig:
         self,
         dynamic: Mapping[builtins.str, builtins.str],
         groups: Mapping[builtins.str, Mapping[builtins.str, builtins.str]],
+        node: Mapping[builtins.str, builtins.str] | None = None,
     ) -> None:
-        """Let dynamic settings take effect; what they no longer mention falls back.
+        """Apply dynamic settings; settings that are no longer in them return to their defaults.
 
-        Called by the metadata controller alone. Values were validated before they were recorded.
+        `dynamic` applies to all nodes; `node` has precedence. Only the metadata controller calls
+        this, with values that were validated before they were recorded.
         """
-        parsed = parse_broker_text(dynamic, strict=False)
-        self._values = _WithDefaults({**self._static, **parsed})
+        self._cluster_default = parse_broker_text(dynamic, strict=False)
+        self._node = parse_broker_text(node or {}, strict=False)
+        self._values = _ValuesWithDefaults({**self._static, **self._cluster_default, **self._node})
         keys = group_config_keys()
         self._groups = {
-            group_id: {name: keys[name].parse(text) for name, text in own.items() if name in keys}
-            for group_id, own in groups.items()
+            group_id: {name: keys[name].parse(text) for name, text in texts.items() if name in keys}
+            for group_id, texts in groups.items()
         }
+
+
+_ASSIGNOR: Final = "org.apache.kafka.coordinator.group.assignor."
+
+_ALLOWED_CLASSES: Final[Mapping[str, frozenset[str]]] = {
+    "authorizer.class.name": frozenset(
+        ("org.apache.kafka.metadata.authorizer.StandardAuthorizer",)
+    ),
+    "config.providers": frozenset(),
+    "group.consumer.assignors": frozenset(
+        ("uniform", "range", f"{_ASSIGNOR}UniformAssignor", f"{_ASSIGNOR}RangeAssignor")
+    ),
+    "group.share.assignors": frozenset(("simple", f"{_ASSIGNOR}SimpleAssignor")),
+    "group.share.persister.class.name": frozenset(),
+    "replica.selector.class": frozenset(
+        (
+            "org.apache.kafka.common.replica.LeaderSelector",
+            "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        )
+    ),
+    "security.providers": frozenset(),
+}
+"""Keys of type string or list → the classes that they may name, in addition to the default."""
+
+_TIERED_STORAGE_CLASSES: Final = (
+    "remote.log.metadata.manager.class.name",
+    "remote.log.storage.manager.class.name",
+)
+"""Kafka loads these classes only if tiered storage is enabled."""
+_TIERED_STORAGE_KEY: Final = "remote.log.storage.system.enable"
+
+
+def check_no_plugins(text: Mapping[str, str]) -> None:
+    """Raise ConfigError for a setting that names a class which is not part of Kafka."""
+    for name, value in text.items():
+        for item in _classes(name, value, text):
+            raise ConfigError(
+                name,
+                f"{name} is {item}, but JVM plug-ins are not supported: remove this setting",
+            )
+
+
+def _classes(name: str, value: str, text: Mapping[str, str]) -> list[str]:
+    """Return the classes in a setting that would have to be loaded."""
+    keys = broker_keys()
+    key = _strip_listener_and_mechanism(name)
+    if key in _TIERED_STORAGE_CLASSES:
+        if text.get(_TIERED_STORAGE_KEY, "").strip().lower() != "true":
+            return []
+    elif key not in _ALLOWED_CLASSES and (
+        key not in keys or keys[key].type is not ConfigType.CLASS
+    ):
+        return []
+    default = (value_to_text(keys[key].default) or "").split(",")
+    known = _ALLOWED_CLASSES.get(key, frozenset()).union(default)
+    items = (item.strip() for item in value.split(","))
+    return [item for item in items if item and item not in known]
+
+
+def _strip_listener_and_mechanism(name: str) -> str:
+    """Return the key that a name configures, without listener and mechanism."""
+    if not name.startswith("listener.name."):
+        return name
+    key = name.split(".", 3)[-1]
+    # Callback handlers and logins have a mechanism too: listener.name.LISTENER.MECHANISM.KEY.
+    return key if key in broker_keys() else key.partition(".")[2]

@@ -1,4 +1,4 @@
-"""What a client metrics subscription is set to: which metrics, how often, of which clients."""
+"""Settings of a client metrics subscription: metrics, interval and matching clients."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
     from kafkalite.config.definitions import ConfigKey
 
-_LEAST_INTERVAL_MS, _MOST_INTERVAL_MS = 100, 3_600_000
+_MIN_INTERVAL_MS, _MAX_INTERVAL_MS = 100, 3_600_000
 
 _KEYS = """
 interval.ms int 300000 - medium
     How often a matching client pushes its metrics, in milliseconds.
 match list "" - medium
-    Which clients are meant: selectors such as client_id=REGEX, all of which must hold.
-metrics list "" - medium
-    Prefixes of the names of the metrics wanted; an empty name wants them all.
+    Which clients push metrics: selectors such as client_id=REGEX, all of which must match.
+metrics list "" items medium
+    Prefixes of the names of requested metrics; an empty name requests all.
 """
 
 _SELECTORS = frozenset(
@@ -43,21 +43,21 @@ def client_metrics_keys() -> Mapping[str, ConfigKey]:
 
 
 class ClientMetricsRequestError(ConfigError):
-    """A setting that Kafka calls an invalid request instead of an invalid configuration."""
+    """A setting for which Kafka answers INVALID_REQUEST instead of INVALID_CONFIG."""
 
 
 def check_client_metrics_values(text: Mapping[str, str]) -> None:
-    """Raise ConfigError for an unknown key, an interval out of bounds, a pattern that is none."""
+    """Raise ConfigError for an unknown key, an interval out of bounds, or an invalid pattern."""
     keys = client_metrics_keys()
     for name, value_text in text.items():
         if name not in keys:
             raise ClientMetricsRequestError(name, f"Unknown client metrics configuration: {name}")
         value = keys[name].parse(value_text)
-        if isinstance(value, int) and not _LEAST_INTERVAL_MS <= value <= _MOST_INTERVAL_MS:
+        if isinstance(value, int) and not _MIN_INTERVAL_MS <= value <= _MAX_INTERVAL_MS:
             raise ClientMetricsRequestError(
                 name,
                 f"Invalid value {value} for {name}, interval must be between "
-                f"{_LEAST_INTERVAL_MS} and {_MOST_INTERVAL_MS} (1 hour)",
+                f"{_MIN_INTERVAL_MS} and {_MAX_INTERVAL_MS} (1 hour)",
             )
         if name == "match" and isinstance(value, tuple):
             for pattern in value:

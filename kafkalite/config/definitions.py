@@ -1,8 +1,8 @@
-"""What a configuration key is: type, default, rule, weight, and whether a running broker takes it.
+"""Definitions of configuration keys: type, default, validator, importance and update mode.
 
-Every key stands once, as two lines of text in `config/tables/`: the facts in one row, what it is
-for in the next. Chosen instead of Python calls, because four hundred rows are read as a table, and
-because a string constant costs a start-up nothing until someone asks for a key.
+Every key has two lines of text in `config/tables/`: its properties in one row, its documentation in
+the next. The format is text instead of Python calls because four hundred rows are easier to read as
+a table, and because a string constant costs nothing at the start.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.config.rules import Rule, rule_from_text, throttled_replicas
+from kafkalite.config.validators import Validator, check_throttled_replicas, parse_validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class ConfigError(Exception):
-    """A value that a key does not take; `message` is worded as Kafka words it."""
+    """An invalid value of a key; `message` has Kafka's wording."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class ConfigType(IntEnum):
 
 
 class UpdateMode(Enum):
-    """Whether a running broker takes a new value, and for how much of the cluster at once."""
+    """Whether a value can be changed dynamically, and for which nodes."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -54,7 +54,7 @@ class UpdateMode(Enum):
 
 
 _INTEGER_BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
-# Java's numbers: Python would read more, such as underscores, other digits, "inf".
+# Java's number formats: Python accepts more, such as underscores, other digits and "inf".
 _INTEGER = r"[+-]?[0-9]+"
 _DOUBLE = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)"
 _BOOLEANS = {"true": True, "false": False}
@@ -66,7 +66,7 @@ class ConfigKey(NamedTuple):
     name: str
     type: ConfigType
     default: Value
-    rule: Rule | None
+    validator: Validator | None
     importance: str
     mode: UpdateMode
     is_internal: bool
@@ -74,28 +74,28 @@ class ConfigKey(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether the value is a secret, never shown."""
+        """Whether the value is a secret, which is never shown."""
         return self.type is ConfigType.PASSWORD
 
     def parse(self, text: str) -> Value:
-        """Return the value that `text` writes; ConfigError when it is not one this key takes."""
+        """Return the parsed value of `text`; raises ConfigError if this key does not accept it."""
         value = parse_value(self.name, self.type, text)
         if self.type is ConfigType.CLASS and value != self.default:
-            # There is no JVM here to load a class with: to us, no other class exists.
+            # Without a JVM no class can be loaded, so all other classes do not exist.
             raise _invalid(self.name, text, f"Class {value} could not be found.")
-        if isinstance(value, tuple) and self.rule is not throttled_replicas:
+        if isinstance(value, tuple) and self.validator is not check_throttled_replicas:
             value = tuple(dict.fromkeys(value))
-        if self.rule is not None and (complaint := self.rule(self.name, value)) is not None:
-            raise ConfigError(self.name, complaint)
+        if self.validator is not None and (reason := self.validator(self.name, value)) is not None:
+            raise ConfigError(self.name, reason)
         return value
 
 
-def _invalid(name: str, text: str, why: str) -> ConfigError:
-    return ConfigError(name, f"Invalid value {text} for configuration {name}: {why}")
+def _invalid(name: str, text: str, reason: str) -> ConfigError:
+    return ConfigError(name, f"Invalid value {text} for configuration {name}: {reason}")
 
 
 def parse_value(name: str, kind: ConfigType, text: str) -> Value:
-    """Return `text` as a value of type `kind`, the way Kafka trims and reads it."""
+    """Return `text` as a value of type `kind`, trimmed and parsed like in Kafka."""
     trimmed = text.strip()
     if kind in (ConfigType.STRING, ConfigType.CLASS):
         return trimmed
@@ -121,7 +121,7 @@ def parse_value(name: str, kind: ConfigType, text: str) -> Value:
 
 
 def value_to_text(value: Value) -> str | None:
-    """Return a value as Kafka prints it; None stays None."""
+    """Return a value as Kafka prints it; None for None."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -154,27 +154,27 @@ _EMPTY = '""'
 
 
 def _key_from_row(row: str, documentation: str) -> ConfigKey:
-    """Read `name type default rule importance [mode] [internal]`."""
-    name, kind_text, default_text, rule_text, importance, *rest = row.split()
+    """Parse `name type default validator importance [mode] [internal]`."""
+    name, kind_text, default_text, validator_text, importance, *options = row.split()
     kind = ConfigType[kind_text.upper()]
     default: Value = None
     if default_text not in (_NO_DEFAULT, _NULL):
         default = parse_value(name, kind, "" if default_text == _EMPTY else default_text)
-    modes = [word for word in rest if word != "internal"]
+    modes = [word for word in options if word != "internal"]
     return ConfigKey(
         name=name,
         type=kind,
         default=default,
-        rule=None if rule_text == "-" else rule_from_text(rule_text),
+        validator=None if validator_text == "-" else parse_validator(validator_text),
         importance=importance,
         mode=UpdateMode(modes[0]) if modes else UpdateMode.READ_ONLY,
-        is_internal="internal" in rest,
+        is_internal="internal" in options,
         documentation=documentation,
     )
 
 
 class KeyTable(Mapping[str, ConfigKey]):
-    """The keys of some tables by name, in order of their names, each read when it is first used."""
+    """The keys of tables, sorted by name; each is parsed when it is first used."""
 
     __slots__ = ("_keys", "_lines")
 

@@ -1,23 +1,23 @@
-"""Settings as a describing client sees them: value, source, synonyms, type, what they are for."""
+"""Settings as DescribeConfigs shows them: value, source, synonyms, type and documentation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkalite.config.broker import known_key_of
+from kafkalite.config.broker import strip_listener
 from kafkalite.config.client_metrics import client_metrics_keys
 from kafkalite.config.definitions import value_to_text
-from kafkalite.config.group import within_bounds
+from kafkalite.config.group import clamp_to_bounds
 from kafkalite.config.keys import (
     TOPIC_SYNONYMS,
     broker_keys,
     dynamic_broker_keys,
     group_config_keys,
     group_synonym,
-    topic_keys,
 )
 from kafkalite.config.layers import BrokerLayers, ConfigSource, Synonym
+from kafkalite.config.tables.topic import OLD_SYNONYMS
 from kafkalite.config.topic import topic_value
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """One setting, told whole; a secret's value is None, as is a type that nobody knows."""
+    """One setting; the value of a secret and the type of an unknown key are None."""
 
     name: str
     value: str | None
@@ -57,36 +57,39 @@ def _entry(
 
 
 def describe_topic(
-    own: Mapping[str, str], layers: BrokerLayers, config: BrokerConfig
+    overrides: Mapping[str, str], layers: BrokerLayers, config: BrokerConfig
 ) -> Iterator[ConfigEntry]:
     """Yield a topic's settings in order of their names."""
-    for name, key in topic_keys().items():
-        if key.is_internal and name not in own:
+    for name, key in config.topic_keys.items():
+        if key.is_internal and name not in overrides:
             continue
         synonyms: tuple[Synonym, ...] = ()
         if name in TOPIC_SYNONYMS:
             synonyms = layers.synonyms(TOPIC_SYNONYMS[name][0][0])
-        value = topic_value(name, own, config)
-        if name in own:
-            said = Synonym(name, value_to_text(value), ConfigSource.DYNAMIC_TOPIC)
-            synonyms = (said, *synonyms)
+        elif name in OLD_SYNONYMS:
+            broker_key, default = OLD_SYNONYMS[name], value_to_text(key.default)
+            synonyms = (Synonym(broker_key, default, ConfigSource.DEFAULT),)
+        value = topic_value(name, overrides, config)
+        if name in overrides:
+            topic_synonym = Synonym(name, value_to_text(value), ConfigSource.DYNAMIC_TOPIC)
+            synonyms = (topic_synonym, *synonyms)
         yield _entry(key, value, synonyms)
 
 
 def describe_broker(layers: BrokerLayers, config: BrokerConfig) -> Iterator[ConfigEntry]:
-    """Yield a node's settings in order of their names, keys that Kafka does not know included."""
-    said = {**layers.static, **layers.everybody, **layers.node}
-    shown = [name for name, key in broker_keys().items() if not key.is_internal]
-    for name in sorted({*shown, *said}):
-        yield _broker_entry(name, said.get(name), layers, config)
+    """Yield a node's settings in order of their names, including unknown keys."""
+    texts = {**layers.static, **layers.cluster_default, **layers.node}
+    public_names = [name for name, key in broker_keys().items() if not key.is_internal]
+    for name in sorted({*public_names, *texts}):
+        yield _broker_entry(name, texts.get(name), layers, config)
 
 
 def _broker_entry(
-    name: str, said: str | None, layers: BrokerLayers, config: BrokerConfig
+    name: str, text: str | None, layers: BrokerLayers, config: BrokerConfig
 ) -> ConfigEntry:
-    key = broker_keys().get(known_key_of(name)) or dynamic_broker_keys().get(name)
+    key = broker_keys().get(strip_listener(name)) or dynamic_broker_keys().get(name)
     if key is None:
-        # What an unknown key holds may be a secret, so it is treated as one.
+        # The value of an unknown key may be a secret.
         synonyms = layers.synonyms(name, is_sensitive=True)
         return ConfigEntry(
             name=name,
@@ -96,23 +99,23 @@ def _broker_entry(
             is_sensitive=True,
             synonyms=synonyms,
         )
-    value = config.get(name) if said is None else key.parse(said)
+    value = config.get(name) if text is None else key.parse(text)
     synonyms = layers.synonyms(name, is_sensitive=key.is_sensitive)
     entry = _entry(key, value, synonyms, is_read_only=name not in dynamic_broker_keys())
     return entry if key.name == name else replace(entry, name=name)
 
 
-def describe_everybody(layers: BrokerLayers, config: BrokerConfig) -> Iterator[ConfigEntry]:
-    """Yield what is set for all nodes at once, in order of their names."""
-    alone = BrokerLayers(node={}, everybody=layers.everybody, static={})
-    for name in sorted(layers.everybody):
-        entry = _broker_entry(name, layers.everybody[name], alone, config)
-        own = (each for each in entry.synonyms if each.source is not ConfigSource.DEFAULT)
-        yield replace(entry, synonyms=tuple(own))
+def describe_cluster_default(layers: BrokerLayers, config: BrokerConfig) -> Iterator[ConfigEntry]:
+    """Yield the dynamic defaults of all nodes in order of their names."""
+    default_layer = BrokerLayers(node={}, cluster_default=layers.cluster_default, static={})
+    for name in sorted(layers.cluster_default):
+        entry = _broker_entry(name, layers.cluster_default[name], default_layer, config)
+        synonyms = (s for s in entry.synonyms if s.source is not ConfigSource.DEFAULT)
+        yield replace(entry, synonyms=tuple(synonyms))
 
 
 def describe_group(
-    own: Mapping[str, str], layers: BrokerLayers, config: BrokerConfig
+    overrides: Mapping[str, str], layers: BrokerLayers, config: BrokerConfig
 ) -> Iterator[ConfigEntry]:
     """Yield a group's settings in order of their names."""
     for name, key in group_config_keys().items():
@@ -124,18 +127,18 @@ def describe_group(
         else:
             synonyms = layers.synonyms(synonym)
             value = config.get(synonym)
-        if name in own:
-            synonyms = (Synonym(name, own[name], ConfigSource.GROUP), *synonyms)
-            value = within_bounds(name, key.parse(own[name]), config)
+        if name in overrides:
+            synonyms = (Synonym(name, overrides[name], ConfigSource.GROUP), *synonyms)
+            value = clamp_to_bounds(name, key.parse(overrides[name]), config)
         yield _entry(key, value, synonyms)
 
 
-def describe_client_metrics(own: Mapping[str, str]) -> Iterator[ConfigEntry]:
+def describe_client_metrics(overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
     """Yield the settings of a client metrics subscription in order of their names."""
     for name, key in client_metrics_keys().items():
         synonyms: tuple[Synonym, ...] = ()
         value = key.default
-        if name in own:
-            synonyms = (Synonym(name, own[name], ConfigSource.CLIENT_METRICS),)
-            value = key.parse(own[name])
+        if name in overrides:
+            synonyms = (Synonym(name, overrides[name], ConfigSource.CLIENT_METRICS),)
+            value = key.parse(overrides[name])
         yield _entry(key, value, synonyms)

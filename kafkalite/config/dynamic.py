@@ -1,17 +1,19 @@
-"""Which settings a running broker takes, for itself or for all, and which it must be restarted for.
+"""Dynamic updates of a broker: which settings may change without a restart.
 
-The rules, their order and their words are those of Kafka's own check before it passes a change on
-to its controller.
+The rules, their order and their messages are those of Kafka's check before it forwards a change to
+its controller.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from kafkalite.config.broker import known_key_of, parse_broker_text
-from kafkalite.config.checks import check_broker_values
+from kafkalite.config.broker import parse_broker_text, strip_listener
+from kafkalite.config.constraints import check_broker_values, check_local_retention
 from kafkalite.config.definitions import ConfigError, UpdateMode
-from kafkalite.config.keys import RETENTION_SYNONYMS, broker_keys, dynamic_broker_keys
+from kafkalite.config.keys import broker_keys, dynamic_broker_keys
+from kafkalite.protocol.error_texts import ErrorText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.config.definitions import Value
 
-_LISTENER_ONLY = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
+_PER_LISTENER_PREFIXES = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
+_LISTENER_KEYS = frozenset(("listeners", "listener.security.protocol.map"))
+_LISTENER_PATTERN = r".*://\[?[0-9a-zA-Z\-%._:]*\]?:-?[0-9]+"
 _THREAD_COUNTS = frozenset(
     (
         "num.network.threads",
@@ -27,14 +31,13 @@ _THREAD_COUNTS = frozenset(
         "num.replica.fetchers",
         "num.recovery.threads.per.data.dir",
         "background.threads",
-        "log.cleaner.threads",
         "remote.log.manager.copier.thread.pool.size",
         "remote.log.manager.expiration.thread.pool.size",
         "remote.log.manager.follower.thread.pool.size",
         "remote.log.reader.threads",
     )
 )
-_RETENTION = frozenset(
+_RETENTION_KEYS = frozenset(
     (
         "log.local.retention.bytes",
         "log.local.retention.ms",
@@ -42,150 +45,142 @@ _RETENTION = frozenset(
         "log.retention.ms",
     )
 )
-_MOST_GROWTH = 2
-_UNLIMITED = -1
-_SAME_AS_ALL = -2
+_MAX_GROWTH_FACTOR = 2
 
 
-def _refuse_any(names: Iterable[str], why: str) -> None:
-    wrong = sorted(names)
-    if wrong:
-        raise ConfigError(wrong[0], f"{why}: [{', '.join(wrong)}]")
+def _reject_any(names: Iterable[str], template: str) -> None:
+    invalid = sorted(names)
+    if invalid:
+        raise ConfigError(invalid[0], template.format(names=", ".join(invalid)))
 
 
 def check_dynamic_values(
-    own: Mapping[str, str], config: BrokerConfig, *, is_per_broker: bool
+    text: Mapping[str, str], config: BrokerConfig, *, is_per_broker: bool
 ) -> None:
-    """Raise ConfigError unless `own` may be all the dynamic settings of one node, or of all."""
+    """Raise ConfigError unless `text` may be all dynamic settings of one node, or of all nodes."""
     dynamic = dynamic_broker_keys()
     known = broker_keys()
-    _refuse_any(
-        (name for name in own if name in known and name not in dynamic),
-        "Cannot update these configs dynamically",
+    _reject_any(
+        (name for name in text if name in known and name not in dynamic),
+        ErrorText.CONFIG_IS_NOT_DYNAMIC.template,
     )
-    _refuse_any(
-        (name for name in own if name.startswith(_LISTENER_ONLY)),
+    _reject_any(
+        (name for name in text if name.startswith(_PER_LISTENER_PREFIXES)),
         "These security configs can be dynamically updated only per-listener using the listener "
-        "prefix",
+        "prefix: [{names}]",
     )
-    parsed = parse_broker_text(own, strict=False)
+    parsed = parse_broker_text(text, strict=False)
     if not is_per_broker:
-        _refuse_any(
+        _reject_any(
             (
                 name
-                for name in own
-                if (key := dynamic.get(known_key_of(name))) is not None
+                for name in text
+                if (key := dynamic.get(strip_listener(name))) is not None
                 and key.mode is UpdateMode.PER_BROKER
                 and key.name in known
             ),
-            "Cannot update these configs at default cluster level, broker id must be specified",
+            "Cannot update these configs at default cluster level, broker id must be specified: "
+            "[{names}]",
         )
 
-    def effective(name: str) -> Value:
-        return parsed[name] if name in parsed else config.get(name)
-
-    _check_cordoned(effective)
+    effective = config.value_lookup(parsed, is_per_broker=is_per_broker)
+    if parsed.keys() & _LISTENER_KEYS:
+        _check_listeners(effective, config)
     check_broker_values(effective)
-    for kind in ("consumer", "share", "streams"):
-        _check_assignment_interval(kind, effective)
-    for check in (_thread_count_complaint, _connection_complaint, _reporter_complaint):
-        for name in sorted(parsed):
-            if (complaint := check(name, parsed[name], config)) is not None:
-                raise _undone(name, complaint)
-    if parsed.keys() & _RETENTION:
-        _check_local_retention(effective)
+    changed = {*parsed, *config.dynamic_keys(is_per_broker=is_per_broker)}
+    for check in _CHECKS:
+        for name in sorted(changed):
+            value = effective(name) if name in known else parsed.get(name)
+            if (reason := check(name, value, config)) is not None:
+                raise _reconfiguration_error(name, reason)
+    if changed & _RETENTION_KEYS:
+        try:
+            check_local_retention(effective)
+        except ConfigError as error:
+            raise _reconfiguration_error(error.key, error.message) from None
 
 
-def _undone(name: str, complaint: str) -> ConfigError:
-    """Return a refusal by the part of a broker that would have to follow the change."""
+def _check_listeners(effective: Callable[[str], Value], config: BrokerConfig) -> None:
+    """Check that every listener has a security protocol, and that listeners in use remain."""
+    used = tuple(config.node_setting("listeners").split(","))
+    listeners = effective("listeners") or used
+    protocol_map = str(effective("listener.security.protocol.map")).upper().split(",")
+    protocols = {pair.strip().partition(":")[0] for pair in protocol_map}
+    names = set()
+    for listener in listeners if isinstance(listeners, tuple) else ():
+        name = listener.partition("://")[0].upper()
+        if not re.fullmatch(_LISTENER_PATTERN, listener) or name not in protocols:
+            raise ConfigError(
+                "listeners",
+                f"Error creating broker listeners: {listener!r} is not an endpoint, or its name "
+                "has no protocol",
+            )
+        names.add(name)
+    removed = {listener.partition("://")[0].upper() for listener in used} - names
+    if removed:
+        raise ConfigError(
+            "listeners",
+            f"Advertised listeners '{', '.join(sorted(removed))}' must be a subset of listeners",
+        )
+
+
+def _reconfiguration_error(name: str, reason: str) -> ConfigError:
+    """Return the error of a part of the broker that cannot apply the change."""
     return ConfigError(
         name,
-        f"Invalid value org.apache.kafka.common.config.ConfigException: {complaint} "
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {reason} "
         "for configuration Invalid dynamic configuration",
     )
 
 
-def _thread_count_complaint(name: str, wanted: Value, config: BrokerConfig) -> str | None:
-    if name not in _THREAD_COUNTS or not isinstance(wanted, int):
+def _check_thread_count(name: str, value: Value, config: BrokerConfig) -> str | None:
+    if name not in _THREAD_COUNTS or not isinstance(value, int):
         return None
-    have = config.int(name)
-    asked = f"Dynamic thread count update validation failed for {name}={wanted}"
-    if wanted > have * _MOST_GROWTH:
-        return f"{asked}, value should not be greater than double the current value {have}"
-    if wanted < have // _MOST_GROWTH:
-        return f"{asked}, value should be at least half the current value {have}"
+    current = config.int(name)
+    prefix = f"Dynamic thread count update validation failed for {name}={value}"
+    if value > current * _MAX_GROWTH_FACTOR:
+        return f"{prefix}, value should not be greater than double the current value {current}"
+    if value < current // _MAX_GROWTH_FACTOR:
+        return f"{prefix}, value should be at least half the current value {current}"
     return None
 
 
-def _connection_complaint(name: str, wanted: Value, config: BrokerConfig) -> str | None:
-    del config  # every check takes it
-    is_none = name in ("max.connections", "max.connection.creation.rate") and wanted == 0
-    return f"Invalid {name} 0" if is_none else None
+def _check_cleaner_threads(name: str, value: Value, config: BrokerConfig) -> str | None:
+    if name != "log.cleaner.threads" or not isinstance(value, int):
+        return None
+    current = config.int(name)
+    if value < current // _MAX_GROWTH_FACTOR:
+        return (
+            f"Log cleaner threads cannot be reduced to less than half the current value {current}"
+        )
+    if value > current * _MAX_GROWTH_FACTOR:
+        return (
+            "Log cleaner threads cannot be increased to more than double the current value "
+            f"{current}"
+        )
+    return None
 
 
-def _reporter_complaint(name: str, wanted: Value, config: BrokerConfig) -> str | None:
-    del config  # every check takes it
-    if name != "metric.reporters" or not isinstance(wanted, tuple):
+def _check_connection_limit(name: str, value: Value, config: BrokerConfig) -> str | None:
+    del config  # required parameter of a check
+    is_zero = name in ("max.connections", "max.connection.creation.rate") and value == 0
+    return f"Invalid {name} 0" if is_zero else None
+
+
+def _check_reporters(name: str, value: Value, config: BrokerConfig) -> str | None:
+    del config  # required parameter of a check
+    if name != "metric.reporters" or not isinstance(value, tuple):
         return None
     default = broker_keys()[name].default
     loadable = default if isinstance(default, tuple) else ()
-    strange = [each for each in wanted if each not in loadable]
-    return f"Class {strange[0]} could not be found." if strange else None
+    unknown = [name for name in value if name not in loadable]
+    return f"Class {unknown[0]} could not be found." if unknown else None
 
 
-def _check_cordoned(effective: Callable[[str], Value]) -> None:
-    cordoned, directories = effective("cordoned.log.dirs"), effective("log.dirs")
-    if not isinstance(cordoned, tuple) or cordoned in ((), ("*",)):
-        return
-    known = directories if isinstance(directories, tuple) else ()
-    missing = [each for each in cordoned if each not in known]
-    if missing:
-        raise ConfigError(
-            "cordoned.log.dirs",
-            "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or "
-            f"log.dir. Missing entries : {','.join(missing)}",
-        )
-
-
-def _check_assignment_interval(kind: str, effective: Callable[[str], Value]) -> None:
-    own, least, most = (f"group.{kind}.{end}assignment.interval.ms" for end in ("", "min.", "max."))
-    value, low, high = effective(own), effective(least), effective(most)
-    if not isinstance(value, int) or not isinstance(low, int) or not isinstance(high, int):
-        return
-    if value < low:
-        raise ConfigError(own, f"{own} must be greater than or equal to {least}")
-    if value > high:
-        raise ConfigError(own, f"{own} must be less than or equal to {most}")
-
-
-def _check_local_retention(effective: Callable[[str], Value]) -> None:
-    """Check that what a broker keeps of tiered logs is no more than what is kept at all."""
-    for local, all_of_it, limit in (
-        ("log.local.retention.ms", "log.retention.ms", _retention_ms(effective)),
-        ("log.local.retention.bytes", "log.retention.bytes", effective("log.retention.bytes")),
-    ):
-        value = effective(local)
-        if not isinstance(value, int) or not isinstance(limit, int) or value == _SAME_AS_ALL:
-            continue
-        if limit == _UNLIMITED:
-            continue
-        if value == _UNLIMITED:
-            raise _undone(
-                local,
-                f"Invalid value -1 for configuration {local}: Value must not be -1 as {all_of_it} "
-                f"value is set as {limit}.",
-            )
-        if value > limit:
-            raise _undone(
-                local,
-                f"Invalid value {value} for configuration {local}: Value must not be more than "
-                f"{all_of_it} property value: {limit}",
-            )
-
-
-def _retention_ms(effective: Callable[[str], Value]) -> int:
-    for name, factor in RETENTION_SYNONYMS:
-        value = effective(name)
-        if isinstance(value, int):
-            return _UNLIMITED if value < 0 else value * factor
-    return _UNLIMITED
+_CHECKS = (
+    _check_thread_count,
+    _check_cleaner_threads,
+    _check_connection_limit,
+    _check_reporters,
+)
+"""Checks by the parts of a broker that apply a change."""

@@ -1,4 +1,4 @@
-"""What a group is set to, and the bounds its broker keeps it in."""
+"""Settings of a group, and the limits that the broker sets for them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.keys import broker_keys, group_config_keys, group_synonym
+from kafkalite.protocol.error_texts import ErrorText
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def parse_group_text(text: Mapping[str, str]) -> dict[str, Value]:
-    """Return a group's own settings parsed; ConfigError for an unknown key or a bad value."""
+    """Return a group's own settings parsed; raises ConfigError if a key or value is invalid."""
     keys = group_config_keys()
     for name in text:
         if name not in keys:
@@ -24,43 +25,45 @@ def parse_group_text(text: Mapping[str, str]) -> dict[str, Value]:
 
 
 def _bounds(name: str) -> Iterator[tuple[str, str]]:
-    """Yield the broker keys that bound a group's key: ("min" | "max", key)."""
+    """Yield the broker keys with bounds of a group's key: ("min" | "max", key)."""
     kind, subject = name.split(".", 1)
     subject = subject.removeprefix("num.")
-    for end in ("min", "max"):
-        key = f"group.{kind}.{end}.{subject}"
+    for bound in ("min", "max"):
+        key = f"group.{kind}.{bound}.{subject}"
         if key in broker_keys():
-            yield end, key
+            yield bound, key
 
 
-def within_bounds(name: str, value: Value, broker: BrokerConfig) -> Value:
-    """Return `value` capped to what the broker allows a group now."""
+def clamp_to_bounds(name: str, value: Value, broker: BrokerConfig) -> Value:
+    """Return `value` limited to the current bounds of the broker."""
     if isinstance(value, bool) or not isinstance(value, int):
         return value
-    for end, key in _bounds(name):
-        value = max(value, broker.int(key)) if end == "min" else min(value, broker.int(key))
+    for bound, key in _bounds(name):
+        value = max(value, broker.int(key)) if bound == "min" else min(value, broker.int(key))
     return value
 
 
 def check_group_values(text: Mapping[str, str], broker: BrokerConfig) -> None:
-    """Raise ConfigError when a group's own settings are wrong, or not what its broker allows."""
-    own = parse_group_text(text)
-    for name, value in own.items():
+    """Raise ConfigError if a group's own settings are invalid or outside of the broker's bounds."""
+    values = parse_group_text(text)
+    for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int):
             continue
-        for end, key in _bounds(name):
-            if end == "min" and value < broker.int(key):
-                raise ConfigError(name, f"{name} must be greater than or equal to {key}")
-            if end == "max" and value > broker.int(key):
+        for bound, key in _bounds(name):
+            if bound == "min" and value < broker.int(key):
+                raise ConfigError(
+                    name, ErrorText.CONFIG_IS_BELOW_ANOTHER.format(name=name, other=key)
+                )
+            if bound == "max" and value > broker.int(key):
                 raise ConfigError(name, f"{name} must be less than or equal to {key}")
     for kind in ("consumer", "share", "streams"):
-        session, beat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
-        if _effective(session, own, broker) <= _effective(beat, own, broker):
-            raise ConfigError(session, f"{session} must be greater than {beat}")
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if _effective(session, values, broker) <= _effective(heartbeat, values, broker):
+            raise ConfigError(session, f"{session} must be greater than {heartbeat}")
 
 
-def _effective(name: str, own: Mapping[str, Value], broker: BrokerConfig) -> int:
-    value = own.get(name)
+def _effective(name: str, values: Mapping[str, Value], broker: BrokerConfig) -> int:
+    value = values.get(name)
     if isinstance(value, int):
         return value
     synonym = group_synonym(name)

@@ -1,6 +1,6 @@
-"""The three sets of keys, and how a key that is left unset follows another.
+"""The keys of brokers, topics and groups, and the synonyms from which unset keys get their values.
 
-Read from their tables on first use; nothing here is parsed by importing it.
+The tables are parsed on first use, not on import.
 """
 
 from __future__ import annotations
@@ -9,17 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kafkalite.config.definitions import KeyTable, UpdateMode
-from kafkalite.config.tables import (
-    cluster_keys,
-    group_keys,
-    group_own_keys,
-    kafkalite_keys,
-    log_keys,
-    network_keys,
-    remote_keys,
-    security_keys,
-    topic_own_keys,
-)
+from kafkalite.config.tables import cluster, group, kafkalite, log, network, remote, security, topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,32 +22,38 @@ MS_PER_HOUR = 3_600_000
 
 @cache
 def broker_keys() -> Mapping[str, ConfigKey]:
-    """Every key of a broker's own configuration, by name."""
+    """Return every broker key by name."""
     return KeyTable(
-        cluster_keys.KEYS,
-        group_keys.KEYS,
-        kafkalite_keys.KEYS,
-        log_keys.KEYS,
-        network_keys.KEYS,
-        remote_keys.KEYS,
-        security_keys.KEYS,
+        cluster.KEYS,
+        group.BROKER_KEYS,
+        kafkalite.KEYS,
+        log.KEYS,
+        network.KEYS,
+        remote.KEYS,
+        security.KEYS,
     )
 
 
 @cache
 def topic_keys() -> Mapping[str, ConfigKey]:
-    """Every key of a topic's configuration, by name."""
-    return KeyTable(topic_own_keys.KEYS)
+    """Return every topic key by name."""
+    return KeyTable(topic.KEYS)
+
+
+@cache
+def old_topic_keys() -> Mapping[str, ConfigKey]:
+    """Return every topic key before Kafka 4.0 by name."""
+    return KeyTable(topic.KEYS, topic.OLD_KEYS)
 
 
 @cache
 def group_config_keys() -> Mapping[str, ConfigKey]:
-    """Every key of a group's configuration, by name."""
-    return KeyTable(group_own_keys.KEYS)
+    """Return every group key by name."""
+    return KeyTable(group.KEYS)
 
 
-# Where one setting can be written in several units, the first that is set wins; the factor brings
-# it to milliseconds.
+# If a setting has keys with several units, the first one that is set counts; the factor converts it
+# to milliseconds.
 RETENTION_SYNONYMS = (
     ("log.retention.ms", 1),
     ("log.retention.minutes", MS_PER_MINUTE),
@@ -97,40 +93,40 @@ TOPIC_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "segment.ms": ROLL_SYNONYMS,
     "unclean.leader.election.enable": (("unclean.leader.election.enable", 1),),
 }
-"""topic key → the broker keys it follows, nearest first, each with its factor."""
+"""Topic key → the broker keys that determine it, in order of precedence, with their factors."""
 
-_BROKER_FAMILIES = {
-    name: tuple(key for key, _ in family)
-    for family in (RETENTION_SYNONYMS, ROLL_SYNONYMS, ROLL_JITTER_SYNONYMS)
-    for name, _ in family
+_BROKER_SYNONYMS = {
+    name: tuple(key for key, _ in synonyms)
+    for synonyms in (RETENTION_SYNONYMS, ROLL_SYNONYMS, ROLL_JITTER_SYNONYMS)
+    for name, _ in synonyms
 } | {"log.flush.interval.ms": tuple(key for key, _ in FLUSH_SYNONYMS)}
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """Return the broker keys that can decide what `name` is, nearest first; itself when alone."""
-    return _BROKER_FAMILIES.get(name, (name,))
+    """Return the broker keys that can determine `name`, in order of precedence."""
+    return _BROKER_SYNONYMS.get(name, (name,))
 
 
 def group_synonym(name: str) -> str | None:
-    """Return the broker key that a group's key follows, or None."""
+    """Return the broker key that determines a group's key, or None."""
     candidate = f"group.{name}"
     return candidate if candidate in broker_keys() else None
 
 
-# Rates that exist only as dynamic settings: a properties file cannot carry them.
+# Rates that exist only as dynamic settings, not in properties files.
 _DYNAMIC_ONLY = """
 follower.replication.throttled.rate long 9223372036854775807 0.. medium per-broker
-    Bytes per second that followers on a node may take in for throttled replicas.
+    Bytes per second that followers on a node may receive for throttled replicas.
 leader.replication.throttled.rate long 9223372036854775807 0.. medium per-broker
-    Bytes per second that leaders on a node may send out for throttled replicas.
+    Bytes per second that leaders on a node may send for throttled replicas.
 replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 0.. medium per-broker
-    Bytes per second that moving replicas between directories of a node may take.
+    Bytes per second for moving replicas between directories of a node.
 """
 
 
 @cache
 def dynamic_broker_keys() -> Mapping[str, ConfigKey]:
-    """Return every key that a running broker takes a new value for, by name."""
-    every = broker_keys()
-    known = {name: key for name, key in every.items() if key.mode is not UpdateMode.READ_ONLY}
-    return {**known, **KeyTable(_DYNAMIC_ONLY)}
+    """Return every key with dynamic updates, by name."""
+    keys = broker_keys()
+    dynamic = {name: key for name, key in keys.items() if key.mode is not UpdateMode.READ_ONLY}
+    return {**dynamic, **KeyTable(_DYNAMIC_ONLY)}

@@ -1,12 +1,12 @@
-"""Where a broker's setting comes from: one node, all nodes, the properties file, or the default.
+"""Sources of a broker's settings: one node, all nodes, the properties file, or the default.
 
-DescribeConfigs shows a setting with its synonyms: every layer and every related key that says
-something about it, the one that counts first.
+DescribeConfigs shows a setting with its synonyms: every layer and every related key that has a
+value for it, in order of precedence.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ConfigSource(IntEnum):
-    """Where a value was set, numbered as on the wire."""
+    """The source of a value, with its number in the protocol."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC = 1
@@ -33,7 +33,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """One place that says something about a setting."""
+    """One source of a setting's value."""
 
     name: str
     value: str | None
@@ -42,41 +42,48 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLayers:
-    """What is set for one node, as text by key, from the layer that counts most."""
+    """The settings of one node by layer, as text by key, in order of precedence."""
 
     node: Mapping[str, str]
-    everybody: Mapping[str, str]
+    cluster_default: Mapping[str, str]
     static: Mapping[str, str]
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """The defaults that differ from Kafka 4.3."""
 
     def synonyms(self, name: str, *, is_sensitive: bool = False) -> tuple[Synonym, ...]:
-        """Return what is said about a broker key, nearest first.
+        """Return the sources of a broker key's value, in order of precedence.
 
-        As in Kafka, whatever comes before the first mention of the key itself is left out: so a
-        key without a value of its own has no synonyms, even where a related key decides.
+        As in Kafka, sources before the first one with the key itself are omitted. So a key without
+        a value of its own has no synonyms, even if a related key determines it.
         """
-        names = _names_of(name)
-        found = [
+        names = _key_and_synonyms(name)
+        synonyms = [
             Synonym(key, None if is_sensitive else layer[key], source)
             for layer, source in (
                 (self.node, ConfigSource.DYNAMIC_BROKER),
-                (self.everybody, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+                (self.cluster_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
                 (self.static, ConfigSource.STATIC_BROKER),
             )
             for key in names
             if key in layer
         ]
         for key in names:
-            definition = broker_keys().get(key)
-            default = None if definition is None else value_to_text(definition.default)
+            default = self._default_of(key)
             if default is not None:
-                shown = None if is_sensitive else default
-                found.append(Synonym(key, shown, ConfigSource.DEFAULT))
-        while found and found[0].name != name:
-            found.pop(0)
-        return tuple(found)
+                value = None if is_sensitive else default
+                synonyms.append(Synonym(key, value, ConfigSource.DEFAULT))
+        while synonyms and synonyms[0].name != name:
+            synonyms.pop(0)
+        return tuple(synonyms)
+
+    def _default_of(self, key: str) -> str | None:
+        if key in self.defaults:
+            return self.defaults[key]
+        definition = broker_keys().get(key)
+        return None if definition is None else value_to_text(definition.default)
 
 
-def _names_of(name: str) -> tuple[str, ...]:
+def _key_and_synonyms(name: str) -> tuple[str, ...]:
     if name.startswith("listener.name."):
         return name, name.split(".", 3)[-1]
     return broker_synonyms(name)

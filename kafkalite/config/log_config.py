@@ -1,4 +1,4 @@
-"""LogConfig: what a partition's log needs to know of its topic's configuration."""
+"""LogConfig: the settings of a topic that its logs use."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _INT64_MAX = 2**63 - 1
 
 
 class LogConfig(NamedTuple):
-    """Topic configuration as the log reads it; names and defaults are Kafka 4.3's.
+    """The configuration of a topic that its logs use; names and defaults are those of Kafka 4.3.
 
-    Times are milliseconds, sizes are bytes, -1 means without limit where Kafka says so.
+    Times are in milliseconds, sizes in bytes; -1 means unlimited as in Kafka.
     """
 
     cleanup_policy: frozenset[str] = frozenset(("delete",))

@@ -1,6 +1,6 @@
-"""LogLevels: how loud each logger of the process is; live, and gone with the process.
+"""LogLevels: the level of each logger of the process.
 
-Kafka counts them among the configuration of a broker, though no log keeps them.
+In Kafka they are part of a broker's configuration, but they are not stored in a log.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ BROKER = "kafkalite"
 
 
 class LogLevelRequestError(ConfigError):
-    """A change of a logger that Kafka calls an invalid request."""
+    """A change of a logger for which Kafka answers INVALID_REQUEST."""
 
 
 class LogLevels:
-    """Levels by logger; a logger without a level of its own has the root's."""
+    """Levels by logger; a logger without its own level has that of the root."""
 
-    __slots__ = ("_listeners", "_own")
+    __slots__ = ("_levels", "_listeners")
 
     def __init__(self) -> None:
-        self._own = {ROOT: "INFO"}
+        self._levels = {ROOT: "INFO"}
         self._listeners: list[Callable[[str], None]] = []
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
-        """Call `listener` with the broker's own level, whenever it changes."""
+        """Call `listener` with the level of the broker's logger whenever it changes."""
         self._listeners.append(listener)
 
     def begin(self, level: str) -> None:
-        """Say how loud the process is from the start; nobody is told."""
-        self._own = {ROOT: level}
+        """Set the initial level of the process without notifications."""
+        self._levels = {ROOT: level}
 
     @property
     def effective(self) -> Mapping[str, str]:
-        """Every logger and its level."""
-        return {BROKER: self.level_of(BROKER), ROOT: self._own[ROOT]}
+        """The level of every logger."""
+        return {BROKER: self.level_of(BROKER), ROOT: self._levels[ROOT]}
 
     def level_of(self, logger: str) -> str:
         """Return the level of one logger."""
-        return self._own.get(logger, self._own[ROOT])
+        return self._levels.get(logger, self._levels[ROOT])
 
     def check_set(self, logger: str, level: str) -> None:
-        """Raise ConfigError for a logger or a level that there is not."""
+        """Raise ConfigError for an unknown logger or level."""
         self._check_logger(logger)
         if level not in LEVELS:
             raise ConfigError(
@@ -58,7 +58,7 @@ class LogLevels:
             )
 
     def check_unset(self, logger: str) -> None:
-        """Raise ConfigError for a logger that there is not, or that cannot do without a level."""
+        """Raise ConfigError for an unknown logger, and for the root, which needs a level."""
         self._check_logger(logger)
         if logger == ROOT:
             raise LogLevelRequestError(
@@ -71,15 +71,15 @@ class LogLevels:
             raise ConfigError(logger, f"Logger {logger} does not exist!")
 
     def set(self, logger: str, level: str) -> None:
-        """Give a logger a level of its own."""
-        self._own[logger] = level
-        self._tell()
+        """Set the level of a logger."""
+        self._levels[logger] = level
+        self._notify()
 
     def unset(self, logger: str) -> None:
-        """Let a logger follow the root again."""
-        self._own.pop(logger, None)
-        self._tell()
+        """Remove the level of a logger, which then has that of the root."""
+        self._levels.pop(logger, None)
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             listener(self.level_of(BROKER))

@@ -1,10 +1,9 @@
-"""Releases of Kafka that a broker can present itself as: what each one speaks, and when formatted.
+"""Releases of Kafka that a broker can emulate, with their APIs and feature levels.
 
-Each release has a small table of the APIs that its brokers tell clients of, in the versions that
-they take; a version still under development is none. An API that is not mentioned is as in the
-release before, and none ever went away since controllers are Kafka's own. Those who look for the
-rules by which Kafka 4.3 decides will find them elsewhere: of an older release it is the protocol
-that is presented, and a few settings as they were.
+Each release has a small table of the APIs that its brokers report to clients, without versions
+under development. An API that is missing in the table is the same as in the release before; no API
+was removed since the introduction of KRaft. Only the protocol and a few settings of earlier
+releases are emulated: decisions follow the rules of Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -13,20 +12,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.definitions import ConfigError
+from kafkalite.config.options import AS_VERSION
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-OPTION: Final = "as-version"
-"""What names a release, on the command line with two dashes."""
-
 NEWEST: Final = "4.3"
-"""The release whose rules are kept, whatever is presented."""
+"""The release whose rules are implemented, independent of the emulated one."""
 
 
 class Feature(NamedTuple):
-    """One feature of a release: the levels it takes, and that of a cluster it formats."""
+    """One feature of a release: supported levels, and the level of a newly formatted cluster."""
 
     lowest: int
     highest: int
@@ -34,14 +31,21 @@ class Feature(NamedTuple):
 
 
 class Release(NamedTuple):
-    """What a broker presents itself as."""
+    """The release that a broker emulates."""
 
     name: str
     features: Mapping[str, Feature]
     apis: Mapping[str, Versions] | None = None
-    """By Kafka's name of the API; None for whatever is served."""
+    """Kafka's name of the API → versions; None for all served APIs."""
     settings: Mapping[str, str] = MappingProxyType({})
-    """Defaults of broker settings that were others then."""
+    """Broker settings with other defaults in this release."""
+    has_message_formats: bool = False
+    """Whether topics have settings of record formats, as before 4.0."""
+    has_group_configs: bool = True
+    """Whether groups have settings, as since 4.0."""
+    unstable: Mapping[str, int] = MappingProxyType({})
+    """Kafka's name of the API → its latest version, if that needs `unstable.api.versions.enable`.
+    Versions that a later release changed incompatibly are not served."""
 
 
 _APIS: Final[Mapping[str, str]] = {
@@ -106,7 +110,26 @@ DescribeShareGroupOffsets 0-1
 DescribeLogDirs 1-5
 """,
 }
-"""What changed with each release, `name lowest-highest`, from the oldest on."""
+"""Changes of each release, `name lowest-highest`, from the oldest release on."""
+
+_SHARE_GROUP_PREVIEW: Final = """
+ShareGroupHeartbeat 0, ShareGroupDescribe 0, ShareFetch 0, ShareAcknowledge 0,
+InitializeShareGroupState 0, ReadShareGroupState 0, WriteShareGroupState 0,
+DeleteShareGroupState 0, ReadShareGroupStateSummary 0
+"""
+_UNSTABLE: Final[Mapping[str, str]] = {
+    "3.5": "AddPartitionsToTxn 4, ConsumerGroupHeartbeat 0",
+    "3.6": "ConsumerGroupHeartbeat 0, OffsetCommit 9",
+    "3.7": "ConsumerGroupDescribe 0",
+    "3.9": _SHARE_GROUP_PREVIEW,
+    "4.0": _SHARE_GROUP_PREVIEW,
+    "4.1": """
+InitProducerId 6, OffsetCommit 10, OffsetFetch 10, StreamsGroupHeartbeat 0, StreamsGroupDescribe 0
+""",
+    "4.2": "InitProducerId 6",
+    "4.3": "InitProducerId 6",
+}
+"""`name version`: the latest version of an API that is unstable in a release."""
 
 _FEATURES: Final[Mapping[str, str]] = {
     "3.3": "metadata.version 1-7=7",
@@ -133,16 +156,17 @@ metadata.version 7-30=30, eligible.leader.replicas.version 0-1=1, group.version 
 share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
 """,
 }
-"""`name lowest-highest=formatted`, all that a release has but `kraft.version`: there is no quorum
-here whose protocol could be one or the other."""
+"""`name lowest-highest=formatted`, all features of a release except `kraft.version`: there is no
+quorum here."""
 
 _PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _FENCING: Final = "group.consumer.offset.commit.fencing"
 
-# Before 4.0 the consumer protocol was a preview, which whoever wanted it had to ask for.
+# Before 4.0 the consumer protocol was a preview that had to be enabled.
 _CLASSIC_ALONE = {_PROTOCOLS: "classic", _FENCING: "strict"}
+_RELEASES_BEFORE_4: Final = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
 _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
-    **dict.fromkeys(("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9"), _CLASSIC_ALONE),
+    **dict.fromkeys(_RELEASES_BEFORE_4, _CLASSIC_ALONE),
     "4.0": {_PROTOCOLS: "classic,consumer", _FENCING: "strict"},
     "4.1": {_FENCING: "strict"},
     "4.2": {_FENCING: "strict"},
@@ -151,39 +175,52 @@ _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def release_names() -> tuple[str, ...]:
-    """Return the releases that can be presented, oldest first."""
+    """Return the names of the releases that can be emulated, oldest first."""
     return tuple(_APIS)
 
 
-def presented(name: str | None) -> Release:
-    """Return the release of that name; without one, the newest with all that is served besides.
+def presented_release(name: str | None) -> Release:
+    """Return the release with this name; without a name, the newest, and all that is served.
 
-    ConfigError, which names those that there are, for any other.
+    Raises ConfigError, with the known names, for another name.
     """
     if name is None:
-        return Release(NEWEST, _features(NEWEST))
+        return Release(NEWEST, _features(NEWEST), unstable=_unstable(NEWEST))
     if name not in _APIS:
         known = ", ".join(map(repr, _APIS))
-        raise ConfigError(OPTION, f"{OPTION} {name!r} is none of {known}")
+        raise ConfigError(AS_VERSION.name, f"{AS_VERSION.name} {name!r} is not one of {known}")
     apis: dict[str, Versions] = {}
     for release, table in _APIS.items():
         apis |= {api: Versions.parse(versions) for api, versions in _entries(table)}
         if release == name:
             break
-    return Release(name, _features(name), apis, _SETTINGS[name])
+    return Release(
+        name,
+        _features(name),
+        apis,
+        _SETTINGS[name],
+        has_message_formats=name in _RELEASES_BEFORE_4,
+        has_group_configs=name not in _RELEASES_BEFORE_4,
+        unstable=_unstable(name),
+    )
+
+
+def _unstable(name: str) -> Mapping[str, int]:
+    entries = _entries(_UNSTABLE.get(name, ""))
+    return {api: int(version) for api, version in entries}
 
 
 def _features(name: str) -> Mapping[str, Feature]:
-    found = {}
+    features = {}
     for feature, text in _entries(_FEATURES[name]):
         versions, _, formatted = text.partition("=")
         lowest, _, highest = versions.partition("-")
-        found[feature] = Feature(int(lowest), int(highest), int(formatted))
-    return found
+        features[feature] = Feature(int(lowest), int(highest), int(formatted))
+    return features
 
 
 def _entries(table: str) -> Iterator[tuple[str, str]]:
-    """Yield name and text of a table's entries."""
+    """Yield name and text of each entry of a table."""
     for entry in table.replace("\n", " ").split(","):
         name, _, text = entry.strip().partition(" ")
         if name:

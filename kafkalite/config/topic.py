@@ -1,25 +1,24 @@
-"""What a topic is set to: its own settings, else the broker's, else the default."""
+"""Settings of a topic: its own, otherwise the broker's, otherwise the default."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
 from kafkalite.config.definitions import ConfigError
-from kafkalite.config.keys import TOPIC_SYNONYMS, topic_keys
+from kafkalite.config.keys import TOPIC_SYNONYMS
 from kafkalite.config.log_config import LogConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkalite.config.broker import BrokerConfig
-    from kafkalite.config.definitions import Value
+    from kafkalite.config.definitions import ConfigKey, Value
 
 UNLIMITED = -1
 
 
-def parse_topic_text(text: Mapping[str, str]) -> dict[str, Value]:
-    """Return a topic's own settings parsed; ConfigError for an unknown key or a bad value."""
-    keys = topic_keys()
+def parse_topic_text(text: Mapping[str, str], keys: Mapping[str, ConfigKey]) -> dict[str, Value]:
+    """Return a topic's own settings parsed; raises ConfigError if a key or value is invalid."""
     for name in text:
         if name not in keys:
             raise ConfigError(name, f"Unknown topic config name: {name}")
@@ -27,20 +26,20 @@ def parse_topic_text(text: Mapping[str, str]) -> dict[str, Value]:
 
 
 def check_topic_values(text: Mapping[str, str], broker: BrokerConfig) -> None:
-    """Raise ConfigError when a topic's own settings are wrong, alone or together."""
-    own = parse_topic_text(text)
+    """Raise ConfigError if a topic's own settings are invalid or contradict each other."""
+    values = parse_topic_text(text, broker.topic_keys)
 
     def effective(name: str) -> Value:
-        return own[name] if name in own else topic_default(name, broker)
+        return values[name] if name in values else topic_default(name, broker)
 
-    least, most = effective("min.compaction.lag.ms"), effective("max.compaction.lag.ms")
-    if isinstance(least, int) and isinstance(most, int) and least > most:
+    min_lag_ms, max_lag_ms = effective("min.compaction.lag.ms"), effective("max.compaction.lag.ms")
+    if isinstance(min_lag_ms, int) and isinstance(max_lag_ms, int) and min_lag_ms > max_lag_ms:
         raise ConfigError(
             "min.compaction.lag.ms",
-            f"conflict topic config setting min.compaction.lag.ms ({least}) > "
-            f"max.compaction.lag.ms ({most})",
+            f"conflict topic config setting min.compaction.lag.ms ({min_lag_ms}) > "
+            f"max.compaction.lag.ms ({max_lag_ms})",
         )
-    if own.get("remote.storage.enable"):
+    if values.get("remote.storage.enable"):
         raise ConfigError(
             "remote.storage.enable",
             "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
@@ -49,7 +48,7 @@ def check_topic_values(text: Mapping[str, str], broker: BrokerConfig) -> None:
 
 
 def topic_default(name: str, broker: BrokerConfig) -> Value:
-    """Return what a topic that says nothing of `name` gets from its broker."""
+    """Return the value that a topic without its own setting gets from the broker."""
     for synonym, factor in TOPIC_SYNONYMS.get(name, ()):
         value = broker.get(synonym)
         if value is None:
@@ -57,13 +56,13 @@ def topic_default(name: str, broker: BrokerConfig) -> Value:
         if name == "retention.ms" and isinstance(value, int) and value < 0:
             return UNLIMITED
         return value * factor if factor != 1 and isinstance(value, int) else value
-    return topic_keys()[name].default
+    return broker.topic_keys[name].default
 
 
 def topic_value(name: str, overrides: Mapping[str, str], broker: BrokerConfig) -> Value:
-    """Return what a topic is set to; its own word counts first."""
+    """Return the value of a topic's setting; its own setting has precedence."""
     if name in overrides:
-        return topic_keys()[name].parse(overrides[name])
+        return broker.topic_keys[name].parse(overrides[name])
     return topic_default(name, broker)
 
 
@@ -71,14 +70,14 @@ _LOG_FIELDS = {name.replace(".", "_"): name for name in TOPIC_SYNONYMS}
 
 
 def topic_log_config(overrides: Mapping[str, str], broker: BrokerConfig) -> LogConfig:
-    """Return what the log of a topic's partition needs to know."""
+    """Return the settings that the logs of a topic use."""
     values: dict[str, object] = {
         field: topic_value(name, overrides, broker)
         for field, name in _LOG_FIELDS.items()
         if field in LogConfig._fields
     }
     values["cleanup_policy"] = frozenset(cast("tuple[str, ...]", values["cleanup_policy"]))
-    # The least segment that Kafka takes is a mebibyte; its own tests go below by this key.
+    # The minimum of segment.bytes is 1 MiB; Kafka's own tests go below it by this key.
     if "internal.segment.bytes" in overrides:
         values["segment_bytes"] = int(overrides["internal.segment.bytes"])
     return LogConfig(**values)  # type: ignore[arg-type]

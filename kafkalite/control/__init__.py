@@ -1,1 +1,1 @@
-"""Driving a broker that runs: its clock, and its answers to "why", by Python, HTTP or the shell."""
+"""Control of a running broker: its clock, faults and history, by Python, HTTP or CLI."""

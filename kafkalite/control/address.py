@@ -1,62 +1,61 @@
-"""Where a broker is driven from: `[HOST:]PORT`, this machine alone unless a host is named."""
+"""Addresses of control endpoints: `[HOST:]PORT`; the default host is the loopback address."""
 
 from __future__ import annotations
 
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+from kafkalite.config.options import DEFAULT_CONTROL_HOST
 from kafkalite.server.addresses import Address, AddressError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 9097
-DEFAULT_CONTROL = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
 
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised
+"""A host that means all addresses of this machine → an address to connect to."""
 
 
 def control_address(text: str) -> Address:
-    """Return the address that `text` writes; without a host, this machine's loopback.
+    """Return the address that `text` describes; without a host, the loopback address.
 
-    AddressError when it writes none.
+    Raises AddressError for invalid text.
     """
     stripped = text.strip()
     if "/" in stripped:
-        raise AddressError(f"{text!r} is not where to listen: write [HOST:]PORT")
+        raise AddressError(f"{text!r} is not an address to listen on: write [HOST:]PORT")
     if ":" not in stripped:
         stripped = f":{stripped}"
     try:
         address = Address.parse(stripped)
     except AddressError as error:
-        raise AddressError(f"{text!r} is not where to listen: write [HOST:]PORT") from error
-    return address if address.host else Address(DEFAULT_HOST, address.port)
+        raise AddressError(f"{text!r} is not an address to listen on: write [HOST:]PORT") from error
+    return address if address.host else Address(DEFAULT_CONTROL_HOST, address.port)
 
 
 def control_url(text: str) -> str:
-    """Return the URL by which to drive the broker at `text`: an URL, HOST:PORT or PORT.
+    """Return the URL of the control endpoint at `text`: a URL, HOST:PORT or PORT.
 
-    AddressError when it is none of these.
+    Raises AddressError for other text.
     """
     stripped = text.strip().rstrip("/")
-    scheme, found, rest = stripped.partition("://")
-    wrong = f"{text!r} is not where a broker is driven: write http://HOST:PORT"
-    if found and scheme != "http":
-        raise AddressError(wrong)
+    scheme, separator, address = stripped.partition("://")
+    message = f"{text!r} is not the address of a control endpoint: write http://HOST:PORT"
+    if separator and scheme != "http":
+        raise AddressError(message)
     try:
-        return url_of(control_address(rest if found else stripped))
+        return url_of(control_address(address if separator else stripped))
     except AddressError as error:
-        raise AddressError(wrong) from error
+        raise AddressError(message) from error
 
 
 def url_of(address: Address) -> str:
-    """Return the URL of what listens at `address`, as somebody on this machine reaches it."""
-    return f"http://{Address(_EVERYWHERE.get(address.host, address.host), address.port)}"
+    """Return the URL of a server at `address`, as clients on this machine reach it."""
+    return f"http://{Address(_ANY_ADDRESS.get(address.host, address.host), address.port)}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens at `host`."""
+    """Return whether a server at `host` can be reached from this machine only."""
     if host.lower() == "localhost":
         return True
     try:
@@ -65,11 +64,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def hosts_allowed(address: Address) -> Sequence[str] | None:
-    """Return the hosts a request may name, None for any.
+def allowed_hosts(address: Address) -> Sequence[str] | None:
+    """Return the host names that requests may use, None for any.
 
-    A web page can have its own name lead to this machine, and then talk to whatever listens here;
-    but the browser tells that name. Where others are let in, names are theirs to choose.
+    DNS rebinding: a web page can let its own host name resolve to this machine and send requests to
+    a local server. The browser then sends that name in the Host header. On an address that other
+    machines reach, host names are not restricted, because their DNS defines them.
     """
     if not is_loopback(address.host):
         return None

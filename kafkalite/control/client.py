@@ -1,4 +1,4 @@
-"""Drives a broker of another process, by its control endpoint."""
+"""ControlClient: a client of the control endpoint of a broker in another process."""
 
 from __future__ import annotations
 
@@ -6,65 +6,85 @@ import json
 from http.client import HTTPException
 from typing import TYPE_CHECKING, cast
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkalite.control.http import ClockShape, ExplanationShape
+    from kafkalite.control.http import ClockJson, ExplanationJson, FaultJson, FaultsJson
 
 _TIMEOUT_S = 60.0
-"""A long jump takes its time; a broker that is not there is found out at once."""
+"""The time limit of a request; it is long because a long jump of the clock takes time."""
 
 
 class ControlError(Exception):
-    """A broker that refused or is not there; the text is one line for people."""
+    """The broker refused a command or did not answer; the text is one line."""
 
 
 class ControlClient:
-    """The commands that a broker takes over HTTP; each raises ControlError when it does not."""
+    """The commands of a broker over HTTP; each raises ControlError if it fails."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        # Straight to the broker: a proxy leads to the outside, where ours is not.
+        # A proxy cannot reach a broker on this machine.
         self._opener = build_opener(ProxyHandler({}))
 
-    def clock(self) -> ClockShape:
-        """Return the time, and how it goes."""
-        return cast("ClockShape", self._ask("/v1/clock"))
+    def clock(self) -> ClockJson:
+        """Return the time, the mode and the rate of the clock."""
+        return cast("ClockJson", self._request("/v1/clock"))
 
-    def drive(self, asked: Mapping[str, str | float]) -> ClockShape:
-        """Ask something of the clock, in the words of POST /v1/clock, and return the time then."""
-        return cast("ClockShape", self._ask("/v1/clock", json.dumps(asked).encode()))
+    def change_clock(self, command: Mapping[str, str | float]) -> ClockJson:
+        """Send a body of POST /v1/clock and return the clock after it."""
+        return cast("ClockJson", self._request("/v1/clock", json.dumps(command).encode()))
 
     def explain(
         self, group: str | None, limit: int | None, transactional_id: str | None = None
-    ) -> ExplanationShape:
-        """Return what befell a group or a transactional id, or all of them."""
-        asked = {"group": group, "transactional_id": transactional_id, "limit": limit}
-        query = urlencode({name: value for name, value in asked.items() if value is not None})
-        return cast("ExplanationShape", self._ask(f"/v1/explain?{query}"))
+    ) -> ExplanationJson:
+        """Return the history of a group or a transactional id, or of all of them."""
+        parameters = {"group": group, "transactional_id": transactional_id, "limit": limit}
+        query = urlencode({name: value for name, value in parameters.items() if value is not None})
+        return cast("ExplanationJson", self._request(f"/v1/explain?{query}"))
 
-    def _ask(self, path: str, body: bytes | None = None) -> object:
-        request = Request(self._url + path, body, {"Content-Type": "application/json"})  # noqa: S310 - http is all that control_url lets through
+    def faults(self) -> FaultsJson:
+        """Return all faults."""
+        return cast("FaultsJson", self._request("/v1/faults"))
+
+    def add_fault(self, fault: Mapping[str, object]) -> FaultJson:
+        """Add the fault that a body of POST /v1/faults describes, and return it with its id."""
+        return cast("FaultJson", self._request("/v1/faults", json.dumps(fault).encode()))
+
+    def remove_fault(self, fault_id: str) -> FaultJson:
+        """Remove a fault, and return it with its final counts."""
+        path = f"/v1/faults/{quote(fault_id, safe='')}"
+        return cast("FaultJson", self._request(path, method="DELETE"))
+
+    def clear_faults(self) -> FaultsJson:
+        """Remove all faults, and return them with their final counts."""
+        return cast("FaultsJson", self._request("/v1/faults", method="DELETE"))
+
+    def _request(self, path: str, body: bytes | None = None, method: str | None = None) -> object:
+        headers = {"Content-Type": "application/json"}
+        request = Request(self._url + path, body, headers, method=method)  # noqa: S310 - control_url allows http only
         try:
-            with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
-                return json.load(answer)
-        except HTTPError as refusal:
-            raise ControlError(_sentence(refusal)) from refusal
+            with self._opener.open(request, timeout=_TIMEOUT_S) as response:
+                return json.load(response)
+        except HTTPError as http_error:
+            raise ControlError(_error_text(http_error)) from http_error
         except (OSError, HTTPException, ValueError) as error:
             reason = error.reason if isinstance(error, URLError) else error
-            told = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+            text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
             raise ControlError(
-                f"no broker can be driven at {self._url}: {told.lower()} "
-                "(is it served with --control?)"
+                f"no control endpoint answers at {self._url}: {text.lower()} "
+                "(start the broker with --control, or give its address)"
             ) from error
 
 
-def _sentence(refusal: HTTPError) -> str:
+def _error_text(http_error: HTTPError) -> str:
     try:
-        told = json.load(refusal)["error"]
+        error = json.load(http_error)["error"]
     except (OSError, HTTPException, ValueError, LookupError, TypeError):
-        return f"{refusal.url} answers {refusal.code} {refusal.reason}: no kafkalite is there"
-    return str(told)
+        return (
+            f"{http_error.url} answers {http_error.code} {http_error.reason}: this is not kafkalite"
+        )
+    return str(error)

@@ -1,7 +1,7 @@
-"""Commands: everything a running broker can be told or asked from outside, as data.
+"""Commands to a running broker, as data, and the functions that carry them out.
 
-HTTP, the command line and `kafkalite.testing` make the same commands, and `perform` carries each
-out, on the event loop that serves the broker.
+The HTTP endpoint, the command line and `kafkalite.testing` create the same commands. The
+`perform_*` functions carry them out on the event loop that serves the broker.
 """
 
 from __future__ import annotations
@@ -12,89 +12,118 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.coordinator.contract import SubjectKind
-from kafkalite.coordinator.journal import MAX_ENTRIES
-from kafkalite.ports.clock import DrivenClock
+from kafkalite.coordinator.event_history import MAX_ENTRIES
+from kafkalite.ports.clock import AdjustableClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkalite.coordinator.journal import Entry
+    from kafkalite.coordinator.event_history import Entry
+    from kafkalite.gateway.fault_rules import Rule
+    from kafkalite.gateway.faults import FaultState
     from kafkalite.server.broker import Broker
     from kafkalite.transactions.state import Transaction
 
-MAX_EXPLAINED = 10_000
-DEFAULT_EXPLAINED = 2 * MAX_ENTRIES
+MAX_EXPLAIN_ENTRIES = 10_000
+DEFAULT_EXPLAIN_ENTRIES = 2 * MAX_ENTRIES
 
 REAL, MANUAL, ACCELERATED = "real", "manual", "accelerated"
 
-_LOOP_TURNS = 3
-"""Turns of the loop in which the answers that a jump brought about are written."""
+_LOOP_ITERATIONS = 3
+"""Iterations of the event loop in which the answers that a jump triggered are written."""
 
 
 class CommandError(ValueError):
-    """A command that cannot be carried out; the text is one sentence for people."""
+    """A command that cannot be carried out; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShowClock:
-    """Tell the time."""
+    """Return the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdvanceClock:
-    """Move time forward by `ms`, doing all that is due on the way."""
+    """Move time forward by `ms`; run all timers that are due on the way, in order."""
 
     ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class SetClock:
-    """Move time forward to `now_ms`, doing all that is due on the way."""
+    """Move time forward to `now_ms`; run all timers that are due on the way, in order."""
 
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class RunClock:
-    """Let time run `rate` times as fast as the machine's; 0 stands still, 1 is real."""
+    """Let time run `rate` times as fast as the system clock; 0 stops it, 1 is real time."""
 
     rate: float
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """Tell what befell a group or a transactional id, and why, or what befell all of them.
+    """Return the history of a group or a transactional id, or of all of them.
 
-    The latest `limit` entries are told; CommandError for a wish to hear of both.
+    The history has the latest `limit` entries, with reasons. Raises CommandError if both a group
+    and a transactional id are given.
     """
 
     group: str | None = None
-    limit: int = DEFAULT_EXPLAINED
+    limit: int = DEFAULT_EXPLAIN_ENTRIES
     transactional_id: str | None = None
 
     def __post_init__(self) -> None:
         if self.group is not None and self.transactional_id is not None:
-            raise CommandError("explain tells of a group or of a transactional id, not of both")
+            raise CommandError("explain takes a group or a transactional id, not both")
 
+
+@dataclass(frozen=True, slots=True)
+class ListFaults:
+    """Return all faults."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddFault:
+    """Apply a rule to the requests that arrive from now on."""
+
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFault:
+    """Remove the fault with this id."""
+
+    fault_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClearFaults:
+    """Remove all faults."""
+
+
+FaultCommand = ListFaults | AddFault | RemoveFault | ClearFaults
 
 ClockCommand = ShowClock | AdvanceClock | SetClock | RunClock
 
 
 class ClockState(NamedTuple):
-    """What time it is, and how time goes."""
+    """The time, and the rate at which it runs."""
 
     now_ms: int
     rate: float
 
     @property
     def mode(self) -> str:
-        """REAL, MANUAL or ACCELERATED; the last stands for any pace that is not the machine's."""
+        """REAL, MANUAL or ACCELERATED; the last means any rate but 0 and 1."""
         modes: dict[float, str] = {0: MANUAL, 1: REAL}
         return modes.get(self.rate, ACCELERATED)
 
 
 class Explanation(NamedTuple):
-    """What befell them, oldest first, and the ids of all of whom something is known."""
+    """Entries of the history, oldest first, and all ids that have a history."""
 
     now_ms: int
     groups: Sequence[str]
@@ -103,100 +132,119 @@ class Explanation(NamedTuple):
 
 
 def rate_of(mode: str, rate: float | None = None) -> float:
-    """Return the rate of a mode; CommandError when they do not fit together."""
+    """Return the rate of a mode; raises CommandError if the mode or `rate` is invalid."""
     rates: dict[str, float] = {REAL: 1, MANUAL: 0}
     if mode == ACCELERATED:
         if rate is None:
             raise CommandError("an accelerated clock needs a rate, such as 60")
         if rate == 0:
-            raise CommandError("a clock at rate 0 stands: say manual")
+            raise CommandError("a clock at rate 0 does not run: use manual")
         return rate
     if mode not in rates:
-        raise CommandError(f"{mode[:40]!r} is no mode: there are real, manual and accelerated")
+        raise CommandError(
+            f"{mode[:40]!r} is not a mode: the modes are real, manual and accelerated"
+        )
     if rate is not None and rate != rates[mode]:
-        raise CommandError(f"a {mode} clock has no other rate than {rates[mode]}")
+        raise CommandError(f"a {mode} clock has rate {rates[mode]:g}: leave out the rate {rate:g}")
     return rates[mode]
 
 
 async def perform_on_clock(broker: Broker, command: ClockCommand) -> ClockState:
-    """Carry out a command and return the time after it; CommandError when that cannot be.
+    """Carry out a command and return the time after it; raises CommandError if that is impossible.
 
-    What was due has been done by then, and the answers that it brought about have been written.
+    All timers that were due have run when this returns, and the answers that they triggered have
+    been written.
     """
-    clock = driven(broker)
+    clock = driven_clock(broker)
     try:
         if isinstance(command, AdvanceClock):
             clock.advance(command.ms)
         elif isinstance(command, SetClock):
-            _set(clock, command.now_ms)
+            _set_time(clock, command.now_ms)
         elif isinstance(command, RunClock):
             clock.run(command.rate)
     except ValueError as error:
         raise CommandError(str(error)) from error
     state = ClockState(clock.now_ms(), clock.rate)
-    for _ in range(_LOOP_TURNS):
+    for _ in range(_LOOP_ITERATIONS):
         await asyncio.sleep(0)
     return state
 
 
-def _set(clock: DrivenClock, wanted_ms: int) -> None:
-    from kafkalite.control.times import iso_of  # noqa: PLC0415 - most never set a time
+def _set_time(clock: AdjustableClock, target_ms: int) -> None:
+    from kafkalite.control.times import iso_of  # noqa: PLC0415 - rarely used
 
     now_ms = clock.now_ms()
-    if wanted_ms < now_ms:
+    if target_ms < now_ms:
         raise CommandError(
-            f"it is {iso_of(now_ms)}, past {iso_of(wanted_ms)}: time only goes forward"
+            f"it is {iso_of(now_ms)}, later than {iso_of(target_ms)}: time only moves forward"
         )
-    clock.advance(wanted_ms - now_ms)
+    clock.advance(target_ms - now_ms)
 
 
 def perform_explain(broker: Broker, command: Explain) -> Explanation:
-    """Return what is known; of whom nothing is known, there are no entries."""
-    limit = max(0, min(command.limit, MAX_EXPLAINED))
-    journal = broker.journal
+    """Return the history that is known; an unknown id has no entries."""
+    limit = max(0, min(command.limit, MAX_EXPLAIN_ENTRIES))
+    history = broker.history
     if command.group is not None:
-        entries = journal.about(command.group, limit)
+        entries = history.about(command.group, limit)
     elif command.transactional_id is not None:
         kind = SubjectKind.TRANSACTIONAL_ID
-        entries = journal.about(command.transactional_id, limit, of=kind)
+        entries = history.about(command.transactional_id, limit, of=kind)
     else:
-        entries = journal.latest(limit)
+        entries = history.latest(limit)
     return Explanation(
         broker.clock.now_ms(),
-        journal.names(SubjectKind.GROUP),
-        journal.names(SubjectKind.TRANSACTIONAL_ID),
+        history.names(SubjectKind.GROUP),
+        history.names(SubjectKind.TRANSACTIONAL_ID),
         entries,
     )
 
 
+def perform_on_faults(broker: Broker, command: FaultCommand) -> Sequence[FaultState]:
+    """Carry out a command and return the affected faults with their counts.
+
+    Raises FaultError for a fault that cannot be added, UnknownFaultError for an unknown id.
+    """
+    faults = broker.faults
+    if isinstance(command, AddFault):
+        return (faults.add(command.rule),)
+    if isinstance(command, RemoveFault):
+        return (faults.remove(command.fault_id),)
+    if isinstance(command, ClearFaults):
+        return faults.clear()
+    return faults.states()
+
+
 def perform_transactions(broker: Broker) -> list[Transaction]:
-    """Return what is kept of every transactional id, sorted by id."""
+    """Return the state of every transactional id, sorted by id."""
     cluster = broker.cluster
     shards = () if cluster is None else cluster.transactions.shards()
-    found = [each for shard in shards for each in shard.machine.transactions()]
-    return sorted(found, key=attrgetter("transactional_id"))
+    transactions = [transaction for shard in shards for transaction in shard.machine.transactions()]
+    return sorted(transactions, key=attrgetter("transactional_id"))
 
 
-def driven(broker: Broker) -> DrivenClock:
-    """Return the broker's clock, which was not brought along by whoever embeds it."""
+def driven_clock(broker: Broker) -> AdjustableClock:
+    """Return the broker's clock; raises CommandError if an embedding program controls it."""
     clock = broker.clock
-    if not isinstance(clock, DrivenClock):
-        raise CommandError("this broker was given a clock of its own, which is driven elsewhere")
+    if not isinstance(clock, AdjustableClock):
+        raise CommandError("the clock of this broker is controlled by the program that embeds it")
     return clock
 
 
-def new_clock(text: str) -> DrivenClock:
-    """Return the clock that `text` asks for: `real`, `manual`, `accelerated:60`, each with `@TIME`.
+def new_clock(text: str) -> AdjustableClock:
+    """Return the clock that `text` describes: `real`, `manual`, `accelerated:60`, all with `@TIME`.
 
-    CommandError for anything else. TIME is when it begins, in ISO 8601, by default now.
+    TIME is the initial time in ISO 8601, by default the current time. Raises CommandError for other
+    text.
     """
-    from kafkalite.control.times import instant_ms, rate_from  # noqa: PLC0415 - most begin without a time
+    from kafkalite.control.times import instant_ms, parse_rate  # noqa: PLC0415 - rarely used
 
     mode, at, start = text.partition("@")
     name, colon, rate_text = mode.strip().partition(":")
     try:
-        rate = rate_from(rate_text) if colon else None
-        return DrivenClock(rate_of(name, rate), instant_ms(start) if at else None)
+        rate = parse_rate(rate_text) if colon else None
+        return AdjustableClock(rate_of(name, rate), instant_ms(start) if at else None)
     except CommandError:
         raise
     except ValueError as error:

@@ -1,22 +1,32 @@
 """The control endpoint: commands over HTTP and JSON, for tests in any language.
 
-    GET  /v1                          what there is
-    GET  /v1/health                   {"status": "ok", "cluster_id", "bootstrap_servers", "version"}
+    GET  /v1                          the list of paths
+    GET  /v1/health                   {"status": "ok", "cluster_id", "bootstrap_servers", "version",
+         "listeners", "disk": []}     or "degraded", with the problems of the disk:
+         [{"problem": "refused", "path", "reason"}]; status 503 unless all problems are "damaged"
     GET  /v1/clock                    {"now_ms", "iso", "mode", "rate"}
-    POST /v1/clock                    one of the following, answered as GET is:
-         {"advance": "7d"}            move time forward, doing all that is due on the way
+    POST /v1/clock                    one of the following bodies; the response is that of GET:
+         {"advance": "7d"}            move time forward and run all timers that are due on the way
          {"advance_ms": 604800000}    the same in milliseconds
-         {"now": "2026-03-01T12:00Z"} move time forward to then; {"now_ms": …} likewise
-         {"mode": "manual"}           let time stand until it is advanced
-         {"mode": "real"}             let it run again
-         {"rate": 60}                 let it run 60 times as fast
+         {"now": "2026-03-01T12:00Z"} move time forward to this time; or {"now_ms": …}
+         {"mode": "manual"}           stop the clock; it moves only when it is advanced
+         {"mode": "real"}             let the clock run at the normal rate again
+         {"rate": 60}                 let the clock run 60 times as fast
     GET  /v1/explain?group=g&limit=9  {"now_ms", "iso", "groups", "transactional_ids", "entries":
          [{"number", "group", "transactional_id", "kind", "text", "facts", "times", "first_ms",
-         "first_iso", "at_ms", "at_iso"}]}; with transactional_id=t instead of group, of that
+         "first_iso", "at_ms", "at_iso"}]}; or ?transactional_id=t
+    GET  /v1/faults                   {"faults": [{"id", "match", "trigger", "action", "matches",
+         "firings"}]}, in the order in which they were added
+    POST /v1/faults                   add a fault; status 201 and the fault with its id
+         {"match": {"api": "Produce", "topic": "orders"},
+          "trigger": {"times": 1}, "action": {"error": "NOT_ENOUGH_REPLICAS"}}
+    DELETE /v1/faults/f1              remove a fault; the response has its final counts
+    DELETE /v1/faults                 remove all faults; the response is that of GET
 
-What cannot be done is answered {"error": "one sentence"}: 400 for bad input, 403 for a web page,
-404, 405, 413 and 415 as HTTP has it. A page in a browser on this machine could send requests here
-too; so requests that name another host, or that tell an origin, are refused.
+An error is answered with {"error": "one sentence"}: 400 for invalid input, 403 for a web page, 408
+for a request that arrives too slowly, 503 for too many; 404, 405, 413, 415 and 500 as usual.
+A web page in a browser on this machine could send requests to this endpoint. So requests that name
+another host, or that have an Origin header, are refused.
 """
 
 from __future__ import annotations
@@ -28,85 +38,157 @@ from typing import TYPE_CHECKING, TypedDict
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from kafkalite import __version__
 from kafkalite.control.commands import (
     ACCELERATED,
-    DEFAULT_EXPLAINED,
-    MAX_EXPLAINED,
+    DEFAULT_EXPLAIN_ENTRIES,
+    MAX_EXPLAIN_ENTRIES,
+    AddFault,
     AdvanceClock,
+    ClearFaults,
     CommandError,
     Explain,
+    ListFaults,
+    RemoveFault,
     RunClock,
     SetClock,
     ShowClock,
     perform_explain,
     perform_on_clock,
+    perform_on_faults,
     rate_of,
 )
 from kafkalite.control.times import duration_ms, instant_ms, iso_of
+from kafkalite.gateway.fault_rules import UnknownFaultError, parse_rule, rule_to_json
+from kafkalite.storage.disk_health import DiskProblem
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from kafkalite.control.commands import ClockCommand, ClockState, Explanation
-    from kafkalite.coordinator.journal import Entry, Fact
+    from kafkalite.coordinator.event_history import Entry, Fact
+    from kafkalite.gateway.faults import FaultState
     from kafkalite.server.broker import Broker
     from kafkalite.server.logging import Log
 
-MAX_BODY = 64 * 1024
-"""Bytes of a request; more are not read."""
+MAX_BODY_BYTES = 64 * 1024
+"""The largest body of a request, in bytes."""
+
+_TOO_LARGE_MESSAGE = f"the body is larger than {MAX_BODY_BYTES} bytes"
+_BUG_MESSAGE = "the command failed because of a bug in kafkalite: see the broker's log"
+
+_MAX_LISTED_PROBLEMS = 100
+"""Problems of the disk that are listed; a full disk has one for every partition."""
 
 _PATHS = {
     "/v1": "GET: this list",
-    "/v1/health": "GET: whether the broker serves, and where",
+    "/v1/health": "GET: status, addresses, and problems of the disk",
     "/v1/clock": 'GET: the time; POST {"advance": "7d"}, {"mode": "manual"}, {"rate": 60}, …',
-    "/v1/explain": "GET ?group=g or ?transactional_id=t, &limit=n: what befell it, and why",
+    "/v1/faults": 'GET: all; POST {"match", "trigger", "action"}: add one; DELETE: remove all',
+    "/v1/faults/ID": "DELETE: remove one",
+    "/v1/explain": "GET ?group=g or ?transactional_id=t, &limit=n: its history, with reasons",
 }
 
 
-class ClockShape(TypedDict):
-    """The time, and how it goes."""
+class ClockJson(TypedDict):
+    """The time, and the rate at which it runs."""
 
     now_ms: int
+    """The broker's time in milliseconds since the Unix epoch."""
     iso: str
+    """The same time in ISO 8601, UTC."""
     mode: str
+    """`real`, `manual` (time stands still until it is advanced) or `accelerated`."""
     rate: float
+    """Speed relative to real time: 1 in mode `real`, 0 in mode `manual`."""
 
 
-class EntryShape(TypedDict):
-    """One thing that befell a group or a transactional id; the other of the two is null."""
+class EntryJson(TypedDict):
+    """One entry of the history of a group or a transactional id; the other of the two is null."""
 
     number: int
+    """Grows with every event; an event that is repeated gets a new number."""
     group: str | None
+    """The group id; null for an event of a transactional id."""
     transactional_id: str | None
+    """The transactional id; null for an event of a group."""
     kind: str
+    """The kind of event in one word, such as `rebalance`, `refused` or `joined`."""
     text: str
+    """The event and its reason in one sentence."""
     facts: Mapping[str, Fact]
+    """Values in the text by name, such as the member id; the names depend on the kind."""
     times: int
+    """Number of events with this text."""
     first_ms: int
+    """Time of the first of them, in milliseconds since the Unix epoch."""
     first_iso: str
+    """The same time in ISO 8601, UTC."""
     at_ms: int
+    """Time of the last of them, in milliseconds since the Unix epoch."""
     at_iso: str
+    """The same time in ISO 8601, UTC."""
 
 
-class ExplanationShape(TypedDict):
-    """What befell groups and transactional ids, oldest first."""
+class ExplanationJson(TypedDict):
+    """The history of groups and transactional ids, oldest entry first."""
 
     now_ms: int
+    """The broker's time in milliseconds since the Unix epoch."""
     iso: str
+    """The same time in ISO 8601, UTC."""
     groups: Sequence[str]
+    """Ids of all groups that have a history."""
     transactional_ids: Sequence[str]
-    entries: Sequence[EntryShape]
+    """All transactional ids that have a history."""
+    entries: Sequence[EntryJson]
+    """The latest entries, at most `limit`."""
 
 
-def clock_shape(state: ClockState) -> ClockShape:
-    """Return the time as JSON has it."""
+class FaultJson(TypedDict):
+    """A fault, with the numbers of requests that it selected and those for which it fired."""
+
+    id: str
+    """Id with which the fault can be removed."""
+    match: Mapping[str, object]
+    """Fields of `match` in the rule; empty if the rule selects all requests."""
+    trigger: Mapping[str, object]
+    """Fields of `trigger` in the rule; empty if the fault fires for each selected request."""
+    action: Mapping[str, object]
+    """Fields of `action` in the rule."""
+    matches: int
+    """Number of requests that the rule selected."""
+    firings: int
+    """Number of requests for which the fault fired."""
+
+
+class FaultsJson(TypedDict):
+    """Faults in the order in which they were added."""
+
+    faults: Sequence[FaultJson]
+    """All faults, or those that were removed."""
+
+
+def fault_to_json(state: FaultState) -> FaultJson:
+    """Return the JSON representation of a fault."""
+    rule = rule_to_json(state.rule)
+    return {
+        "id": state.id,
+        "match": rule["match"],
+        "trigger": rule["trigger"],
+        "action": rule["action"],
+        "matches": state.matches,
+        "firings": state.firings,
+    }
+
+
+def clock_to_json(state: ClockState) -> ClockJson:
+    """Return the JSON representation of the clock."""
     return {
         "now_ms": state.now_ms,
         "iso": iso_of(state.now_ms),
@@ -115,18 +197,18 @@ def clock_shape(state: ClockState) -> ClockShape:
     }
 
 
-def explanation_shape(found: Explanation) -> ExplanationShape:
-    """Return an explanation as JSON has it."""
+def explanation_to_json(explanation: Explanation) -> ExplanationJson:
+    """Return the JSON representation of an explanation."""
     return {
-        "now_ms": found.now_ms,
-        "iso": iso_of(found.now_ms),
-        "groups": found.groups,
-        "transactional_ids": found.transactional_ids,
-        "entries": [_entry_shape(entry) for entry in found.entries],
+        "now_ms": explanation.now_ms,
+        "iso": iso_of(explanation.now_ms),
+        "groups": explanation.groups,
+        "transactional_ids": explanation.transactional_ids,
+        "entries": [_entry_to_json(entry) for entry in explanation.entries],
     }
 
 
-def _entry_shape(entry: Entry) -> EntryShape:
+def _entry_to_json(entry: Entry) -> EntryJson:
     return {
         "number": entry.number,
         "group": entry.group,
@@ -142,96 +224,108 @@ def _entry_shape(entry: Entry) -> EntryShape:
     }
 
 
-# What a body may ask of the clock
+# Bodies of POST /v1/clock
 
 
-def _whole(value: object) -> int:
+def _quote(value: object) -> str:
+    return f"{value!r}"[:40]
+
+
+def _check_integer(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise CommandError("a time or a duration in milliseconds is a whole number")
+        raise CommandError(f"{_quote(value)} is not a whole number of milliseconds")
     return value
 
 
-def _text(value: object) -> str:
+def _check_text(value: object) -> str:
     if not isinstance(value, str):
-        raise CommandError('a time, a duration or a mode is text, such as "7d"')
+        raise CommandError(f'{_quote(value)} is not text: write a value such as "7d"')
     return value
 
 
-def _rate(value: object) -> float:
+def _check_rate(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CommandError("a rate is a number, such as 60")
+        raise CommandError(f"{_quote(value)} is not a rate: write a number, such as 60")
     return value
 
 
-_ASKED: Mapping[str, Callable[[object], ClockCommand]] = {
-    "advance": lambda value: AdvanceClock(duration_ms(_text(value))),
-    "advance_ms": lambda value: AdvanceClock(_whole(value)),
-    "now": lambda value: SetClock(instant_ms(_text(value))),
-    "now_ms": lambda value: SetClock(_whole(value)),
-    "mode": lambda value: RunClock(rate_of(_text(value))),
-    "rate": lambda value: RunClock(_rate(value)),
+_CLOCK_COMMANDS: Mapping[str, Callable[[object], ClockCommand]] = {
+    "advance": lambda value: AdvanceClock(duration_ms(_check_text(value))),
+    "advance_ms": lambda value: AdvanceClock(_check_integer(value)),
+    "now": lambda value: SetClock(instant_ms(_check_text(value))),
+    "now_ms": lambda value: SetClock(_check_integer(value)),
+    "mode": lambda value: RunClock(rate_of(_check_text(value))),
+    "rate": lambda value: RunClock(_check_rate(value)),
 }
 
 
 def clock_command(body: object) -> ClockCommand:
-    """Return what a body asks of the clock; ValueError, in one sentence, when it asks nothing."""
+    """Parse a body into its command; raises ValueError, with one sentence, if it is invalid."""
     if not isinstance(body, dict):
-        raise CommandError('the body is a JSON object, such as {"advance": "7d"}')
+        raise CommandError('the body must be a JSON object, such as {"advance": "7d"}')
     if body.get("mode") == ACCELERATED and body.keys() == {"mode", "rate"}:
-        return RunClock(_rate(body["rate"]))
-    if len(body) != 1 or not body.keys() <= _ASKED.keys():
-        raise CommandError(f"the body has exactly one of these: {', '.join(_ASKED)}")
+        return RunClock(_check_rate(body["rate"]))
+    if len(body) != 1 or not body.keys() <= _CLOCK_COMMANDS.keys():
+        raise CommandError(f"the body must have one of these fields: {', '.join(_CLOCK_COMMANDS)}")
     ((name, value),) = body.items()
-    return _ASKED[name](value)
+    return _CLOCK_COMMANDS[name](value)
 
 
 # The application
 
 
 class Control:
-    """The application that drives one broker."""
+    """The HTTP application that controls one broker."""
 
     def __init__(self, broker: Broker, log: Log, allowed_hosts: Sequence[str] | None) -> None:
-        """Serve requests that name one of `allowed_hosts`, whatever the port; None: any."""
+        """Serve requests to a Host in `allowed_hosts`, at any port; None allows all hosts."""
         self._broker = broker
         self._log = log
         self._allowed_hosts = allowed_hosts
         routes = [
-            Route("/v1", self._guarded(self._index), methods=["GET"]),
-            Route("/v1/health", self._guarded(self._health), methods=["GET"]),
-            Route("/v1/clock", self._guarded(self._clock), methods=["GET", "POST"]),
-            Route("/v1/explain", self._guarded(self._explain), methods=["GET"]),
+            Route("/v1", self._route_handler(self._index), methods=["GET"]),
+            Route("/v1/health", self._route_handler(self._health), methods=["GET"]),
+            Route("/v1/clock", self._route_handler(self._clock), methods=["GET", "POST"]),
+            Route("/v1/explain", self._route_handler(self._explain), methods=["GET"]),
+            Route(
+                "/v1/faults", self._route_handler(self._faults), methods=["GET", "POST", "DELETE"]
+            ),
+            Route(
+                "/v1/faults/{fault_id:path}", self._route_handler(self._fault), methods=["DELETE"]
+            ),
         ]
-        self.app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+        self.app = Starlette(
+            routes=routes,
+            exception_handlers={HTTPException: _answer_http_error, Exception: _answer_bug},
+        )
         self.app.router.redirect_slashes = False
 
-    def _guarded(
-        self, answer: Callable[[Request], Awaitable[object]]
+    def _route_handler(
+        self, handler: Callable[[Request], Awaitable[object]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        return partial(self._answer, answer)
+        return partial(self._answer, handler)
 
     async def _answer(
-        self, answer: Callable[[Request], Awaitable[object]], request: Request
+        self, handler: Callable[[Request], Awaitable[object]], request: Request
     ) -> Response:
-        self._check_sender(request)
+        self._check_origin(request)
         try:
-            return JSONResponse(await answer(request))
+            result = await handler(request)
+            return result if isinstance(result, Response) else JSONResponse(result)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
         except HTTPException:
             raise
-        except Exception as fault:  # noqa: BLE001 - whatever it is, the next request may do better
-            self._log.error("a command met a fault of this broker", exception=fault)
-            raise HTTPException(
-                500, "the command met a fault of this broker, see its log"
-            ) from None
+        except Exception as error:  # noqa: BLE001 - the endpoint must stay available
+            self._log.error("a control command failed because of a bug", exception=error)
+            raise HTTPException(500, _BUG_MESSAGE) from None
 
-    def _check_sender(self, request: Request) -> None:
+    def _check_origin(self, request: Request) -> None:
         if "origin" in request.headers:
-            raise HTTPException(403, "web pages cannot drive this broker")
-        allowed, told = self._allowed_hosts, request.headers.get("host", "")
-        if allowed is not None and _host_in(told) not in allowed:
-            raise HTTPException(403, f"this broker is not called {told[:60]!r}: say localhost")
+            raise HTTPException(403, "web pages cannot control this broker")
+        allowed, host = self._allowed_hosts, request.headers.get("host", "")
+        if allowed is not None and _host_in(host) not in allowed:
+            raise HTTPException(403, f"requests to host {host[:60]!r} are refused: use localhost")
 
     async def _index(self, request: Request) -> object:
         del request
@@ -240,67 +334,110 @@ class Control:
     async def _health(self, request: Request) -> object:
         del request
         broker = self._broker
-        return {
-            "status": "ok",
+        failures = broker.disk_failures
+        # Orchestrators restart or isolate a broker whose probe fails. That is right if it cannot
+        # store records. A damaged file affects one log only, and a restart would not repair it.
+        is_serving = all(failure.problem is DiskProblem.DAMAGED for failure in failures)
+        health = {
+            "status": "degraded" if failures else "ok",
             "version": __version__,
             "cluster_id": broker.cluster_id,
             "bootstrap_servers": broker.bootstrap_servers,
             "listeners": broker.bootstrap_by_listener(),
+            "disk": [
+                {"problem": failure.problem.value, "path": failure.path, "reason": failure.reason}
+                for failure in failures[:_MAX_LISTED_PROBLEMS]
+            ],
         }
+        return JSONResponse(health, 200 if is_serving else 503)
 
     async def _clock(self, request: Request) -> object:
         command: ClockCommand = ShowClock()
         if request.method == "POST":
             command = clock_command(await _json_body(request))
-        return clock_shape(await perform_on_clock(self._broker, command))
+        return clock_to_json(await perform_on_clock(self._broker, command))
+
+    async def _faults(self, request: Request) -> object:
+        if request.method == "POST":
+            command = AddFault(parse_rule(await _json_body(request)))
+            (added,) = perform_on_faults(self._broker, command)
+            return JSONResponse(fault_to_json(added), 201)
+        is_removal = request.method == "DELETE"
+        faults = perform_on_faults(self._broker, ClearFaults() if is_removal else ListFaults())
+        return {"faults": [fault_to_json(fault) for fault in faults]}
+
+    async def _fault(self, request: Request) -> object:
+        command = RemoveFault(request.path_params["fault_id"])
+        try:
+            (removed,) = perform_on_faults(self._broker, command)
+        except UnknownFaultError as unknown:
+            return JSONResponse({"error": str(unknown)}, 404)
+        return fault_to_json(removed)
 
     async def _explain(self, request: Request) -> object:
-        asked = request.query_params
-        unknown = asked.keys() - {"group", "transactional_id", "limit"}
+        parameters = request.query_params
+        unknown = parameters.keys() - {"group", "transactional_id", "limit"}
         if unknown:
             raise CommandError(
-                f"explain knows group, transactional_id and limit, not {min(unknown)[:40]!r}"
+                "the parameters of explain are group, transactional_id and limit, "
+                f"not {min(unknown)[:40]!r}"
             )
-        limit = asked.get("limit", f"{DEFAULT_EXPLAINED}")
-        if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:9]) <= MAX_EXPLAINED:
-            raise CommandError(f"limit is a number from 1 to {MAX_EXPLAINED}")
-        command = Explain(asked.get("group"), int(limit[:9]), asked.get("transactional_id"))
-        return explanation_shape(perform_explain(self._broker, command))
+        limit = parameters.get("limit", f"{DEFAULT_EXPLAIN_ENTRIES}")
+        if (
+            not limit.isascii()
+            or not limit.isdigit()
+            or not 1 <= int(limit[:9]) <= MAX_EXPLAIN_ENTRIES
+        ):
+            raise CommandError(
+                f"limit must be a number from 1 to {MAX_EXPLAIN_ENTRIES}, not {limit[:40]!r}"
+            )
+        command = Explain(
+            parameters.get("group"), int(limit[:9]), parameters.get("transactional_id")
+        )
+        return explanation_to_json(perform_explain(self._broker, command))
 
 
 async def _json_body(request: Request) -> object:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise HTTPException(415, "the body is JSON: send Content-Type: application/json")
+        raise HTTPException(415, "the body must be JSON: send Content-Type: application/json")
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > MAX_BODY_BYTES:
+        raise HTTPException(413, _TOO_LARGE_MESSAGE)
     body = bytearray()
     try:
         async for chunk in request.stream():
             body += chunk
-            if len(body) > MAX_BODY:
-                raise HTTPException(413, f"a body has at most {MAX_BODY} bytes")
-    except ClientDisconnect as left:
-        raise CommandError("the client left before the end of the body") from left
+            if len(body) > MAX_BODY_BYTES:
+                raise HTTPException(413, _TOO_LARGE_MESSAGE)
+    except ClientDisconnect as disconnect:
+        raise CommandError("the client disconnected before the end of the body") from disconnect
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise CommandError("the body is not JSON") from error
 
 
-def _host_in(told: str) -> str:
+def _host_in(header: str) -> str:
     """Return the name in a Host header, without its port."""
-    host = told.strip().lower()
+    host = header.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
 
 
-def _refused(request: Request, refusal: Exception) -> Response:
-    assert isinstance(refusal, HTTPException)
-    sentences = {
-        404: f"there is nothing at {request.url.path[:60]}: GET /v1 tells what there is",
-        405: f"{request.url.path[:60]} knows no {request.method[:10]}",
+def _answer_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = request.scope["path"][:60]  # request.url needs a Host header that can be parsed
+    messages = {
+        404: f"{path} does not exist: GET /v1 lists all paths",
+        405: f"{path} does not support {request.method[:10]}",
     }
-    sentence = sentences.get(refusal.status_code, refusal.detail)
-    return JSONResponse(
-        {"error": sentence}, status_code=refusal.status_code, headers=refusal.headers
-    )
+    message = messages.get(error.status_code, error.detail)
+    return JSONResponse({"error": message}, status_code=error.status_code, headers=error.headers)
+
+
+def _answer_bug(request: Request, error: Exception) -> Response:
+    """Answer an exception outside of the commands; uvicorn logs it."""
+    del request, error
+    return JSONResponse({"error": _BUG_MESSAGE}, status_code=500)

@@ -1,4 +1,4 @@
-"""Durations, instants and rates as people write them: `7d`, `1h30m`, `2026-03-01T12:00:00Z`."""
+"""Durations, times and rates as text: `7d`, `1h30m`, `2026-03-01T12:00:00Z`."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ from datetime import UTC, datetime, timedelta
 from kafkalite.ports.clock import LATEST_MS
 
 _UNIT_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
-"""From the largest to the smallest; a duration names them in this order, each at most once."""
+"""From the largest to the smallest; a duration uses this order, each unit at most once."""
 
 _DURATION = re.compile(
     "".join(rf"(?:([0-9]{{1,15}}){unit}(?![a-z]))?" for unit in _UNIT_MS), re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MS = timedelta(milliseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def duration_ms(text: str) -> int:
-    """Return the milliseconds that `text` writes; ValueError when it writes none.
+    """Return the milliseconds of the duration `text`; raises ValueError for other texts.
 
-    Numbers with units: w, d, h, m, s, ms; together from the largest to the smallest.
+    A duration is one or more numbers with the units w, d, h, m, s, ms, from the largest unit to the
+    smallest.
     """
-    found = _DURATION.fullmatch(text.strip())
-    if found is None or not any(found.groups()):
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
         raise ValueError(
             f"{text[:40]!r} is not a duration: write 7d, 12h, 30m, 10s, 250ms or 1h30m"
         )
     return sum(
         int(number) * unit_ms
-        for number, unit_ms in zip(found.groups(), _UNIT_MS.values(), strict=True)
+        for number, unit_ms in zip(match.groups(), _UNIT_MS.values(), strict=True)
         if number
     )
 
 
-def rate_from(text: str) -> float:
-    """Return the rate that `text` writes; ValueError when it writes no number."""
+def parse_rate(text: str) -> float:
+    """Return the rate `text`; raises ValueError for text that is not a number."""
     try:
         return float(text)
     except ValueError as error:
@@ -43,34 +44,34 @@ def rate_from(text: str) -> float:
 
 
 def instant_ms(text: str) -> int:
-    """Return milliseconds since the Unix epoch for an ISO 8601 time, UTC unless it says otherwise.
+    """Return an ISO 8601 time as milliseconds since the Unix epoch; the default zone is UTC.
 
-    ValueError when `text` is none, or one outside of the years 1970 to 9999.
+    Raises ValueError for other text, and for times outside of the years 1970 to 9999.
     """
     try:
-        moment = datetime.fromisoformat(text.strip())
+        time = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise ValueError(
             f"{text[:40]!r} is not a time: write it as 2026-03-01T12:00:00Z"
         ) from error
-    return datetime_ms(moment)
+    return datetime_ms(time)
 
 
-def datetime_ms(moment: datetime) -> int:
-    """Return milliseconds since the Unix epoch; a time without a zone is UTC's."""
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    # As whole numbers: floating-point seconds lose milliseconds.
-    ms = (aware - _EPOCH) // _MS
-    if not 0 <= ms <= LATEST_MS:
-        raise ValueError(f"{moment.isoformat()} is not within the years 1970 to 9999")
-    return ms
+def datetime_ms(time: datetime) -> int:
+    """Return a time as milliseconds since the Unix epoch; a time without a zone is in UTC."""
+    time_in_zone = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    # Integer arithmetic: floating-point seconds lose milliseconds.
+    milliseconds = (time_in_zone - _EPOCH) // _MILLISECOND
+    if not 0 <= milliseconds <= LATEST_MS:
+        raise ValueError(f"{time.isoformat()} is not within the years 1970 to 9999")
+    return milliseconds
 
 
-def datetime_of(ms: int) -> datetime:
-    """Return the time so many milliseconds after the Unix epoch, in UTC."""
-    return _EPOCH + ms * _MS
+def datetime_of(milliseconds: int) -> datetime:
+    """Return the time `ms` milliseconds after the Unix epoch, in UTC."""
+    return _EPOCH + milliseconds * _MILLISECOND
 
 
-def iso_of(ms: int) -> str:
-    """Return a time as ISO 8601 writes it, in UTC with milliseconds."""
-    return datetime_of(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def iso_of(milliseconds: int) -> str:
+    """Return a time in ISO 8601 format, in UTC with milliseconds."""
+    return datetime_of(milliseconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,1 +1,1 @@
-"""How any machine lives on a log: decide, append, replay."""
+"""Runtime of state machines that keep their state in a log: decide, append, replay."""

@@ -1,8 +1,8 @@
-"""The contract between a coordinator machine, its log, and the runtime that joins them.
+"""The contract between a coordinator's state machine, its log and the runtime.
 
-A machine *decides*: from its state, a request and the time it is told, it returns a
-`CoordinatorResult` and changes nothing that lasts. The runtime *appends* the records, then
-*replays* them into the machine, then applies timers and hands out replies. Restarting is replaying.
+A machine *decides*: from its state, a request and the time, it returns a `CoordinatorResult` and
+changes no durable state. The runtime *appends* the records, *replays* them into the machine, then
+applies timers and delivers replies. A restart replays the log.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, NewType, Protocol, TypeVa
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkalite.coordinator.transactional import Incarnation, Run
+    from kafkalite.coordinator.transactional_records import LogSection, ProducerIdAndEpoch
     from kafkalite.protocol.errors import KafkaError
-    from kafkalite.storage.marker import TransactionMarker
+    from kafkalite.storage.transaction_marker import TransactionMarker
 
 R = TypeVar("R")
 K = TypeVar("K")
 V = TypeVar("V")
 
 Ticket = NewType("Ticket", int)
-"""Names an answer that a machine owes; tickets are drawn from the machine's own counter."""
+"""Identifies a parked request; the machine numbers its tickets."""
 
 
 class CoordinatorRecord(NamedTuple, Generic[K, V]):
     """One record of a coordinator's log: a key and its value, None being a tombstone.
 
-    The metadata log has no keys: there `key` is None and `value` never is.
+    Records of the metadata log have no key: `key` is None, and `value` is not None.
     """
 
     key: K
     value: V | None
 
 
-class Parked(NamedTuple):
-    """Returned instead of a response: the answer comes later, in some result's `replies`."""
+class ParkedRequest(NamedTuple):
+    """Returned instead of a response: the response follows in `replies` of a later result."""
 
     ticket: Ticket
 
 
 class Reply(NamedTuple):
-    """The answer to a parked request."""
+    """The response to a parked request."""
 
     ticket: Ticket
     response: object
 
 
 class SetTimer(NamedTuple):
-    """Call `on_timer(event)` at `deadline_ms`, instead of what `key` was set to before.
+    """Call `on_timer(event)` at `deadline_ms`. Replaces an earlier timer of `key`.
 
-    `is_tick` says that it comes round and makes up for rounds left out: see `Clock.tick_ms`.
+    `is_tick` marks a periodic timer that makes up for missed rounds; see `Clock.tick_ms`.
     """
 
     key: Hashable
@@ -63,7 +63,7 @@ class SetTimer(NamedTuple):
 
 
 class CancelTimer(NamedTuple):
-    """Forget what `key` was set to, if anything."""
+    """Cancel the timer of `key`, if it has one."""
 
     key: Hashable
 
@@ -72,36 +72,38 @@ TimerChange = SetTimer | CancelTimer
 
 
 class SubjectKind(Enum):
-    """What an id names; a group and a transactional id of one text have nothing in common."""
+    """Kinds of ids. A group and a transactional id with the same text are unrelated."""
 
     GROUP = "group"
     TRANSACTIONAL_ID = "transactional id"
 
 
 class Event(NamedTuple):
-    """Something that befell somebody, and why: kept for whoever asks for an explanation."""
+    """Something that happened to a group or a transactional id, with the reason; for explain."""
 
     subject: str
     """The group's id, or the transactional id."""
     kind: str
     """One word: "rebalance", "refused", "fenced", "joined", "left", "expired"."""
     text: str
-    """One sentence for people."""
+    """One sentence for a human reader."""
     facts: Mapping[str, object]
-    """The same for programs: which rule, which epochs, which member; what JSON can hold."""
-    of: SubjectKind = SubjectKind.GROUP
+    """The same information for programs, such as rule, epochs, member; JSON values."""
+    subject_kind: SubjectKind = SubjectKind.GROUP
 
 
 class CoordinatorResult(NamedTuple, Generic[R]):
-    """What a decision wants: records appended (as one batch, all or nothing) and an answer given.
+    """Outcome of a decision: records to append as one batch, all or nothing, and a response.
 
-    `replies` answer requests parked by earlier decisions; like `response`, they go out once the
-    records are committed. `timers` are applied after the replay. `events` tell why, and are noted
-    once the records are appended. `intents` are work for other shards, handed on at that moment and
-    carried out at least once: a machine names again in `on_loaded` what was left undone.
+    `replies` answer requests that earlier decisions parked. They are sent, as `response` is, once
+    the records are appended. `timers` are applied after the replay. `events` give reasons and are
+    stored once the records are appended. `intents` are work for other shards. They are handed over
+    after the append and carried out at least once: `on_loaded` returns unfinished ones again.
+
+    A `response` that is a KafkaError is raised after all this, so a refusal can write records.
     """
 
-    response: R | Parked
+    response: R | ParkedRequest | KafkaError
     records: Sequence[CoordinatorRecord[object, object]] = ()
     replies: Sequence[Reply] = ()
     timers: Sequence[TimerChange] = ()
@@ -109,29 +111,29 @@ class CoordinatorResult(NamedTuple, Generic[R]):
     intents: Sequence[object] = ()
 
 
-class Shard(Protocol):
-    """A machine that owns one partition of a coordinator's log."""
+class BaseMachine(Protocol):
+    """A state machine whose state is in one partition of a coordinator's log."""
 
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
-        """Make one record of the log true."""
+        """Apply one record of the log to the state."""
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Take up work after the whole log was replayed: timers, what a crash left undone."""
+        """Resume work after the whole log was replayed: set timers, finish interrupted work."""
 
     def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
-        """Decide what the expiry of a timer means."""
+        """Return the decision for a timer that is due."""
 
 
-class Machine(Shard, Protocol):
-    """A shard with soft state, which must be put right when a decision came to nothing."""
+class Machine(BaseMachine, Protocol):
+    """A machine with soft state, which must be reset when an append fails."""
 
     def on_append_failed(
         self, records: Sequence[CoordinatorRecord[object, object]], error: KafkaError, now_ms: int
     ) -> CoordinatorResult[None]:
-        """Give up soft state that foresaw these records; the result holds no records itself."""
+        """Reset soft state that assumed these records; the result must not contain records."""
 
 
-S = TypeVar("S", bound=Shard)
+S = TypeVar("S", bound=BaseMachine)
 Decision = Callable[[S, int], CoordinatorResult[R]]
 """state and now_ms → result."""
 
@@ -147,11 +149,11 @@ class RecordSerde(Protocol):
     def decode(
         self, key: bytes | None, value: bytes | None
     ) -> CoordinatorRecord[object, object] | None:
-        """Return the record, or None for a kind that this version does not know."""
+        """Return the record, or None if its type is unknown."""
 
 
 class UnreadableLogError(OSError):
-    """A coordinator's log that does not hold what a coordinator writes; EIO and the log's name."""
+    """An entry of a coordinator's log is not a coordinator record; errno is EIO."""
 
     def __init__(self, reason: str, name: str) -> None:
         super().__init__(errno.EIO, reason, name)
@@ -162,53 +164,58 @@ class CoordinatorLog(Protocol):
 
     @property
     def name(self) -> str:
-        """What to call the log when there is something to say of it."""
+        """The log's name in messages."""
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """The size of the largest batch that the log accepts."""
 
     def append(self, records: Sequence[tuple[bytes | None, bytes | None]], now_ms: int) -> int:
-        """Append one batch, all or nothing, and return the end offset; OSError if it cannot.
+        """Append one batch, all or nothing, and return the end offset; raises OSError on failure.
 
-        KafkaError MESSAGE_TOO_LARGE for one that is larger than the log takes.
+        Raises KafkaError MESSAGE_TOO_LARGE if the batch is larger than the log accepts.
         """
 
     def append_transactional(
         self,
         records: Sequence[tuple[bytes | None, bytes | None]],
-        producer: Incarnation,
+        producer: ProducerIdAndEpoch,
         now_ms: int,
     ) -> int:
         """Append one batch to a producer's transaction, as `append` does.
 
-        KafkaError INVALID_PRODUCER_EPOCH for an epoch that has passed.
+        Raises KafkaError INVALID_PRODUCER_EPOCH for a stale epoch.
         """
 
     def append_marker(self, marker: TransactionMarker, now_ms: int) -> int:
-        """End a producer's transaction, and return the end offset; OSError if it cannot.
+        """End a producer's transaction and return the end offset; raises OSError on failure.
 
-        KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for one that is late.
+        Raises KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a stale
+        marker.
         """
 
-    def is_in_transaction(self, producer: Incarnation) -> bool:
-        """Whether a producer has a transaction open in this log, at this epoch.
+    def is_in_transaction(self, producer: ProducerIdAndEpoch) -> bool:
+        """Whether a producer has an open transaction in this log, at this epoch.
 
-        KafkaError INVALID_PRODUCER_EPOCH for an epoch that has passed.
+        Raises KafkaError INVALID_PRODUCER_EPOCH for a stale epoch.
         """
 
     def read_all(self) -> Iterable[tuple[bytes | None, bytes | None]]:
-        """Yield every live key and value from the start of the log, aborted ones left out.
+        """Yield every valid key and value from the start of the log, without aborted ones.
 
-        OSError when the disk fails, UnreadableLogError for what cannot be read as records.
+        Raises OSError when the disk fails, UnreadableLogError for data that is not records.
         """
 
-    def read_last(self) -> Iterable[tuple[bytes | None, bytes | None]]:
-        """As `read_all`, but leave out most of what is overwritten later on.
+    def read_latest(self) -> Iterable[tuple[bytes | None, bytes | None]]:
+        """Yield the same as `read_all`, without most records that a later record overwrites.
 
-        What is left is in the order of the log, and tombstones are kept: a machine that keeps the
-        replay law comes to the same state by either.
+        The rest is in log order and includes tombstones. A machine whose state depends only on the
+        last record of each key gets the same state either way.
         """
 
-    def read_runs(self) -> Iterable[Run]:
-        """Yield the log by runs, for machines that keep what open transactions have written.
+    def read_sections(self) -> Iterable[LogSection]:
+        """Yield the log in sections, for machines that store the records of open transactions.
 
-        As far as every transaction has ended, most of what is overwritten is left out, and so is
-        what was aborted, and every marker; from there on everything comes as it was appended.
+        Up to the last stable offset, aborted records, markers and most overwritten records are
+        omitted. After it, all records are yielded as they were appended.
         """

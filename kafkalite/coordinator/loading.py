@@ -1,4 +1,4 @@
-"""Loading: a machine's log, replayed from its start, record by record or by what is left of it."""
+"""Loading: replay a machine's log, completely or without overwritten records."""
 
 from __future__ import annotations
 
@@ -6,53 +6,53 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.coordinator.contract import UnreadableLogError
-from kafkalite.coordinator.transactional import OpenRecords, TransactionEnd
+from kafkalite.coordinator.transactional_records import OpenRecords, TransactionEnd
 from kafkalite.protocol.codec import PARSE_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kafkalite.coordinator.contract import CoordinatorLog, CoordinatorRecord, RecordSerde
-    from kafkalite.coordinator.transactional import KeyValue, TransactionalMachine
+    from kafkalite.coordinator.transactional_records import KeyValue, TransactionalMachine
 
 
-class Replaying(Protocol):
-    """As much of a machine as a log needs that holds no transactions."""
+class Replayable(Protocol):
+    """The part of a machine that a log without transactions needs."""
 
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
-        """Make one record of the log true."""
+        """Apply one record of the log to the state."""
 
 
-def replay_log(log: CoordinatorLog, serde: RecordSerde, machine: Replaying) -> int:
-    """Make every record of a log true, and return how many entries it has.
+def replay_log(log: CoordinatorLog, serde: RecordSerde, machine: Replayable) -> int:
+    """Apply every record of a log, and return the number of its entries.
 
-    Records of kinds not known here are passed over. OSError when the disk fails, UnreadableLogError
-    for an entry that is no record: what was written after it cannot be understood without it.
+    Records of unknown types are skipped. Raises OSError when the disk fails. Raises
+    UnreadableLogError for an entry that is not a record, because later records may depend on it.
     """
     return _replay(log.read_all(), log.name, serde, machine.replay)
 
 
-def replay_state(log: CoordinatorLog, serde: RecordSerde, machine: Replaying) -> None:
-    """Make true what a log comes to: as `replay_log`, without most of what was overwritten.
+def replay_state(log: CoordinatorLog, serde: RecordSerde, machine: Replayable) -> None:
+    """Apply the latest records of a log: as `replay_log`, without most of the overwritten ones.
 
-    For logs whose keys are what a compacted log keeps apart.
+    For logs whose state depends only on the last record of each key.
     """
-    _replay(log.read_last(), log.name, serde, machine.replay)
+    _replay(log.read_latest(), log.name, serde, machine.replay)
 
 
 def replay_transactions(
     log: CoordinatorLog, serde: RecordSerde, machine: TransactionalMachine
 ) -> None:
-    """Make true what a log comes to, open transactions included: else as `replay_state`."""
+    """Do the same as `replay_state` for a log with transactions; apply open ones too."""
     count = 0
-    for run in log.read_runs():
-        if isinstance(run, TransactionEnd):
-            machine.end_transaction(run.producer_id, is_commit=run.is_commit)
-        elif isinstance(run, OpenRecords):
-            replay = partial(machine.replay_transactional, run.producer_id)
-            count = _replay(run.records, log.name, serde, replay, count)
+    for section in log.read_sections():
+        if isinstance(section, TransactionEnd):
+            machine.end_transaction(section.producer_id, is_commit=section.is_commit)
+        elif isinstance(section, OpenRecords):
+            replay = partial(machine.replay_transactional, section.producer_id)
+            count = _replay(section.records, log.name, serde, replay, count)
         else:
-            count = _replay(run, log.name, serde, machine.replay, count)
+            count = _replay(section, log.name, serde, machine.replay, count)
 
 
 def _replay(

@@ -1,13 +1,13 @@
-"""CoordinatorRuntime: the shards of one coordinator, and which of them keeps what."""
+"""CoordinatorRuntime: the shards of one coordinator, and the shard of each key."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from kafkalite.coordinator.active import ActiveShard
+from kafkalite.coordinator.active_shard import ActiveShard
 from kafkalite.coordinator.contract import Machine, UnreadableLogError
-from kafkalite.coordinator.gathering import Gathering
-from kafkalite.coordinator.journal import Journal
+from kafkalite.coordinator.event_history import EventHistory
+from kafkalite.coordinator.group_commit import CommitWindow
 from kafkalite.coordinator.loading import replay_state
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kafkalite.coordinator.contract import CoordinatorLog, Decision, RecordSerde
-    from kafkalite.ports.clock import Clock
+    from kafkalite.ports.clock import Clock, Timer
     from kafkalite.ports.waiting import Waiting
 
 R = TypeVar("R")
 
-_LOCATED_LIMIT, _LOCATED_LENGTH = 16_384, 256
-"""How many keys are remembered with their shard until that starts afresh, and how long ones."""
+_MAX_CACHED_KEYS, _MAX_CACHED_KEY_LENGTH = 16_384, 256
+"""Maximum number of cached keys with their shard, and maximum length of such a key."""
+
+_RELOAD_DELAY_MS = 500
+"""Delay before another attempt to load a shard that could not be loaded."""
 
 M = TypeVar("M", bound=Machine)
 
@@ -37,23 +40,23 @@ def java_string_hash(text: str) -> int:
 
 
 def partition_of(key: str, partition_count: int) -> int:
-    """Return the partition that keeps `key`, by Kafka's rule: abs(hash) mod count.
+    """Return the partition of `key` by Kafka's rule: abs(hash) mod count.
 
-    Java's one hash without a positive counterpart counts as 0.
+    The hash -2**31, which has no positive counterpart, counts as 0.
     """
     code = java_string_hash(key)
     return 0 if code == -(1 << 31) else abs(code) % partition_count
 
 
-def _leave_undone(intent: object) -> None:
-    """Do nothing about an intent: a machine names in `on_loaded` what was left undone."""
+def _ignore_intent(intent: object) -> None:
+    """Ignore an intent: the machine returns unfinished intents again from `on_loaded`."""
 
 
 class CoordinatorRuntime(Generic[M]):
     """The shards of one coordinator, by the partitions of its log topic.
 
-    All nodes of an emulated cluster share one runtime; which of them may speak for a partition is
-    its leader, as `lead` was told last.
+    All nodes of an emulated cluster share one runtime. The leader of a partition, as last passed
+    to `set_leaders`, answers for it.
     """
 
     def __init__(
@@ -64,46 +67,52 @@ class CoordinatorRuntime(Generic[M]):
         partition_count: Callable[[], int],
         open_log: Callable[[int], CoordinatorLog],
         make_machine: Callable[[], M],
-        journal: Journal | None = None,
+        history: EventHistory | None = None,
         carry_out: Callable[[object], None] | None = None,
         replay_all: Callable[[CoordinatorLog, RecordSerde, M], object] = replay_state,
     ) -> None:
-        """Make a coordinator without shards; what its machines tell is noted in `journal`.
+        """Create a coordinator without shards. Events of its machines are added to `history`.
 
-        `carry_out` is handed each intent of a decision once its records are in the log. Where the
-        last record of a key does not say all there is to say of it, `replay_all` is `replay_log`;
-        where records may be of transactions, `replay_transactions`.
+        `carry_out` gets each intent of a decision once its records are in the log. `replay_all` is
+        `replay_log` where the state depends on more than the last record of a key, and
+        `replay_transactions` where records may belong to transactions.
         """
         self._clock = clock
-        self._journal = Journal() if journal is None else journal
-        self._carry_out = _leave_undone if carry_out is None else carry_out
+        self._history = EventHistory() if history is None else history
+        self._carry_out = _ignore_intent if carry_out is None else carry_out
         self._replay_all = replay_all
         self._serde = serde
-        self._configured_count = partition_count
+        self._configured_partition_count = partition_count
         self._open_log = open_log
         self._make_machine = make_machine
         self._shards: dict[int, ActiveShard[M]] = {}
-        self._led_count = 0
-        self.gathering = Gathering()
+        self._partition_count = 0
+        self._leaders: Sequence[int] = ()
+        self._reloads: dict[int, Timer] = {}
+        """Timers for loading a partition again."""
+        self.window = CommitWindow()
         self.unreadable: dict[int, Exception] = {}
-        """Partitions whose log cannot be understood, and why; they have no coordinator."""
-        self._located: dict[str, ActiveShard[M]] = {}
+        """Partition whose log cannot be interpreted → reason; it has no coordinator."""
+        self._shard_cache: dict[str, ActiveShard[M]] = {}
 
-    def lead(self, leaders: Sequence[int]) -> None:
-        """Take note of who leads each partition of the log topic; none: the topic is gone.
+    def set_leaders(self, leaders: Sequence[int]) -> None:
+        """Set the leader of each partition of the log topic; none if the topic was deleted.
 
-        Partitions that are new are loaded before this returns. OSError when the disk refused one:
-        it has no coordinator until this is called again. One that is unreadable, whoever wrote
-        that, takes none of the others with it, as in Kafka.
+        New partitions are loaded before this returns. Raises OSError if the disk refuses one: it
+        has no coordinator until this is called again. An unreadable partition does not affect the
+        others, as in Kafka.
         """
-        self._located.clear()
-        if not leaders or not self._led_count:
-            # A topic that grew keeps what it has where it is, until the next start; as in Kafka.
-            self._led_count = len(leaders)
-        for partition in [each for each in self._shards if each >= len(leaders)]:
+        self._shard_cache.clear()
+        self._leaders = leaders
+        if not leaders or not self._partition_count:
+            # When the topic grows, keys stay where they are until the next start; as in Kafka.
+            self._partition_count = len(leaders)
+        for partition in [p for p in self._shards if p >= len(leaders)]:
             self._shards.pop(partition).unload()
-        for partition in [each for each in self.unreadable if each >= len(leaders)]:
+        for partition in [p for p in self.unreadable if p >= len(leaders)]:
             del self.unreadable[partition]
+        for partition in [p for p in self._reloads if p >= len(leaders)]:
+            self._reloads.pop(partition).cancel()
         refusal = None
         for partition, leader_id in enumerate(leaders):
             shard = self._shards.get(partition)
@@ -118,56 +127,64 @@ class CoordinatorRuntime(Generic[M]):
             raise refusal
 
     def partition_for(self, key: str) -> int:
-        """Return the partition that keeps `key`, whether or not the log topic exists yet.
+        """Return the partition of `key`, whether or not the log topic exists yet.
 
-        What it was when the topic was first led holds, however many partitions it has by now.
+        If the topic grows, the number of partitions that it had when it was first led is used.
         """
-        return partition_of(key, self._led_count or self._configured_count())
+        return partition_of(key, self._partition_count or self._configured_partition_count())
 
     def locate(self, key: str, node_id: int) -> ActiveShard[M]:
-        """Return the shard that keeps `key`; NOT_COORDINATOR unless `node_id` speaks for it."""
-        shard = self._located.get(key)
+        """Return the shard of `key`; raises NOT_COORDINATOR unless `node_id` leads it."""
+        shard = self._shard_cache.get(key)
         if shard is None:
-            shard = self._search(key)
+            shard = self._find_shard(key)
         if shard.leader_id != node_id:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return shard
+
+    def shard_for(self, key: str) -> ActiveShard[M]:
+        """Return the shard of `key`, led by any node; raises NOT_COORDINATOR if there is none."""
+        return self._shard_cache.get(key) or self._find_shard(key)
 
     def shards(self) -> Sequence[ActiveShard[M]]:
         """Return every shard, in the order of partitions."""
         return [self._shards[partition] for partition in sorted(self._shards)]
 
-    def shards_of(self, node_id: int) -> Iterator[ActiveShard[M]]:
-        """Return the shards that `node_id` speaks for, in the order of partitions."""
+    def shards_led_by(self, node_id: int) -> Iterator[ActiveShard[M]]:
+        """Return the shards that `node_id` leads, in the order of partitions."""
         return (shard for shard in self.shards() if shard.leader_id == node_id)
 
     def write(self, partition: int, decide: Decision[M, R]) -> R | Waiting[R]:
         """Run one decision on a partition's shard; see ActiveShard.write."""
-        return self._active(partition).write(decide)
+        return self._loaded_shard(partition).write(decide)
 
     def read(self, partition: int, query: Callable[[M, int], R]) -> R:
-        """Ask a partition's machine something that changes nothing that lasts."""
-        return self._active(partition).read(query)
+        """Return the result of a query of a partition's machine; see ActiveShard.read."""
+        return self._loaded_shard(partition).read(query)
 
     def stop(self) -> None:
-        """Let go of every shard: timers stop, whoever waits is sent away."""
-        self.lead(())
+        """Unload every shard: timers stop, waiting requests are refused."""
+        self.set_leaders(())
 
-    def _active(self, partition: int) -> ActiveShard[M]:
+    def _loaded_shard(self, partition: int) -> ActiveShard[M]:
         shard = self._shards.get(partition)
         if shard is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return shard
 
-    def _search(self, key: str) -> ActiveShard[M]:
-        shard = self._active(self.partition_for(key))
-        if len(self._located) >= _LOCATED_LIMIT:
-            self._located.clear()
-        if len(key) <= _LOCATED_LENGTH:
-            self._located[key] = shard
+    def _find_shard(self, key: str) -> ActiveShard[M]:
+        shard = self._loaded_shard(self.partition_for(key))
+        if len(self._shard_cache) >= _MAX_CACHED_KEYS:
+            self._shard_cache.clear()
+        if len(key) <= _MAX_CACHED_KEY_LENGTH:
+            self._shard_cache[key] = shard
         return shard
 
-    def _load(self, partition: int, leader_id: int) -> None:
+    def _load(self, partition: int, leader_id: int, *, batches_writes: bool = True) -> None:
+        """Load a partition's shard; raises OSError when the disk refuses.
+
+        If the log refuses the first records of the machine, loading is tried again later.
+        """
         shard = ActiveShard(
             partition=partition,
             leader_id=leader_id,
@@ -175,10 +192,12 @@ class CoordinatorRuntime(Generic[M]):
             log=self._open_log(partition),
             serde=self._serde,
             clock=self._clock,
-            journal=self._journal,
+            history=self._history,
             carry_out=self._carry_out,
             replay_all=self._replay_all,
-            gathering=self.gathering,
+            window=self.window,
+            drop_shard=self._drop_shard,
+            batches_writes=batches_writes,
         )
         try:
             shard.load()
@@ -186,8 +205,44 @@ class CoordinatorRuntime(Generic[M]):
             self.unreadable[partition] = error
         except OSError:
             raise
-        except Exception as fault:  # noqa: BLE001 - records that are whole may still make no sense
+        except KafkaError:
+            shard.unload()
+            self._reload_later(partition)
+        except Exception as fault:  # noqa: BLE001 - well-formed records may still be inconsistent
             shard.unload()
             self.unreadable[partition] = fault
         else:
             self._shards[partition] = shard
+            timer = self._reloads.pop(partition, None)
+            if timer is not None:
+                timer.cancel()
+
+    def _drop_shard(self, shard: ActiveShard[M], refusal: KafkaError) -> None:
+        """Drop a shard whose state is ahead of its log, and load it again from the log.
+
+        Waiting requests are refused. If the log cannot be read, loading is tried again later; until
+        then the partition has no coordinator.
+        """
+        partition = shard.partition
+        if self._shards.get(partition) is shard:
+            del self._shards[partition]
+            self._shard_cache.clear()
+            self._reload(partition)
+        shard.unload(refusal)
+
+    def _reload(self, partition: int) -> None:
+        self._reloads.pop(partition, None)
+        if partition in self._shards or partition in self.unreadable:
+            return
+        try:
+            # After a refused batch, writes are appended one by one until one succeeds.
+            self._load(partition, self._leaders[partition], batches_writes=False)
+        except OSError:
+            self._reload_later(partition)
+
+    def _reload_later(self, partition: int) -> None:
+        timer = self._reloads.get(partition)
+        if timer is not None:
+            timer.cancel()
+        deadline_ms = self._clock.now_ms() + _RELOAD_DELAY_MS
+        self._reloads[partition] = self._clock.call_at(deadline_ms, lambda: self._reload(partition))

@@ -1,4 +1,4 @@
-"""Coordinator records ↔ bytes: a type goes before each key, a version before each value."""
+"""CoordinatorSerde: coordinator records ↔ bytes; keys begin with a type, values with a version."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class CoordinatorSerde:
-    """The serde of a coordinator whose records are Kafka's generated key and value classes.
+    """Serde of a coordinator whose records are Kafka's generated key and value classes.
 
-    `version_of` says which version a value is written in: not always the newest, for a log may
-    be read again by an older broker. `record_log` says whose record types these are.
+    `version_of` returns the version to write a value in. That is not always the newest, because an
+    older broker may read the log. `record_log` names the set of record types.
     """
 
     __slots__ = ("_record_log", "_version_of")
@@ -41,14 +41,14 @@ class CoordinatorSerde:
     def decode(
         self, key: bytes | None, value: bytes | None
     ) -> CoordinatorRecord[object, object] | None:
-        """Return the record, or None for a kind that this version does not know."""
+        """Return the record, or None if its type is unknown."""
         if key is None:
             return None
-        decoded = codec.decode_key(key, self._record_log)
-        if decoded is None:
+        decoded_key = codec.decode_key(key, self._record_log)
+        if decoded_key is None:
             return None
         if value is None:
-            return CoordinatorRecord(decoded, None)
+            return CoordinatorRecord(decoded_key, None)
         return CoordinatorRecord(
-            decoded, codec.decode_value(decoded.RECORD_TYPE, value, self._record_log)
+            decoded_key, codec.decode_value(decoded_key.RECORD_TYPE, value, self._record_log)
         )

@@ -1,4 +1,4 @@
-"""TimerQueue: what is due when, for one shard; pure, for it is told the time."""
+"""TimerQueue: the timers of one shard, by deadline. The caller passes the time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from kafkalite.coordinator.contract import TimerChange
 
-_SLACK = 64
-"""How many forgotten entries a heap may carry besides as many as live ones."""
+_MAX_EXTRA_ENTRIES = 64
+"""The heap may hold as many cancelled entries as live ones, and this number more."""
 
 
 class TimerQueue:
@@ -32,25 +32,25 @@ class TimerQueue:
         self._order = itertools.count()
 
     def __len__(self) -> int:
-        """Count the events that are still wanted."""
+        """Return the number of events that are set."""
         return len(self._live)
 
     def set(self, key: Hashable, deadline_ms: int, event: object) -> None:
-        """Make `event` due at `deadline_ms`, instead of what `key` held before."""
+        """Make `event` due at `deadline_ms`. Replaces an earlier event of `key`."""
         order = next(self._order)
         self._live[key] = (order, event)
         heapq.heappush(self._heap, (deadline_ms, order, key))
-        if len(self._heap) > 2 * len(self._live) + _SLACK:
-            self._forget_dead()
+        if len(self._heap) > 2 * len(self._live) + _MAX_EXTRA_ENTRIES:
+            self._remove_cancelled()
 
     def cancel(self, key: Hashable) -> None:
-        """Forget what `key` held, if anything."""
+        """Remove the event of `key`, if it has one."""
         self._live.pop(key, None)
 
     def apply(
         self, changes: Iterable[TimerChange], tick_ms: Callable[[int], int] | None = None
     ) -> None:
-        """Carry out what a decision asked for, in its order; `tick_ms` says when ticks are due."""
+        """Apply timer changes in order; `tick_ms` returns when periodic timers are due."""
         for change in changes:
             if isinstance(change, SetTimer):
                 deadline_ms = change.deadline_ms
@@ -61,16 +61,16 @@ class TimerQueue:
                 self.cancel(change.key)
 
     def next_deadline_ms(self) -> int | None:
-        """Return when the first event is due, or None when there is none."""
+        """Return when the first event is due, or None."""
         heap = self._heap
         while heap and not self._is_live(heap[0]):
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
     def pop_due(self, now_ms: int) -> object | None:
-        """Take out and return the first event due by `now_ms`; None: nothing is due yet.
+        """Remove and return the first event due by `now_ms`, or None.
 
-        One at a time, since carrying out one event may cancel the next.
+        Only one, because handling an event may cancel the next.
         """
         deadline_ms = self.next_deadline_ms()
         if deadline_ms is None or deadline_ms > now_ms:
@@ -80,9 +80,9 @@ class TimerQueue:
 
     def _is_live(self, entry: tuple[int, int, Hashable]) -> bool:
         _, order, key = entry
-        held = self._live.get(key)
-        return held is not None and held[0] == order
+        current = self._live.get(key)
+        return current is not None and current[0] == order
 
-    def _forget_dead(self) -> None:
+    def _remove_cancelled(self) -> None:
         self._heap = [entry for entry in self._heap if self._is_live(entry)]
         heapq.heapify(self._heap)

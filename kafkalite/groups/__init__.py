@@ -1,1 +1,1 @@
-"""The group coordinator's machine: membership, assignments, committed offsets."""
+"""The state machine of the group coordinator: membership, assignments, committed offsets."""

@@ -1,7 +1,7 @@
-"""GroupCoordinator: group shards on the coordinator runtime, led as the metadata says.
+"""GroupCoordinator: the shards of `__consumer_offsets`, led by the leaders of its partitions.
 
-The machines are imported when the first shard is led, which is when a cluster has the topic that
-keeps them: before that nobody has a group, and a broker starts sooner without them.
+`kafkalite.groups.shard` is imported when a node of the cluster first leads a shard. Before that
+there are no groups, and a broker starts faster without the module.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kafkalite.coordinator.loading import replay_transactions
 from kafkalite.coordinator.runtime import CoordinatorRuntime
 from kafkalite.coordinator.serde import CoordinatorSerde
-from kafkalite.groups.records import written_version
+from kafkalite.groups.offsets_topic_records import written_version
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.protocol.errors import KafkaError
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.contract import CoordinatorLog
-    from kafkalite.coordinator.journal import Journal
+    from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.groups.shard import GroupShard
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
-    from kafkalite.storage.marker import TransactionMarker
+    from kafkalite.storage.transaction_marker import TransactionMarker
 
 
 class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
@@ -39,7 +39,7 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
         config: BrokerConfig,
         image: MetadataImage,
         open_log: Callable[[int], CoordinatorLog],
-        journal: Journal | None = None,
+        history: EventHistory | None = None,
         carry_out: Callable[[object], None] | None = None,
     ) -> None:
         super().__init__(
@@ -48,38 +48,41 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
             partition_count=lambda: config.int("offsets.topic.num.partitions"),
             open_log=open_log,
             make_machine=lambda: _new_shard(config, entropy, self._image),
-            journal=journal,
+            history=history,
             carry_out=carry_out,
             replay_all=replay_transactions,
         )
         self._image = image
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Follow the metadata: who leads which shard, and which topics are gone.
+        """Apply new metadata: the leaders of the shards, and created, changed and deleted topics.
 
-        To be called after the logs were opened or closed; a topic's first image loads its shards.
-        OSError when a log could not be read; the shards that are there have heard all the same.
+        Call this after the logs were opened or closed. The first image with the topic loads its
+        shards. Raises OSError if a log cannot be read; the loaded shards get the image anyway.
         """
         self._image = image
         topic = image.topics.get(OFFSETS_TOPIC)
         try:
-            self.lead(() if topic is None else [partition.leader for partition in topic.partitions])
+            self.set_leaders(
+                () if topic is None else [partition.leader for partition in topic.partitions]
+            )
         finally:
-            self._tell_shards(image, delta)
+            self._update_shards(image, delta)
 
     def end_transaction(self, partition: int, marker: TransactionMarker) -> None:
-        """End a producer's transaction on a partition of the groups' topic.
+        """End a producer's transaction on a partition of `__consumer_offsets`.
 
-        KafkaError NOT_COORDINATOR while there is no such shard, and as ActiveShard.end_transaction.
+        Raises KafkaError(NOT_COORDINATOR) if the shard is not loaded, and the errors of
+        `ActiveShard.end_transaction`.
         """
-        self._active(partition).end_transaction(marker)
+        self._loaded_shard(partition).end_transaction(marker)
 
-    def _tell_shards(self, image: MetadataImage, delta: MetadataDelta) -> None:
+    def _update_shards(self, image: MetadataImage, delta: MetadataDelta) -> None:
         for shard in self.shards():
             try:
                 shard.write(lambda machine, now_ms: machine.on_image(image, delta, now_ms))
             except KafkaError:
-                # The metadata is what it is, whether or not this log takes records just now.
+                # The metadata has changed even if this log cannot be written now.
                 shard.write(lambda machine, now_ms: machine.on_image_failed(delta, now_ms))
 
 

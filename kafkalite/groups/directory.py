@@ -1,4 +1,4 @@
-"""GroupDirectory: what the components of one group shard share."""
+"""GroupDirectory: the groups of one shard, and the metadata and settings that all share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import itertools
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import Ticket
-from kafkalite.groups.consumer.hand_overs import HandOverBook
-from kafkalite.groups.consumer.topics import MetadataHashes
+from kafkalite.groups.modern.ownership import OwnershipHistory
+from kafkalite.groups.modern.topics import MetadataHashes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 
 class GroupDirectory:
-    """The groups of one shard, by id, and the world as the shard was last told it is.
+    """The groups of one shard by id, with the latest metadata image.
 
-    `groups` is hard state: it changes in replay alone. `image` is the metadata that the runtime
-    handed in last; `config` and `entropy` were given at construction.
+    `groups` is hard state: only replay changes it. `image` is the latest metadata image from the
+    runtime.
     """
 
     __slots__ = (
         "_hashes",
         "_tickets",
-        "begun",
         "config",
+        "created",
         "entropy",
         "groups",
-        "hand_overs",
         "image",
+        "ownership",
     )
 
     def __init__(self, *, config: BrokerConfig, entropy: Entropy, image: MetadataImage) -> None:
         self.groups: dict[GroupId, Group] = {}
-        self.begun: dict[GroupId, ClassicGroup] = {}
-        """Soft: classic groups a decision began, whose first record is about to be replayed."""
-        self.hand_overs = HandOverBook()
-        """Soft: what refusals explain themselves with."""
+        self.created: dict[GroupId, ClassicGroup] = {}
+        """Soft state: classic groups created by a decision whose record is not replayed yet."""
+        self.ownership = OwnershipHistory()
+        """Soft state: past owners of partitions, for explanations of refusals."""
         self.config = config
         self.entropy = entropy
         self.image = image
@@ -50,9 +50,9 @@ class GroupDirectory:
         self._tickets = itertools.count(1)
 
     def metadata_hash(self, names: Iterable[str]) -> int:
-        """Return the hash of what an assignor may look at in these topics as they are now."""
+        """Return the hash of these topics' current metadata, as far as assignors use it."""
         return self._hashes.of(names, self.image)
 
     def next_ticket(self) -> Ticket:
-        """Draw the name of an answer owed."""
+        """Return a new ticket for a response that is sent later."""
         return Ticket(next(self._tickets))

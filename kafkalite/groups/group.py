@@ -1,4 +1,4 @@
-"""Group: what offsets, listing and deletion ask of a group, whatever protocol it speaks."""
+"""Group: the interface of all types of groups to offsets, listing and deletion."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.coordinator.contract import CoordinatorRecord
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from kafkalite.groups.offset import OffsetAndMetadata
     from kafkalite.groups.offsets import OffsetToCommit
 
 GroupId: TypeAlias = str
@@ -21,8 +23,20 @@ MemberId: TypeAlias = str
 Record: TypeAlias = CoordinatorRecord[object, object]
 
 
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset of one partition."""
+
+    offset: int
+    commit_timestamp_ms: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    expire_timestamp_ms: int | None = None
+    """Expiry set by the client; only OffsetCommit v2 to v4 can set one."""
+    topic_id: bytes = ZERO_UUID
+
+
 class GroupType(Enum):
-    """The protocol a group speaks, by the name that ListGroups shows."""
+    """The type of a group, by the name that ListGroups shows."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -31,22 +45,22 @@ class GroupType(Enum):
 
 
 class CommitClaim(NamedTuple):
-    """Who says to be committing offsets, in the words of OffsetCommit and TxnOffsetCommit."""
+    """The member that an OffsetCommit or TxnOffsetCommit names as its sender."""
 
     member_id: MemberId
     group_instance_id: str | None
     generation_id_or_member_epoch: int
     is_transactional: bool = False
     knows_member_epochs: bool = True
-    """Whether the client's API version was written with member epochs in mind."""
+    """Whether the request's version supports member epochs."""
     stale_member_epoch: ErrorCode = ErrorCode.STALE_MEMBER_EPOCH
-    """What a client of that version is told when its member epoch is not the right one."""
-    wishes: Sequence[OffsetToCommit] = ()
-    """What is to be committed; a refusal looks at it, in order to explain itself."""
+    """The error code for a wrong member epoch in the request's version."""
+    offsets: Sequence[OffsetToCommit] = ()
+    """The offsets to commit; used only to explain a refusal."""
 
     @property
-    def is_nobodys(self) -> bool:
-        """Whether it names no member: a transaction of a producer that knows of no group's."""
+    def names_no_member(self) -> bool:
+        """Whether the claim names no member, as from transactional producers without a group."""
         return (
             self.generation_id_or_member_epoch == -1
             and self.member_id == ""
@@ -55,7 +69,7 @@ class CommitClaim(NamedTuple):
 
 
 PartitionCheck: TypeAlias = Callable[[str, bytes, int], None]
-"""(topic, its id, partition) → nothing, or KafkaError when this partition's offset is refused.
+"""(topic, topic id, partition) → None; raises KafkaError if this partition's offset is refused.
 
 One refused partition refuses the whole request (KIP-1251).
 """
@@ -63,35 +77,35 @@ One refused partition refuses the whole request (KIP-1251).
 
 @dataclass(frozen=True, slots=True)
 class OffsetExpiry:
-    """From when on an offset ages, for the groups whose offsets do age."""
+    """The time from which the age of a group's offsets is counted."""
 
     base_timestamp_ms: Callable[[OffsetAndMetadata], int]
     rule: str = "commit-time"
-    """What the age is counted from, in a word for whoever asks why an offset has gone."""
+    """The name of the rule in explain events."""
 
     def is_expired(self, offset: OffsetAndMetadata, now_ms: int, retention_ms: int) -> bool:
-        """Whether the offset has outlived its own expiry, or else the retention."""
+        """Whether the offset's own expiry has passed, or, without one, the retention."""
         if offset.expire_timestamp_ms is not None:
             return now_ms >= offset.expire_timestamp_ms
         return now_ms - self.base_timestamp_ms(offset) >= retention_ms
 
     def name_for(self, offset: OffsetAndMetadata) -> str:
-        """Return the rule that this offset goes by, in a word."""
+        """Return the name of the rule that applies to this offset."""
         return self.rule if offset.expire_timestamp_ms is None else "own-retention"
 
 
 class Group(Protocol):
-    """A group as its neighbours see it; validators raise KafkaError and change nothing."""
+    """A group of any type; validators raise KafkaError and change nothing."""
 
     group_id: GroupId
 
     @property
     def group_type(self) -> GroupType:
-        """The protocol the group speaks."""
+        """The type of the group."""
 
     @property
     def protocol_type(self) -> str:
-        """What ListGroups shows; "" while nobody has said."""
+        """The protocol type that ListGroups shows; "" while it is not known."""
 
     def state_name(self) -> str:
         """Return the state's name as clients see it, such as "Stable"."""
@@ -100,25 +114,38 @@ class Group(Protocol):
         """Whether the group has no members."""
 
     def validate_offset_commit(self, claim: CommitClaim) -> PartitionCheck | None:
-        """Raise KafkaError unless the claim may commit; None: no need to check partitions."""
+        """Return the check for each partition, None if none is needed; raises KafkaError."""
 
     def touch(self, claim: CommitClaim, now_ms: int) -> None:
-        """Take an accepted commit as a sign of life, where the protocol does so."""
+        """Extend the member's session after an accepted commit, if the protocol does so."""
 
     def validate_offset_fetch(self, member_id: MemberId | None, member_epoch: int) -> None:
-        """Raise KafkaError unless this member, or an observer (None, -1), may fetch offsets."""
+        """Raise KafkaError unless this member may fetch offsets; (None, -1) names no member."""
 
     def validate_offset_delete(self) -> None:
-        """Raise KafkaError unless offsets may be deleted; GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        """Raise GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP unless offsets may be deleted."""
 
     def validate_delete(self) -> None:
-        """Raise KafkaError unless the group may be deleted; NON_EMPTY_GROUP."""
+        """Raise NON_EMPTY_GROUP unless the group may be deleted."""
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether offsets of this topic are in use, so that they neither expire nor go."""
+        """Whether the group subscribes to the topic, which protects its offsets from removal."""
 
     def offset_expiry(self) -> OffsetExpiry | None:
-        """Return the rule offsets of this group age by; None: none of them ages now."""
+        """Return the expiry rule for the group's offsets; None if they cannot expire now."""
 
     def tombstones(self) -> Sequence[Record]:
-        """Return the records that delete the group, without its offsets, in Kafka's order."""
+        """Return the tombstones of the group, except those of its offsets, in Kafka's order."""
+
+
+def group_not_found(
+    group_id: GroupId,
+    group_type: GroupType,
+    *,
+    exists: bool,
+    facts: Mapping[str, object] | None = None,
+) -> KafkaError:
+    """Return GROUP_ID_NOT_FOUND; `exists` means that the group has another type."""
+    text = ErrorText.GROUP_HAS_ANOTHER_TYPE if exists else ErrorText.GROUP_NOT_FOUND
+    message = text.format(group_id=group_id, group_type=group_type.value)
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message, facts)

@@ -1,7 +1,6 @@
-"""Committed offsets: what a group has promised it has read.
+"""Offsets: the committed offsets of all groups of a shard.
 
-Deciders read state and return records; a refused request leaves no trace. Replayers take one
-record that is already in the log and make it true.
+Deciders read state and return records. Replayers apply records of the log.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorResult, Event
 from kafkalite.groups.classic.group import ClassicGroup
-from kafkalite.groups.offset import OffsetAndMetadata
-from kafkalite.groups.pending import PendingOffsets, Place
-from kafkalite.groups.records import offset_commit_record, offset_commit_tombstone
+from kafkalite.groups.group import OffsetAndMetadata
+from kafkalite.groups.offsets_topic_records import offset_commit_record, offset_commit_tombstone
+from kafkalite.groups.pending_offsets import OffsetKey, PendingOffsets
+from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.records.offset_commit import OffsetCommitKey
 from kafkalite.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
     from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import CommitClaim, Group, GroupId, MemberId, Record
-    from kafkalite.protocol.records.offset_commit import OffsetCommitValue
+    from kafkalite.protocol._generated.records.offset_commit import OffsetCommitValue
 
 GroupOffsets = dict[str, dict[int, OffsetAndMetadata]]
-"""topic → partition → what was committed."""
+"""topic → partition → committed offset."""
 
 
 @dataclass(slots=True, kw_only=True)
 class OffsetToCommit:
-    """One partition's wish in a commit request, its topic known by name and by id."""
+    """One partition's offset in a commit request, with the topic's name and id."""
 
     topic: str
     topic_id: bytes
@@ -41,50 +41,52 @@ class OffsetToCommit:
     leader_epoch: int = -1
     metadata: str | None = None
     commit_timestamp_ms: int | None = None
-    """Only OffsetCommit v1 says itself when it happened."""
+    """The client's timestamp; only OffsetCommit v1 has one."""
 
 
 def _is_longer(text: str, longest: int) -> bool:
-    """Whether Java counts more than `longest` characters, which are the units of UTF-16."""
-    # Nothing counts for more than two, so that hardly any text is worth a closer look.
+    """Whether a Java string of this text has more than `longest` characters (UTF-16 units)."""
+    # A character has at most two UTF-16 units, so most texts need not be encoded.
     return 2 * len(text) > longest and len(text.encode("utf-16-le")) > 2 * longest
 
 
 _NO_TIMESTAMP = -1
 
-# Looked up once, for every commit asks for it.
+# Bound once: enum attribute access is slow in a per-partition loop.
 _NONE = ErrorCode.NONE
 _TOO_LONG = ErrorCode.OFFSET_METADATA_TOO_LARGE
 _IN_USE = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 
-_NAMED = 5
-"""So many partitions are named in a sentence."""
+_MAX_NAMED_PARTITIONS = 5
+"""The maximum number of partitions that a message names."""
 
 
 def _java_sum(first: int, second: int) -> int:
-    """Add as Java adds longs: who asks for the longest of retentions gets the shortest."""
+    """Add as Java adds longs: the largest retention overflows to a time in the past."""
     return (first + second + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _no_such_group(group_id: GroupId, claim: CommitClaim, code: ErrorCode) -> KafkaError:
-    who, epoch = claim.member_id, claim.generation_id_or_member_epoch
+def _unknown_group(group_id: GroupId, claim: CommitClaim, code: ErrorCode) -> KafkaError:
+    member_id, epoch = claim.member_id, claim.generation_id_or_member_epoch
     return KafkaError(
         code,
-        f"offset commit of {who or 'nobody'} at generation or epoch {epoch} refused: there is no "
-        f"group {group_id}, and only who claims no generation begins one",
-        {"rule": "group-exists", "member_id": who, "epoch": epoch},
+        f"offset commit of {member_id or 'an unnamed member'} at generation or epoch {epoch} "
+        f"refused: group {group_id} does not exist, and a commit creates it only without a "
+        "generation or epoch",
+        {"rule": "group-exists", "member_id": member_id, "received_epoch": epoch},
     )
 
 
-def _deleted(group_id: GroupId, api: str, what: str, count: int) -> Event:
-    return Event(group_id, "deleted", f"{what} deleted by {api}", {"rule": api, "offsets": count})
+def _deleted(group_id: GroupId, api: str, subject: str, count: int) -> Event:
+    facts = {"rule": api, "offsets": count}
+    return Event(group_id, "deleted", f"{subject} deleted by {api}", facts)
 
 
 def _refused(
-    group_id: GroupId, api: str, code: ErrorCode, partitions: Sequence[str], why: str
+    group_id: GroupId, api: str, code: ErrorCode, partitions: Sequence[str], reason: str
 ) -> Event:
-    """Tell which partitions of a request were refused that was served otherwise."""
-    text = f"{api} of {', '.join(partitions[:_NAMED])} refused: {why}"
+    """Return the event for the refused partitions of a request that was otherwise accepted."""
+    text = f"{api} of {', '.join(partitions[:_MAX_NAMED_PARTITIONS])} refused: {reason}"
     facts = {"api": api, "error": code.name, "partitions": partitions, "count": len(partitions)}
     return Event(group_id, "refused", text, facts)
 
@@ -107,68 +109,69 @@ class Offsets:
         self,
         group_id: GroupId,
         claim: CommitClaim,
-        wishes: Sequence[OffsetToCommit],
+        offsets: Sequence[OffsetToCommit],
         now_ms: int,
         *,
         unknown_group: ErrorCode,
         retention_ms: int | None,
     ) -> CoordinatorResult[Sequence[ErrorCode]]:
-        """Commit what the claim may commit; the answer holds one error code per wish.
+        """Commit offsets; the response has one error code per offset.
 
-        KafkaError when the whole request is refused. `unknown_group` is what this client is told
-        of a group that is not there, unless it claims no membership: then a simple group begins.
-        What a transaction commits is stored without the id of its topic, as Kafka does.
+        Raises KafkaError if the whole request is refused: `unknown_group` is the code for a group
+        that does not exist. A claim without generation or epoch creates a simple group instead.
+        Offsets of a transaction are stored without the topic id, as in Kafka.
         """
         group = self._directory.groups.get(group_id)
         check = None
         if group is not None:
             check = group.validate_offset_commit(claim)
         elif claim.generation_id_or_member_epoch >= 0:
-            raise _no_such_group(group_id, claim, unknown_group)
+            raise _unknown_group(group_id, claim, unknown_group)
         expire_timestamp_ms = None if retention_ms is None else _java_sum(now_ms, retention_ms)
         codes: list[ErrorCode] = []
         records: list[Record] = []
         too_long: list[str] = []
-        for wish in wishes:
-            metadata = wish.metadata or ""
+        for entry in offsets:
+            metadata = entry.metadata or ""
             if metadata and _is_longer(metadata, self._longest_metadata()):
                 codes.append(_TOO_LONG)
-                too_long.append(f"{wish.topic}-{wish.partition}")
+                too_long.append(f"{entry.topic}-{entry.partition}")
                 continue
             if check is not None:
-                check(wish.topic, wish.topic_id, wish.partition)
-            timestamp_ms = wish.commit_timestamp_ms
+                check(entry.topic, entry.topic_id, entry.partition)
+            timestamp_ms = entry.commit_timestamp_ms
             committed = OffsetAndMetadata(
-                wish.offset,
+                entry.offset,
                 now_ms if timestamp_ms is None else timestamp_ms,
-                wish.leader_epoch,
+                entry.leader_epoch,
                 metadata,
                 expire_timestamp_ms,
-                ZERO_UUID if claim.is_transactional else wish.topic_id,
+                ZERO_UUID if claim.is_transactional else entry.topic_id,
             )
-            records.append(offset_commit_record(group_id, wish.topic, wish.partition, committed))
+            records.append(offset_commit_record(group_id, entry.topic, entry.partition, committed))
             codes.append(_NONE)
         if group is not None:
             group.touch(claim, now_ms)
-        events = [self._told_too_long(group_id, claim, too_long)] if too_long else ()
+        events = [self._metadata_too_long(group_id, claim, too_long)] if too_long else ()
         return CoordinatorResult(codes, records, events=events)
 
-    def _told_too_long(
+    def _metadata_too_long(
         self, group_id: GroupId, claim: CommitClaim, partitions: Sequence[str]
     ) -> Event:
         api = "TxnOffsetCommit" if claim.is_transactional else "OffsetCommit"
-        why = f"metadata is longer than offset.metadata.max.bytes={self._longest_metadata()}"
-        return _refused(group_id, api, _TOO_LONG, partitions, why)
+        reason = f"metadata is longer than offset.metadata.max.bytes={self._longest_metadata()}"
+        return _refused(group_id, api, _TOO_LONG, partitions, reason)
 
     def _longest_metadata(self) -> int:
         return self._directory.config.int("offset.metadata.max.bytes")
 
     def delete(
-        self, group_id: GroupId, wanted: Sequence[tuple[str, int]]
+        self, group_id: GroupId, requested: Sequence[tuple[str, int]]
     ) -> CoordinatorResult[Sequence[ErrorCode]]:
-        """Delete offsets of partitions no member reads, pending ones too; one error code for each.
+        """Delete committed and pending offsets of topics that no member subscribes to.
 
-        KafkaError GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP when the group refuses as a whole.
+        The response has one error code per partition. Raises KafkaError(GROUP_ID_NOT_FOUND) or
+        KafkaError(NON_EMPTY_GROUP) if the whole request is refused.
         """
         group = self.group(group_id)
         group.validate_offset_delete()
@@ -176,7 +179,7 @@ class Offsets:
         codes: list[ErrorCode] = []
         records: list[Record] = []
         in_use: list[str] = []
-        for topic, partition in wanted:
+        for topic, partition in requested:
             if group.is_subscribed_to(topic):
                 codes.append(_IN_USE)
                 in_use.append(f"{topic}-{partition}")
@@ -184,28 +187,28 @@ class Offsets:
             codes.append(ErrorCode.NONE)
             if partition in stored.get(topic, ()) or partition in pending.get(topic, ()):
                 records.append(offset_commit_tombstone(group_id, topic, partition))
-        what = f"{len(records)} offset(s) of group {group_id}"
-        events = [_deleted(group_id, "OffsetDelete", what, len(records))] if records else []
+        subject = f"{len(records)} offset(s) of group {group_id}"
+        events = [_deleted(group_id, "OffsetDelete", subject, len(records))] if records else []
         if in_use:
-            why = "a member of the group subscribes to the topic"
-            events.append(_refused(group_id, "OffsetDelete", _IN_USE, in_use, why))
+            reason = "a member of the group subscribes to the topic"
+            events.append(_refused(group_id, "OffsetDelete", _IN_USE, in_use, reason))
         return CoordinatorResult(response=codes, records=records, events=events)
 
     def delete_group(self, group_id: GroupId) -> CoordinatorResult[None]:
-        """Delete a group that has no members, and all its offsets, those pending included.
+        """Delete a group without members, with its committed and pending offsets.
 
-        KafkaError GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP otherwise.
+        Raises KafkaError(GROUP_ID_NOT_FOUND) or KafkaError(NON_EMPTY_GROUP).
         """
         group = self.group(group_id)
         group.validate_delete()
         records = [*self._tombstones_of(group_id)]
-        what = f"group {group_id} and {len(records)} offset(s) of it"
-        event = _deleted(group_id, "DeleteGroups", what, len(records))
+        subject = f"group {group_id} with {len(records)} offset(s)"
+        event = _deleted(group_id, "DeleteGroups", subject, len(records))
         records.extend(group.tombstones())
         return CoordinatorResult(response=None, records=records, events=[event])
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Have nothing to take up: offsets are what the log says."""
+        """Do nothing: offsets need no timers."""
         del now_ms
         return CoordinatorResult(response=None)
 
@@ -222,18 +225,20 @@ class Offsets:
     # Queries
 
     def group(self, group_id: GroupId) -> Group:
-        """Return a group; KafkaError GROUP_ID_NOT_FOUND when there is none."""
+        """Return a group; raises KafkaError(GROUP_ID_NOT_FOUND) if it does not exist."""
         group = self._directory.groups.get(group_id)
         if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND, ErrorText.GROUP_NOT_FOUND.format(group_id=group_id)
+            )
         return group
 
     def readable(
         self, group_id: GroupId, member_id: MemberId | None, member_epoch: int
     ) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
-        """Return a group's offsets, none for an unknown group.
+        """Return a group's offsets; an unknown group has none.
 
-        KafkaError when the group does not let this member fetch; (None, -1) is an observer.
+        Raises KafkaError if this member must not fetch them; (None, -1) names no member.
         """
         group = self._directory.groups.get(group_id)
         if group is None:
@@ -242,11 +247,11 @@ class Offsets:
         return self._committed.get(group_id, {})
 
     def group_ids(self) -> Iterable[GroupId]:
-        """Return the groups that have offsets, pending ones included."""
+        """Return the groups with committed or pending offsets."""
         return dict.fromkeys((*self._committed, *self.pending.by_group))
 
     def of_group(self, group_id: GroupId) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
-        """Return a group's offsets as they are stored, whatever the group says to that."""
+        """Return a group's committed offsets without any validation."""
         return self._committed.get(group_id, {})
 
     def committed(self) -> Iterable[tuple[GroupId, str, int, OffsetAndMetadata]]:
@@ -259,9 +264,9 @@ class Offsets:
     # Replayers
 
     def replay_offset_commit(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        """Make one OffsetCommit record true; a null value is a tombstone."""
+        """Apply an OffsetCommit record; a null value is a tombstone."""
         if self.pending.by_group:
-            self._outrun(key, is_deleted=value is None)
+            self._supersede_pending(key, is_deleted=value is None)
         if value is None:
             self._remove(key)
             return
@@ -271,39 +276,39 @@ class Offsets:
     def replay_pending(
         self, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue | None
     ) -> None:
-        """Make one OffsetCommit record of a transaction true, as far as it can be for now.
+        """Apply an OffsetCommit record of an open transaction: its offset becomes pending.
 
-        A tombstone counts at once, in a transaction or not, as in Kafka.
+        A tombstone takes effect at once, as in Kafka.
         """
         if value is None:
             self.replay_offset_commit(key, value)
         else:
             offset = self._offset(key, value)
-            self.pending.add(producer_id, Place(key.group, key.topic, key.partition), offset)
+            self.pending.add(producer_id, OffsetKey(key.group, key.topic, key.partition), offset)
 
     def replay_transaction_end(self, producer_id: int, *, is_commit: bool) -> None:
-        """Let what a producer has pending count, or forget it."""
-        for place, offset in self.pending.end(producer_id, is_commit=is_commit):
-            offsets = self._committed.setdefault(place.group_id, {})
-            offsets.setdefault(place.topic, {})[place.partition] = offset
+        """Commit or drop a producer's pending offsets."""
+        for key, offset in self.pending.end(producer_id, is_commit=is_commit):
+            offsets = self._committed.setdefault(key.group_id, {})
+            offsets.setdefault(key.topic, {})[key.partition] = offset
 
-    def _outrun(self, key: OffsetCommitKey, *, is_deleted: bool) -> None:
-        place = Place(key.group, key.topic, key.partition)
+    def _supersede_pending(self, key: OffsetCommitKey, *, is_deleted: bool) -> None:
+        offset_key = OffsetKey(key.group, key.topic, key.partition)
         if is_deleted:
-            self.pending.drop(place)
+            self.pending.drop(offset_key)
         else:
-            self.pending.outrun(place)
+            self.pending.supersede(offset_key)
 
     def _offset(self, key: OffsetCommitKey, value: OffsetCommitValue) -> OffsetAndMetadata:
-        """Return what a record says; the group it names exists from now on."""
+        """Return the offset in a record; its group is created if it does not exist."""
         groups = self._directory.groups
         if key.group not in groups:
-            # Whoever commits without being a member is a simple group, which no record announces.
+            # Offsets committed without membership form a simple group, which has no record.
             groups[key.group] = ClassicGroup(key.group)
         topic_id = value.topic_id
         topic = self._directory.image.topics.get(key.topic)
         if topic is not None and topic.topic_id == topic_id:
-            # Many groups read a topic: its name and its id are kept once.
+            # Many groups read a topic: they share one name object and one id object.
             key.topic, topic_id = topic.name, topic.topic_id
         expire_timestamp_ms = value.expire_timestamp
         return OffsetAndMetadata(
@@ -316,7 +321,7 @@ class Offsets:
         )
 
     def _remove(self, key: OffsetCommitKey) -> None:
-        # Compaction may keep a tombstone whose commit it has already dropped.
+        # Compaction may retain a tombstone and remove the commit that it deletes.
         partitions = self._committed.get(key.group, {}).get(key.topic)
         if partitions is None:
             return

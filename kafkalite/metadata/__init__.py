@@ -1,1 +1,1 @@
-"""The controller's machine: topics, configuration, brokers and epochs, kept as KRaft records."""
+"""The controller's state machine: topics, configuration and brokers, stored as KRaft records."""

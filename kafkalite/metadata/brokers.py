@@ -1,12 +1,12 @@
-"""Which nodes the cluster has: registered at each start, forgotten when a start leaves them out."""
+"""The nodes of the cluster: registered at each start, unregistered when a start omits them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import BrokerImage
-from kafkalite.protocol.records.register_broker import RegisterBrokerRecord
-from kafkalite.protocol.records.unregister_broker import UnregisterBrokerRecord
+from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
+from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Brokers:
         self.registered: dict[int, BrokerImage] = {}
 
     def epoch_of(self, node_id: int) -> int:
-        """Return a node's broker epoch, -1 for one that is not registered."""
+        """Return a node's broker epoch, -1 if it is not registered."""
         broker = self.registered.get(node_id)
         return UNKNOWN_EPOCH if broker is None else broker.broker_epoch
 
@@ -37,17 +37,17 @@ class Brokers:
     ) -> list[RegisterBrokerRecord | UnregisterBrokerRecord]:
         """Return records that make the cluster consist of the nodes in `racks`, id → rack."""
         epoch = max((broker.broker_epoch for broker in self.registered.values()), default=0)
-        gone = [
+        unregistrations = [
             UnregisterBrokerRecord(broker_id=node_id, broker_epoch=broker.broker_epoch)
             for node_id, broker in self.registered.items()
             if node_id not in racks
         ]
-        unknown = [
+        to_register = [
             node_id
             for node_id in sorted(racks)
             if node_id not in self.registered or self.registered[node_id].rack != racks[node_id]
         ]
-        new = [
+        registrations = [
             RegisterBrokerRecord(
                 broker_id=node_id,
                 incarnation_id=self._entropy.uuid(),
@@ -55,18 +55,18 @@ class Brokers:
                 rack=racks[node_id],
                 fenced=False,
             )
-            for next_epoch, node_id in enumerate(unknown, epoch + 1)
+            for next_epoch, node_id in enumerate(to_register, epoch + 1)
         ]
-        return [*gone, *new]
+        return [*unregistrations, *registrations]
 
     def replay_register_broker(self, record: RegisterBrokerRecord) -> None:
-        """Make one RegisterBrokerRecord true."""
+        """Apply one RegisterBrokerRecord."""
         self.registered[record.broker_id] = BrokerImage(
             node_id=record.broker_id, broker_epoch=record.broker_epoch, rack=record.rack
         )
-        self._changes.brokers = True
+        self._changes.brokers_changed = True
 
     def replay_unregister_broker(self, record: UnregisterBrokerRecord) -> None:
-        """Make one UnregisterBrokerRecord true."""
+        """Apply one UnregisterBrokerRecord."""
         self.registered.pop(record.broker_id, None)
-        self._changes.brokers = True
+        self._changes.brokers_changed = True

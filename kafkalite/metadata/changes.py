@@ -1,4 +1,4 @@
-"""Changes: what replayed records touched since the last image was made."""
+"""Changes: the entities that records changed since the last image."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ if TYPE_CHECKING:
 
 
 class Changes:
-    """Notes taken by replayers, read and cleared when an image is made."""
+    """Collects changes during replay; read and cleared when an image is made."""
 
-    __slots__ = ("brokers", "configs", "created", "deleted", "touched")
+    __slots__ = ("brokers_changed", "changed", "configs", "created", "deleted")
 
     def __init__(self) -> None:
         self.created: set[bytes] = set()
-        self.touched: set[bytes] = set()
+        self.changed: set[bytes] = set()
         self.deleted: list[TopicImage] = []
         self.configs: set[ConfigResource] = set()
-        self.brokers = False
+        self.brokers_changed = False
 
     def clear(self) -> None:
-        """Start afresh, an image having been made."""
+        """Remove all changes, after an image was made."""
         self.created.clear()
-        self.touched.clear()
+        self.changed.clear()
         self.deleted.clear()
         self.configs.clear()
-        self.brokers = False
+        self.brokers_changed = False

@@ -1,7 +1,7 @@
-"""What is set on topics, brokers, groups and client metrics subscriptions.
+"""Settings of topics, brokers, groups and client metrics subscriptions.
 
-One record sets one key of one resource, or takes it back. Values are checked when they are set and
-kept as text: what they mean is for `config` to say.
+One record sets or deletes one key of one resource. Values are validated when they are set and
+stored as text; `config` parses them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from kafkalite.metadata.config_rules import (
     MAX_VALUE_BYTES,
     check_resource,
     list_default,
-    unlisted_message,
+    not_a_list_message,
 )
 from kafkalite.metadata.image import ConfigResource, ResourceType
+from kafkalite.protocol._generated.records.config import ConfigRecord
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.records.config import ConfigRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 
 class AlterOperation(IntEnum):
-    """What to do with a key, numbered as IncrementalAlterConfigs numbers it."""
+    """Operation on a key, numbered as in IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1
@@ -41,7 +42,7 @@ class AlterOperation(IntEnum):
 
 
 class ConfigChange(NamedTuple):
-    """One key of one resource, and what to do with it."""
+    """An operation on one key of one resource."""
 
     name: str
     operation: AlterOperation
@@ -57,59 +58,59 @@ class Configs:
         self._config = config
         self._topics = topics
         self._changes = changes
-        # A resource's settings are replaced whole, so that images can share them.
+        # A resource's settings are replaced as a whole, so that images can share them.
         self.by_resource: dict[ConfigResource, Mapping[str, str]] = {}
 
-    def _own(self, resource: ConfigResource) -> Mapping[str, str]:
+    def _values(self, resource: ConfigResource) -> Mapping[str, str]:
         return self.by_resource.get(resource, {})
 
     def bootstrap_records(self) -> list[ConfigRecord]:
-        """Return the one setting a new cluster has: the least in-sync replicas, for all nodes.
+        """Return the setting of a new cluster: the default min.insync.replicas of all nodes.
 
-        KIP-966: eligible leader replicas need it to be the same on every node, so Kafka moves it
-        from the properties file into the metadata.
+        KIP-966: eligible leader replicas require the same value on every node, so Kafka moves it
+        from the properties file to the metadata.
         """
-        everybody = ConfigResource(ResourceType.BROKER, "")
-        if MIN_INSYNC_REPLICAS in self._own(everybody):
+        all_brokers = ConfigResource(ResourceType.BROKER, "")
+        if MIN_INSYNC_REPLICAS in self._values(all_brokers):
             return []
-        least = str(self._config.int(MIN_INSYNC_REPLICAS))
-        return [_config_record(everybody, MIN_INSYNC_REPLICAS, least)]
+        min_in_sync = str(self._config.int(MIN_INSYNC_REPLICAS))
+        return [_config_record(all_brokers, MIN_INSYNC_REPLICAS, min_in_sync)]
 
-    def records_of_new_topic(
-        self, name: str, wanted: Mapping[str, str | None]
+    def new_topic_records(
+        self, name: str, requested: Mapping[str, str | None]
     ) -> list[ConfigRecord]:
-        """Return the records that configure a topic about to be made; KafkaError if they cannot."""
-        if nulls := sorted(key for key, value in wanted.items() if value is None):
+        """Return the records that configure a new topic; raises KafkaError for invalid settings."""
+        if nulls := sorted(key for key, value in requested.items() if value is None):
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"Null value not supported for topic configs: {','.join(nulls)}",
+                ErrorText.NULL_TOPIC_CONFIG.format(names=",".join(nulls)),
             )
         resource = ConfigResource(ResourceType.TOPIC, name)
-        own = {key: value for key, value in wanted.items() if value is not None}
-        return self._checked(resource, own, before={})
+        values = {key: value for key, value in requested.items() if value is not None}
+        return self._change_records(resource, values, before={})
 
     def alter(
         self, resource: ConfigResource, changes: Sequence[ConfigChange]
     ) -> list[ConfigRecord]:
-        """Return the records that change some keys of a resource; KafkaError if they cannot."""
-        before = self._own(resource)
+        """Return the records that change some keys of a resource; raises KafkaError if invalid."""
+        before = self._values(resource)
         after = dict(before)
         for change in changes:
             self._apply(resource, change, after)
         self._check_existence(resource)
-        records = self._checked(resource, after, before)
+        records = self._change_records(resource, after, before)
         for change in changes:
-            # Taking back what was never set is no change, and still not allowed.
-            _check_least_in_sync(resource, change.name, after)
+            # Deleting a key that is not set has no effect, but its rules are still checked.
+            _check_min_in_sync(resource, change.name, after)
         return records
 
-    def replace(self, resource: ConfigResource, wanted: Mapping[str, str]) -> list[ConfigRecord]:
-        """Return the records that make `wanted` all that is set on a resource."""
-        before = self._own(resource)
+    def replace(self, resource: ConfigResource, requested: Mapping[str, str]) -> list[ConfigRecord]:
+        """Return the records that replace all settings of a resource by `requested`."""
+        before = self._values(resource)
         self._check_existence(resource)
-        records = self._checked(resource, wanted, before)
-        for name in before.keys() | wanted.keys():
-            _check_least_in_sync(resource, name, wanted)
+        records = self._change_records(resource, requested, before)
+        for name in before.keys() | requested.keys():
+            _check_min_in_sync(resource, name, requested)
         return records
 
     def _apply(self, resource: ConfigResource, change: ConfigChange, after: dict[str, str]) -> None:
@@ -124,10 +125,10 @@ class Configs:
         if default is None:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                unlisted_message(resource, change.name, change.operation.name),
+                not_a_list_message(resource, change.name, change.operation.name),
             )
-        now = after.get(change.name)
-        items = list(default) if now is None else _items(now)
+        current = after.get(change.name)
+        items = list(default) if current is None else _items(current)
         for item in _items(value):
             if change.operation is AlterOperation.APPEND and item not in items:
                 items.append(item)
@@ -136,7 +137,7 @@ class Configs:
         after[change.name] = ",".join(items)
 
     def _check_existence(self, resource: ConfigResource) -> None:
-        # An ill name is told by its own rule, not as a topic that happens not to be there.
+        # An invalid name is reported as such, not as an unknown topic.
         if resource.type is not ResourceType.TOPIC or resource.name in self._topics.by_name:
             return
         check_resource(resource, {}, self._config)
@@ -144,7 +145,7 @@ class Configs:
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist."
         )
 
-    def _checked(
+    def _change_records(
         self, resource: ConfigResource, after: Mapping[str, str], before: Mapping[str, str]
     ) -> list[ConfigRecord]:
         check_resource(resource, after, self._config)
@@ -163,30 +164,30 @@ class Configs:
         return changed
 
     def replay_remove_topic(self, name: str) -> None:
-        """Drop what was set on a topic that is gone; part of replaying its removal."""
+        """Remove the settings of a deleted topic; part of replaying its removal."""
         self.by_resource.pop(ConfigResource(ResourceType.TOPIC, name), None)
 
     def replay_config(self, record: ConfigRecord) -> None:
-        """Make one ConfigRecord true; a null value takes the key back."""
+        """Apply one ConfigRecord; a null value deletes the key."""
         resource = ConfigResource(ResourceType(record.resource_type), record.resource_name)
-        own = dict(self._own(resource))
+        values = dict(self._values(resource))
         if record.value is None:
-            own.pop(record.name, None)
+            values.pop(record.name, None)
         else:
-            own[record.name] = record.value
-        if own:
-            self.by_resource[resource] = MappingProxyType(own)
+            values[record.name] = record.value
+        if values:
+            self.by_resource[resource] = MappingProxyType(values)
         else:
             self.by_resource.pop(resource, None)
         self._changes.configs.add(resource)
 
     def images(self) -> dict[ConfigResource, Mapping[str, str]]:
-        """Return every resource's settings as others may keep them."""
+        """Return every resource's settings for an image."""
         return dict(self.by_resource)
 
 
 def _items(text: str) -> list[str]:
-    """Split a list as Java does: spaces stay, empty items at the end go."""
+    """Split a list as Java does: spaces are preserved, trailing empty items are dropped."""
     return text.rstrip(",").split(",")
 
 
@@ -196,8 +197,8 @@ def _config_record(resource: ConfigResource, name: str, value: str | None) -> Co
     )
 
 
-def _check_least_in_sync(resource: ConfigResource, name: str, after: Mapping[str, str]) -> None:
-    """Raise unless the least in-sync replicas stay one number for all nodes (KIP-966)."""
+def _check_min_in_sync(resource: ConfigResource, name: str, after: Mapping[str, str]) -> None:
+    """Raise KafkaError if min.insync.replicas would differ between nodes (KIP-966)."""
     if resource.type is not ResourceType.BROKER or name != MIN_INSYNC_REPLICAS:
         return
     if resource.name:

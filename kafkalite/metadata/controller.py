@@ -1,21 +1,24 @@
-"""MetadataController: the one door to the metadata machine.
+"""MetadataController: the interface of the metadata state machine.
 
-Every change goes through `_write`: decide, append, replay, new image, tell the listeners. Nothing
-waits, so when a call returns, the change is in the log and everybody knows of it. Each raises
-KafkaError KAFKA_STORAGE_ERROR when a disk refuses: the log's, and nothing was changed, or that of
-one of the listeners.
+`_write` makes every change: it decides, appends, replays, makes an image and calls the listeners.
+All this is synchronous: when a call returns, the change is in the log and all listeners have
+received it. Every call raises KafkaError KAFKA_STORAGE_ERROR when a disk fails. If the log could
+not be written, nothing was changed. If the disk fails in a listener, the change is in the log.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from kafkalite.coordinator.contract import Parked
+from kafkalite.coordinator.contract import CoordinatorRecord, ParkedRequest
 from kafkalite.coordinator.loading import replay_log
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, ResourceType
-from kafkalite.metadata.internal_topics import topic_as_wanted
-from kafkalite.metadata.serde import MetadataSerde
+from kafkalite.metadata.internal_topics import auto_created_topic
 from kafkalite.metadata.shard import MetadataShard
+from kafkalite.protocol._generated.records.partition import PartitionRecord
+from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
+from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
+from kafkalite.protocol.codec import decode_metadata_record, encode_metadata_record
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -27,18 +30,19 @@ if TYPE_CHECKING:
     from kafkalite.metadata.configs import ConfigChange
     from kafkalite.metadata.creation import NewTopic, TopicCreation
     from kafkalite.metadata.elections import ElectionType
-    from kafkalite.metadata.growth import Growth
     from kafkalite.metadata.image import ConfigResource
+    from kafkalite.metadata.partition_creation import NewPartitions
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
 
     Listener = Callable[[MetadataImage, MetadataDelta], None]
 
+
 R = TypeVar("R")
 
 
 class MetadataController:
-    """Decides on the cluster's metadata, and keeps its image."""
+    """Decides about the cluster's metadata, and holds the current image."""
 
     def __init__(
         self,
@@ -58,64 +62,69 @@ class MetadataController:
 
     @property
     def image(self) -> MetadataImage:
-        """The cluster as it is now."""
+        """The current metadata."""
         return self._image
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(image, delta)` after each change, in order of subscription.
 
-        An OSError of a listener is told by what made the change, when all have heard of it.
+        An OSError of a listener is raised to the caller of the change, after all were called.
         """
         self._listeners.append(listener)
 
     def start(self, racks: Mapping[int, str | None]) -> None:
-        """Read the log, then make the cluster consist of these nodes, id → rack.
+        """Read the log, then set the nodes of the cluster, id → rack.
 
-        Every partition has a live leader afterwards, whatever nodes earlier starts had. Listeners
-        subscribed before hear of everything as one change. OSError when the log cannot be read.
+        Every partition has a live leader afterwards, even if other nodes existed before. Listeners
+        are called once for all these changes. Raises OSError when the log cannot be read.
         """
         end_offset = replay_log(self._log, self._serde, self._shard)
         self._image = MetadataImage(version=end_offset)
-        # One after the other: nodes must be known before leaders are chosen among them.
+        # In this order: nodes must be registered before they can be elected.
         self._append(self._shard.on_loaded(self._clock.now_ms()))
         self._append(self._shard.register(racks))
-        self._append(self._shard.settle_leadership())
+        self._append(self._shard.elect_missing_leaders())
         self._publish()
 
     def create_topics(
-        self, wanted: Sequence[NewTopic], *, validate_only: bool = False
+        self, requested: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[TopicCreation]:
-        """Make topics; each succeeds or fails alone.  KafkaError when the request is too large."""
-        return self._write(self._shard.create_topics(wanted, validate_only=validate_only))
+        """Create topics; each succeeds or fails on its own.
 
-    def have_internal_topic(self, name: str) -> None:
-        """Make a topic that coordinators live on, unless it is there.
+        Raises KafkaError if the request is too large.
+        """
+        return self._write(self._shard.create_topics(requested, validate_only=validate_only))
 
-        KafkaError COORDINATOR_NOT_AVAILABLE when it cannot be made.
+    def ensure_internal_topic(self, name: str) -> None:
+        """Create an internal topic, if it does not exist.
+
+        Raises KafkaError COORDINATOR_NOT_AVAILABLE if that fails.
         """
         if name in self.image.topics:
             return
         try:
-            (creation,) = self.create_topics([topic_as_wanted(name, self._config)])
+            (creation,) = self.create_topics([auto_created_topic(name, self._config)])
         except KafkaError as error:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
         if creation.error is not None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, creation.error.message)
 
     def delete_topics(self, topic_ids: Sequence[bytes]) -> dict[bytes, KafkaError | None]:
-        """Remove topics; each succeeds or fails alone."""
+        """Delete topics; each succeeds or fails on its own."""
         return self._write(self._shard.delete_topics(topic_ids))
 
     def create_partitions(
-        self, growths: Sequence[Growth], *, validate_only: bool = False
+        self, new_partitions: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> list[KafkaError | None]:
-        """Add partitions to topics; one outcome each, in order."""
-        return self._write(self._shard.create_partitions(growths, validate_only=validate_only))
+        """Add partitions to topics; returns one outcome each, in order."""
+        return self._write(
+            self._shard.create_partitions(new_partitions, validate_only=validate_only)
+        )
 
     def elect_leaders(
         self, partitions: Sequence[tuple[str, int]], kind: ElectionType
     ) -> list[KafkaError | None]:
-        """Elect leaders of (topic, index); one outcome each, in order."""
+        """Elect leaders of (topic, index); returns one outcome each, in order."""
         return self._write(self._shard.elect_leaders(partitions, kind))
 
     def alter_configs(
@@ -124,25 +133,25 @@ class MetadataController:
         *,
         validate_only: bool = False,
     ) -> dict[ConfigResource, KafkaError | None]:
-        """Change some keys of some resources; each resource succeeds or fails alone."""
+        """Change some keys of some resources; each resource succeeds or fails on its own."""
         return self._write(self._shard.alter_configs(altered, validate_only=validate_only))
 
     def replace_configs(
         self,
-        wanted: Mapping[ConfigResource, Mapping[str, str]],
+        requested: Mapping[ConfigResource, Mapping[str, str]],
         *,
         validate_only: bool = False,
     ) -> dict[ConfigResource, KafkaError | None]:
-        """Set all keys of some resources; each resource succeeds or fails alone."""
-        return self._write(self._shard.replace_configs(wanted, validate_only=validate_only))
+        """Replace all keys of some resources; each resource succeeds or fails on its own."""
+        return self._write(self._shard.replace_configs(requested, validate_only=validate_only))
 
     def allocate_producer_ids(self, node_id: int) -> tuple[int, int]:
-        """Give a node a block of producer ids: the first, and how many."""
+        """Allocate a block of producer ids to a node: its first id and size."""
         return self._write(self._shard.producer_ids.allocate(node_id))
 
     def _write(self, result: CoordinatorResult[R]) -> R:
-        if isinstance(result.response, Parked):
-            raise TypeError("the metadata machine parks nothing")
+        if isinstance(result.response, ParkedRequest | KafkaError):
+            raise TypeError("a metadata decision returned a parked or refused response")
         if result.records:
             try:
                 self._append(result)
@@ -170,19 +179,49 @@ class MetadataController:
             try:
                 listener(image, delta)
             except OSError as error:
-                # The change is in the log, so all others hear of it before somebody's disk matters.
+                # The change is in the log, so all listeners are called before an OSError is raised.
                 failure = error
         if failure is not None:
             raise failure
 
     def _publish_config(self, image: MetadataImage) -> None:
-        # All nodes live in this process and share one configuration: where nodes are set apart,
-        # the first node's word counts for what the process does.
-        dynamic = dict(image.config_of(ResourceType.BROKER, ""))
-        dynamic.update(image.config_of(ResourceType.BROKER, str(image.controller_id)))
+        # All nodes share the process's configuration. If nodes have different settings, those of
+        # the first node apply to the process.
+        dynamic = image.config_of(ResourceType.BROKER, "")
+        node = image.config_of(ResourceType.BROKER, str(image.controller_id))
         groups = {
-            resource.name: own
-            for resource, own in image.configs.items()
+            resource.name: values
+            for resource, values in image.configs.items()
             if resource.type is ResourceType.GROUP
         }
-        self._config.publish(dynamic, groups)
+        self._config.publish(dynamic, groups, node)
+
+
+_VERSIONS: Mapping[type, int] = {
+    PartitionRecord: 2,
+    PartitionChangeRecord: 2,
+    RegisterBrokerRecord: 3,
+}
+"""Record types that are not in this table have only version 0."""
+
+
+class MetadataSerde:
+    """The RecordSerde of the metadata log: there are no keys, and values contain their type."""
+
+    __slots__ = ()
+
+    def encode(
+        self, record: CoordinatorRecord[object, object]
+    ) -> tuple[bytes | None, bytes | None]:
+        """Return a null key and the value's bytes."""
+        value = record.value
+        return None, encode_metadata_record(value, _VERSIONS.get(type(value), 0))
+
+    def decode(
+        self, key: bytes | None, value: bytes | None
+    ) -> CoordinatorRecord[object, object] | None:
+        """Return the record, or None if its type is unknown."""
+        if key is not None or value is None:
+            return None
+        record = decode_metadata_record(value)
+        return None if record is None else CoordinatorRecord(None, record)

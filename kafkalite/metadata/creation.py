@@ -1,4 +1,4 @@
-"""Making topics: what was asked for, what is wrong with it, and the records that make it."""
+"""Creation of topics: the request, its validation and its records."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.metadata.placement import plan_replicas
-from kafkalite.metadata.topic_names import colliding_topic, name_complaint
+from kafkalite.metadata.topic_names import colliding_topic, invalid_name_reason
 from kafkalite.metadata.topics import topic_records
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -19,19 +20,19 @@ if TYPE_CHECKING:
     from kafkalite.metadata.configs import Configs
     from kafkalite.metadata.topics import Topics
     from kafkalite.ports.entropy import Entropy
-    from kafkalite.protocol.records.config import ConfigRecord
-    from kafkalite.protocol.records.partition import PartitionRecord
-    from kafkalite.protocol.records.topic import TopicRecord
+    from kafkalite.protocol._generated.records.config import ConfigRecord
+    from kafkalite.protocol._generated.records.partition import PartitionRecord
+    from kafkalite.protocol._generated.records.topic import TopicRecord
 
 BROKER_DEFAULT = -1
-"""In the place of a number of partitions or replicas: as many as the broker is set to."""
+"""Number of partitions or replicas that means the broker's default."""
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""As Kafka's controller: one request becomes at most this many records."""
+"""Limit of Kafka's controller for the records of one request."""
 
 
 class NewTopic(NamedTuple):
-    """A topic somebody wants; `assignments` are (partition index, replicas), leaders first."""
+    """A topic to create; `assignments` are (partition index, replicas), leaders first."""
 
     name: str
     partitions: int = BROKER_DEFAULT
@@ -41,7 +42,7 @@ class NewTopic(NamedTuple):
 
 
 class TopicCreation(NamedTuple):
-    """What became of a NewTopic: an error, or what was made."""
+    """The outcome of a NewTopic: an error, or the created topic."""
 
     name: str
     error: KafkaError | None = None
@@ -51,8 +52,8 @@ class TopicCreation(NamedTuple):
     configs: Mapping[str, str] = MappingProxyType({})
 
 
-class TopicMaker:
-    """Decides on new topics; has no state of its own."""
+class TopicPlanner:
+    """Plans the creation of topics; has no state."""
 
     __slots__ = ("_brokers", "_config", "_configs", "_entropy", "_topics")
 
@@ -72,33 +73,33 @@ class TopicMaker:
         self._entropy = entropy
 
     def plan(
-        self, wanted: Sequence[NewTopic]
+        self, requested: Sequence[NewTopic]
     ) -> tuple[list[TopicCreation], list[TopicRecord | PartitionRecord | ConfigRecord]]:
-        """Return what became of each wanted topic, and the records of those that are fine."""
+        """Return the outcome of each requested topic, and the records of the valid ones."""
         creations: list[TopicCreation] = []
         records: list[TopicRecord | PartitionRecord | ConfigRecord] = []
-        taken = set(self._topics.by_name)
-        for new in wanted:
+        used_names = set(self._topics.by_name)
+        for new in requested:
             try:
-                creation, its_records = self._plan_one(new, taken)
+                creation, new_records = self._plan_topic(new, used_names)
             except KafkaError as error:
-                creations.append(TopicCreation(name=new.name, error=error))
+                creations.append(TopicCreation(name=new.name, error=error.without_traceback()))
                 continue
-            if len(records) + len(its_records) > MAX_PARTITIONS_PER_REQUEST:
+            if len(records) + len(new_records) > MAX_PARTITIONS_PER_REQUEST:
                 raise KafkaError(
                     ErrorCode.POLICY_VIOLATION,
-                    "Excessively large number of partitions per request.",
+                    ErrorText.TOO_MANY_PARTITIONS.template,
                 )
-            taken.add(new.name)
+            used_names.add(new.name)
             creations.append(creation)
-            records += its_records
+            records += new_records
         return creations, records
 
-    def _plan_one(
-        self, new: NewTopic, taken: set[str]
+    def _plan_topic(
+        self, new: NewTopic, used_names: set[str]
     ) -> tuple[TopicCreation, list[TopicRecord | PartitionRecord | ConfigRecord]]:
-        self._check_name(new.name, taken)
-        config_records = self._configs.records_of_new_topic(new.name, new.configs)
+        self._check_name(new.name, used_names)
+        config_records = self._configs.new_topic_records(new.name, new.configs)
         assignments = self._assignments(new)
         topic_id = self._entropy.uuid()
         creation = TopicCreation(
@@ -108,21 +109,23 @@ class TopicMaker:
             replication_factor=len(assignments[0]),
             configs={record.name: record.value or "" for record in config_records},
         )
-        made = topic_records(new.name, topic_id, assignments, self._brokers)
-        # The topic's own record comes first: what configures it would else configure nothing.
-        return creation, [made[0], *config_records, *made[1:]]
+        created_records = topic_records(new.name, topic_id, assignments, self._brokers)
+        # The TopicRecord comes first, because its settings refer to it.
+        return creation, [created_records[0], *config_records, *created_records[1:]]
 
-    def _check_name(self, name: str, taken: set[str]) -> None:
-        if (complaint := name_complaint(name)) is not None:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, complaint)
-        # Two topics of one request may collide with each other, in Kafka too.
-        if (other := colliding_topic(name, self._topics.by_name)) is not None:
+    def _check_name(self, name: str, used_names: set[str]) -> None:
+        if (reason := invalid_name_reason(name)) is not None:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        # Topics of one request may collide with each other, as in Kafka.
+        if (existing := colliding_topic(name, self._topics.by_name)) is not None:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{name}' collides with existing topic: {other}",
+                f"Topic '{name}' collides with existing topic: {existing}",
             )
-        if name in taken:
-            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if name in used_names:
+            raise KafkaError(
+                ErrorCode.TOPIC_ALREADY_EXISTS, ErrorText.TOPIC_EXISTS.format(topic=name)
+            )
 
     def _assignments(self, new: NewTopic) -> Sequence[tuple[int, ...]]:
         if new.assignments:
@@ -130,12 +133,12 @@ class TopicMaker:
         if new.replication_factor < BROKER_DEFAULT or new.replication_factor == 0:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
-                "Replication factor must be larger than 0, or -1 to use the default value.",
+                ErrorText.INVALID_REPLICATION_FACTOR.template,
             )
         if new.partitions < BROKER_DEFAULT or new.partitions == 0:
             raise KafkaError(
                 ErrorCode.INVALID_PARTITIONS,
-                "Number of partitions was set to an invalid non-positive value.",
+                ErrorText.INVALID_PARTITION_COUNT.template,
             )
         partitions, replication_factor = new.partitions, new.replication_factor
         if partitions == BROKER_DEFAULT:
@@ -143,9 +146,7 @@ class TopicMaker:
         if replication_factor == BROKER_DEFAULT:
             replication_factor = self._config.int("default.replication.factor")
         if partitions > MAX_PARTITIONS_PER_REQUEST:
-            raise KafkaError(
-                ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
-            )
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, ErrorText.TOO_MANY_PARTITIONS.template)
         return plan_replicas(
             self._brokers.registered,
             partitions=partitions,
@@ -179,7 +180,7 @@ class TopicMaker:
         if sorted(by_index) != list(range(len(by_index))):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                "partitions should be a consecutive 0-based integer sequence",
+                ErrorText.ASSIGNMENT_HAS_GAPS.template,
             )
         return [by_index[index] for index in range(len(by_index))]
 
@@ -187,31 +188,30 @@ class TopicMaker:
 def check_manual_assignment(
     replicas: tuple[int, ...], replication_factor: int | None, brokers: Brokers
 ) -> None:
-    """Raise INVALID_REPLICA_ASSIGNMENT unless these are different, known nodes, as many as others.
+    """Raise INVALID_REPLICA_ASSIGNMENT unless these are distinct, known nodes of the right number.
 
-    `replication_factor` is what the partitions before have; None for the first.
+    `replication_factor` is that of the previous partitions; None for the first.
     """
     if not replicas:
-        raise _bad_assignment("The manual partition assignment includes an empty replica list.")
-    seen: set[int] = set()
+        raise _invalid_assignment("The manual partition assignment includes an empty replica list.")
+    seen_nodes: set[int] = set()
     for node_id in sorted(replicas):
         if node_id not in brokers.registered:
-            raise _bad_assignment(
-                f"The manual partition assignment includes broker {node_id}, but no such broker "
-                "is registered."
+            raise _invalid_assignment(
+                ErrorText.ASSIGNMENT_OF_UNKNOWN_BROKER.format(broker_id=node_id)
             )
-        if node_id in seen:
-            raise _bad_assignment(
-                f"The manual partition assignment includes the broker {node_id} more than once."
+        if node_id in seen_nodes:
+            raise _invalid_assignment(
+                ErrorText.ASSIGNMENT_OF_REPEATED_BROKER.format(broker_id=node_id)
             )
-        seen.add(node_id)
+        seen_nodes.add(node_id)
     if replication_factor is not None and len(replicas) != replication_factor:
-        raise _bad_assignment(
-            f"The manual partition assignment includes a partition with {len(replicas)} "
-            "replica(s), but this is not consistent with previous partitions, which have "
-            f"{replication_factor} replica(s)."
+        raise _invalid_assignment(
+            ErrorText.ASSIGNMENT_OF_ANOTHER_SIZE.format(
+                replicas=len(replicas), replication_factor=replication_factor
+            )
         )
 
 
-def _bad_assignment(message: str) -> KafkaError:
+def _invalid_assignment(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

@@ -1,4 +1,4 @@
-"""Choosing leaders on request: the preferred replica, or any that is left."""
+"""Leader elections on request: preferred and unclean."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import NO_LEADER
+from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.records.partition_change import PartitionChangeRecord
 
 if TYPE_CHECKING:
     from kafkalite.metadata.brokers import Brokers
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ElectionType(IntEnum):
-    """What kind of leader is wanted, numbered as on the wire."""
+    """Type of a leader election, numbered as in the protocol."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -25,29 +26,31 @@ class ElectionType(IntEnum):
 def plan_election(
     topic_name: str, index: int, kind: ElectionType, topics: Topics, brokers: Brokers
 ) -> PartitionChangeRecord:
-    """Return the record that gives a partition the leader wanted; KafkaError if there is none."""
+    """Return the record that elects a leader; raises KafkaError if there is no candidate."""
     topic = topics.by_name.get(topic_name)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic_name}")
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorText.NO_SUCH_TOPIC.format(topic=topic_name)
+        )
     partition = topic.partitions.get(index)
     if partition is None:
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic_name}-{index}"
         )
     preferred = partition.replicas[0]
-    has_what_it_needs = {
+    is_elected = {
         ElectionType.PREFERRED: partition.leader == preferred,
         ElectionType.UNCLEAN: partition.leader != NO_LEADER,
     }
-    if has_what_it_needs[kind]:
+    if is_elected[kind]:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
-    alive = [node_id for node_id in partition.replicas if node_id in brokers.registered]
+    candidates = [node_id for node_id in partition.replicas if node_id in brokers.registered]
     if kind is ElectionType.PREFERRED and preferred not in partition.isr:
         raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
-    if not alive:
+    if not candidates:
         raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     return PartitionChangeRecord(
         partition_id=index,
         topic_id=topic.topic_id,
-        leader=preferred if kind is ElectionType.PREFERRED else alive[0],
+        leader=preferred if kind is ElectionType.PREFERRED else candidates[0],
     )

@@ -1,8 +1,8 @@
-"""MetadataImage: the immutable snapshot of the cluster that everybody else reads.
+"""MetadataImage: an immutable snapshot of the cluster's metadata.
 
-A change makes a new image; the old one stays true for whoever still holds it. What changed between
-two is a `MetadataDelta`. These are tuples by name instead of dataclasses, because defining a frozen
-dataclass takes six times as long, and every start pays for it.
+Each change makes a new image; old images remain valid. The difference between two is a
+`MetadataDelta`. Both are NamedTuples, because defining a frozen dataclass takes six times as long,
+and every start would pay for that.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ NO_LEADER = -1
 INTERNAL_TOPICS = frozenset(
     ("__consumer_offsets", "__transaction_state", "__share_group_state"),
 )
-"""Topics that are the broker's own; clients may read them, and are told what they are."""
+"""Topics of the broker itself; clients may read them, and metadata marks them as internal."""
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to, numbered as on the wire and in ConfigRecord."""
+    """Type of a configured resource, numbered as in the protocol and in ConfigRecord."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -34,16 +34,16 @@ class ResourceType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """Something that has a configuration; a broker's name is its id, empty for all brokers."""
+    """A resource with settings; a broker's name is its id, or empty for all brokers."""
 
     type: ResourceType
     name: str
 
 
 class PartitionImage(NamedTuple):
-    """One partition: who leads it, at which epoch, and who has copies."""
+    """One partition: leader, epochs, replicas and in-sync replicas."""
 
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    index: int  # type: ignore[assignment]  # hides tuple.index, which is not used
     leader: int
     leader_epoch: int
     partition_epoch: int
@@ -60,67 +60,67 @@ class TopicImage(NamedTuple):
 
     @property
     def is_internal(self) -> bool:
-        """Whether the topic is one of the broker's own."""
+        """Whether the topic is internal."""
         return self.name in INTERNAL_TOPICS
 
 
 class BrokerImage(NamedTuple):
-    """One registered node; where it listens is known to the server, not to the metadata."""
+    """One registered node; its addresses are known to the server, not to the metadata."""
 
     node_id: int
     broker_epoch: int
     rack: str | None = None
 
 
-_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+_EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
 class MetadataImage(NamedTuple):
-    """The cluster after some record of the metadata log; `version` is that log's end offset."""
+    """The state after a record of the metadata log; `version` is the end offset of the log."""
 
     version: int = 0
-    topics: Mapping[str, TopicImage] = _NOTHING
-    topics_by_id: Mapping[bytes, TopicImage] = _NOTHING
-    brokers: Mapping[int, BrokerImage] = _NOTHING
-    configs: Mapping[ConfigResource, Mapping[str, str]] = _NOTHING
-    features: Mapping[str, int] = _NOTHING
+    topics: Mapping[str, TopicImage] = _EMPTY
+    topics_by_id: Mapping[bytes, TopicImage] = _EMPTY
+    brokers: Mapping[int, BrokerImage] = _EMPTY
+    configs: Mapping[ConfigResource, Mapping[str, str]] = _EMPTY
+    features: Mapping[str, int] = _EMPTY
 
     def config_of(self, kind: ResourceType, name: str) -> Mapping[str, str]:
-        """Return what was set on a resource, as text; empty when nothing was."""
-        return self.configs.get(ConfigResource(kind, name), _NOTHING)
+        """Return the settings of a resource, as text; empty if there are none."""
+        return self.configs.get(ConfigResource(kind, name), _EMPTY)
 
     def topic_config(self, name: str) -> Mapping[str, str]:
-        """Return what was set on a topic itself."""
+        """Return the topic's own settings."""
         return self.config_of(ResourceType.TOPIC, name)
 
     def group_config(self, group_id: str) -> Mapping[str, str]:
-        """Return what was set on a group itself."""
+        """Return the group's own settings."""
         return self.config_of(ResourceType.GROUP, group_id)
 
     def partition(self, topic: str, index: int) -> PartitionImage | None:
-        """Return a partition by its topic's name, or None."""
-        found = self.topics.get(topic)
-        if found is None or not 0 <= index < len(found.partitions):
+        """Return a partition by its topic's name and index, or None."""
+        topic_image = self.topics.get(topic)
+        if topic_image is None or not 0 <= index < len(topic_image.partitions):
             return None
-        return found.partitions[index]
+        return topic_image.partitions[index]
 
     def at_version(self, version: int) -> MetadataImage:
-        """Return this image as of a later end of the log."""
+        """Return this image with a later end of the log."""
         return self._replace(version=version)
 
     @property
     def controller_id(self) -> int:
-        """The node that answers for the controller: the live one with the least id."""
+        """The node that acts as controller: the live one with the lowest id."""
         return min(self.brokers, default=NO_LEADER)
 
 
 class MetadataDelta(NamedTuple):
-    """What one change to the metadata touched.
+    """The difference between two images.
 
-    `created` and `deleted` hold whole topics; a topic deleted and created again under its name in
-    one change stands in both. `changed` holds topics, as they are now, that gained partitions or
-    whose partitions changed leader, epoch, replicas or ISR; `reconfigured` those whose own
-    configuration changed.
+    `created` and `deleted` contain topics; a topic that was deleted and created again in one
+    change is in both. `changed` contains the new state of topics with new partitions or with a
+    changed leader, epoch, replica set or ISR. `reconfigured` contains those whose own settings
+    changed.
     """
 
     created: tuple[TopicImage, ...] = ()

@@ -1,4 +1,4 @@
-"""Topics of the broker's own, as they are wanted when somebody first needs them."""
+"""The internal topics, with the settings of their creation on first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRANSACTION_STATE_TOPIC = "__transaction_state"
 
 
 def offsets_topic(config: BrokerConfig) -> NewTopic:
-    """Return the topic that group coordinators live on, configured as Kafka configures it."""
+    """Return the topic of group coordinators, with the settings that Kafka gives it."""
     return NewTopic(
         name=OFFSETS_TOPIC,
         partitions=config.int("offsets.topic.num.partitions"),
@@ -29,7 +29,7 @@ def offsets_topic(config: BrokerConfig) -> NewTopic:
 
 
 def share_state_topic(config: BrokerConfig) -> NewTopic:
-    """Return the topic that share coordinators live on, configured as Kafka configures it."""
+    """Return the topic of share coordinators, with the settings that Kafka gives it."""
     prefix = "share.coordinator.state.topic"
     return NewTopic(
         name=SHARE_STATE_TOPIC,
@@ -46,7 +46,7 @@ def share_state_topic(config: BrokerConfig) -> NewTopic:
 
 
 def transaction_state_topic(config: BrokerConfig) -> NewTopic:
-    """Return the topic that transaction coordinators live on, configured as Kafka configures it."""
+    """Return the topic of transaction coordinators, with the settings that Kafka gives it."""
     prefix = "transaction.state.log"
     return NewTopic(
         name=TRANSACTION_STATE_TOPIC,
@@ -62,14 +62,14 @@ def transaction_state_topic(config: BrokerConfig) -> NewTopic:
     )
 
 
-_MAKERS = {
+_FACTORIES = {
     OFFSETS_TOPIC: offsets_topic,
     SHARE_STATE_TOPIC: share_state_topic,
     TRANSACTION_STATE_TOPIC: transaction_state_topic,
 }
 
 
-def topic_as_wanted(name: str, config: BrokerConfig) -> NewTopic:
-    """Return the topic that a mere mention of `name` makes."""
-    make = _MAKERS.get(name)
-    return NewTopic(name=name) if make is None else make(config)
+def auto_created_topic(name: str, config: BrokerConfig) -> NewTopic:
+    """Return the topic that is created automatically when a client names it."""
+    factory = _FACTORIES.get(name)
+    return NewTopic(name=name) if factory is None else factory(config)

@@ -1,7 +1,7 @@
-"""Which nodes hold a new partition's replicas; the first of them leads.
+"""Placement of the replicas of new partitions; the first replica leads.
 
-As Kafka's striped placer, roughly: leaders go round the nodes from a random one, replicas of one
-partition lie on different nodes and, where nodes name racks, on as many racks as there are.
+Similar to Kafka's StripedReplicaPlacer: leaders rotate over the nodes from a random one, replicas
+of one partition are on different nodes and, if nodes have racks, on as many racks as possible.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def interleave_racks(brokers: Mapping[int, BrokerImage]) -> tuple[int, ...]:
-    """Return node ids so that neighbours are on different racks while racks last."""
+    """Return node ids in an order in which neighbours are on different racks, if possible."""
     racks: dict[str, list[int]] = {}
     for node_id in sorted(brokers):
         racks.setdefault(brokers[node_id].rack or "", []).append(node_id)
@@ -32,40 +33,39 @@ def plan_replicas(
 ) -> tuple[tuple[int, ...], ...]:
     """Return the replicas of each of `partitions` new partitions, leaders first.
 
-    `start` is a die's throw that says on which node the first leader is. KafkaError
-    INVALID_REPLICATION_FACTOR when there are fewer nodes than replicas.
+    `start` is a random number that selects the node of the first leader. Raises KafkaError
+    INVALID_REPLICATION_FACTOR if there are fewer nodes than replicas.
     """
     ring = interleave_racks(brokers)
     if replication_factor > len(ring):
-        reason = (
-            f"The target replication factor of {replication_factor} cannot be reached because "
-            f"only {len(ring)} broker(s) are registered or some brokers have all their log "
-            "directories cordoned."
-        )
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): {reason}",
+            ErrorText.TOO_FEW_BROKERS.format(
+                replication_factor=replication_factor, brokers=len(ring)
+            ),
         )
-    placed = []
+    assignments = []
     for index in range(partitions):
-        turn = index // len(ring)
-        at = (start + index) % len(ring)
-        others = ring[at + 1 :] + ring[:at]
-        # After each full round the followers shift by one, so that no node always follows another.
-        shift = turn % max(1, len(others))
-        followers = _spread(ring[at], others[shift:] + others[:shift], brokers)
-        placed.append((ring[at], *followers[: replication_factor - 1]))
-    return tuple(placed)
+        round_number = index // len(ring)
+        leader_slot = (start + index) % len(ring)
+        candidates = ring[leader_slot + 1 :] + ring[:leader_slot]
+        # After each full round the followers shift by one, so that pairs of nodes vary.
+        shift = round_number % max(1, len(candidates))
+        followers = _prefer_unused_racks(
+            ring[leader_slot], candidates[shift:] + candidates[:shift], brokers
+        )
+        assignments.append((ring[leader_slot], *followers[: replication_factor - 1]))
+    return tuple(assignments)
 
 
-def _spread(
-    leader: int, others: tuple[int, ...], brokers: Mapping[int, BrokerImage]
+def _prefer_unused_racks(
+    leader: int, candidates: tuple[int, ...], brokers: Mapping[int, BrokerImage]
 ) -> tuple[int, ...]:
-    """Return the others in order, but those on racks that none before is on come first."""
+    """Return the candidates in order, but nodes on unused racks come first."""
     racks = {brokers[leader].rack}
-    first: list[int] = []
-    rest: list[int] = []
-    for node_id in others:
-        (rest if brokers[node_id].rack in racks else first).append(node_id)
+    on_unused_racks: list[int] = []
+    on_used_racks: list[int] = []
+    for node_id in candidates:
+        (on_used_racks if brokers[node_id].rack in racks else on_unused_racks).append(node_id)
         racks.add(brokers[node_id].rack)
-    return (*first, *rest)
+    return (*on_unused_racks, *on_used_racks)

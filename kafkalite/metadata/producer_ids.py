@@ -1,11 +1,11 @@
-"""Producer ids: blocks of numbers handed to nodes, never twice."""
+"""Producer ids: allocation of blocks to nodes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
-from kafkalite.protocol.records.producer_ids import ProducerIdsRecord
+from kafkalite.protocol._generated.records.producer_ids import ProducerIdsRecord
 
 if TYPE_CHECKING:
     from kafkalite.metadata.brokers import Brokers
@@ -14,7 +14,7 @@ PRODUCER_ID_BLOCK_SIZE = 1000
 
 
 class ProducerIds:
-    """The next producer id that nobody was given."""
+    """The next unused producer id."""
 
     __slots__ = ("_brokers", "_next_producer_id")
 
@@ -23,7 +23,7 @@ class ProducerIds:
         self._next_producer_id = 0
 
     def allocate(self, node_id: int) -> CoordinatorResult[tuple[int, int]]:
-        """Give a node a block; the response is its first id and how many there are."""
+        """Allocate a block to a node; the response is its first id and size."""
         first = self._next_producer_id
         record = ProducerIdsRecord(
             broker_id=node_id,
@@ -35,5 +35,5 @@ class ProducerIds:
         )
 
     def replay_producer_ids(self, record: ProducerIdsRecord) -> None:
-        """Make one ProducerIdsRecord true."""
+        """Apply one ProducerIdsRecord."""
         self._next_producer_id = record.next_producer_id

@@ -1,7 +1,7 @@
-"""MetadataShard: the controller's machine, one component per subject.
+"""MetadataShard: the controller's state machine, with one component per subject.
 
-Deciders read and return records; `replay` hands each record to the component that owns its kind.
-The machine lives on one log, so that what it decided is what a restart finds.
+Decisions read the state and return records; `replay` passes each record to the component that owns
+its type. A restart replays the log and reaches the same state.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
 from kafkalite.metadata.brokers import Brokers
 from kafkalite.metadata.changes import Changes
 from kafkalite.metadata.configs import Configs
-from kafkalite.metadata.creation import NewTopic, TopicCreation, TopicMaker
+from kafkalite.metadata.creation import NewTopic, TopicCreation, TopicPlanner
 from kafkalite.metadata.elections import ElectionType, plan_election
 from kafkalite.metadata.features import Features
-from kafkalite.metadata.growth import Growth, plan_growth
 from kafkalite.metadata.image import ConfigResource, MetadataDelta, MetadataImage, ResourceType
+from kafkalite.metadata.partition_creation import NewPartitions, plan_new_partitions
 from kafkalite.metadata.producer_ids import ProducerIds
 from kafkalite.metadata.topics import Topics
+from kafkalite.protocol._generated.records.config import ConfigRecord
+from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
+from kafkalite.protocol._generated.records.partition import PartitionRecord
+from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
+from kafkalite.protocol._generated.records.producer_ids import ProducerIdsRecord
+from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
+from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
+from kafkalite.protocol._generated.records.topic import TopicRecord
+from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.records.config import ConfigRecord
-from kafkalite.protocol.records.feature_level import FeatureLevelRecord
-from kafkalite.protocol.records.partition import PartitionRecord
-from kafkalite.protocol.records.partition_change import PartitionChangeRecord
-from kafkalite.protocol.records.producer_ids import ProducerIdsRecord
-from kafkalite.protocol.records.register_broker import RegisterBrokerRecord
-from kafkalite.protocol.records.remove_topic import RemoveTopicRecord
-from kafkalite.protocol.records.topic import TopicRecord
-from kafkalite.protocol.records.unregister_broker import UnregisterBrokerRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from kafkalite.ports.entropy import Entropy
 
 
-def wrap(records: Iterable[object]) -> tuple[CoordinatorRecord[object, object], ...]:
-    """Return metadata records as a coordinator's log takes them: values without keys."""
+def to_coordinator_records(
+    records: Iterable[object],
+) -> tuple[CoordinatorRecord[object, object], ...]:
+    """Return metadata records as coordinator records: values without keys."""
     return tuple(CoordinatorRecord(None, record) for record in records)
 
 
@@ -56,7 +58,7 @@ class MetadataShard:
         self.features = Features(config)
         self.producer_ids = ProducerIds(self.brokers)
         self._entropy = entropy
-        self._maker = TopicMaker(
+        self._planner = TopicPlanner(
             topics=self.topics,
             brokers=self.brokers,
             configs=self.configs,
@@ -76,46 +78,50 @@ class MetadataShard:
         }
 
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
-        """Make one record of the log true."""
+        """Apply one record of the log to the state."""
         self._replayers[type(record.value)](record.value)
 
     def _replay_remove_topic(self, record: RemoveTopicRecord) -> None:
         self.configs.replay_remove_topic(self.topics.replay_remove_topic(record))
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Say what a cluster knows before anybody asks for anything.
+        """Return the records of a new cluster.
 
-        On a second start that is nothing, unless features are set to other levels by then.
+        On later starts there are none, unless feature levels have changed.
         """
         del now_ms
         new = [*self.features.start_records(), *self.configs.bootstrap_records()]
-        return CoordinatorResult(response=None, records=wrap(new))
+        return CoordinatorResult(response=None, records=to_coordinator_records(new))
 
     def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
-        """Refuse: this machine sets no timers."""
+        """Raise: this machine sets no timers."""
         raise AssertionError(event, now_ms)
 
     def register(self, racks: Mapping[int, str | None]) -> CoordinatorResult[None]:
-        """Make the cluster consist of these nodes, id → rack."""
+        """Set the nodes of the cluster, id → rack."""
         return CoordinatorResult(
-            response=None, records=wrap(self.brokers.registration_records(racks))
+            response=None, records=to_coordinator_records(self.brokers.registration_records(racks))
         )
 
-    def settle_leadership(self) -> CoordinatorResult[None]:
-        """Give every partition a leader among the nodes that are here."""
-        return CoordinatorResult(response=None, records=wrap(self.topics.leadership_records()))
+    def elect_missing_leaders(self) -> CoordinatorResult[None]:
+        """Elect a registered node as leader of every partition that has none."""
+        return CoordinatorResult(
+            response=None, records=to_coordinator_records(self.topics.leadership_records())
+        )
 
     def create_topics(
-        self, wanted: Sequence[NewTopic], *, validate_only: bool
+        self, requested: Sequence[NewTopic], *, validate_only: bool
     ) -> CoordinatorResult[list[TopicCreation]]:
-        """Make topics, or only say what would become of them."""
-        creations, records = self._maker.plan(wanted)
-        return CoordinatorResult(response=creations, records=() if validate_only else wrap(records))
+        """Create topics, or only validate their creation."""
+        creations, records = self._planner.plan(requested)
+        return CoordinatorResult(
+            response=creations, records=() if validate_only else to_coordinator_records(records)
+        )
 
     def delete_topics(
         self, topic_ids: Sequence[bytes]
     ) -> CoordinatorResult[dict[bytes, KafkaError | None]]:
-        """Remove topics by id, each id given once."""
+        """Delete topics by id; ids must be distinct."""
         outcome: dict[bytes, KafkaError | None] = {
             topic_id: None
             if topic_id in self.topics.by_id
@@ -127,19 +133,21 @@ class MetadataShard:
             for topic_id, error in outcome.items()
             if error is None
         ]
-        return CoordinatorResult(response=outcome, records=wrap(removed))
+        return CoordinatorResult(response=outcome, records=to_coordinator_records(removed))
 
     def create_partitions(
-        self, growths: Sequence[Growth], *, validate_only: bool
+        self, new_partitions: Sequence[NewPartitions], *, validate_only: bool
     ) -> CoordinatorResult[list[KafkaError | None]]:
-        """Add partitions; the response has an error or None for each growth, in order."""
+        """Add partitions; the response has an error or None for each topic, in order."""
         records: list[PartitionRecord] = []
 
-        def plan(growth: Growth) -> None:
-            records.extend(plan_growth(growth, self.topics, self.brokers, self._entropy))
+        def plan(request: NewPartitions) -> None:
+            records.extend(plan_new_partitions(request, self.topics, self.brokers, self._entropy))
 
-        outcome = [_error_of(plan, growth) for growth in growths]
-        return CoordinatorResult(response=outcome, records=() if validate_only else wrap(records))
+        outcome = [_catch_error(plan, request) for request in new_partitions]
+        return CoordinatorResult(
+            response=outcome, records=() if validate_only else to_coordinator_records(records)
+        )
 
     def elect_leaders(
         self, partitions: Sequence[tuple[str, int]], kind: ElectionType
@@ -150,8 +158,8 @@ class MetadataShard:
         def elect(partition: tuple[str, int]) -> None:
             records.append(plan_election(*partition, kind, self.topics, self.brokers))
 
-        outcome = [_error_of(elect, partition) for partition in partitions]
-        return CoordinatorResult(response=outcome, records=wrap(records))
+        outcome = [_catch_error(elect, partition) for partition in partitions]
+        return CoordinatorResult(response=outcome, records=to_coordinator_records(records))
 
     def alter_configs(
         self,
@@ -159,7 +167,7 @@ class MetadataShard:
         *,
         validate_only: bool,
     ) -> CoordinatorResult[dict[ConfigResource, KafkaError | None]]:
-        """Change some keys of some resources; each resource succeeds or fails alone."""
+        """Change some keys of some resources; each resource succeeds or fails on its own."""
         deciders = {
             resource: partial(self.configs.alter, resource, changes)
             for resource, changes in altered.items()
@@ -167,12 +175,12 @@ class MetadataShard:
         return self._configure(deciders, validate_only=validate_only)
 
     def replace_configs(
-        self, wanted: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
+        self, requested: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
     ) -> CoordinatorResult[dict[ConfigResource, KafkaError | None]]:
-        """Set all keys of some resources, those left out going back to their defaults."""
+        """Replace all keys of some resources; omitted keys get their defaults."""
         deciders = {
-            resource: partial(self.configs.replace, resource, own)
-            for resource, own in wanted.items()
+            resource: partial(self.configs.replace, resource, values)
+            for resource, values in requested.items()
         }
         return self._configure(deciders, validate_only=validate_only)
 
@@ -185,20 +193,24 @@ class MetadataShard:
         def configure(decide: Callable[[], list[ConfigRecord]]) -> None:
             records.extend(decide())
 
-        outcome = {resource: _error_of(configure, decide) for resource, decide in deciders.items()}
-        return CoordinatorResult(response=outcome, records=() if validate_only else wrap(records))
+        outcome = {
+            resource: _catch_error(configure, decide) for resource, decide in deciders.items()
+        }
+        return CoordinatorResult(
+            response=outcome, records=() if validate_only else to_coordinator_records(records)
+        )
 
     def next_image(
         self, previous: MetadataImage, version: int
     ) -> tuple[MetadataImage, MetadataDelta]:
-        """Return the state as an image, and what changed since `previous`; clears the notes."""
+        """Return the state as an image, and the changes since `previous`; clears the changes."""
         changes = self.changes
         created = self.topics.images(changes.created)
-        changed = self.topics.images(changes.touched - changes.created)
+        changed = self.topics.images(changes.changed - changes.created)
         topics, by_id = dict(previous.topics), dict(previous.topics_by_id)
-        for gone in changes.deleted:
-            topics.pop(gone.name, None)
-            by_id.pop(gone.topic_id, None)
+        for deleted_topic in changes.deleted:
+            topics.pop(deleted_topic.name, None)
+            by_id.pop(deleted_topic.topic_id, None)
         for topic in (*created, *changed):
             topics[topic.name] = topic
             by_id[topic.topic_id] = topic
@@ -221,15 +233,15 @@ class MetadataShard:
             changed=changed,
             reconfigured=reconfigured,
             configs=frozenset(changes.configs),
-            brokers_changed=changes.brokers,
+            brokers_changed=changes.brokers_changed,
         )
         changes.clear()
         return image, delta
 
 
-def _error_of(decide: Callable[[Any], object], subject: object) -> KafkaError | None:
+def _catch_error(decide: Callable[[Any], object], subject: object) -> KafkaError | None:
     try:
         decide(subject)
     except KafkaError as error:
-        return error
+        return error.without_traceback()
     return None

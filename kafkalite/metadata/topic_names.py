@@ -1,4 +1,4 @@
-"""Which names a topic may have, and which two names are too alike to live together."""
+"""Validation of topic names, and collisions between them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 MAX_NAME_LENGTH = 249
 METADATA_TOPIC = "__cluster_metadata"
 
-_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_VALID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
-def name_complaint(name: str) -> str | None:
-    """Return why `name` cannot be a topic's, as Kafka says it; None for a good name."""
+def invalid_name_reason(name: str) -> str | None:
+    """Return the reason, in Kafka's words, if `name` is no valid topic name; else None."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
@@ -24,7 +24,7 @@ def name_complaint(name: str) -> str | None:
             f"Topic name is invalid: the length of '{name}' is longer than the max allowed "
             f"length {MAX_NAME_LENGTH}"
         )
-    if not _LEGAL.issuperset(name):
+    if not _VALID_CHARACTERS.issuperset(name):
         return (
             f"Topic name is invalid: '{name}' contains one or more characters other than ASCII "
             "alphanumerics, '.', '_' and '-'"
@@ -33,14 +33,14 @@ def name_complaint(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """Return what metric names make of a topic's name: dots and underscores look the same."""
+    """Return the name as metrics show it, where dots and underscores are the same."""
     return name.replace(".", "_")
 
 
 def colliding_topic(name: str, existing: Iterable[str]) -> str | None:
-    """Return an existing topic that `name` cannot be told from, other than itself."""
+    """Return an existing topic whose metrics would have the same name, other than itself."""
     if "." not in name and "_" not in name:
         return None
     key = collision_key(name)
-    alike = (other for other in existing if other != name and collision_key(other) == key)
-    return min(alike, default=None)
+    colliding = (other for other in existing if other != name and collision_key(other) == key)
+    return min(colliding, default=None)

@@ -1,8 +1,8 @@
-"""Topics and their partitions: made, grown, removed, and given leaders.
+"""Topics and their partitions: creation, new partitions, deletion and leadership.
 
-Deciders read state and return records; replayers take one record that is already in the log.
-Partitions have one log on disk whatever their replication factor, so every registered replica is
-in sync, and a replica is missing only when its node was left out of a start.
+Decisions read the state and return records; replay methods take one record that is already in the
+log. Partitions have one log on disk, independent of their replication factor. So every registered
+replica is in sync, and a replica is missing only if its node is not registered.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import NO_LEADER, PartitionImage, TopicImage
-from kafkalite.protocol.records.partition import PartitionRecord
-from kafkalite.protocol.records.partition_change import PartitionChangeRecord
-from kafkalite.protocol.records.topic import TopicRecord
+from kafkalite.protocol._generated.records.partition import PartitionRecord
+from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
+from kafkalite.protocol._generated.records.topic import TopicRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kafkalite.metadata.brokers import Brokers
     from kafkalite.metadata.changes import Changes
-    from kafkalite.protocol.records.remove_topic import RemoveTopicRecord
+    from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
 
 UNCHANGED_LEADER = -2
-"""How a PartitionChangeRecord says that the leader stays."""
+"""Value of a PartitionChangeRecord's leader that leaves it unchanged."""
 
 
 class TopicState:
-    """One topic as its machine holds it."""
+    """The state of one topic."""
 
     __slots__ = ("name", "partitions", "topic_id")
 
@@ -36,7 +36,7 @@ class TopicState:
         self.partitions: dict[int, PartitionImage] = {}
 
     def image(self) -> TopicImage:
-        """Return the topic as others may keep it."""
+        """Return an immutable image of the topic."""
         return TopicImage(
             name=self.name,
             topic_id=self.topic_id,
@@ -57,7 +57,7 @@ def topic_records(
 def partition_records(
     topic_id: bytes, first: int, assignments: Sequence[tuple[int, ...]], brokers: Brokers
 ) -> list[PartitionRecord]:
-    """Return the records of new partitions, `first` being the index of the first."""
+    """Return the records of new partitions; `first` is the index of the first one."""
     records = []
     for index, replicas in enumerate(assignments, first):
         isr = [node_id for node_id in replicas if node_id in brokers.registered]
@@ -87,7 +87,7 @@ class Topics:
         self.by_name: dict[str, TopicState] = {}
 
     def leadership_records(self) -> list[PartitionChangeRecord]:
-        """Return changes that give every partition replicas, an ISR and a leader that are here."""
+        """Return records that give all partitions registered replicas, an ISR and a leader."""
         return [
             change
             for topic in self.by_id.values()
@@ -98,14 +98,14 @@ class Topics:
     def _leadership_change(
         self, topic_id: bytes, partition: PartitionImage
     ) -> PartitionChangeRecord | None:
-        here = self._brokers.registered
+        registered = self._brokers.registered
         replicas = partition.replicas
-        if here and not any(node_id in here for node_id in replicas):
-            # The data is in this process whoever held it: new replicas can take it over.
-            ring = sorted(here)
+        if registered and not any(node_id in registered for node_id in replicas):
+            # All data is in this process, so new replicas can replace missing ones.
+            ring = sorted(registered)
             count = min(len(replicas), len(ring))
             replicas = tuple(ring[(partition.index + step) % len(ring)] for step in range(count))
-        isr = tuple(node_id for node_id in replicas if node_id in here)
+        isr = tuple(node_id for node_id in replicas if node_id in registered)
         leader = partition.leader if partition.leader in isr else next(iter(isr), NO_LEADER)
         if (replicas, isr, leader) == (partition.replicas, partition.isr, partition.leader):
             return None
@@ -118,14 +118,14 @@ class Topics:
         )
 
     def replay_topic(self, record: TopicRecord) -> None:
-        """Make one TopicRecord true."""
+        """Apply one TopicRecord."""
         topic = TopicState(record.name, record.topic_id)
         self.by_id[topic.topic_id] = topic
         self.by_name[topic.name] = topic
         self._changes.created.add(topic.topic_id)
 
     def replay_partition(self, record: PartitionRecord) -> None:
-        """Make one PartitionRecord true."""
+        """Apply one PartitionRecord."""
         topic = self.by_id[record.topic_id]
         topic.partitions[record.partition_id] = PartitionImage(
             index=record.partition_id,
@@ -135,10 +135,10 @@ class Topics:
             replicas=tuple(record.replicas),
             isr=tuple(record.isr),
         )
-        self._changes.touched.add(topic.topic_id)
+        self._changes.changed.add(topic.topic_id)
 
     def replay_partition_change(self, record: PartitionChangeRecord) -> None:
-        """Make one PartitionChangeRecord true; a new leader starts a new leader epoch."""
+        """Apply one PartitionChangeRecord; a new leader increases the leader epoch."""
         topic = self.by_id[record.topic_id]
         old = topic.partitions[record.partition_id]
         keeps_leader = record.leader == UNCHANGED_LEADER
@@ -150,13 +150,13 @@ class Topics:
             replicas=old.replicas if record.replicas is None else tuple(record.replicas),
             isr=old.isr if record.isr is None else tuple(record.isr),
         )
-        self._changes.touched.add(topic.topic_id)
+        self._changes.changed.add(topic.topic_id)
 
     def replay_remove_topic(self, record: RemoveTopicRecord) -> str:
-        """Make one RemoveTopicRecord true; return the name that is free again."""
+        """Apply one RemoveTopicRecord; return the name of the removed topic."""
         topic = self.by_id.pop(record.topic_id)
         del self.by_name[topic.name]
-        self._changes.touched.discard(topic.topic_id)
+        self._changes.changed.discard(topic.topic_id)
         if topic.topic_id in self._changes.created:
             self._changes.created.discard(topic.topic_id)
         else:
@@ -164,6 +164,6 @@ class Topics:
         return topic.name
 
     def images(self, topic_ids: Iterable[bytes]) -> tuple[TopicImage, ...]:
-        """Return the images of topics that are there, in order of their names."""
-        found = (self.by_id[topic_id] for topic_id in topic_ids if topic_id in self.by_id)
-        return tuple(topic.image() for topic in sorted(found, key=lambda topic: topic.name))
+        """Return the images of those topics that exist, ordered by name."""
+        topics = (self.by_id[topic_id] for topic_id in topic_ids if topic_id in self.by_id)
+        return tuple(topic.image() for topic in sorted(topics, key=lambda topic: topic.name))

@@ -1,1 +1,1 @@
-"""The data plane: partitions, who reads them, who waits for them, and what a session remembers."""
+"""Partitions with their logs, long polls and fetch sessions."""

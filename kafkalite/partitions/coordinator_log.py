@@ -1,12 +1,13 @@
-"""A partition as a coordinator's log: decisions appended batch by batch, and read back."""
+"""PartitionCoordinatorLog: a partition as the log of a coordinator."""
 
 from __future__ import annotations
 
 import errno
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import UnreadableLogError
-from kafkalite.coordinator.transactional import OpenRecords, TransactionEnd
+from kafkalite.coordinator.transactional_records import OpenRecords, TransactionEnd
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
@@ -15,28 +16,29 @@ from kafkalite.storage.batch import (
     ControlKind,
     Producer,
     assemble,
-    build_own_batch,
+    build_key_value_batch,
 )
 from kafkalite.storage.compaction import AbortedRanges
-from kafkalite.storage.folding import MOST_KEYS
-from kafkalite.storage.records import MalformedRecordsError, encode_key_values
+from kafkalite.storage.disk_health import DamagedFileError, FileUse
+from kafkalite.storage.latest_by_key import MAX_KEYS
+from kafkalite.storage.record_format import MalformedRecordsError, encode_key_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafkalite.coordinator.transactional import Incarnation, KeyValue, Run
+    from kafkalite.coordinator.transactional_records import KeyValue, LogSection, ProducerIdAndEpoch
     from kafkalite.partitions.partition import Partition
     from kafkalite.partitions.table import PartitionTable
-    from kafkalite.storage.folding import Folded
+    from kafkalite.storage.latest_by_key import LatestByKey
     from kafkalite.storage.log import Log
-    from kafkalite.storage.marker import TransactionMarker
+    from kafkalite.storage.transaction_marker import TransactionMarker
 
 _FIRST_SEQUENCE = 0
-"""Of every batch of a transaction: coordinators do not count what they write for a producer."""
+"""Sequence of every transactional batch: coordinators do not check sequences of these producers."""
 
 
 class PartitionCoordinatorLog:
-    """The CoordinatorLog port on one partition."""
+    """Implements the CoordinatorLog protocol on one partition."""
 
     __slots__ = ("_partition",)
 
@@ -45,26 +47,33 @@ class PartitionCoordinatorLog:
 
     @property
     def name(self) -> str:
-        """The partition's: topic, dash, index."""
+        """Topic, dash and index of the partition."""
         return self._partition.name
 
-    def append(self, records: Sequence[KeyValue], now_ms: int) -> int:
-        """Append one batch, all or nothing, and return the end offset; OSError if it cannot.
+    @property
+    def max_batch_bytes(self) -> int:
+        """The topic's max.message.bytes."""
+        return self._partition.log.config.max_message_bytes
 
-        KafkaError MESSAGE_TOO_LARGE for more than the topic's max.message.bytes, which keeps what a
-        group may remember within bounds. Tombstones have to keep to it as well: Kafka refuses to
-        delete at once what does not fit one batch.
+    def append(self, records: Sequence[KeyValue], now_ms: int) -> int:
+        """Append one batch, all or nothing, and return the end offset; raises OSError on failure.
+
+        Raises KafkaError MESSAGE_TOO_LARGE for more than the topic's max.message.bytes, which
+        limits the size of a group. The limit also applies to tombstones: as in Kafka, a deletion
+        whose tombstones do not fit into one batch is refused.
         """
         partition = self._partition
         epoch = partition.leader_epoch
-        return self._append(build_own_batch(records, now_ms, partition.end_offset, epoch), now_ms)
+        return self._append(
+            build_key_value_batch(records, now_ms, partition.end_offset, epoch), now_ms
+        )
 
     def append_transactional(
-        self, records: Sequence[KeyValue], producer: Incarnation, now_ms: int
+        self, records: Sequence[KeyValue], producer: ProducerIdAndEpoch, now_ms: int
     ) -> int:
         """Append one batch to a producer's transaction, as `append` does.
 
-        KafkaError INVALID_PRODUCER_EPOCH for an epoch that has passed.
+        Raises KafkaError INVALID_PRODUCER_EPOCH for a stale epoch.
         """
         self.is_in_transaction(producer)
         batch = assemble(
@@ -81,13 +90,13 @@ class PartitionCoordinatorLog:
         return self._append(batch, now_ms)
 
     def append_marker(self, marker: TransactionMarker, now_ms: int) -> int:
-        """End a producer's transaction, and return the end offset; as Partition.append_marker."""
+        """End a producer's transaction, and return the end offset; see Partition.append_marker."""
         return self._partition.append_marker(marker, now_ms)
 
-    def is_in_transaction(self, producer: Incarnation) -> bool:
-        """Whether a producer has a transaction open here, at this epoch.
+    def is_in_transaction(self, producer: ProducerIdAndEpoch) -> bool:
+        """Whether a producer has an open transaction here, at this epoch.
 
-        KafkaError INVALID_PRODUCER_EPOCH for an epoch that has passed.
+        Raises KafkaError INVALID_PRODUCER_EPOCH for a stale epoch.
         """
         return self._partition.log.producers.is_in_transaction(producer)
 
@@ -95,95 +104,107 @@ class PartitionCoordinatorLog:
         partition = self._partition
         if len(batch) > partition.log.config.max_message_bytes:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
-        return partition.append_own(BatchView(batch), now_ms, is_placed=True)
+        return partition.append_internal(BatchView(batch), now_ms, is_placed=True)
 
     def read_all(self) -> Iterator[KeyValue]:
-        """Yield every live key and value from the start of the log, aborted ones left out.
+        """Yield every valid key and value from the start of the log, without aborted ones.
 
-        Records of a transaction count from its commit on, in the order they were written. OSError
-        when the disk fails, UnreadableLogError for a batch that does not hold records.
+        Records of a transaction are yielded when it commits, in the order in which they were
+        written. Raises OSError when the disk fails, UnreadableLogError for a damaged batch or one
+        without records.
         """
         log = self._partition.log
-        return self._read(log.batches(log.start_offset))
+        return self._read(log.batches(log.start_offset, check_crc=True))
 
-    def read_last(self) -> Iterator[KeyValue]:
-        """As `read_all`, but leave out most of what is overwritten later on.
+    def read_latest(self) -> Iterator[KeyValue]:
+        """Yield the same as `read_all`, without most records that a later record overwrites.
 
-        Between two batches of transactions only the last value of a key is given, at its place.
+        Between two transactional batches only the last value of each key is returned.
         """
         log = self._partition.log
-        return self._read(log.folded(log.start_offset, log.end_offset))
+        return self._read(log.read_latest_by_key(log.start_offset, log.end_offset))
 
-    def read_runs(self) -> Iterator[Run]:
-        """Yield the log by runs: folded as far as every transaction has ended, then as it is.
+    def read_sections(self) -> Iterator[LogSection]:
+        """Yield the latest values up to the last stable offset, then all records, in sections.
 
-        What was decided is given without its markers, and without what was aborted. OSError and
-        UnreadableLogError as from `read_all`.
+        Markers and aborted records below the last stable offset are omitted. Raises the errors of
+        `read_all`.
         """
         log, stable_offset = self._partition.log, self._partition.last_stable_offset
-        try:
-            for folded in _decided(log, stable_offset):
+        with self._reporting_read_result():
+            for folded in _committed_records(log, stable_offset):
                 yield folded.items()
-            for batch in log.batches(stable_offset):
-                run = _run_of(batch)
-                if run is not None:
-                    yield run
-        except MalformedRecordsError as error:
-            raise self._damaged(error) from error
+            for batch in log.batches(stable_offset, check_crc=True):
+                section = _section_of(batch)
+                if section is not None:
+                    yield section
 
-    def _read(self, runs: Iterable[Folded | BatchView]) -> Iterator[KeyValue]:
-        undecided: dict[int, list[KeyValue]] = {}
-        try:
+    def _read(self, runs: Iterable[LatestByKey | BatchView]) -> Iterator[KeyValue]:
+        open_records: dict[int, list[KeyValue]] = {}
+        with self._reporting_read_result():
             for run in runs:
                 if isinstance(run, dict):
                     yield from run.items()
                 elif run.is_control:
                     marker = run.control_marker()
                     if marker is not None:
-                        records = undecided.pop(run.producer_id, [])
+                        records = open_records.pop(run.producer_id, [])
                         if marker.kind is ControlKind.COMMIT:
                             yield from records
                 elif run.is_transactional:
-                    undecided.setdefault(run.producer_id, []).extend(run.key_values())
+                    open_records.setdefault(run.producer_id, []).extend(run.key_values())
                 else:
                     yield from run.key_values()
+
+    @contextmanager
+    def _reporting_read_result(self) -> Iterator[None]:
+        """Report whether a read succeeds; raises UnreadableLogError if the log is damaged."""
+        log = self._partition.log
+        try:
+            if log.damage_errors:
+                raise log.damage_errors[0]
+            yield
         except MalformedRecordsError as error:
-            raise self._damaged(error) from error
+            raise UnreadableLogError(f"a batch is damaged: {error}", self.name) from error
+        except DamagedFileError as error:
+            log.health.report_failure(log.directory, error, FileUse.READING)
+            raise UnreadableLogError(error.reason, error.path) from error
+        except OSError as error:
+            log.health.report_failure(log.directory, error, FileUse.READING)
+            raise
+        log.health.report_success(log.directory, FileUse.READING)
 
-    def _damaged(self, error: MalformedRecordsError) -> UnreadableLogError:
-        return UnreadableLogError(f"a batch is damaged: {error}", self.name)
 
+def _committed_records(log: Log, stable_offset: int) -> Iterator[LatestByKey]:
+    """Yield the committed records below `stable_offset`, where every transaction has ended.
 
-def _decided(log: Log, stable_offset: int) -> Iterator[Folded]:
-    """Yield what stands below an offset below which every transaction has ended.
-
-    Of two records with one key the later one counts, whichever of their transactions was committed
-    first: so committed records and plain ones are folded together.
+    If two records have the same key, the later one counts, even if its transaction was committed
+    first. So committed records and non-transactional ones are treated the same.
     """
     aborted = AbortedRanges(log.aborted_transactions(log.start_offset, stable_offset))
-    last: Folded = {}
-    for run in log.folded(log.start_offset, stable_offset):
+    latest: LatestByKey = {}
+    for run in log.read_latest_by_key(log.start_offset, stable_offset):
         if isinstance(run, dict):
-            if not last:
+            if not latest:
                 yield run
                 continue
             pairs: Iterable[KeyValue] = run.items()
-        elif run.is_control or aborted.contain(run):
+        elif run.is_control or aborted.contains(run):
             continue
         else:
             pairs = run.key_values()
         for key, value in pairs:
-            last.pop(key, None)
-            last[key] = value
-        if len(last) >= MOST_KEYS:
-            yield last
-            last = {}
-    if last:
-        yield last
+            latest.pop(key, None)
+            latest[key] = value
+        if len(latest) >= MAX_KEYS:
+            yield latest
+            latest = {}
+    if latest:
+        yield latest
 
 
-def _run_of(batch: BatchView) -> Run | None:
-    """Return what a batch has to say; None for a control batch of a kind not known here."""
+def _section_of(batch: BatchView) -> LogSection | None:
+    """Return the content of a batch; None for a control batch of an unknown type."""
     if batch.is_control:
         marker = batch.control_marker()
         if marker is None:
@@ -196,7 +217,7 @@ def _run_of(batch: BatchView) -> Run | None:
 def open_coordinator_log(
     table: PartitionTable, topic_name: str, index: int
 ) -> PartitionCoordinatorLog:
-    """Return a partition of an internal topic as a log; OSError when it is not open."""
+    """Return a partition of an internal topic as a log; raises OSError when it is not open."""
     topic = table.topic(topic_name)
     if topic is None or not 0 <= index < len(topic.partitions):
         raise OSError(errno.EIO, "the log is not open", f"{topic_name}-{index}")

@@ -1,39 +1,41 @@
-"""Fetch sessions: what a consumer need not say again, and a broker need not answer again (KIP-227).
+"""Fetch sessions: incremental fetch requests and responses (KIP-227).
 
-A consumer names its partitions once. Its next fetches carry only what changed, and so do the
-answers: a partition is left out when it has no records and its offsets are as told before.
+A consumer names its partitions once. Its later fetches contain only changes, and so do the
+responses: a partition is omitted if it has no records and its offsets did not change.
 
-Chosen: one cache per node, scanned when it is full, instead of Kafka's trees kept sorted at every
-touch. A cache is full only where a thousand consumers meet, and then a scan costs microseconds.
+Each node has one cache, which is scanned when it is full. Kafka keeps sorted trees instead and
+updates them at every fetch. The cache is full only with a thousand consumers, and a scan takes
+microseconds.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from kafkalite.ports.turns import in_steps
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
-    from kafkalite.protocol.messages.fetch import FetchResponse
+    from kafkalite.protocol._generated.messages.fetch import FetchResponse
 
 NO_SESSION = 0
 FIRST_EPOCH = 0
 FINAL_EPOCH = -1
-EVICTION_MS = 120_000
+MIN_EVICTION_AGE_MS = 120_000
 _MAX_INT32 = 2**31 - 1
 
 
-class Wanted:
-    """What a consumer wants of one partition, and what it was told of it last."""
+class RequestedPartition:
+    """A partition of a fetch: the requested range, and the offsets that were last reported."""
 
     __slots__ = (
         "current_leader_epoch", "fetch_offset", "index", "last_fetched_epoch", "max_bytes",
-        "told_high_watermark", "told_log_start_offset", "topic",
+        "reported_high_watermark", "reported_log_start_offset", "topic",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917 - built for every partition of every fetch
@@ -52,109 +54,123 @@ class Wanted:
         self.max_bytes = max_bytes
         self.current_leader_epoch = current_leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
-        self.told_high_watermark = -1
-        self.told_log_start_offset = -1
+        self.reported_high_watermark = -1
+        self.reported_log_start_offset = -1
 
 
 PartitionKey = tuple[str | bytes, int]
 
 
 class FetchContext(Protocol):
-    """One fetch, as its session sees it."""
+    """One fetch with its session."""
 
     @property
     def session_id(self) -> int:
-        """The session the fetch belongs to, or 0."""
+        """The id of the fetch's session, or 0."""
 
     @property
-    def wanted(self) -> Sequence[Wanted]:
-        """Every partition to be read, the one that waited longest first."""
+    def requested(self) -> Sequence[RequestedPartition]:
+        """All partitions to read, the least recently served first."""
 
     def finish(
-        self, answers: list[tuple[Wanted, FetchResponse.PartitionData]]
-    ) -> tuple[int, list[tuple[Wanted, FetchResponse.PartitionData]]]:
-        """Return the session id to answer with, and the partitions worth telling.
+        self, answers: list[tuple[RequestedPartition, FetchResponse.PartitionData]]
+    ) -> tuple[int, list[tuple[RequestedPartition, FetchResponse.PartitionData]]]:
+        """Return the session id for the response, and the partitions that it must contain.
 
-        KafkaError INVALID_FETCH_SESSION_EPOCH when another fetch used the session meanwhile.
+        Raises KafkaError INVALID_FETCH_SESSION_EPOCH if another fetch used the session in the
+        meantime.
         """
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the session epoch that follows: 1 after the largest, and none after the final one."""
+    """Return the next session epoch: 1 after the largest, and the final one after itself."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == _MAX_INT32 else epoch + 1
 
 
 class FetchSession:
-    """The partitions of one consumer; the next epoch it must send."""
+    """The partitions of one consumer, and the epoch of its next request."""
 
-    __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "uses_topic_ids", "wanted")
+    __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "requested", "uses_topic_ids")
 
     def __init__(
-        self, session_id: int, wanted: Iterable[Wanted], *, uses_topic_ids: bool, now_ms: int
+        self,
+        session_id: int,
+        requested: Sequence[RequestedPartition],
+        *,
+        uses_topic_ids: bool,
+        now_ms: int,
     ) -> None:
         self.id = session_id
         self.uses_topic_ids = uses_topic_ids
-        self.wanted: dict[PartitionKey, Wanted] = {(one.topic, one.index): one for one in wanted}
+        self.requested: dict[PartitionKey, RequestedPartition] = {
+            (partition.topic, partition.index): partition for partition in in_steps(requested)
+        }
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = next_epoch(FIRST_EPOCH)
 
-    def update(self, wanted: Iterable[Wanted], forgotten: Iterable[PartitionKey]) -> None:
-        """Take in what a fetch adds or changes, then drop what it forgets."""
-        for one in wanted:
-            key = (one.topic, one.index)
-            known = self.wanted.get(key)
-            if known is None:
-                self.wanted[key] = one
+    def update(
+        self, requested: Sequence[RequestedPartition], forgotten: Sequence[PartitionKey]
+    ) -> None:
+        """Add or change the partitions of a fetch, then remove those to forget."""
+        for partition in in_steps(requested):
+            key = (partition.topic, partition.index)
+            existing = self.requested.get(key)
+            if existing is None:
+                self.requested[key] = partition
             else:
-                known.fetch_offset = one.fetch_offset
-                known.max_bytes = one.max_bytes
-                known.current_leader_epoch = one.current_leader_epoch
-                known.last_fetched_epoch = one.last_fetched_epoch
-        for key in forgotten:
-            self.wanted.pop(key, None)
+                existing.fetch_offset = partition.fetch_offset
+                existing.max_bytes = partition.max_bytes
+                existing.current_leader_epoch = partition.current_leader_epoch
+                existing.last_fetched_epoch = partition.last_fetched_epoch
+        for key in in_steps(forgotten):
+            self.requested.pop(key, None)
 
 
 class SessionlessFetch:
-    """A fetch that names all it wants, and is answered for all of it."""
+    """A fetch without a session: all partitions are in the request and the response."""
 
-    __slots__ = ("wanted",)
+    __slots__ = ("requested",)
     session_id = NO_SESSION
 
-    def __init__(self, wanted: Sequence[Wanted]) -> None:
-        self.wanted = wanted
+    def __init__(self, requested: Sequence[RequestedPartition]) -> None:
+        self.requested = requested
 
     def finish(
-        self, answers: list[tuple[Wanted, FetchResponse.PartitionData]]
-    ) -> tuple[int, list[tuple[Wanted, FetchResponse.PartitionData]]]:
-        """Return every answer, and no session."""
+        self, answers: list[tuple[RequestedPartition, FetchResponse.PartitionData]]
+    ) -> tuple[int, list[tuple[RequestedPartition, FetchResponse.PartitionData]]]:
+        """Return all partitions, and no session."""
         return NO_SESSION, answers
 
 
 class FullFetch:
-    """A fetch that names all it wants and would like a session for it."""
+    """A fetch that names all its partitions and requests a session."""
 
-    __slots__ = ("_sessions", "_uses_topic_ids", "wanted")
+    __slots__ = ("_sessions", "_uses_topic_ids", "requested")
     session_id = NO_SESSION
 
     def __init__(
-        self, sessions: FetchSessions, wanted: Sequence[Wanted], *, uses_topic_ids: bool
+        self,
+        sessions: FetchSessions,
+        requested: Sequence[RequestedPartition],
+        *,
+        uses_topic_ids: bool,
     ) -> None:
-        self.wanted = wanted
+        self.requested = requested
         self._sessions = sessions
         self._uses_topic_ids = uses_topic_ids
 
     def finish(
-        self, answers: list[tuple[Wanted, FetchResponse.PartitionData]]
-    ) -> tuple[int, list[tuple[Wanted, FetchResponse.PartitionData]]]:
-        """Return every answer, and the new session if there is room for one."""
-        for one, answer in answers:
-            one.told_high_watermark = answer.high_watermark
-            one.told_log_start_offset = answer.log_start_offset
+        self, answers: list[tuple[RequestedPartition, FetchResponse.PartitionData]]
+    ) -> tuple[int, list[tuple[RequestedPartition, FetchResponse.PartitionData]]]:
+        """Return all partitions, and the new session if the cache has room."""
+        for partition, answer in in_steps(answers):
+            partition.reported_high_watermark = answer.high_watermark
+            partition.reported_log_start_offset = answer.log_start_offset
         session_id = self._sessions.create(
-            [one for one, _ in answers], uses_topic_ids=self._uses_topic_ids
+            [partition for partition, _ in in_steps(answers)], uses_topic_ids=self._uses_topic_ids
         )
         return session_id, answers
 
@@ -162,56 +178,56 @@ class FullFetch:
 class IncrementalFetch:
     """A fetch within a session."""
 
-    __slots__ = ("_expected_epoch", "_session", "session_id", "wanted")
+    __slots__ = ("_expected_epoch", "_session", "requested", "session_id")
 
-    def __init__(self, session: FetchSession) -> None:
-        self.wanted = list(session.wanted.values())
+    def __init__(self, session: FetchSession, epoch: int) -> None:
+        """`epoch` is the session's epoch as long as no other fetch uses it."""
+        self.requested = list(session.requested.values())
         self.session_id = session.id
         self._session = session
-        self._expected_epoch = session.epoch
+        self._expected_epoch = epoch
 
     def finish(
-        self, answers: list[tuple[Wanted, FetchResponse.PartitionData]]
-    ) -> tuple[int, list[tuple[Wanted, FetchResponse.PartitionData]]]:
-        """Return the answers that say something new; those with records wait longest next time."""
+        self, answers: list[tuple[RequestedPartition, FetchResponse.PartitionData]]
+    ) -> tuple[int, list[tuple[RequestedPartition, FetchResponse.PartitionData]]]:
+        """Return the changed partitions; those with records come last in the next fetch."""
         session = self._session
         if session.epoch != self._expected_epoch:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        told = []
-        for pair in answers:
-            one, answer = pair
-            if _tell(one, answer):
-                told.append(pair)
-                if answer.records:
-                    # Whoever was served goes to the end of the queue, or a busy partition would
-                    # use up the size limit of every answer.
-                    key = (one.topic, one.index)
-                    del session.wanted[key]
-                    session.wanted[key] = one
-        return session.id, told
+        reported = []
+        for pair in in_steps(answers):
+            partition, answer = pair
+            if _update_reported(partition, answer):
+                reported.append(pair)
+                key = (partition.topic, partition.index)
+                if answer.records and session.requested.pop(key, None) is not None:
+                    # A partition that was served goes to the end of the queue. Otherwise a busy one
+                    # could use up the size limit of every response.
+                    session.requested[key] = partition
+        return session.id, reported
 
 
-def _tell(one: Wanted, answer: FetchResponse.PartitionData) -> bool:
-    """Note what the consumer learns of a partition; return whether it learns anything."""
-    news = bool(answer.records)
-    if one.told_high_watermark != answer.high_watermark:
-        one.told_high_watermark = answer.high_watermark
-        news = True
-    if one.told_log_start_offset != answer.log_start_offset:
-        one.told_log_start_offset = answer.log_start_offset
-        news = True
+def _update_reported(partition: RequestedPartition, answer: FetchResponse.PartitionData) -> bool:
+    """Store the offsets that are reported; return whether the partition must be reported."""
+    must_report = bool(answer.records)
+    if partition.reported_high_watermark != answer.high_watermark:
+        partition.reported_high_watermark = answer.high_watermark
+        must_report = True
+    if partition.reported_log_start_offset != answer.log_start_offset:
+        partition.reported_log_start_offset = answer.log_start_offset
+        must_report = True
     if answer.error_code:
-        # The recovery from an error is news as well, whatever the offsets are by then.
-        one.told_high_watermark = -1
-        news = True
-    return news or answer.diverging_epoch is not None or answer.preferred_read_replica >= 0
+        # The end of an error must be reported as well, even if the offsets did not change.
+        partition.reported_high_watermark = -1
+        must_report = True
+    return must_report or answer.diverging_epoch is not None or answer.preferred_read_replica >= 0
 
 
 class FetchSessions:
-    """The sessions of one node, at most `slots` of them."""
+    """The sessions of one node, at most `max_sessions` of them."""
 
-    def __init__(self, *, slots: int, clock: Clock, entropy: Entropy) -> None:
-        self._slots = slots
+    def __init__(self, *, max_sessions: int, clock: Clock, entropy: Entropy) -> None:
+        self._max_sessions = max_sessions
         self._clock = clock
         self._entropy = entropy
         self._sessions: dict[int, FetchSession] = {}
@@ -219,25 +235,36 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def size_of(self, session_id: int) -> int:
+        """Return the number of partitions of a session; 0 if it does not exist."""
+        session = self._sessions.get(session_id)
+        return 0 if session is None else len(session.requested)
+
+    def topics_of(self, session_id: int) -> set[str | bytes]:
+        """Return the topics of a session, as names or ids, as the client sent them."""
+        session = self._sessions.get(session_id)
+        return set() if session is None else {topic for topic, _ in session.requested}
+
     def begin(
         self,
         session_id: int,
         epoch: int,
-        wanted: Sequence[Wanted],
-        forgotten: Iterable[PartitionKey],
+        requested: Sequence[RequestedPartition],
+        forgotten: Sequence[PartitionKey],
         *,
         uses_topic_ids: bool,
     ) -> FetchContext:
-        """Return the context of a fetch; KafkaError when its session is not what it takes it for.
+        """Return the context of a fetch; raises KafkaError if it does not match its session.
 
-        FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, or FETCH_SESSION_TOPIC_ID_ERROR
-        when a session of names meets a request of ids or the reverse.
+        The codes are FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, or
+        FETCH_SESSION_TOPIC_ID_ERROR when a session with topic names gets a request with topic ids,
+        or the reverse.
         """
         if epoch in {FIRST_EPOCH, FINAL_EPOCH}:
             self._sessions.pop(session_id, None)
             if epoch == FINAL_EPOCH:
-                return SessionlessFetch(wanted)
-            return FullFetch(self, wanted, uses_topic_ids=uses_topic_ids)
+                return SessionlessFetch(requested)
+            return FullFetch(self, requested, uses_topic_ids=uses_topic_ids)
         session = self._sessions.get(session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -245,45 +272,49 @@ class FetchSessions:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.update(wanted, forgotten)
-        if not session.wanted:
-            del self._sessions[session_id]
-            return SessionlessFetch(wanted)
+        # Set before the update, which may pause, so that another fetch at this epoch is refused.
+        session.epoch = next_session_epoch = next_epoch(epoch)
         session.last_used_ms = self._clock.now_ms()
-        session.epoch = next_epoch(session.epoch)
-        return IncrementalFetch(session)
+        session.update(requested, forgotten)
+        if not session.requested:
+            self._sessions.pop(session_id, None)
+            return SessionlessFetch(requested)
+        return IncrementalFetch(session, next_session_epoch)
 
-    def create(self, wanted: Sequence[Wanted], *, uses_topic_ids: bool) -> int:
-        """Remember `wanted` in a new session and return its id; 0 when there is no room."""
+    def create(self, requested: Sequence[RequestedPartition], *, uses_topic_ids: bool) -> int:
+        """Create a session for `requested` and return its id; 0 if there is no room."""
         now_ms = self._clock.now_ms()
-        if len(self._sessions) >= self._slots and not self._evict_for(len(wanted), now_ms):
+        # Created first, because this may pause, and another session could take the room.
+        session = FetchSession(NO_SESSION, requested, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        if len(self._sessions) >= self._max_sessions and not self._make_room(
+            len(requested), now_ms
+        ):
             return NO_SESSION
-        session_id = NO_SESSION
-        while session_id == NO_SESSION or session_id in self._sessions:
-            session_id = 1 + self._entropy.integer(_MAX_INT32 - 1)
-        self._sessions[session_id] = FetchSession(
-            session_id, wanted, uses_topic_ids=uses_topic_ids, now_ms=now_ms
-        )
-        return session_id
+        while session.id == NO_SESSION or session.id in self._sessions:
+            session.id = 1 + self._entropy.integer(_MAX_INT32 - 1)
+        self._sessions[session.id] = session
+        return session.id
 
-    def _evict_for(self, size: int, now_ms: int) -> bool:
-        """Make room for a session of `size` partitions: a stale one goes, else an old smaller one.
+    def _make_room(self, size: int, now_ms: int) -> bool:
+        """Make room for a session of `size` partitions: evict a stale one or an old smaller one.
 
-        A session that has proved itself for two minutes gives way only to a larger one: large
+        A session that has existed for two minutes is evicted only for a larger one, because large
         sessions save most.
         """
         if not self._sessions:
             return False
-        stalest = min(self._sessions.values(), key=lambda one: (one.last_used_ms, one.id))
-        if now_ms - stalest.last_used_ms > EVICTION_MS:
+        stalest = min(
+            self._sessions.values(), key=lambda session: (session.last_used_ms, session.id)
+        )
+        if now_ms - stalest.last_used_ms > MIN_EVICTION_AGE_MS:
             del self._sessions[stalest.id]
             return True
-        proven = (
-            (len(one.wanted), one.id)
-            for one in self._sessions.values()
-            if one.last_used_ms - one.created_ms > EVICTION_MS
+        old_sessions = (
+            (len(session.requested), session.id)
+            for session in self._sessions.values()
+            if session.last_used_ms - session.created_ms > MIN_EVICTION_AGE_MS
         )
-        smallest = min(proven, default=None)
+        smallest = min(old_sessions, default=None)
         if smallest is None or size <= smallest[0]:
             return False
         del self._sessions[smallest[1]]

@@ -1,8 +1,7 @@
-"""Long polls: who waits for which partitions, and until when.
+"""Long polls: fetches that wait for records or a deadline.
 
-A fetch that found too little waits here. It is counted down by the bytes that arrive, ended early
-by a change of leadership, ended at its deadline by the clock, and when its asker goes away it is
-abandoned; whichever comes first leaves nothing behind in any partition.
+A fetch that found too few bytes waits here. It ends when enough bytes have arrived, when the leader
+changes, at its deadline, or when the connection is closed. Then it is removed from all partitions.
 """
 
 from __future__ import annotations
@@ -16,36 +15,36 @@ if TYPE_CHECKING:
 
 
 class Watcher(Protocol):
-    """One who waits for a partition, as the partition sees it."""
+    """Waits for a partition; called by the partition."""
 
     def on_append(self, size: int) -> None:
-        """Take note of `size` more bytes."""
+        """Handle `size` appended bytes."""
 
     def on_change(self) -> None:
-        """Take note that the partition has a new leader, was cut, or is gone."""
+        """Handle a change: the partition has a new leader, was truncated, or was deleted."""
 
 
 class Watchable(Protocol):
-    """A partition, as one who waits for it sees it."""
+    """A partition that can be waited for."""
 
-    def watch(self, watch: Watcher) -> None:
-        """Call `watch` when data arrives or the partition changes, until `unwatch`."""
+    def watch(self, watcher: Watcher) -> None:
+        """Notify `watcher` when data arrives or the partition changes, until `unwatch`."""
 
-    def unwatch(self, watch: Watcher) -> None:
-        """Forget `watch`; harmless when it is unknown."""
+    def unwatch(self, watcher: Watcher) -> None:
+        """Remove `watcher`; no effect if it is unknown."""
 
     @property
     def last_stable_offset(self) -> int:
         """The offset below which committed records may be read."""
 
     def readable_bytes(self, offset: int, limit_offset: int) -> int | None:
-        """Return how much lies between two offsets, None where one read does not reach so far."""
+        """Return the number of bytes between two offsets; None if one read cannot cover them."""
 
 
 class Watch:
-    """One partition that one long poll waits for: every byte that arrives can be read."""
+    """A partition that one long poll waits for; all appended bytes are readable."""
 
-    __slots__ = ("_counted", "_max_bytes", "_poll", "_readable", "partition")
+    __slots__ = ("_counted_bytes", "_max_bytes", "_poll", "_readable_bytes", "partition")
 
     def __init__(
         self, poll: LongPoll, partition: Watchable, *, readable: int, max_bytes: int
@@ -53,30 +52,30 @@ class Watch:
         self.partition = partition
         self._poll = poll
         self._max_bytes = max_bytes
-        self._readable = readable
-        self._counted = min(readable, max_bytes)
+        self._readable_bytes = readable
+        self._counted_bytes = min(readable, max_bytes)
 
     def on_append(self, size: int) -> None:
         """Count `size` more bytes."""
-        self.count(self._readable + size)
+        self.count(self._readable_bytes + size)
 
     def count(self, readable: int) -> None:
-        """Let the wait know how much can be read by now."""
-        self._readable = readable
-        counted = min(readable, self._max_bytes)
-        gained, self._counted = counted - self._counted, counted
-        self._poll.gain(gained)
+        """Report the number of bytes that can be read now."""
+        self._readable_bytes = readable
+        counted_bytes = min(readable, self._max_bytes)
+        new_bytes, self._counted_bytes = counted_bytes - self._counted_bytes, counted_bytes
+        self._poll.add_bytes(new_bytes)
 
     def on_change(self) -> None:
-        """End the wait: the partition has a new leader, was cut, or is gone."""
+        """End the wait: the partition has a new leader, was truncated, or was deleted."""
         self._poll.end()
 
 
 class CommittedWatch(Watch):
-    """A partition of which committed records are waited for.
+    """A partition that a long poll of committed records waits for.
 
-    The end of one transaction can free what other producers wrote long ago, so what can be read
-    is looked up then instead of being added up.
+    The end of one transaction can make earlier records of other producers readable. So the
+    readable bytes are looked up then, not counted.
     """
 
     __slots__ = ("_limit_offset", "_offset")
@@ -89,7 +88,7 @@ class CommittedWatch(Watch):
         self._limit_offset = partition.last_stable_offset
 
     def on_append(self, size: int) -> None:
-        """Count what can be read now, unless an open transaction hides all that arrived."""
+        """Count the readable bytes, unless an open transaction hides all that was appended."""
         del size
         limit_offset = self.partition.last_stable_offset
         if limit_offset <= self._limit_offset:
@@ -100,14 +99,14 @@ class CommittedWatch(Watch):
         except OSError:
             readable = None
         if readable is None:
-            # One read cannot give all that there is, or gives an error: no use to wait for more.
+            # One read cannot return all of it, or fails: more data would not help.
             self.on_change()
         else:
             self.count(readable)
 
 
 class LongPoll:
-    """One wait: `on_end` is called once, when enough bytes arrived or nothing more is to come."""
+    """One wait: `on_end` is called once, when enough bytes have arrived or the wait is over."""
 
     __slots__ = ("_missing_bytes", "_on_end", "_timer", "_watches")
 
@@ -126,7 +125,7 @@ class LongPoll:
         max_bytes: int,
         committed: bool,
     ) -> None:
-        """Wait for `partition` too, of which `readable` bytes from `offset` on were found."""
+        """Also wait for `partition`, which has `readable` bytes from `offset` on already."""
         watch = (
             CommittedWatch(self, partition, offset=offset, readable=readable, max_bytes=max_bytes)
             if committed
@@ -139,21 +138,21 @@ class LongPoll:
         """End the wait at `deadline_ms` at the latest."""
         self._timer = clock.wait_at(deadline_ms, self.end)
 
-    def gain(self, size: int) -> None:
-        """Count `size` bytes that can be read; enough of them end the wait."""
+    def add_bytes(self, size: int) -> None:
+        """Count `size` readable bytes; the wait ends when there are enough."""
         self._missing_bytes -= size
         if self._missing_bytes <= 0:
             self.end()
 
     def end(self) -> None:
-        """End the wait now and say so; harmless when it is over."""
+        """End the wait now and call `on_end`; no effect if it is over."""
         on_end = self._on_end
         if on_end is not None:
             self.abandon()
             on_end()
 
     def abandon(self) -> None:
-        """End the wait in silence: nobody is there any more."""
+        """End the wait without calling `on_end`, because the client has disconnected."""
         self._on_end = None
         if self._timer is not None:
             self._timer.cancel()

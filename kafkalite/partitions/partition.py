@@ -1,14 +1,15 @@
-"""One partition: its log, who leads it, and who waits for it.
+"""Partition: its log, its leader, and the fetches that wait for it.
 
-All nodes of an emulated cluster share the one log, so every replica is always in sync: the high
-watermark is the log's end, and a change of leader moves no data.
+All nodes of an emulated cluster share one log, so every replica is always in sync: the high
+watermark is the end of the log, and a change of leader moves no data.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kafkalite.ports import turns
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
@@ -19,43 +20,46 @@ from kafkalite.storage.batch import (
     ControlMarker,
     build_control_batch,
 )
-from kafkalite.storage.committed import aborted_in_read, readable_bytes
-from kafkalite.storage.records import MalformedRecordsError
+from kafkalite.storage.committed_reads import aborted_in_read, readable_bytes
+from kafkalite.storage.disk_health import DamagedFileError, FileUse
+from kafkalite.storage.record_format import MalformedRecordsError
 from kafkalite.storage.timestamps import (
-    FoundOffset,
+    TimestampAndOffset,
     offset_for_timestamp,
     offset_of_max_timestamp,
 )
 from kafkalite.storage.validation import prepare
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkalite.metadata.image import PartitionImage
     from kafkalite.partitions.long_poll import Watcher
-    from kafkalite.storage.aborted import AbortedTransaction
+    from kafkalite.storage.aborted_transactions import AbortedTransaction
     from kafkalite.storage.log import Log
-    from kafkalite.storage.marker import TransactionMarker
+    from kafkalite.storage.transaction_marker import TransactionMarker
 
 NO_EPOCH = -1
 NO_OFFSET = -1
 TO_HIGH_WATERMARK = -1
-"""Asks `delete_records` to delete all there is."""
+"""Offset for `delete_records` that means the high watermark."""
 
 
-class Appended(NamedTuple):
-    """Where a batch is in the log; `append_time_ms` is -1 where records keep their own time."""
+class AppendResult(NamedTuple):
+    """Offset of an appended batch; `append_time_ms` is -1 unless the log sets the time."""
 
     base_offset: int
     append_time_ms: int
 
 
 class EpochEnd(NamedTuple):
-    """Where the log of a leader epoch ends; both -1 when the epoch is not known."""
+    """The end of the log of a leader epoch; both -1 when the epoch is unknown."""
 
     leader_epoch: int
     end_offset: int
 
 
-@lru_cache(maxsize=8)  # what one transaction leaves in each partition differs by its offset alone
+@lru_cache(maxsize=8)  # the markers of one transaction differ only in their offsets
 def _control_batch(marker: TransactionMarker, now_ms: int) -> bytes:
     kind = ControlKind.COMMIT if marker.is_commit else ControlKind.ABORT
     return build_control_batch(
@@ -66,15 +70,33 @@ def _control_batch(marker: TransactionMarker, now_ms: int) -> bytes:
     )
 
 
-NOT_FOUND = FoundOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
+class BatchVerifier(Protocol):
+    """Verifies transactional batches."""
+
+    def verify_again(self, partition: Partition, batch: BatchView) -> bool:
+        """Return whether the batch is verified now; raises KafkaError if it may not be appended."""
+
+
+NOT_FOUND = TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
 
 
 class Partition:
-    """A partition as its topic's current incarnation has it."""
+    """A partition of a topic; a topic that is created again has new Partition objects."""
 
     __slots__ = (
-        "_arrived", "_touched", "_watches", "index", "is_internal", "isr",
-        "leader", "leader_epoch", "log", "name", "replicas", "topic_id", "topic_name",
+        "_appended_partitions",
+        "_unannounced_bytes",
+        "_watchers",
+        "index",
+        "is_internal",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "log",
+        "name",
+        "replicas",
+        "topic_id",
+        "topic_name",
     )  # fmt: skip
 
     def __init__(
@@ -85,7 +107,7 @@ class Partition:
         log: Log,
         *,
         is_internal: bool = False,
-        touched: list[Partition] | None = None,
+        appended_partitions: list[Partition] | None = None,
     ) -> None:
         self.name = f"{topic_name}-{image.index}"
         self.topic_name = topic_name
@@ -98,18 +120,20 @@ class Partition:
         self.is_internal = is_internal
         self.log = log
         log.epochs.assign(image.leader_epoch, log.end_offset)
-        self._watches: dict[Watcher, None] = {}
-        self._arrived = 0
-        self._touched: list[Partition] = [] if touched is None else touched
+        self._watchers: dict[Watcher, None] = {}
+        self._unannounced_bytes = 0
+        self._appended_partitions: list[Partition] = (
+            [] if appended_partitions is None else appended_partitions
+        )
 
     def __repr__(self) -> str:
         return self.name
 
-    # --- what a reader may see -----------------------------------------------------------------
+    # --- offsets -------------------------------------------------------------------------------
 
     @property
     def high_watermark(self) -> int:
-        """The offset below which records are safe: the end of the one log there is."""
+        """The high watermark; it is the end of the log."""
         return self.log.end_offset
 
     @property
@@ -119,7 +143,7 @@ class Partition:
 
     @property
     def log_start_offset(self) -> int:
-        """The offset of the oldest record still kept."""
+        """The offset of the oldest record."""
         return self.log.start_offset
 
     @property
@@ -135,21 +159,21 @@ class Partition:
         return self.log.size_bytes
 
     def limit_offset(self, *, committed: bool) -> int:
-        """Return the offset below which a reader of that isolation may read."""
+        """Return the offset below which a reader with this isolation level may read."""
         return self.last_stable_offset if committed else self.log.end_offset
 
-    # --- who may ask ---------------------------------------------------------------------------
+    # --- access --------------------------------------------------------------------------------
 
-    def admit(
+    def check_access(
         self, node_id: int, current_leader_epoch: int = NO_EPOCH, *, leader_only: bool = True
     ) -> None:
         """Raise KafkaError unless `node_id` may answer for this partition (KIP-320).
 
-        NOT_LEADER_OR_FOLLOWER when it has no copy, or does not lead where only the leader will
-        do; FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH when the asker's epoch is not ours.
+        NOT_LEADER_OR_FOLLOWER if it has no replica, or is not the leader where only the leader may
+        answer; FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if the client's epoch differs.
         """
-        leads = node_id == self.leader
-        if not leads and node_id not in self.replicas:
+        is_leader = node_id == self.leader
+        if not is_leader and node_id not in self.replicas:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if current_leader_epoch not in (self.leader_epoch, NO_EPOCH):
             raise KafkaError(
@@ -157,58 +181,70 @@ class Partition:
                 if current_leader_epoch < self.leader_epoch
                 else ErrorCode.UNKNOWN_LEADER_EPOCH
             )
-        if leader_only and not leads:
+        if leader_only and not is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     @property
     def has_enough_replicas(self) -> bool:
-        """Whether as many replicas are in sync as acks=all wants; never more than there are."""
+        """Whether enough replicas are in sync for acks=all; all replicas are always enough."""
         count = len(self.isr)
         return count >= self.log.config.min_insync_replicas or count >= len(self.replicas)
 
     # --- writing -------------------------------------------------------------------------------
 
-    def append(self, batch: BatchView, now_ms: int, *, is_verified: bool = False) -> Appended:
-        """Append the batch of a client, and return where it is.
+    def append(
+        self,
+        batch: BatchView,
+        now_ms: int,
+        *,
+        is_verified: bool = False,
+        verifier: BatchVerifier | None = None,
+    ) -> AppendResult:
+        """Append the batch of a client, and return its offset.
 
-        A batch that is in the log already, by its producer id and sequence, is not appended again:
-        its old place is returned, with its own timestamp as the time of appending, as Kafka does.
-        `is_verified` when the transaction coordinator knows that a transaction may begin with it.
-        KafkaError as the topic and the producer's state demand; OSError when the disk fails.
+        If the log already has the batch, by its producer id and sequence, it is not appended again.
+        Its offset is returned, with its own timestamp as append time, as in Kafka. `is_verified`:
+        the transaction coordinator has confirmed that a transaction may begin with it. Decoding the
+        records may pause; `verifier` then verifies the batch again.
+        Raises KafkaError for an invalid batch or producer state, and OSError when the disk fails.
         """
         log = self.log
+        pauses = turns.pauses
         batches = prepare((batch,), log.config, now_ms=now_ms, partition=self.name)
+        if turns.pauses != pauses and verifier is not None:
+            is_verified = verifier.verify_again(self, batch)
         if batch.producer_id > NO_PRODUCER_ID:
             duplicate = log.producers.check(batch, is_verified=is_verified)
             if duplicate is not None:
-                return Appended(duplicate.first_offset, duplicate.timestamp)
+                return AppendResult(duplicate.first_offset, duplicate.timestamp)
         info = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        if self._watches:
-            self._arrived += batches[0].size
-            self._touched.append(self)
-        return Appended(info.base_offset, info.append_time_ms)
+        if self._watchers:
+            self._unannounced_bytes += batches[0].size
+            self._appended_partitions.append(self)
+        return AppendResult(info.base_offset, info.append_time_ms)
 
-    def append_own(self, batch: BatchView, now_ms: int, *, is_placed: bool = False) -> int:
-        """Append a batch of the broker's own, tell who waits, and return the end offset.
+    def append_internal(self, batch: BatchView, now_ms: int, *, is_placed: bool = False) -> int:
+        """Append a batch of the broker itself, wake waiting fetches, and return the end offset.
 
-        `is_placed` when it was built for the end of the log, in this leader epoch.
+        `is_placed`: it was built for the end of the log, in the current leader epoch.
         """
         log = self.log
-        log.append((batch,), leader_epoch=self.leader_epoch, now_ms=now_ms, are_placed=is_placed)
-        if self._watches:
-            self._arrived += batch.size
+        log.append(
+            (batch,), leader_epoch=self.leader_epoch, now_ms=now_ms, are_offsets_assigned=is_placed
+        )
+        if self._watchers:
+            self._unannounced_bytes += batch.size
             self.announce()
         return log.end_offset
 
     def append_marker(self, marker: TransactionMarker, now_ms: int) -> int:
-        """End a producer's transaction here, and return the end offset.
+        """End a producer's transaction in this partition, and return the end offset.
 
-        Whoever waits for committed records is told by `PartitionTable.announce`, once all
-        partitions of the transaction are done. A marker without an open transaction is appended
-        as well, since it may tell of a new epoch. KafkaError INVALID_PRODUCER_EPOCH or
-        TRANSACTION_COORDINATOR_FENCED for one that comes too late, NOT_ENOUGH_REPLICAS while too
-        few are in sync, on which coordinators do not insist for their own logs; OSError when the
-        disk fails.
+        `PartitionTable.announce` wakes fetches of committed records, once for all partitions of the
+        transaction. A marker without an open transaction is appended as well, because it may have a
+        new epoch. Raises KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a
+        stale marker. Raises KafkaError NOT_ENOUGH_REPLICAS if too few replicas are in sync;
+        coordinators do not require that for their own logs. Raises OSError when the disk fails.
         """
         if not (self.is_internal or self.has_enough_replicas):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -218,16 +254,16 @@ class Partition:
         if log.config.message_timestamp_type == "LogAppendTime":
             batch = batch.with_log_append_time(now_ms)
         log.append((batch,), leader_epoch=self.leader_epoch, now_ms=now_ms)
-        if self._watches:
-            self._arrived += batch.size
-            self._touched.append(self)
+        if self._watchers:
+            self._unannounced_bytes += batch.size
+            self._appended_partitions.append(self)
         return log.end_offset
 
     def delete_records(self, offset: int) -> int:
-        """Delete the records below `offset`, and return the oldest offset that is left.
+        """Delete the records below `offset`, and return the new start offset.
 
-        KafkaError POLICY_VIOLATION for a topic that is only compacted, OFFSET_OUT_OF_RANGE for an
-        offset above the high watermark.
+        Raises KafkaError POLICY_VIOLATION for a topic that is only compacted, OFFSET_OUT_OF_RANGE
+        for an offset above the high watermark.
         """
         if self.log.config.cleanup_policy == {"compact"}:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
@@ -242,10 +278,10 @@ class Partition:
     # --- reading -------------------------------------------------------------------------------
 
     def read(self, offset: int, *, max_bytes: int, limit_offset: int, at_least_one: bool) -> bytes:
-        """Return whole batches from `offset` on, below `limit_offset`.
+        """Return complete batches from `offset` on, below `limit_offset`.
 
-        KafkaError OFFSET_OUT_OF_RANGE when the log does not reach to `offset`, and
-        UNKNOWN_SERVER_ERROR for a negative size of what is there, over which Kafka stumbles.
+        Raises KafkaError OFFSET_OUT_OF_RANGE outside of the log, and UNKNOWN_SERVER_ERROR for a
+        negative size of existing data, which is an internal error in Kafka.
         """
         log = self.log
         if not log.start_offset <= offset <= log.end_offset:
@@ -261,8 +297,18 @@ class Partition:
             offset, max_bytes=max_bytes, limit_offset=limit_offset, at_least_one=at_least_one
         )
 
+    def read_failed(self, error: OSError, retry: Callable[[], object]) -> ErrorCode:
+        """Report that the log could not be read, and return the error code for the client.
+
+        `retry` repeats the read: once it succeeds, the failure is over.
+        """
+        self.log.health.report_failure(self.log.directory, error, FileUse.READING, retry)
+        if isinstance(error, DamagedFileError):
+            return ErrorCode.CORRUPT_MESSAGE
+        return ErrorCode.KAFKA_STORAGE_ERROR
+
     def readable_bytes(self, offset: int, limit_offset: int) -> int | None:
-        """Return how much lies between two offsets, None where one read does not reach so far."""
+        """Return the number of bytes between two offsets; None if one read cannot cover them."""
         return readable_bytes(self.log, offset, limit_offset)
 
     def aborted_in_read(self, offset: int, size: int) -> list[AbortedTransaction]:
@@ -270,14 +316,14 @@ class Partition:
         return aborted_in_read(self.log, offset, size) if size else []
 
     def is_behind(self, offset: int) -> bool:
-        """Whether `offset` lies before the segment that is appended to."""
+        """Whether `offset` is before the active segment."""
         segments = self.log.segments
         return bool(segments) and offset < segments[-1].base_offset
 
     def divergence(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEnd | None:
-        """Return where a reader's log parts from ours, or None while it does not (KIP-320).
+        """Return the epoch end where a follower's log diverges from this log, or None (KIP-320).
 
-        KafkaError OFFSET_OUT_OF_RANGE when that epoch is not known, or the offset is gone.
+        Raises KafkaError OFFSET_OUT_OF_RANGE if the epoch is unknown, or the offset was deleted.
         """
         epoch_end = self.end_of_epoch(last_fetched_epoch)
         if epoch_end.end_offset == NO_OFFSET or fetch_offset < self.log.start_offset:
@@ -287,22 +333,24 @@ class Partition:
         return None
 
     def end_of_epoch(self, leader_epoch: int) -> EpochEnd:
-        """Return the end of the largest epoch up to `leader_epoch` that the log knows."""
+        """Return the end of the largest epoch up to `leader_epoch` in the log."""
         return EpochEnd(*self.log.epochs.end_offset_for(leader_epoch, self.log.end_offset))
 
-    def earliest_offset(self) -> FoundOffset:
-        """Return the oldest offset, with the epoch it was written in."""
+    def earliest_offset(self) -> TimestampAndOffset:
+        """Return the oldest offset, with its leader epoch."""
         start_offset = self.log.start_offset
-        return FoundOffset(NO_TIMESTAMP, start_offset, self.log.epochs.epoch_for(start_offset))
+        return TimestampAndOffset(
+            NO_TIMESTAMP, start_offset, self.log.epochs.epoch_for(start_offset)
+        )
 
-    def latest_offset(self, limit_offset: int) -> FoundOffset:
-        """Return the offset that the next record to be read will have."""
-        return FoundOffset(NO_TIMESTAMP, limit_offset, self.leader_epoch)
+    def latest_offset(self, limit_offset: int) -> TimestampAndOffset:
+        """Return the offset after the last readable record."""
+        return TimestampAndOffset(NO_TIMESTAMP, limit_offset, self.leader_epoch)
 
-    def offset_for_timestamp(self, timestamp: int, limit_offset: int) -> FoundOffset:
+    def offset_for_timestamp(self, timestamp: int, limit_offset: int) -> TimestampAndOffset:
         """Return the first record at or after `timestamp`, if it is below `limit_offset`.
 
-        KafkaError INVALID_RECORD when it would be in a batch that cannot be read.
+        Raises KafkaError INVALID_RECORD if it would be in a batch that cannot be decoded.
         """
         try:
             found = offset_for_timestamp(self.log, timestamp)
@@ -310,10 +358,10 @@ class Partition:
             raise KafkaError(ErrorCode.INVALID_RECORD) from error
         return NOT_FOUND if found is None or found.offset >= limit_offset else found
 
-    def offset_of_max_timestamp(self, limit_offset: int) -> FoundOffset:
+    def offset_of_max_timestamp(self, limit_offset: int) -> TimestampAndOffset:
         """Return the record with the largest timestamp, if it is below `limit_offset`.
 
-        KafkaError INVALID_RECORD when it is in a batch that cannot be read.
+        Raises KafkaError INVALID_RECORD if it is in a batch that cannot be decoded.
         """
         try:
             found = offset_of_max_timestamp(self.log)
@@ -323,33 +371,33 @@ class Partition:
 
     # --- waiting -------------------------------------------------------------------------------
 
-    def watch(self, watch: Watcher) -> None:
-        """Tell `watch` what arrives, until `unwatch`."""
-        self._watches[watch] = None
+    def watch(self, watcher: Watcher) -> None:
+        """Notify `watcher` of appends and changes, until `unwatch`."""
+        self._watchers[watcher] = None
 
-    def unwatch(self, watch: Watcher) -> None:
-        """Forget `watch`; harmless when it is unknown."""
-        self._watches.pop(watch, None)
+    def unwatch(self, watcher: Watcher) -> None:
+        """Remove `watcher`; no effect if it is unknown."""
+        self._watchers.pop(watcher, None)
 
     def announce(self) -> None:
-        """Tell who waits how much arrived since they were told last."""
-        arrived, self._arrived = self._arrived, 0
-        if arrived:
-            for watch in tuple(self._watches):
-                watch.on_append(arrived)
+        """Notify waiting fetches of the bytes appended since the last call."""
+        appended_bytes, self._unannounced_bytes = self._unannounced_bytes, 0
+        if appended_bytes:
+            for watcher in tuple(self._watchers):
+                watcher.on_append(appended_bytes)
 
-    def disturb(self) -> None:
-        """End every wait: what they wait for is not what it was."""
-        for watch in tuple(self._watches):
-            watch.on_change()
+    def notify_change(self) -> None:
+        """End every wait, because the partition has changed."""
+        for watcher in tuple(self._watchers):
+            watcher.on_change()
 
-    def follow(self, image: PartitionImage) -> None:
-        """Take over leader, epoch and replicas as the metadata has them now."""
-        moved = (self.leader, self.leader_epoch) != (image.leader, image.leader_epoch)
+    def apply_image(self, image: PartitionImage) -> None:
+        """Apply leader, epoch and replicas of a metadata image."""
+        has_new_leader = (self.leader, self.leader_epoch) != (image.leader, image.leader_epoch)
         self.log.epochs.assign(image.leader_epoch, self.log.end_offset)
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
         self.replicas = image.replicas
         self.isr = image.isr
-        if moved:
-            self.disturb()
+        if has_new_leader:
+            self.notify_change()

@@ -1,7 +1,7 @@
-"""The partitions of a cluster: which there are, as the metadata has it, and where their logs are.
+"""PartitionTable: the partitions of a cluster, as in its metadata, with their logs.
 
-A topic is one incarnation: a topic deleted and created again under its name has another id, and
-neither its readers nor its log can take it for its predecessor.
+A topic that is deleted and created again has another topic id, so readers and logs of the old topic
+are not confused with the new one.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 from kafkalite.metadata.image import ResourceType
 from kafkalite.partitions.fetch_sessions import FetchSessions
 from kafkalite.partitions.partition import Partition
-from kafkalite.partitions.producer_ids import ProducerIds
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafkalite.config.log_config import LogConfig
     from kafkalite.metadata.image import (
@@ -27,16 +26,40 @@ if TYPE_CHECKING:
         PartitionImage,
         TopicImage,
     )
+    from kafkalite.ports.background import Steps
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
-    from kafkalite.storage.directory import DataDirectory, PartitionName
+    from kafkalite.storage.data_directory import DataDirectory, TopicPartition
+    from kafkalite.storage.disk_health import DiskHealth
     from kafkalite.storage.log import Log
 
 
-class HostedTopic:
-    """A topic and those of its partitions whose logs are open, in order of their index.
+class ProducerIdBlocks:
+    """The blocks of producer ids in use, one per node, as in a real cluster.
 
-    The others, up to `partition_count`, are offline: the disk refused their logs, or one before.
+    After a restart the rest of a block is not used, because producer ids must not repeat.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, tuple[int, int]] = {}
+
+    def draw(self, node_id: int, allocate: Callable[[], tuple[int, int]]) -> int:
+        """Return an id that was never returned before.
+
+        `allocate` is called when the node's block is used up. It returns the first id of a new
+        block and the size of the block, which it stores durably first.
+        """
+        next_id, remaining = self._blocks.get(node_id, (0, 0))
+        if remaining == 0:
+            next_id, remaining = allocate()
+        self._blocks[node_id] = (next_id + 1, remaining - 1)
+        return next_id
+
+
+class HostedTopic:
+    """A topic with its open partitions, ordered by index.
+
+    Other partitions, up to `partition_count`, are offline: their log could not be opened.
     """
 
     __slots__ = ("config", "is_internal", "name", "partition_count", "partitions", "topic_id")
@@ -50,9 +73,9 @@ class HostedTopic:
         self.partitions: list[Partition] = []
 
     def partition(self, index: int) -> Partition | None:
-        """Return the partition of that index, or None where the topic has none such.
+        """Return the partition with this index, or None if the topic has none.
 
-        KafkaError KAFKA_STORAGE_ERROR when it is offline.
+        Raises KafkaError KAFKA_STORAGE_ERROR if it is offline.
         """
         if 0 <= index < len(self.partitions):
             return self.partitions[index]
@@ -62,58 +85,63 @@ class HostedTopic:
 
 
 class PartitionTable:
-    """Every partition of the cluster, and what its readers and writers are remembered by."""
+    """Every partition of the cluster, with producer id blocks and fetch sessions."""
 
     def __init__(
         self,
         *,
         directory: DataDirectory,
-        beside: Mapping[PartitionName, Log],
+        other_logs: Mapping[TopicPartition, Log],
         clock: Clock,
         entropy: Entropy,
         log_config: Callable[[Mapping[str, str]], LogConfig],
-        fetch_session_slots: int = 1000,
+        max_fetch_sessions: int = 1000,
     ) -> None:
-        """Keep partitions in `directory`; `beside` them are the logs there that are of no topic."""
+        """Store partitions in `directory`; `other_logs` there belong to no topic."""
         self._directory = directory
-        self._beside = beside
+        self._other_logs = other_logs
         self._clock = clock
         self._entropy = entropy
         self._log_config = log_config
-        self._fetch_session_slots = fetch_session_slots
+        self._max_fetch_sessions = max_fetch_sessions
         self._by_name: dict[str, HostedTopic] = {}
         self._by_id: dict[bytes, HostedTopic] = {}
         self._sessions: dict[int, FetchSessions] = {}
-        self._touched: list[Partition] = []
-        self.producer_ids = ProducerIds()
+        self._appended_partitions: list[Partition] = []
+        self.producer_ids = ProducerIdBlocks()
 
-    # --- looking up --------------------------------------------------------------------------
+    # --- lookup ------------------------------------------------------------------------------
 
     @property
     def directory(self) -> str:
-        """Where every partition's own directory is."""
+        """Path of the directory with all partition directories."""
         return self._directory.path
 
+    @property
+    def disk_health(self) -> DiskHealth:
+        """The failures of the disk under the partitions."""
+        return self._directory.health
+
     def topic(self, name: str) -> HostedTopic | None:
-        """Return the topic of that name, or None."""
+        """Return the topic with this name, or None."""
         return self._by_name.get(name)
 
     def topic_by_id(self, topic_id: bytes) -> HostedTopic | None:
-        """Return the topic of that id, or None."""
+        """Return the topic with this id, or None."""
         return self._by_id.get(topic_id)
 
     def topics(self) -> Iterator[HostedTopic]:
-        """Iterate over the topics, as they were created."""
+        """Iterate over the topics, in the order of their creation."""
         return iter(self._by_name.values())
 
     def get(self, topic_id: bytes, index: int) -> Partition | None:
-        """Return a partition by its topic's id, or None; KafkaError when it is offline."""
+        """Return a partition by topic id and index, or None; raises KafkaError if it is offline."""
         topic = self._by_id.get(topic_id)
         return None if topic is None else topic.partition(index)
 
-    def logs(self) -> dict[PartitionName, Log]:
+    def logs(self) -> dict[TopicPartition, Log]:
         """Return every log in the directory by topic name and index."""
-        logs = dict(self._beside)
+        logs = dict(self._other_logs)
         for topic in self._by_name.values():
             for partition in topic.partitions:
                 logs[topic.name, partition.index] = partition.log
@@ -124,54 +152,54 @@ class PartitionTable:
         sessions = self._sessions.get(node_id)
         if sessions is None:
             sessions = self._sessions[node_id] = FetchSessions(
-                slots=self._fetch_session_slots, clock=self._clock, entropy=self._entropy
+                max_sessions=self._max_fetch_sessions, clock=self._clock, entropy=self._entropy
             )
         return sessions
 
     # --- waiting -----------------------------------------------------------------------------
 
     def announce(self) -> None:
-        """Tell those who wait what was appended since this was called last.
+        """Notify waiting fetches of everything appended since the last call.
 
-        Called once by whoever appended, after its last append: a reader of several partitions is
-        answered for all of them at once.
+        Must be called once after the last append of a request, so that a fetch of several
+        partitions returns all of them at once.
         """
-        if self._touched:
-            touched = self._touched[:]
-            self._touched.clear()
-            for partition in touched:
+        if self._appended_partitions:
+            appended_partitions = self._appended_partitions[:]
+            self._appended_partitions.clear()
+            for partition in appended_partitions:
                 partition.announce()
 
     def end_waits(self) -> None:
-        """Let every fetch that waits be answered now, with what there is."""
+        """End all waiting fetches now; they return the available data."""
         for topic in self._by_name.values():
             for partition in topic.partitions:
-                partition.disturb()
+                partition.notify_change()
 
-    # --- following the metadata --------------------------------------------------------------
+    # --- metadata changes --------------------------------------------------------------------
 
     def open(self, image: MetadataImage) -> None:
-        """Open every log of `image`, and set those aside that are of no partition of it.
+        """Open every log of `image`, and rename directories of unknown partitions.
 
-        Called once, before anything is served; OSError when the disk fails.
+        Must be called once, before requests are served; raises OSError when the disk fails.
         """
         for topic in image.topics.values():
-            self._host(topic, image)
+            self._add_topic(topic, image)
             self._open_missing(topic)
-        self._directory.set_strays_aside(self.logs())
+        self._directory.move_stray_directories(self.logs())
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Follow one change of the metadata.
+        """Apply one change of the metadata.
 
-        OSError when the disk fails. All but the logs it refused is done then; these are offline
-        until their topic changes again, or until the next start.
+        Raises OSError when the disk fails; then everything else was applied. Partitions whose log
+        could not be opened are offline until their topic changes again, or until the next start.
         """
         for topic in delta.deleted:
             self._delete(topic.topic_id)
         for topic in delta.created:
-            self._host(topic, image)
+            self._add_topic(topic, image)
         for topic in delta.changed:
-            self._follow(topic)
+            self._apply_leadership(topic)
         if any(resource.type is ResourceType.BROKER for resource in delta.configs):
             for hosted in self._by_name.values():
                 self._configure(hosted, image)
@@ -188,25 +216,39 @@ class PartitionTable:
             raise failure
 
     def checkpoint(self) -> None:
-        """Write down where each log starts, and up to where it is safe on disk.
+        """Write the checkpoints: start offset and recovery point of each log.
 
-        OSError when the disk fails; what was not written is then written by the next.
+        Raises OSError when the disk fails; the next call writes them again.
         """
         self._directory.checkpoint(self.logs())
 
-    def _host(self, topic: TopicImage, image: MetadataImage) -> None:
+    def checkpoint_steps(self) -> Steps:
+        """Do `checkpoint` in steps; yields a job to be run, or None for a pause."""
+        return self._directory.checkpoint_steps(self.logs())
+
+    def take_logs_to_flush(self) -> Sequence[Log]:
+        """Return the logs that requested a flush since the last call."""
+        logs = tuple(self._directory.logs_to_flush)
+        self._directory.logs_to_flush.clear()
+        return logs
+
+    def remove_deleted(self) -> Steps:
+        """Remove the files of deleted topics in steps; yields jobs to be run."""
+        return self._directory.remove_deleted()
+
+    def _add_topic(self, topic: TopicImage, image: MetadataImage) -> None:
         hosted = HostedTopic(topic, self._log_config(image.topic_config(topic.name)))
         self._by_name[topic.name] = hosted
         self._by_id[topic.topic_id] = hosted
 
-    def _follow(self, topic: TopicImage) -> None:
+    def _apply_leadership(self, topic: TopicImage) -> None:
         hosted = self._by_id[topic.topic_id]
         hosted.partition_count = len(topic.partitions)
         for image, partition in zip(topic.partitions, hosted.partitions, strict=False):
-            partition.follow(image)
+            partition.apply_image(image)
 
     def _open_missing(self, topic: TopicImage) -> None:
-        """Open what is not open yet: new partitions, and those that the disk refused before."""
+        """Open partitions that are not open: new ones, and those whose log failed to open."""
         hosted = self._by_id[topic.topic_id]
         for image in topic.partitions[len(hosted.partitions) :]:
             hosted.partitions.append(self._open_partition(hosted, image))
@@ -220,13 +262,13 @@ class PartitionTable:
         hosted = self._by_id.pop(topic_id)
         del self._by_name[hosted.name]
         for partition in hosted.partitions:
-            # What cannot be removed now is a stray when the broker starts again; the topic is gone
-            # by the metadata, and a disk that fails does not bring it back.
+            # Files that cannot be removed now are removed at the next start. The topic is deleted
+            # in the metadata, and a failing disk does not bring it back.
             with suppress(OSError):
-                partition.log.delete()
-        # Only now: whoever waited reads again, and finds the topic gone.
+                self._directory.delete_log(partition.log)
+        # Last: woken fetches look up the topic, and must not find it.
         for partition in hosted.partitions:
-            partition.disturb()
+            partition.notify_change()
 
     def _open_partition(self, hosted: HostedTopic, image: PartitionImage) -> Partition:
         log = self._directory.open_log(
@@ -242,5 +284,5 @@ class PartitionTable:
             image,
             log,
             is_internal=hosted.is_internal,
-            touched=self._touched,
+            appended_partitions=self._appended_partitions,
         )

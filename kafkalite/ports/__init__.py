@@ -1,1 +1,1 @@
-"""The outside world, as kafkalite needs it: time, chance, disks, and answers that come later."""
+"""Interfaces to the outside world: time, randomness, files and threads."""

@@ -1,74 +1,76 @@
-"""Where what can be made again is kept, so that it need not be.
+"""The cache directory, for files that can be created again.
 
-All of that is code, which is run as it is found: compiled loops, a script, a package to be shipped.
-Whoever else could write there could have his own run. So a folder is taken only where nobody else
-may put anything, on the whole way to it.
+All of these files are code that will be run: compiled loops, a script, a package for Spark. Another
+user who could write there could make kafkalite run other code. So a directory is used only if no
+other user can write to it or replace it or one of its parents.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import stat
 import tempfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.ports.temporary import new_temporary_directory
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
 def cache_path(environ: Mapping[str, str]) -> Path:
-    """Return where the folder of this user belongs."""
+    """Return the path of this user's cache directory."""
     root = environ.get("XDG_CACHE_HOME")
     return Path(root or Path(environ.get("HOME") or _home(), ".cache")) / "kafkalite"
 
 
-def lasting_folder(environ: Mapping[str, str]) -> Path | None:
-    """Return it, made where it is not there; None where nothing can be kept, or not safely."""
-    folder = cache_path(environ)
+def persistent_directory(environ: Mapping[str, str]) -> Path | None:
+    """Return the cache directory, created if needed; None if it is not writable or not safe."""
+    directory = cache_path(environ)
     try:
-        _make(folder)
-        folder = folder.resolve()
-        tempfile.TemporaryFile(dir=folder).close()
-        return folder if is_ours(folder) else None
+        _make_private(directory)
+        directory = directory.resolve()
+        tempfile.TemporaryFile(dir=directory).close()
+        return directory if is_private(directory) else None
     except OSError:
         return None
 
 
-def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return a folder of this user alone, if need be one that goes with this process."""
-    return lasting_folder(environ) or _passing()
+def cache_directory(environ: Mapping[str, str]) -> Path:
+    """Return a directory that only this user can write, if necessary a temporary one."""
+    return persistent_directory(environ) or _temporary_directory()
 
 
-def is_ours(folder: Path) -> bool:
-    """Whether nobody else may put other files into a folder, or another one in its place."""
-    us = os.geteuid()
-    for place in (folder, *folder.parents):
-        about = place.stat(follow_symlinks=False)
-        if about.st_uid not in ({us} if place == folder else {us, 0}):
+def is_private(directory: Path) -> bool:
+    """Whether no other user can put files into a directory, or replace it or a parent."""
+    user_id = os.geteuid()
+    for path in (directory, *directory.parents):
+        status = path.stat(follow_symlinks=False)
+        if status.st_uid not in ({user_id} if path == directory else {user_id, 0}):
             return False
-        # In a sticky folder, as those for temporary files are, everybody moves only his own.
-        is_shared = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if is_shared and (place == folder or not about.st_mode & stat.S_ISVTX):
+        # In a sticky directory, such as /tmp, users can rename and delete only their own files.
+        is_shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if is_shared and (path == directory or not status.st_mode & stat.S_ISVTX):
             return False
     return True
 
 
-def _make(folder: Path) -> None:
-    """Make a folder, and what is missing above it, for nobody else."""
-    if not folder.exists():
-        _make(folder.parent)
-        folder.mkdir(0o700, exist_ok=True)
+def _make_private(directory: Path) -> None:
+    """Create a directory and missing parents, accessible to this user only."""
+    if not directory.exists():
+        _make_private(directory.parent)
+        directory.mkdir(0o700, exist_ok=True)
 
 
 @cache
-def _passing() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="kafkalite-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+def _temporary_directory() -> Path:
+    directory = new_temporary_directory(SystemEntropy().uuid())
+    atexit.register(directory.remove)
+    return Path(directory.path)
 
 
 def _home() -> Path:

@@ -1,12 +1,13 @@
-"""Time comes in by this door: what the hour is, and a call when a later one strikes.
+"""Clock: the time, and calls at a later time.
 
-Every deadline in the broker is a `call_at` on one Clock, so that time can be driven: it stands,
-runs, runs faster, and jumps, and what is due on the way is done in order and in virtual time.
+Every deadline in the broker is a `call_at` on one Clock, so that the time can be set: paused, run
+faster or slower, and moved forward. Calls that are due in a jump are made in order, each at its
+own virtual time.
 
-What a client waits for it counts by a clock of its own: so a long poll ends here when its time has
-come by this clock, and while this one stands, by the machine's. Two waits are the machine's alone:
-how long a socket that closes lingers for its last bytes, and how long the end of the process waits
-for that.
+A client measures its own timeouts with a clock of its own. So a long poll ends when its deadline
+has passed by this clock or, while this clock is paused, by the machine's clock. Two delays always
+use the machine's time: the wait of a closing socket for its last bytes, and the wait for this at
+the end of the process.
 """
 
 from __future__ import annotations
@@ -15,36 +16,39 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalite.ports.agenda import Agenda
+from kafkalite.ports.scheduled_calls import ScheduledCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalite.ports.agenda import Due
+    from kafkalite.ports.scheduled_calls import ScheduledCall
 
 LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999, in milliseconds since the Unix epoch; no clock is set beyond it."""
+"""The end of the year 9999, in milliseconds since the Unix epoch; no clock goes beyond it."""
 
 MIN_RATE = 0.001
 MAX_RATE = 1_000_000
-"""Between these time may run, in times as fast as the machine's."""
+"""Range of rates; a rate is the speed of this clock relative to the machine's clock."""
 
 MAX_EXACT_CALLS = 250_000
-"""Calls of one jump that are made each in its own right."""
+"""Maximum number of calls of one jump that are made at their own times."""
 COARSE_ROUNDS = 1_000
-"""What is left of a jump after these is done in so many rounds."""
+"""Number of rounds in which the rest of a jump is done."""
 TICK_ROUNDS = 32
-"""How often work that comes round is done in one jump, at most; one more time is possible."""
+"""Maximum number of rounds of periodic work in one jump, without the last round."""
+
+_MAX_LATENESS_S = 0.02
+"""If the loop makes a call later than this, in seconds, sockets are read first."""
 
 _NEVER_MS = 1 << 62
-_NS = 1_000_000
+_NS_PER_MS = 1_000_000
 
 
 class Timer(Protocol):
-    """A call that is due at some time, until cancelled."""
+    """A call that is due at some time, unless it is cancelled."""
 
     def cancel(self) -> None:
-        """Forget the call; harmless when it was made already."""
+        """Cancel the call; no effect if it was made already."""
 
 
 class Clock(Protocol):
@@ -60,30 +64,30 @@ class Clock(Protocol):
         """Call `callback` once when `deadline_ms` is reached, never within this call."""
 
     def wait_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
-        """As `call_at`, for the end of a client's wait, which a client counts by its own clock.
+        """Do the same as `call_at`, for the end of a wait that the client measures itself.
 
-        While time stands here, it is made when the wait has taken its length by the machine's time.
+        While this clock is paused, the call is made after the same duration of the machine's time.
         """
 
     def tick_ms(self, deadline_ms: int) -> int:
-        """Return when to do work that comes round, whose next round is due at `deadline_ms`.
+        """Return the time of the next round of periodic work, which is due at `deadline_ms`.
 
-        Then, but for a jump over many rounds of work that makes up for rounds left out: the first
-        and the last are done, and some of those between.
+        Usually that is `deadline_ms`. In a jump over many rounds, only the first round, the last
+        and some in between are done.
         """
 
 
-class StandingClock:
-    """A Clock that stands still until advanced, and then makes the calls that are due, in order."""
+class SteppedClock:
+    """A Clock that moves only when advanced, and then makes the calls that are due, in order."""
 
-    __slots__ = ("_agenda", "_grain_ms", "_now_ms", "_until_ms")
+    __slots__ = ("_calls", "_now_ms", "_tick_interval_ms", "_until_ms")
 
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
-        self._agenda = Agenda()
+        self._calls = ScheduledCalls()
         self._until_ms: int | None = None
-        """Where the jump that is going on ends; None when there is none."""
-        self._grain_ms = 0
+        """The time at which the current jump ends; None outside of a jump."""
+        self._tick_interval_ms = 0
 
     def now_ms(self) -> int:
         """Return the virtual time, in milliseconds since the Unix epoch."""
@@ -91,253 +95,286 @@ class StandingClock:
 
     def now_ns(self) -> int:
         """Return the virtual time, in nanoseconds since the Unix epoch."""
-        return self._now_ms * _NS
+        return self._now_ms * _NS_PER_MS
 
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         """Call `callback` in the first `advance` that reaches `deadline_ms`."""
-        return self._agenda.add(deadline_ms, callback)
+        return self._calls.add(deadline_ms, callback)
 
     def wait_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
-        """Call `callback` in the first `advance` that reaches `deadline_ms`: nobody is outside."""
+        """Call `callback` in the first `advance` that reaches `deadline_ms`, as `call_at` does."""
         return self.call_at(deadline_ms, callback)
 
     def tick_ms(self, deadline_ms: int) -> int:
-        """Return when to do work that comes round; in a jump TICK_ROUNDS at most are done."""
+        """Return when to do periodic work; in a jump at most TICK_ROUNDS rounds are done."""
         until_ms = self._until_ms
         if until_ms is not None and deadline_ms <= until_ms:
-            return min(max(deadline_ms, self._now_ms + self._grain_ms), until_ms)
+            return min(max(deadline_ms, self._now_ms + self._tick_interval_ms), until_ms)
         return deadline_ms
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """The earliest deadline still wanted, or None."""
-        return self._agenda.next_deadline_ms()
+        """The earliest deadline of a call that is not cancelled, or None."""
+        return self._calls.next_deadline_ms()
 
     def advance(self, ms: int) -> None:
-        """Move time forward by `ms`; each call that is due finds the time it was due at.
+        """Move time forward by `ms`; each call that is due sees its own deadline as the time.
 
-        Calls that are asked for on the way are made too, when they are due. Were that more than
-        MAX_EXACT_CALLS, the rest of the way is gone in COARSE_ROUNDS rounds: a call that is asked
-        for in one of them is made in the next at the earliest, so that work that comes round every
-        instant comes round that often, and later than it wished. ValueError for a time before now
-        or beyond LATEST_MS; nothing was done then.
+        Calls that are requested during the jump are made too, when they are due. After
+        MAX_EXACT_CALLS calls, the rest of the jump is done in COARSE_ROUNDS rounds: a call that is
+        requested in one round is made in the next at the earliest. So work with a very short period
+        is done once per round. Raises ValueError for a negative duration or a time beyond
+        LATEST_MS; nothing was done then.
         """
         until_ms = self.now_ms() + ms
         if ms < 0 or until_ms > LATEST_MS:
             raise ValueError(f"time cannot move by {ms} ms: it goes forward, up to the year 9999")
         if self._until_ms is not None:
-            raise RuntimeError("time is on its way already")
+            raise RuntimeError("the clock is already advancing")
         self._until_ms = until_ms
-        self._grain_ms = max(1, ms // TICK_ROUNDS)
+        self._tick_interval_ms = max(1, ms // TICK_ROUNDS)
         try:
-            self._go_to(until_ms)
+            self._advance_to(until_ms)
             self._now_ms = until_ms
         finally:
             self._until_ms = None
 
-    def _go_to(self, until_ms: int) -> None:
+    def _advance_to(self, until_ms: int) -> None:
         for _ in range(MAX_EXACT_CALLS):
-            due = self._agenda.pop_due(until_ms)
-            if due is None:
+            call = self._calls.pop_due(until_ms)
+            if call is None:
                 return
-            self._make(*due)
+            self._make_call(*call)
         start_ms = self._now_ms
         for number in range(1, COARSE_ROUNDS + 1):
-            newest = self._agenda.newest
+            latest_number = self._calls.latest_number
             boundary_ms = start_ms + (until_ms - start_ms) * number // COARSE_ROUNDS
-            while (due := self._agenda.pop_due(boundary_ms, newest)) is not None:
-                self._make(*due)
+            while (call := self._calls.pop_due(boundary_ms, latest_number)) is not None:
+                self._make_call(*call)
             self._now_ms = boundary_ms
 
-    def _make(self, deadline_ms: int, callback: Callable[[], None]) -> None:
+    def _make_call(self, deadline_ms: int, callback: Callable[[], None]) -> None:
         self._now_ms = max(self._now_ms, deadline_ms)
         callback()
 
 
-class DrivenClock(StandingClock):
-    """The broker's clock: the machine's time until somebody drives it; the running loop calls.
+class AdjustableClock(SteppedClock):
+    """The broker's clock: the machine's time until it is adjusted; it makes calls on the loop.
 
-    It has a rate: 1 is the machine's own pace, 0 stands until advanced, anything else is so many
-    times as fast. It never goes back, whatever is done to it: after a jump it goes on from there.
-    When the machine's time is set back, ours goes on at half its speed until that has caught up:
-    deadlines come a little later, not by as much as the time was set back.
+    At rate 1 it runs at the machine's speed, at rate 0 it is paused until advanced, and at any
+    other rate it runs that many times as fast. It never goes back: after a jump it continues from
+    there. When the machine's time is set back, this clock runs at half speed until the machine's
+    time has caught up. Deadlines are then a little late, but not by as much as the time was set
+    back.
     """
 
     __slots__ = (
-        "_ahead_ns", "_armed", "_armed_ms", "_is_real", "_latest_ns", "_rate", "_slow_from_ns",
-        "_slow_ns", "_slow_steady_ns", "_steady_from_ns", "_wanted_rate",
+        "_due_s",
+        "_follows_machine",
+        "_latest_ns",
+        "_loop_timer",
+        "_loop_timer_ms",
+        "_monotonic_start_ns",
+        "_offset_ns",
+        "_rate",
+        "_requested_rate",
+        "_slow_latest_ns",
+        "_slow_start_monotonic_ns",
+        "_slow_start_ns",
     )  # fmt: skip
 
     def __init__(self, rate: float = 1, now_ms: int | None = None) -> None:
-        """Let time begin at `now_ms`, by default the machine's."""
-        super().__init__(time.time_ns() // _NS if now_ms is None else now_ms)
-        self._ahead_ns = 0
-        """What is added to the machine's time; only a jump, a pause or a rate makes it not 0."""
+        """Start at `now_ms`, by default the machine's time."""
+        super().__init__(time.time_ns() // _NS_PER_MS if now_ms is None else now_ms)
+        self._offset_ns = 0
+        """Difference to the machine's time; not 0 after a jump, a pause or another rate."""
         self._latest_ns = 0
-        self._armed: Timer | None = None
-        self._armed_ms = _NEVER_MS
-        # Where the half speed began, on our clock and on the machine's steady one, and where it is.
-        self._slow_from_ns = 0
-        self._slow_steady_ns = 0
-        self._slow_ns = -1
-        self._steady_from_ns = 0
-        self._is_real = False
+        self._loop_timer: Timer | None = None
+        self._loop_timer_ms = _NEVER_MS
+        self._due_s = 0.0
+        """Time at which the loop should call `_wake`, by the loop's clock."""
+        # The start of half speed by this clock and by the machine's monotonic clock, and the latest
+        # time of this clock.
+        self._slow_start_ns = 0
+        self._slow_start_monotonic_ns = 0
+        self._slow_latest_ns = -1
+        self._monotonic_start_ns = 0
+        self._follows_machine = False
         self._rate: float = 0
-        """As `rate`, and 0 while the time is the machine's or on its way to another."""
-        self._wanted_rate = _checked_rate(rate)
-        self._go_on()
-        if now_ms is None and self._is_real:
-            self._ahead_ns = 0
+        """Equals `rate`, but is 0 while the clock follows the machine's time or is in a jump."""
+        self._requested_rate = _validate_rate(rate)
+        self._resume()
+        if now_ms is None and self._follows_machine:
+            self._offset_ns = 0
 
     def now_ms(self) -> int:
         """Return the time, in milliseconds since the Unix epoch."""
-        if self._is_real:
-            now_ns = time.time_ns() + self._ahead_ns
+        if self._follows_machine:
+            now_ns = time.time_ns() + self._offset_ns
             if now_ns < self._latest_ns:
-                now_ns = self._go_slowly()
+                now_ns = self._half_speed_ns()
             self._latest_ns = now_ns
-            return now_ns // _NS
+            return now_ns // _NS_PER_MS
         if self._rate:
-            gone_ns = time.monotonic_ns() - self._steady_from_ns
-            return min(self._now_ms + int(gone_ns * self._rate) // _NS, LATEST_MS)
+            elapsed_ns = time.monotonic_ns() - self._monotonic_start_ns
+            return min(self._now_ms + int(elapsed_ns * self._rate) // _NS_PER_MS, LATEST_MS)
         return self._now_ms
 
     def now_ns(self) -> int:
-        """Return the time, in nanoseconds since the Unix epoch; driven, it goes in milliseconds."""
-        if self._is_real:  # as above once more: a recording asks for every few bytes
-            now_ns = time.time_ns() + self._ahead_ns
+        """Return the time, in nanoseconds since the Unix epoch; whole milliseconds if adjusted."""
+        if self._follows_machine:  # as in `now_ms`, for speed: recordings call this often
+            now_ns = time.time_ns() + self._offset_ns
             if now_ns < self._latest_ns:
-                now_ns = self._go_slowly()
+                now_ns = self._half_speed_ns()
             self._latest_ns = now_ns
             return now_ns
-        return self.now_ms() * _NS
+        return self.now_ms() * _NS_PER_MS
 
     @property
     def rate(self) -> float:
-        """How many times as fast as the machine's the time goes; 0 when it stands."""
-        return self._wanted_rate
+        """The speed of this clock relative to the machine's clock; 0 when it is paused."""
+        return self._requested_rate
 
     def run(self, rate: float) -> None:
-        """Go on from now `rate` times as fast as the machine's time.
+        """Continue from now, `rate` times as fast as the machine's time.
 
-        0 stands still. ValueError for any other rate that is not between MIN_RATE and MAX_RATE.
+        0 pauses the clock. Raises ValueError for another rate outside of MIN_RATE to MAX_RATE.
         """
-        was_standing = not self._wanted_rate
-        self._wanted_rate = _checked_rate(rate)
+        was_paused = not self._requested_rate
+        self._requested_rate = _validate_rate(rate)
         if self._until_ms is None:
-            self._stand()
-            self._go_on()
-            self._arm_anew()
-        if not was_standing and not rate:
-            for deadline_ms, due in self._agenda.waited_for_outside():
-                self._end_outside(deadline_ms, due)
+            self._pause()
+            self._resume()
+            self._reset_loop_timer()
+        if not was_paused and not rate:
+            for deadline_ms, call in self._calls.external_waits():
+                self._schedule_machine_time(deadline_ms, call)
 
     def advance(self, ms: int) -> None:
-        """Move time forward by `ms`, see StandingClock, and go on from there at the same rate.
+        """Move time forward by `ms`, see SteppedClock, and continue at the same rate.
 
-        A call that fails is told to the loop, and hurts no other.
+        If a call fails, its exception is passed to the loop; the other calls are still made.
         """
         if self._until_ms is None:
-            self._stand()
+            self._pause()
         try:
             super().advance(ms)
         finally:
             if self._until_ms is None:
-                self._go_on()
-                self._arm_anew()
+                self._resume()
+                self._reset_loop_timer()
 
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         """Call `callback` on the running loop once `deadline_ms` is reached."""
-        due = self._agenda.add(deadline_ms, callback)
-        if deadline_ms < self._armed_ms and self._until_ms is None:
-            self._arm(deadline_ms)
-        return due
+        call = self._calls.add(deadline_ms, callback)
+        if deadline_ms < self._loop_timer_ms and self._until_ms is None:
+            self._set_loop_timer(deadline_ms)
+        return call
 
     def wait_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
-        """As `call_at`; while time stands, by the machine's time if that comes first."""
-        due = self._agenda.add(deadline_ms, callback)
-        due.is_outside = True
-        if deadline_ms < self._armed_ms and self._until_ms is None:
-            self._arm(deadline_ms)
-        if not self._wanted_rate:
-            self._end_outside(deadline_ms, due)
-        return due
+        """Call `callback` at `deadline_ms`; while paused, by the machine's time if earlier."""
+        call = self._calls.add(deadline_ms, callback)
+        call.is_external = True
+        if deadline_ms < self._loop_timer_ms and self._until_ms is None:
+            self._set_loop_timer(deadline_ms)
+        if not self._requested_rate:
+            self._schedule_machine_time(deadline_ms, call)
+        return call
 
-    def _end_outside(self, deadline_ms: int, due: Due) -> None:
-        """End a wait by the machine's time, unless something else does before."""
-        left_ms = max(0, deadline_ms - self._now_ms)
-        asyncio.get_running_loop().call_later(left_ms / 1000, due.make)
+    def _schedule_machine_time(self, deadline_ms: int, call: ScheduledCall) -> None:
+        """Make a call after the remaining time by the machine's clock, unless made before."""
+        remaining_ms = max(0, deadline_ms - self._now_ms)
+        asyncio.get_running_loop().call_later(remaining_ms / 1000, call.make)
 
-    def _stand(self) -> None:
+    def _pause(self) -> None:
         self._now_ms = self.now_ms()
-        self._is_real = False
+        self._follows_machine = False
         self._rate = 0
 
-    def _go_on(self) -> None:
-        """Go on from where time stands, at the rate that is wanted."""
-        rate = self._wanted_rate
+    def _resume(self) -> None:
+        """Continue from the current time at the requested rate."""
+        rate = self._requested_rate
         if rate == 1:
-            self._latest_ns = self._now_ms * _NS
-            self._ahead_ns = self._latest_ns - time.time_ns()
-            self._is_real = True
+            self._latest_ns = self._now_ms * _NS_PER_MS
+            self._offset_ns = self._latest_ns - time.time_ns()
+            self._follows_machine = True
         else:
-            self._steady_from_ns = time.monotonic_ns()
+            self._monotonic_start_ns = time.monotonic_ns()
             self._rate = rate
 
-    def _go_slowly(self) -> int:
-        """Return the time while the machine's is behind ours."""
-        steady_ns = time.monotonic_ns()
-        if self._slow_ns != self._latest_ns:
-            self._slow_from_ns, self._slow_steady_ns = self._latest_ns, steady_ns
-        self._slow_ns = self._slow_from_ns + (steady_ns - self._slow_steady_ns) // 2
-        return self._slow_ns
+    def _half_speed_ns(self) -> int:
+        """Return the time at half speed, used while the machine's time is behind this clock."""
+        monotonic_ns = time.monotonic_ns()
+        if self._slow_latest_ns != self._latest_ns:
+            self._slow_start_ns, self._slow_start_monotonic_ns = self._latest_ns, monotonic_ns
+        self._slow_latest_ns = (
+            self._slow_start_ns + (monotonic_ns - self._slow_start_monotonic_ns) // 2
+        )
+        return self._slow_latest_ns
 
-    def _arm_anew(self) -> None:
-        if self._armed is not None:
-            self._armed.cancel()
-            self._armed = None
-        self._armed_ms = _NEVER_MS
-        deadline_ms = self._agenda.next_deadline_ms()
+    def _reset_loop_timer(self) -> None:
+        if self._loop_timer is not None:
+            self._loop_timer.cancel()
+            self._loop_timer = None
+        self._loop_timer_ms = _NEVER_MS
+        deadline_ms = self._calls.next_deadline_ms()
         if deadline_ms is not None:
-            self._arm(deadline_ms)
+            self._set_loop_timer(deadline_ms)
 
-    def _arm(self, deadline_ms: int) -> None:
-        """Have the loop call at the first deadline; while time stands, only if that has passed.
+    def _set_loop_timer(self, deadline_ms: int) -> None:
+        """Set the loop's timer for a deadline; while paused, only if the deadline has passed.
 
-        A call that comes early finds nothing due and arms anew, which is cheaper than moving it
-        whenever the first deadline is cancelled.
+        After an early call nothing is due and the timer is set again. That is cheaper than moving
+        the timer each time the first deadline is cancelled.
         """
-        left_ms = max(0, deadline_ms - self.now_ms())
-        if left_ms and not self._wanted_rate:
+        remaining_ms = max(0, deadline_ms - self.now_ms())
+        if remaining_ms and not self._requested_rate:
             return
-        if self._armed is not None:
-            self._armed.cancel()
-        self._armed_ms = deadline_ms
-        delay_s = left_ms / 1000 / (self._wanted_rate or 1)
-        self._armed = asyncio.get_running_loop().call_later(delay_s, self._fire)
+        if self._loop_timer is not None:
+            self._loop_timer.cancel()
+        self._loop_timer_ms = deadline_ms
+        delay_s = remaining_ms / 1000 / (self._requested_rate or 1)
+        loop = asyncio.get_running_loop()
+        self._due_s = loop.time() + delay_s
+        self._loop_timer = loop.call_later(delay_s, self._wake)
 
-    def _fire(self) -> None:
-        """Make the calls that are due; those asked for on the way wait for the loop's next turn."""
-        self._armed = None
-        self._armed_ms = _NEVER_MS
-        newest = self._agenda.newest
+    def _wake(self) -> None:
+        """Make the calls that are due. If the loop is late, read sockets first.
+
+        Otherwise a member whose heartbeat is waiting in its socket would be treated as dead.
+        """
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._due_s <= _MAX_LATENESS_S:
+            self._make_due_calls()
+        else:
+            # The loop may run this before it reads sockets; it runs the second call after reading.
+            self._loop_timer = loop.call_soon(self._wake_after_reading)
+
+    def _wake_after_reading(self) -> None:
+        self._loop_timer = asyncio.get_running_loop().call_soon(self._make_due_calls)
+
+    def _make_due_calls(self) -> None:
+        """Make the calls that are due; calls requested by these wait for the loop's next turn."""
+        self._loop_timer = None
+        self._loop_timer_ms = _NEVER_MS
+        latest_number = self._calls.latest_number
         now_ms = self.now_ms()
-        while (due := self._agenda.pop_due(now_ms, newest)) is not None:
-            self._make(*due)
-        self._arm_anew()
+        while (call := self._calls.pop_due(now_ms, latest_number)) is not None:
+            self._make_call(*call)
+        self._reset_loop_timer()
 
-    def _make(self, deadline_ms: int, callback: Callable[[], None]) -> None:
+    def _make_call(self, deadline_ms: int, callback: Callable[[], None]) -> None:
         if self._until_ms is not None:
             self._now_ms = max(self._now_ms, deadline_ms)
         try:
             callback()
-        except Exception as fault:  # noqa: BLE001 - one call must not cost the others their time
+        except Exception as fault:  # noqa: BLE001 - the other calls must still be made
             asyncio.get_running_loop().call_exception_handler(
-                {"message": "a call that was due failed", "exception": fault}
+                {"message": "a scheduled call failed", "exception": fault}
             )
 
 
-def _checked_rate(rate: float) -> float:
+def _validate_rate(rate: float) -> float:
     if rate and not MIN_RATE <= rate <= MAX_RATE:
-        raise ValueError(f"time cannot run at rate {rate}: from {MIN_RATE} to {MAX_RATE}, or 0")
-    return rate or 0  # and no -0.0
+        raise ValueError(f"the rate must be 0 or from {MIN_RATE} to {MAX_RATE}, not {rate}")
+    return rate or 0  # turns -0.0 into 0

@@ -1,22 +1,22 @@
-"""Chance comes in by this door, so that tests can hand in dice whose throws they know."""
+"""Entropy: random numbers and UUIDs, which tests can replace."""
 
 from __future__ import annotations
 
 import os
 from typing import Protocol
 
-_DASH = 0b111110  # the six bits that URL-safe base64 writes as "-"
+_DASH_BITS = 0b111110  # the six bits that URL-safe base64 writes as "-"
 _RESERVED_UUIDS = frozenset((bytes(16), (1).to_bytes(16, "big")))
 
 
 class Entropy(Protocol):
-    """The dice of a broker."""
+    """Source of random numbers and UUIDs."""
 
     def uuid(self) -> bytes:
-        """Return 16 random bytes fit for a topic, member or cluster id.
+        """Return 16 random bytes that can be a topic, member or cluster id.
 
         As Kafka's Uuid.randomUuid: a version-4 UUID, never a reserved one, and never one whose
-        URL-safe base64 text begins with a dash, which command lines take for an option.
+        URL-safe base64 text begins with a dash, because command lines would read an option.
         """
 
     def uuid4_text(self) -> str:
@@ -27,8 +27,8 @@ class Entropy(Protocol):
 
 
 def is_usable_uuid(raw: bytes) -> bool:
-    """Whether Kafka would hand out these 16 bytes as an id."""
-    return raw not in _RESERVED_UUIDS and raw[0] >> 2 != _DASH
+    """Whether Kafka would generate these 16 bytes as an id."""
+    return raw not in _RESERVED_UUIDS and raw[0] >> 2 != _DASH_BITS
 
 
 class SystemEntropy:
@@ -37,7 +37,7 @@ class SystemEntropy:
     __slots__ = ()
 
     def uuid(self) -> bytes:
-        """Return 16 random bytes fit for an id."""
+        """Return 16 random bytes that can be an id."""
         while True:
             raw = _uuid4()
             if is_usable_uuid(raw):
@@ -50,7 +50,7 @@ class SystemEntropy:
 
     def integer(self, bound: int) -> int:
         """Return a random integer in [0, bound)."""
-        # Of 2**128 values to share out, no remainder is favoured by an amount one could measure.
+        # With 128 random bits, the bias of the remainder is too small to measure.
         return int.from_bytes(os.urandom(16), "big") % bound
 
 

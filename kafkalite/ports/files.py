@@ -1,11 +1,11 @@
 # ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH116, PTH208
-"""Disks come in by this door: the few things a log needs of a file system.
+"""Files: the operations on a file system that a log needs.
 
-Files are only ever appended to, read at a place, cut short, renamed and removed. That is little
-enough for a test to stand in for the disk and to fail at every single step.
+Files are only appended to, read at a position, truncated, renamed and removed. With so
+few operations, a test can replace the disk and make every single step fail.
 
-An `OsFile` holds no descriptor until it is used, and `OsFiles` closes the ones that were not
-used lately, so that a thousand idle partitions cost neither descriptors nor system calls.
+An `OsFile` has no descriptor until it is used, and `OsFiles` closes the least recently used ones,
+so a thousand idle partitions cost neither descriptors nor system calls.
 """
 
 from __future__ import annotations
@@ -13,22 +13,29 @@ from __future__ import annotations
 import errno
 import fcntl
 import os  # with paths as plain text: pathlib costs more than the system calls do
+import re
 import struct
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+import threading
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _MAX_VECTORS = 1024  # IOV_MAX wherever Python runs
 _MAX_OPEN = 512
-_NO_MORE_OPEN = frozenset((errno.EMFILE, errno.ENFILE))
+_TOO_MANY_OPEN = frozenset((errno.EMFILE, errno.ENFILE))
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+_MAX_SINGLE_SYNCS = 64
+"""Up to this many paths are synced one by one, without the files of other applications."""
+_SYNC_THREADS = 8
+_MIN_LINUX_FOR_SYNCFS = (5, 8)
+"""The first version of Linux whose syncfs(2) reports that data could not be written."""
 
 
 class File(Protocol):
-    """One file, which exists."""
+    """One existing file."""
 
     @property
     def size(self) -> int:
@@ -40,31 +47,37 @@ class File(Protocol):
     def pread(self, size: int, position: int) -> bytes:
         """Return up to `size` bytes from `position`, fewer only where the file ends."""
 
-    def sync(self) -> None:
-        """Return when all that was appended would survive a loss of power."""
+    def is_in_place(self) -> bool:
+        """Whether the file is still at its path, not deleted or moved away."""
 
     def truncate(self, size: int) -> None:
-        """Cut the file down to `size` bytes."""
+        """Truncate the file to `size` bytes."""
 
     def close(self) -> None:
-        """Let the descriptor go; the next use opens it again."""
+        """Close the descriptor; the next use opens it again."""
 
 
 class Lock(Protocol):
     """A lock that this process holds."""
 
     def release(self) -> None:
-        """Let the lock go."""
+        """Release the lock."""
 
 
 class Files(Protocol):
     """A file system; every failure is an OSError."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Return the file at `path`; FileNotFoundError when absent and not to be created."""
+        """Return the file at `path`; raises FileNotFoundError if absent and `create` is not set."""
 
     def read(self, path: str) -> bytes:
-        """Return all of the file at `path`; FileNotFoundError when absent."""
+        """Return all of the file at `path`; raises FileNotFoundError when absent."""
+
+    def write(self, path: str, content: Buffer) -> None:
+        """Replace the file at `path`; on OSError and after a crash it may hold only a part.
+
+        Any thread may call this.
+        """
 
     def list(self, path: str) -> list[str]:
         """Return the names in the directory at `path`, sorted; none when it is absent."""
@@ -73,37 +86,58 @@ class Files(Protocol):
         """Return when the file at `path` last changed, in milliseconds since the Unix epoch."""
 
     def rename(self, old: str, new: str) -> None:
-        """Move the file or directory at `old` to `new` in one step, replacing a file there."""
+        """Rename the file or directory `old` to `new` atomically, replacing a file there."""
 
     def remove(self, path: str) -> None:
-        """Remove the file at `path`; harmless when it is absent."""
+        """Remove the file at `path`; no effect if it is absent."""
 
     def makedirs(self, path: str) -> None:
-        """Make the directory at `path` and those above it; harmless when it exists."""
+        """Create the directory at `path` and its parents; no effect if it exists."""
+
+    def mkdir(self, path: str) -> None:
+        """Create the directory at `path`; no effect if it exists.
+
+        Raises FileNotFoundError when its parent is absent.
+        """
 
     def remove_directory(self, path: str) -> None:
-        """Remove the directory at `path`, which is empty; harmless when it is absent."""
+        """Remove the empty directory at `path`; no effect if it is absent."""
+
+    def sync(self, path: str) -> None:
+        """Sync the content of the file at `path`, so that it survives a loss of power.
+
+        Any thread may call this; raises FileNotFoundError when the file is absent.
+        """
 
     def sync_directory(self, path: str) -> None:
-        """Return when the names in the directory at `path` would survive a loss of power."""
+        """Sync the names in the directory at `path`, so that they survive a loss of power.
+
+        Any thread may call this.
+        """
+
+    def sync_all(self, directory: str, paths: Collection[str]) -> None:
+        """Sync all files and directories at `paths`, so that they survive a loss of power.
+
+        All are in `directory` or below it.
+        """
 
     def lock(self, path: str) -> Lock:
-        """Lock the file at `path`, made if need be; BlockingIOError when another process has it."""
+        """Lock the file at `path`, created if needed; raises BlockingIOError if it is locked."""
 
 
 def join(*parts: str) -> str:
-    """Return a path made of `parts`."""
+    """Return the parts joined to a path."""
     return "/".join(parts)
 
 
 class OsFile:
     """A file of the operating system, opened when it is used."""
 
-    __slots__ = ("_fd", "_files", "_size", "path", "used")
+    __slots__ = ("_fd", "_files", "_size", "path", "was_used")
 
     def __init__(self, files: OsFiles, path: str, size: int) -> None:
         self.path = path
-        self.used = False
+        self.was_used = False
         self._files = files
         self._fd = -1
         self._size = size
@@ -116,14 +150,14 @@ class OsFile:
     def append(self, buffers: Sequence[Buffer]) -> None:
         """Write all the buffers at the end; on OSError some bytes may have been written."""
         fd = self._descriptor()
-        wanted = sum(map(len, buffers))
+        total = sum(map(len, buffers))
         written = os.writev(fd, buffers) if len(buffers) <= _MAX_VECTORS else 0
         self._size += written
-        if written != wanted:
-            self._append_rest(fd, buffers, written)
+        if written != total:
+            self._append_remaining(fd, buffers, written)
 
-    def _append_rest(self, fd: int, buffers: Sequence[Buffer], written: int) -> None:
-        # A write is cut short by a full disk, a limit, or a signal; only trying on tells which.
+    def _append_remaining(self, fd: int, buffers: Sequence[Buffer], written: int) -> None:
+        # A full disk, a limit or a signal can shorten a write. Only another write shows which.
         for buffer in buffers:
             view = memoryview(buffer)[written:]
             written = max(0, written - len(buffer))
@@ -138,19 +172,28 @@ class OsFile:
         """Return up to `size` bytes from `position`, fewer only where the file ends."""
         return os.pread(self._descriptor(), size, position)
 
-    def sync(self) -> None:
-        """Return when all that was appended would survive a loss of power."""
-        if self._files.is_lasting:
-            _sync_data(self._descriptor())
+    def is_in_place(self) -> bool:
+        """Whether the file is still at its path, not deleted or moved away.
+
+        A different inode is not proof of a move: some file systems renumber inodes.
+        """
+        try:
+            path_status = os.stat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if self._fd < 0:
+            return True
+        open_status = os.fstat(self._fd)
+        return open_status.st_nlink > 0 or open_status.st_ino == path_status.st_ino
 
     def truncate(self, size: int) -> None:
-        """Cut the file down to `size` bytes."""
+        """Truncate the file to `size` bytes."""
         fd = self._descriptor()
         os.ftruncate(fd, size)
         self._size = size
 
     def close(self) -> None:
-        """Let the descriptor go; the next use opens it again."""
+        """Close the descriptor; the next use opens it again."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             self._files.forget(self)
@@ -158,7 +201,7 @@ class OsFile:
 
     def _descriptor(self) -> int:
         if self._fd >= 0:
-            self.used = True
+            self.was_used = True
         else:
             self._files.make_room()
             self._fd = self._files.descriptor(self.path, os.O_RDWR | os.O_APPEND)
@@ -167,19 +210,20 @@ class OsFile:
 
 
 class OsFiles:
-    """The operating system's files, at most `max_open` of them with a descriptor.
+    """The operating system's files; at most `max_open` of them have a descriptor.
 
-    Where nothing has to last, nothing is forced onto the disk: files that are removed when their
-    process ends would not be looked for after a loss of power.
+    Without `is_durable`, nothing is synced: files that are removed when the process ends need
+    not survive a loss of power.
     """
 
-    def __init__(self, max_open: int = _MAX_OPEN, *, is_lasting: bool = True) -> None:
-        self.is_lasting = is_lasting
+    def __init__(self, max_open: int = _MAX_OPEN, *, is_durable: bool = True) -> None:
+        self.is_durable = is_durable
         self._max_open = max_open
         self._open: dict[OsFile, None] = {}
+        self._thread = threading.get_ident()
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
-        """Return the file at `path`; FileNotFoundError when absent and not to be created."""
+        """Return the file at `path`; raises FileNotFoundError if absent and `create` is not set."""
         if create:
             os.close(self.descriptor(path, os.O_RDWR | os.O_CREAT))
         return OsFile(self, path, os.stat(path).st_size)
@@ -187,42 +231,58 @@ class OsFiles:
     def descriptor(self, path: str, flags: int) -> int:
         """Return a new descriptor of the file at `path`.
 
-        When the process may have no more of them, for connections take some as well, one that was
-        not used lately is closed for it.
+        If the process has no more descriptors, because connections use some as well, the least
+        recently used file is closed. Only the thread that made this object can do that; other
+        threads get the OSError.
         """
         while True:
             try:
                 return os.open(path, flags | os.O_CLOEXEC, 0o644)
             except OSError as error:
-                if error.errno not in _NO_MORE_OPEN or not self._open:
+                if error.errno not in _TOO_MANY_OPEN or not self._open:
+                    raise
+                if threading.get_ident() != self._thread:
                     raise
                 self._close_one()
 
     def make_room(self) -> None:
-        """Close what was not used lately, until one more file may be open."""
+        """Close least recently used files until one more file may be open."""
         while len(self._open) >= self._max_open:
             self._close_one()
 
     def _close_one(self) -> None:
-        # Second chance: the oldest goes, unless it was used since it was last looked at.
-        while (oldest := next(iter(self._open))).used:
-            oldest.used = False
+        # Second chance: the oldest is closed, unless it was used since it was last examined.
+        while (oldest := next(iter(self._open))).was_used:
+            oldest.was_used = False
             del self._open[oldest]
             self._open[oldest] = None
         oldest.close()
 
     def remember(self, file: OsFile) -> None:
-        """Count `file` among the open."""
+        """Add `file` to the open files."""
         self._open[file] = None
 
     def forget(self, file: OsFile) -> None:
-        """Count `file` among the open no longer."""
+        """Remove `file` from the open files."""
         self._open.pop(file, None)
 
     def read(self, path: str) -> bytes:
-        """Return all of the file at `path`; FileNotFoundError when absent."""
+        """Return all of the file at `path`; raises FileNotFoundError when absent."""
         with open(path, "rb", opener=self.descriptor) as file:
             return file.read()
+
+    def write(self, path: str, content: Buffer) -> None:
+        """Replace the file at `path`; on OSError and after a crash it may hold only a part.
+
+        Any thread may call this.
+        """
+        fd = self.descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[os.write(fd, view) :]
+        finally:
+            os.close(fd)
 
     def list(self, path: str) -> list[str]:
         """Return the names in the directory at `path`, sorted; none when it is absent."""
@@ -236,39 +296,82 @@ class OsFiles:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def rename(self, old: str, new: str) -> None:
-        """Move the file or directory at `old` to `new` in one step, replacing a file there."""
+        """Rename the file or directory `old` to `new` atomically, replacing a file there."""
         os.replace(old, new)
 
     def remove(self, path: str) -> None:
-        """Remove the file at `path`; harmless when it is absent."""
+        """Remove the file at `path`; no effect if it is absent."""
         try:
             os.unlink(path)
         except FileNotFoundError:
             return
 
     def makedirs(self, path: str) -> None:
-        """Make the directory at `path` and those above it; harmless when it exists."""
+        """Create the directory at `path` and its parents; no effect if it exists."""
         os.makedirs(path, exist_ok=True)
 
+    def mkdir(self, path: str) -> None:
+        """Create the directory at `path`, whose parent must exist; no effect if it exists."""
+        try:
+            os.mkdir(path)  # noqa: PTH102 - paths are plain text here
+        except FileExistsError:
+            return
+
     def remove_directory(self, path: str) -> None:
-        """Remove the directory at `path`, which is empty; harmless when it is absent."""
+        """Remove the empty directory at `path`; no effect if it is absent."""
         try:
             os.rmdir(path)
         except FileNotFoundError:
             return
 
+    def sync(self, path: str) -> None:
+        """Sync the content of the file at `path`, so that it survives a loss of power.
+
+        Any thread may call this; raises FileNotFoundError when the file is absent.
+        """
+        if self.is_durable:
+            self._sync(path, _sync_data)
+
     def sync_directory(self, path: str) -> None:
-        """Return when the names in the directory at `path` would survive a loss of power."""
-        if not self.is_lasting:
-            return
+        """Sync the names in the directory at `path`, so that they survive a loss of power.
+
+        Any thread may call this.
+        """
+        if self.is_durable:
+            self._sync(path, os.fsync)
+
+    def _sync(self, path: str, sync: Callable[[int], None]) -> None:
+        # A separate descriptor, because another thread may close the one of an OsFile.
         fd = self.descriptor(path, os.O_RDONLY)
         try:
-            os.fsync(fd)
+            sync(fd)
         finally:
             os.close(fd)
 
+    def sync_all(self, directory: str, paths: Collection[str]) -> None:
+        """Sync all files and directories at `paths`, so that they survive a loss of power.
+
+        Many paths are synced with their whole file system, in one system call, because the sync of
+        each path takes a millisecond or more. Systems without such a call sync them in parallel.
+        """
+        if not self.is_durable:
+            return
+        if len(paths) <= _MAX_SINGLE_SYNCS:
+            for path in paths:
+                self._sync(path, os.fsync)
+            return
+        syncfs = _file_system_sync()
+        if syncfs is not None:
+            self._sync(directory, syncfs)
+            return
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - rarely used
+
+        with ThreadPoolExecutor(_SYNC_THREADS) as pool:
+            for _ in pool.map(lambda path: self._sync(path, os.fsync), paths):
+                pass
+
     def lock(self, path: str) -> OsLock:
-        """Lock the file at `path`, made if need be; BlockingIOError when somebody else has it."""
+        """Lock the file at `path`, created if needed; raises BlockingIOError if it is locked."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             _lock_record(fd)
@@ -278,11 +381,36 @@ class OsFiles:
         return OsLock(fd)
 
 
-def _lock_record(fd: int) -> None:
-    """Take the kind of lock that Java takes, so that a Kafka keeps out of here, and we of there.
+def _file_system_sync() -> Callable[[int], None] | None:
+    """Return syncfs(2), or None where it is absent or does not report errors: before Linux 5.8."""
+    system = os.uname()
+    match = re.match(r"(\d+)\.(\d+)", system.release)
+    if (
+        system.sysname != "Linux"
+        or not match
+        or (int(match[1]), int(match[2])) < _MIN_LINUX_FOR_SYNCFS
+    ):
+        return None
+    import ctypes  # noqa: PLC0415 - needed only at the end of a process
 
-    It belongs to the descriptor where the system can do that, else to the whole process, to which
-    another broker of this process is no stranger.
+    try:
+        syncfs = ctypes.CDLL(None, use_errno=True).syncfs
+    except (AttributeError, OSError):
+        return None
+
+    def sync(fd: int) -> None:
+        if syncfs(fd):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    return sync
+
+
+def _lock_record(fd: int) -> None:
+    """Take the same kind of lock as Java, so that Kafka and this broker exclude each other.
+
+    The lock belongs to the descriptor where the system supports that. Otherwise it belongs to the
+    process and does not exclude another broker of the same process.
     """
     command = getattr(fcntl, "F_OFD_SETLK", None)
     if command is None:
@@ -293,7 +421,7 @@ def _lock_record(fd: int) -> None:
 
 
 class OsLock:
-    """A lock on a file of the operating system, held as long as its descriptor is open."""
+    """A lock on a file of the operating system, held while its descriptor is open."""
 
     __slots__ = ("_fd",)
 
@@ -301,7 +429,23 @@ class OsLock:
         self._fd = fd
 
     def release(self) -> None:
-        """Let the lock go; harmless when it was let go before."""
+        """Release the lock; no effect if it was released before."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
+
+
+class DiskSpace(NamedTuple):
+    """Bytes on the file system of a directory; -1 where they are unknown."""
+
+    total_bytes: int = -1
+    usable_bytes: int = -1
+
+
+def disk_space(directory: str) -> DiskSpace:
+    """Return the size of the file system that holds `directory`, and its free bytes."""
+    try:
+        usage = os.statvfs(directory)
+    except OSError:
+        return DiskSpace()
+    return DiskSpace(usage.f_blocks * usage.f_frsize, usage.f_bavail * usage.f_frsize)

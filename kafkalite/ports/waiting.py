@@ -1,19 +1,19 @@
-"""Waiting: the answer that is not there yet.
+"""Waiting: a value that arrives later.
 
-Chosen instead of asyncio futures, because everything below the server must run without an event
-loop: a `Waiting` resolves synchronously, so a test sees the whole consequence of a decision when
-the call that caused it returns.
+It is used instead of asyncio futures because everything below the server must run without an event
+loop. A `Waiting` resolves synchronously, so a test sees every consequence of a decision when the
+call that caused it returns.
 
-What arrives may also be a refusal: an exception that stands where the value would. Whoever asked at
-the end of a chain tells it; nobody on the way there takes it for a value.
+A refusal, which is an exception, can arrive in place of the value. The caller at the end of a chain
+reports it; functions in between pass it on.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -39,20 +39,20 @@ class Waiting(Generic[T]):
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the asker has gone away."""
+        """Whether the caller does not need the value any more."""
         return self._abandoned
 
     @property
     def value(self) -> T:
         """The value or refusal; LookupError while it has not arrived."""
         if self._value is _UNSET:
-            raise LookupError("the answer has not arrived")
+            raise LookupError("the value has not arrived")
         return cast("T", self._value)
 
     def resolve(self, value: T) -> None:
-        """Deliver the value and run the callbacks; a second delivery is a bug and raises."""
+        """Deliver the value and run the callbacks; raises RuntimeError for a second delivery."""
         if self._value is not _UNSET:
-            raise RuntimeError("answered twice")
+            raise RuntimeError("the value was delivered twice")
         self._value = value
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
@@ -63,14 +63,14 @@ class Waiting(Generic[T]):
         self.resolve(cast("T", refusal))
 
     def then(self, callback: Callable[[T], None]) -> None:
-        """Run `callback` with the value or refusal: now if it is there, else when it arrives."""
+        """Call `callback` with the value or refusal, now or when it arrives."""
         if self._value is _UNSET:
             self._callbacks.append(callback)
         else:
             callback(self.value)
 
     def map(self, transform: Callable[[T], U]) -> Waiting[U]:
-        """Return what waits for this value and then for `transform` of it; a refusal stays one."""
+        """Return a Waiting for `transform` of this value; a refusal is passed on unchanged."""
         mapped: Waiting[U] = Waiting(on_abandon=self.abandon)
 
         def pass_on(value: T) -> None:
@@ -83,7 +83,7 @@ class Waiting(Generic[T]):
         return mapped
 
     def abandon(self) -> None:
-        """Say that nobody will read the answer; whoever holds resources for it lets them go."""
+        """Declare that the value is not needed; `on_abandon` can release its resources."""
         if self._value is not _UNSET or self._abandoned:
             return
         self._abandoned = True
@@ -92,7 +92,73 @@ class Waiting(Generic[T]):
 
 
 def when(answer: T | Waiting[T], transform: Callable[[T], U]) -> U | Waiting[U]:
-    """Apply `transform` to an answer that may or may not be there yet."""
+    """Apply `transform` to an answer that may not have arrived yet."""
     if isinstance(answer, Waiting):
         return answer.map(transform)
     return transform(answer)
+
+
+def chain(
+    answer: T | Waiting[T],
+    transform: Callable[[T], U | Waiting[U]],
+    recover: Callable[[Exception], U | Waiting[U]] | None = None,
+) -> U | Waiting[U]:
+    """Apply `transform`, whose result may be a Waiting too, to an answer.
+
+    `recover` is applied to a refusal that a Waiting delivers. An exception of either becomes the
+    refusal of the result; if nothing is waited for, it is raised here.
+    """
+    if not isinstance(answer, Waiting):
+        return transform(answer)
+    awaited: Waiting[Any] = answer
+
+    def abandon() -> None:
+        awaited.abandon()
+
+    chained: Waiting[U] = Waiting(on_abandon=abandon)
+
+    def pass_on(value: T) -> None:
+        nonlocal awaited
+        if isinstance(value, Exception) and recover is None:
+            chained.refuse(value)
+            return
+        try:
+            if not isinstance(value, Exception):
+                result = transform(value)
+            elif recover is not None:
+                result = recover(value)
+        except Exception as refusal:  # noqa: BLE001 - passed on as a refusal, see the module docstring
+            chained.refuse(refusal.with_traceback(None))
+            return
+        if isinstance(result, Waiting):
+            awaited = result
+            result.then(chained.resolve)
+        else:
+            chained.resolve(result)
+
+    answer.then(pass_on)
+    return chained
+
+
+def gather(
+    answers: Sequence[T | Waiting[T] | Exception],
+) -> Sequence[T | Exception] | Waiting[Sequence[T | Exception]]:
+    """Return all answers once all have arrived; a refusal takes the place of its answer."""
+    awaited = [answer for answer in answers if isinstance(answer, Waiting)]
+    if not awaited:
+        return cast("Sequence[T | Exception]", answers)
+
+    def abandon() -> None:
+        for answer in awaited:
+            answer.abandon()
+
+    def on_arrival(_: T) -> None:
+        if not result.is_resolved and all(answer.is_resolved for answer in awaited):
+            result.resolve(
+                [answer.value if isinstance(answer, Waiting) else answer for answer in answers]
+            )
+
+    result: Waiting[Sequence[T | Exception]] = Waiting(on_abandon=abandon)
+    for answer in awaited:
+        answer.then(on_arrival)
+    return result

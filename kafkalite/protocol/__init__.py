@@ -1,5 +1,5 @@
-"""Bytes to messages and back; knows no broker.
+"""Kafka's protocol: messages, codecs, error codes and the catalogue of APIs.
 
-The wire format is told once, in `protocol-specs/`; `schema` makes construct trees of it, and
-`generate` compiles the trees into the modules a running broker imports.
+`protocol-specs/` defines the wire format. `schema` makes Construct trees from it, and `generator`
+compiles the trees into the modules that a running broker imports.
 """

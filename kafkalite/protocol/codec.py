@@ -1,12 +1,12 @@
-"""From an API key and a version to the functions that parse and build its messages.
+"""Lookup of the functions that parse and build messages, by API key and version.
 
-A codec module is imported when it is first asked for. Parsers take `bytes` or `bytearray`, a
-position and an end, and raise one of `PARSE_ERRORS` on bytes that break the protocol; what lies
-behind the message is for the caller to judge, who gets the position it ended at. Builders
-append to a list. A lookup raises KeyError for an API or version that does not exist.
+A codec module is imported when it is first needed. Parsers take `bytes` or `bytearray`, a position
+and an end, and raise one of `PARSE_ERRORS` for invalid bytes. They return the position after the
+message; the caller must check that nothing follows. Builders append to a list. A lookup raises
+KeyError for an unknown API or version.
 """
 
-# ruff: noqa: ANN401 - which class a number stands for is known only where it is read
+# ruff: noqa: ANN401 - the class depends on a number that is read
 from __future__ import annotations
 
 import struct
@@ -14,9 +14,9 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from kafkalite.protocol.codecs.index import ALIASES, APIS, METADATA_RECORDS, RECORD_TYPES
+from kafkalite.protocol._generated.codecs.index import ALIASES, APIS, METADATA_RECORDS, RECORD_TYPES
+from kafkalite.protocol.codec_helpers import encode_varint, rest_of_varint
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.protocol.straightline import encode_varint, rest_of_varint
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
@@ -29,32 +29,33 @@ if TYPE_CHECKING:
     Builder = Callable[[Any, Out], None]
 
 RecordLog = Literal["group", "transaction", "share"]
-"""The logs whose records begin with a type number, each counting for itself."""
+"""Logs whose records begin with a type number; each has its own numbers."""
 
 PARSE_ERRORS: Final = (ProtocolViolation, UnicodeDecodeError, IndexError, struct.error)
-"""What a parser raises on bytes that break the protocol."""
+"""Exceptions of a parser for invalid bytes."""
 
+_CODECS: Final = "kafkalite.protocol._generated.codecs"
 _INT16: Final = struct.Struct(">h")
-_API_VERSIONS: Final = 18
+API_VERSIONS_KEY: Final = 18
 _METADATA_FRAME_VERSION: Final = 1
-_REMEMBERED_PARSERS: Final = 256  # found by bytes that others wrote, who may write anything
+_REMEMBERED_PARSERS: Final = 256  # limited, because the keys come from clients
 
 
 # -- requests and responses ---------------------------------------------------------------
 
 
 def api_keys() -> tuple[int, ...]:
-    """Every API there is a codec for, in the order of their keys."""
+    """Return the keys of all APIs with codecs, in ascending order."""
     return tuple(APIS)
 
 
 def api_name(api_key: int) -> str:
-    """Kafka's name of an API, such as "OffsetCommit"."""
+    """Return Kafka's name of an API, such as "OffsetCommit"."""
     return APIS[api_key][1]
 
 
 def api_versions(api_key: int, *, unstable: bool = False) -> Versions:
-    """Return the versions there are codecs for, by default without Kafka's unstable ones."""
+    """Return the versions with codecs, by default without Kafka's unstable ones."""
     _, _, lowest, stable, highest, _ = APIS[api_key]
     return Versions(lowest, highest if unstable else stable)
 
@@ -73,46 +74,53 @@ def request_header_version(api_key: int, version: int) -> int:
 def response_header_version(api_key: int, version: int) -> int:
     """Return the version of the header before a response.
 
-    ApiVersions keeps version 0 for ever: its answer is read before versions are agreed on.
+    ApiVersions always has version 0: its response is parsed before versions are negotiated.
     """
-    return 1 if is_flexible(api_key, version) and api_key != _API_VERSIONS else 0
+    return 1 if is_flexible(api_key, version) and api_key != API_VERSIONS_KEY else 0
 
 
 @cache
 def request_parser(api_key: int, version: int) -> Parser:
     """Return the function that parses a request's body."""
-    parse: Parser = _api_function("broker", "parse_request", api_key, version)
+    parse: Parser = _broker_codec(api_key, version).parse_request
     return parse
 
 
 @cache
 def response_builder(api_key: int, version: int) -> Builder:
     """Return the function that builds a response's body."""
-    build: Builder = _api_function("broker", "build_response", api_key, version)
+    build: Builder = _broker_codec(api_key, version).build_response
     return build
 
 
 @cache
 def request_builder(api_key: int, version: int) -> Builder:
     """Return the function that builds a request's body, for clients."""
-    build: Builder = _api_function("client", "build_request", api_key, version)
+    build: Builder = getattr(_client_codec(api_key, version), f"build_request_v{version}")
     return build
 
 
 @cache
 def response_parser(api_key: int, version: int) -> Parser:
     """Return the function that parses a response's body, for clients."""
-    parse: Parser = _api_function("client", "parse_response", api_key, version)
+    parse: Parser = getattr(_client_codec(api_key, version), f"parse_response_v{version}")
     return parse
 
 
-def _api_function(side: str, function: str, api_key: int, version: int) -> Any:
+def _broker_codec(api_key: int, version: int) -> Any:
+    name = f"{_stem(api_key, version)}_v{version}"
+    return import_module(f"{_CODECS}.broker.{ALIASES.get(name, name)}")
+
+
+def _client_codec(api_key: int, version: int) -> Any:
+    return import_module(f"{_CODECS}.client.{_stem(api_key, version)}")
+
+
+def _stem(api_key: int, version: int) -> str:
     stem, _, lowest, _, highest, _ = APIS[api_key]
     if not lowest <= version <= highest:
         raise KeyError((api_key, version))
-    name = f"{stem}_v{version}"
-    module = import_module(f"kafkalite.protocol.codecs.{side}.{ALIASES.get(name, name)}")
-    return getattr(module, function)
+    return stem
 
 
 @cache
@@ -129,7 +137,7 @@ def response_class(api_key: int) -> type[Any]:
 
 def _api_class(api_key: int, suffix: str) -> type[Any]:
     stem, name, *_ = APIS[api_key]
-    module = import_module(f"kafkalite.protocol.messages.{stem}")
+    module = import_module(f"kafkalite.protocol._generated.messages.{stem}")
     found: type[Any] = getattr(module, f"{name}{suffix}")
     return found
 
@@ -152,7 +160,7 @@ def builder(name: str, version: int) -> Builder:
 
 
 def _record_function(name: str, function: str) -> Any:
-    module = import_module(f"kafkalite.protocol.codecs.records.{name}")
+    module = import_module(f"{_CODECS}.records.{name}")
     try:
         return getattr(module, function)
     except AttributeError:
@@ -160,7 +168,7 @@ def _record_function(name: str, function: str) -> Any:
 
 
 def encode_key(key: Any) -> bytes:
-    """Write a coordinator record's key: its type number, then its one version of body."""
+    """Encode a coordinator record's key: its type number, then the body in its only version."""
     head, build = _key_writer(key.__class__)
     out: Out = [head]
     build(key, out)
@@ -173,7 +181,7 @@ def _key_writer(kind: type[Any]) -> tuple[bytes, Builder]:
 
 
 def encode_value(value: Any, version: int) -> bytes:
-    """Write a coordinator record's value, or any message kept so: its version, then its body."""
+    """Encode a coordinator record's value, or a message in the same form: version, then body."""
     head, build = _value_writer(value.CODEC, version)
     out: Out = [head]
     build(value, out)
@@ -186,7 +194,7 @@ def _value_writer(name: str, version: int) -> tuple[bytes, Builder]:
 
 
 def decode_key(data: bytes, log: RecordLog = "group") -> Any | None:
-    """Read a coordinator record's key, None where its type is unknown."""
+    """Decode a coordinator record's key; None if its type is unknown."""
     parse = _key_parser(log, data[:2])
     return None if parse is None else _whole(parse, data, _INT16.size)
 
@@ -199,15 +207,15 @@ def _key_parser(log: RecordLog, head: bytes) -> Parser | None:
 
 
 def decode_value(key_type: int, data: bytes, log: RecordLog = "group") -> Any:
-    """Read the value that goes with a key of this type."""
+    """Decode the value of a key with this type."""
     return decode_message(RECORD_TYPES[log][key_type][2], data)
 
 
 def decode_message(name: str, data: bytes) -> Any:
-    """Read a message that begins with its own version, by its class's `CODEC`.
+    """Decode a message that begins with its own version, by its class's `CODEC`.
 
-    Such are record values, and a classic consumer's subscription and assignment. Raises
-    `ProtocolViolation` where this version is unknown.
+    Examples are record values, and a classic consumer's subscription and assignment. Raises
+    `ProtocolViolation` if the version is unknown.
     """
     return _whole(_message_parser(name, data[:2]), data, _INT16.size)
 
@@ -222,7 +230,7 @@ def _message_parser(name: str, head: bytes) -> Parser:
 
 
 def encode_metadata_record(record: Any, version: int) -> bytes:
-    """Write a metadata log record: frame version, API key and version as varints, the body."""
+    """Encode a metadata log record: frame version, API key, version as varints; then the body."""
     frame = (_METADATA_FRAME_VERSION, record.API_KEY, version)
     out: Out = [encode_varint(number) for number in frame]
     builder(record.CODEC, version)(record, out)
@@ -230,7 +238,7 @@ def encode_metadata_record(record: Any, version: int) -> bytes:
 
 
 def decode_metadata_record(data: bytes) -> Any:
-    """Read a metadata log record; raises `ProtocolViolation` where its type is unknown."""
+    """Decode a metadata log record; raises `ProtocolViolation` if its type is unknown."""
     frame, pos = _varint(data, 0)
     api_key, pos = _varint(data, pos)
     version, pos = _varint(data, pos)

@@ -1,12 +1,13 @@
-"""The kinds of error a request can meet.
+"""Errors of requests: KafkaError and ProtocolViolation.
 
-`KafkaError` is told to the client in its own API's words. `ProtocolViolation` closes the
-connection. Anything else is a fault of ours: logged whole, answered UNKNOWN_SERVER_ERROR.
+`KafkaError` is answered in the fields of the request's API. `ProtocolViolation` closes the
+connection. Any other exception is a bug: it is logged with its traceback and answered
+UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
 
 
 class KafkaError(Exception):
-    """A refusal with a Kafka error code, and a message where the API can carry one.
+    """A refusal with a Kafka error code, and a message if the API has a field for it.
 
-    `facts` say why in words a program reads: the rule, the epochs, the member; names → what JSON
-    can hold. They never go to the client, only to whoever asks for an explanation.
+    `facts` are the reason in a form for programs: names, such as rule or member, and values that
+    JSON can represent. `explanation` is the full reason as text; by default it is the message.
+    Neither is sent to the client. Both are stored for `kafkalite explain`.
     """
 
     def __init__(
@@ -26,15 +28,24 @@ class KafkaError(Exception):
         code: ErrorCode,
         message: str | None = None,
         facts: Mapping[str, object] | None = None,
+        explanation: str | None = None,
     ) -> None:
         super().__init__(code, message)
         self.code = code
         self.message = message
         self.facts = facts
+        self.explanation = message if explanation is None else explanation
+
+    def without_traceback(self) -> Self:
+        """Return the error without its traceback, to be stored.
+
+        A traceback refers to the frame that stores it. The cycle would keep its objects alive.
+        """
+        return self.with_traceback(None)
 
 
-class ProtocolViolation(ValueError):  # noqa: N818 - Kafka's word is not "error"
-    """Bytes that break the protocol; `reason` is one line for the log."""
+class ProtocolViolation(ValueError):  # noqa: N818 - "violation" says that it is an error
+    """Bytes that violate the protocol; `reason` is one line for the log."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

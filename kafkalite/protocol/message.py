@@ -1,7 +1,7 @@
-"""What all messages share: equality by value, a readable repr.
+"""Message, the base class of all messages: equality by value, and a readable repr.
 
-Message classes are plain slotted classes because a codec fills the slots of a bare
-instance one by one: three times as fast as calling any kind of `__init__`.
+Message classes are plain slotted classes, because a codec fills the slots of a bare instance one by
+one: that is three times as fast as any `__init__`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 NEW: Final[Any] = object()
-"""Default of parameters whose default is made afresh for each message: `[]` or a struct."""
+"""Default of parameters whose default is created for each message: `[]` or a struct."""
 
 
 class Message:

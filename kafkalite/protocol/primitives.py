@@ -1,7 +1,7 @@
-"""The Construct subclasses Kafka needs beside construct's own integers.
+"""Construct subclasses for the types of Kafka's protocol.
 
-Interpreted they are slow and plain, which is their worth: the tree they form is the truth
-that generated code is compiled from and judged by, and that explains refused frames.
+They are slow and simple when interpreted. Their trees define the format: generated code is compiled
+from them and tested against them, and they explain refused frames.
 """
 
 # ruff: noqa: ANN401, SLF001 - construct's protocol is `_parse` and `_build`, of values of any type
@@ -27,8 +27,8 @@ from construct import (
     stream_write,
 )
 
+from kafkalite.protocol.codec_helpers import LONGEST_STRING, encode_varint
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.protocol.straightline import LONGEST_STRING, encode_varint
 
 if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
@@ -43,7 +43,7 @@ FIXED: Final[dict[str, Construct]] = {
     "float64": Float64b,
     "uuid": Bytes(16),
 }
-"""The types whose size never changes, by Kafka's names."""
+"""Types of fixed size, by Kafka's names."""
 
 _LAST_SHIFT: Final = 28
 _LAST_BITS: Final = 15
@@ -51,14 +51,14 @@ _LAST_BITS: Final = 15
 
 @dataclass(slots=True)
 class Trace:
-    """Given to a tree as its context, it keeps how far the parse has come."""
+    """Context for parsing a tree; records the position of the parser."""
 
     path: str = ""
     offset: int = 0
 
 
 def _step(subcon: Construct, stream: BinaryIO, context: Any, path: str) -> Any:
-    """Parse one thing that has a place of its own in the message."""
+    """Parse one element that has its own position in the message."""
     if isinstance(context, Trace):
         context.path = path
         context.offset = stream.tell()
@@ -72,8 +72,8 @@ def _remaining(stream: BinaryIO) -> int:
     return end - here
 
 
-class UnsignedVarint(Construct):  # type: ignore[misc]  # construct tells no types
-    """An unsigned number of up to 32 bits, seven to a byte, the lowest first."""
+class UnsignedVarint(Construct):  # type: ignore[misc]  # construct has no types
+    """An unsigned number of up to 32 bits, seven bits per byte, lowest first."""
 
     def _parse(self, stream: BinaryIO, _context: Any, path: str) -> int:
         value = 0
@@ -96,8 +96,8 @@ class UnsignedVarint(Construct):  # type: ignore[misc]  # construct tells no typ
 VARINT: Final = UnsignedVarint()
 
 
-class _Counted(Construct):  # type: ignore[misc]  # construct tells no types
-    """Anything that begins with its length: one more than it as a varint, or a plain integer."""
+class _Counted(Construct):  # type: ignore[misc]  # construct has no types
+    """A value that begins with its length: length + 1 as a varint, or a plain integer."""
 
     plain_length: Construct = Int32sb
 
@@ -153,7 +153,7 @@ class KafkaString(_Counted):
 
 
 class KafkaBytes(_Counted):
-    """Opaque bytes; `is_records` marks those a codec hands out as a view, without a copy."""
+    """Opaque bytes; with `is_records` codecs return a view without a copy."""
 
     def __init__(self, *, compact: bool, nullable: bool, is_records: bool = False) -> None:
         super().__init__(compact=compact, nullable=nullable)
@@ -171,7 +171,7 @@ class KafkaBytes(_Counted):
 
 
 class KafkaArray(_Counted):
-    """Rows of one kind; a count larger than the bytes that remain is refused unread."""
+    """Rows of one type; a count larger than the remaining bytes is refused at once."""
 
     def __init__(self, subcon: Construct, *, compact: bool, nullable: bool) -> None:
         super().__init__(compact=compact, nullable=nullable)
@@ -182,7 +182,7 @@ class KafkaArray(_Counted):
         if count is None:
             return None
         if count > _remaining(stream):
-            raise ProtocolViolation(f"{count} rows, and no bytes for them")
+            raise ProtocolViolation(f"{count} rows, but fewer bytes remain")
         return [_step(self.subcon, stream, context, f"{path}[{row}]") for row in range(count)]
 
     def _build(self, obj: list[Any] | None, stream: BinaryIO, context: Any, path: str) -> Any:
@@ -194,7 +194,7 @@ class KafkaArray(_Counted):
 
 @dataclass(frozen=True, slots=True)
 class MessageClass:
-    """Where a struct's class lives; loaded only when a tree is interpreted."""
+    """Location of a struct's class; it is imported only when a tree is interpreted."""
 
     module: str
     qualname: str
@@ -209,14 +209,14 @@ class MessageClass:
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A field behind a tag; left out of the bytes while it equals its default."""
+    """A tagged field; it is not written while it equals its default."""
 
     attribute: str
     subcon: Construct
     default: object
 
     def fresh_default(self) -> object:
-        """Return the default, made anew where it can be changed."""
+        """Return the default; a new object if it is mutable."""
         if isinstance(self.default, MessageClass):
             return self.default.load()()
         return list(self.default) if isinstance(self.default, list) else self.default
@@ -224,10 +224,10 @@ class Tagged:
 
 @dataclass(slots=True, kw_only=True)
 class StructShape:
-    """What a struct is made of in one version.
+    """The fields of a struct in one version.
 
-    Fields that are `absent` only take their defaults, a class standing for a new instance.
-    A nullable struct begins with a byte: -1 where it is null, but 0 where it is `behind_tag`.
+    Fields in `absent` only get their defaults; a class means a new instance. A nullable struct
+    begins with a byte: -1 for null, but 0 if it is `behind_tag`.
     """
 
     message: MessageClass
@@ -239,8 +239,8 @@ class StructShape:
     behind_tag: bool = False
 
 
-class KafkaStruct(Construct):  # type: ignore[misc]  # construct tells no types
-    """Named fields in order, then, in flexible versions, a section of tagged ones."""
+class KafkaStruct(Construct):  # type: ignore[misc]  # construct has no types
+    """Named fields in order; in flexible versions, a section of tagged fields follows."""
 
     def __init__(self, shape: StructShape) -> None:
         super().__init__()
@@ -249,7 +249,7 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct tells no types
     def _parse(self, stream: BinaryIO, context: Any, path: str) -> Message | None:
         if self.shape.nullable and self._is_null(stream, context, path):
             return None
-        # Absent and tagged fields have their defaults from the class itself.
+        # Absent and tagged fields get their defaults from the class.
         values = {
             field.name: _step(field.subcon, stream, context, f"{path}.{field.name}")
             for field in self.shape.fields
@@ -273,7 +273,7 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct tells no types
             tag = _step(VARINT, stream, context, f"{path}.tags")
             size = _step(VARINT, stream, context, f"{path}.tags[{tag}]")
             if size > _remaining(stream):
-                raise ProtocolViolation(f"a tagged field of {size} bytes that are not there")
+                raise ProtocolViolation(f"a tagged field of {size} bytes, but fewer remain")
             known = self.shape.tagged.get(tag)
             if known is None:
                 unknown[tag] = stream_read(stream, size, path)
@@ -282,7 +282,7 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct tells no types
             where = f"{path}.{known.attribute}"
             values[known.attribute] = _step(known.subcon, stream, context, where)
             if stream_tell(stream, path) != end:
-                raise ProtocolViolation(f"a tagged field that is not the {size} bytes it says")
+                raise ProtocolViolation(f"a tagged field whose length is not {size} bytes")
         if unknown:
             values["unknown_tags"] = unknown
 

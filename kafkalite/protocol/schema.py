@@ -1,4 +1,4 @@
-"""MessageSpec and version → construct tree: the one truth of the wire format."""
+"""Construct trees of messages, one per version, built from their specs."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from kafkalite.protocol.versions import Versions
 
 FRESH: Final = object()
-"""Marks a default that is a new, empty struct of the field's own type."""
+"""Marks a default that is a new empty struct of the field's own type."""
 
 
 def module_of(spec: MessageSpec) -> str:
-    """Name the module that holds a message's classes."""
+    """Return the name of the module with a message's classes."""
     if spec.kind == "header":
-        return "kafkalite.protocol.messages.headers"
+        return "kafkalite.protocol._generated.messages.headers"
     shelf = "messages" if spec.kind in ("request", "response") else "records"
-    return f"kafkalite.protocol.{shelf}.{spec.stem}"
+    return f"kafkalite.protocol._generated.{shelf}.{spec.stem}"
 
 
 def is_struct(field: FieldSpec) -> bool:
-    """Whether the field holds one struct, not an array of them."""
+    """Whether the field contains one struct, not an array of structs."""
     return not field.is_array and field.type[0].isupper()
 
 
@@ -47,15 +47,15 @@ def nullable_somewhere(field: FieldSpec, versions: Versions) -> bool:
 
 
 def default_of(field: FieldSpec) -> object:
-    """Return the value a field has where nothing sets it; FRESH and [] are made anew each time."""
+    """Return a field's default value; FRESH and [] are created for each message."""
     if field.default == "null":
         return None
     if field.is_array:
         return []
     if is_struct(field):
-        # A struct behind a tag is either there or it is None; Kafka compares it with an
-        # empty one instead, which costs more than the rest of the message. Where null is
-        # a value of its own, there is no way around that.
+        # A tagged struct is either present or None. Kafka compares it with an empty one
+        # instead, which would cost more than the rest of the message. If null is a separate
+        # value, that cannot be avoided.
         return None if field.tag is not None and field.nullable is None else FRESH
     return _scalar_default(field)
 
@@ -77,7 +77,7 @@ def _scalar_default(field: FieldSpec) -> object:
 
 
 class SchemaBuilder:
-    """Makes the tree of one message in one version."""
+    """Builds the tree of one message in one version."""
 
     def __init__(self, spec: MessageSpec, version: int) -> None:
         if version not in spec.versions:
@@ -146,5 +146,5 @@ class SchemaBuilder:
 
 
 def message_tree(spec: MessageSpec, version: int) -> KafkaStruct:
-    """Make the construct tree of one version; raises ValueError where there is none."""
+    """Build the Construct tree of one version; raises ValueError if it does not exist."""
     return SchemaBuilder(spec, version).message()

@@ -1,7 +1,7 @@
-"""Spec files → `MessageSpec` trees; opened only to generate and to explain.
+"""Specs of messages: the notation of the spec files, and their parser.
 
-The notation has one file per message. A comment, then what the message is, then one line per
-field, its children indented by two blanks:
+There is one file per message. It begins with a comment and the kind of the message. Then follows
+one line per field, with children indented by two spaces:
 
     # Hands a batch of records to the leader of each partition.
     request ProduceRequest
@@ -9,13 +9,15 @@ field, its children indented by two blanks:
     versions 3-13
     flexible 9+
 
-    TransactionalId: string(transactionalId) 3+ nullable 3+ = null
-    TopicData: []TopicProduceData 0+
-      Name: string(topicName) 0-12 ignorable
+    TransactionalId: string(transactionalId) 3+ nullable 3+ = null  # The transactional ID.
+    TopicData: []TopicProduceData 0+  # Each topic to produce to.
+      Name: string(topicName) 0-12 ignorable  # The topic name.
 
-A field reads: name, type, versions; then, in this order and each only where it applies,
+A field has a name, a type and versions. Then follow, in this order and each only if it applies,
 `nullable V`, `tag N V`, `flexible V`, `ignorable`, `= default`. A word in brackets after a type
-says what the value names. `struct Name V` opens a struct that several fields share.
+names the kind of entity in the value. Text after two spaces and `# ` describes the field, in
+kafkalite's own words: a test compares it with Kafka's definitions. `struct Name V` begins a struct
+that several fields use.
 """
 
 from __future__ import annotations
@@ -41,13 +43,13 @@ _FIELD: Final = re.compile(
     r"(?P<indent> *)(?P<name>\w+): (?P<array>\[\])?(?P<type>\w+)(?:\((?P<entity>\w+)\))?"
     r" (?P<versions>[\d+-]+)(?: nullable (?P<nullable>[\d+-]+))?"
     r"(?: tag (?P<tag>\d+) (?P<tagged>[\d+-]+))?(?: flexible (?P<flexible>[\d+-]+|none))?"
-    r"(?P<ignorable> ignorable)?(?: = (?P<default>\S+))?"
+    r"(?P<ignorable> ignorable)?(?: = (?P<default>\S+))?(?:  # (?P<about>.+))?"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSpec:
-    """One field of a struct: its type and the versions each of its traits holds in."""
+    """One field of a struct: its type, and the versions of each of its properties."""
 
     name: str
     type: str
@@ -61,6 +63,7 @@ class FieldSpec:
     never_flexible: bool = False
     ignorable: bool = False
     default: str | None = None
+    about: str = ""
 
     @property
     def attribute(self) -> str:
@@ -71,7 +74,7 @@ class FieldSpec:
 
 @dataclass(frozen=True, slots=True)
 class StructSpec:
-    """A named row of fields, whether it stands inside one field or is shared by several."""
+    """A named list of fields, used by one field or several."""
 
     name: str
     versions: Versions
@@ -80,7 +83,7 @@ class StructSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSpec:
-    """One message in all its versions; `structs` has every struct it nests, by name."""
+    """One message in all its versions; `structs` has every nested struct, by name."""
 
     comment: str
     kind: str
@@ -94,14 +97,14 @@ class MessageSpec:
 
     @property
     def stable(self) -> Versions:
-        """The versions without the one Kafka still calls unstable."""
+        """The versions without the one that Kafka calls unstable."""
         if self.unstable is None:
             return self.versions
         return Versions(self.versions.lowest, self.unstable.lowest - 1)
 
     @property
     def stem(self) -> str:
-        """The name a module of this message carries: its words without its kind."""
+        """The message's name in module names: without its kind."""
         for suffix in ("Request", "Response", "Key", "Value", "Record", "Message"):
             if self.name.endswith(suffix):
                 return snake_case(self.name.removesuffix(suffix))
@@ -113,13 +116,13 @@ class MessageSpec:
 
 
 def snake_case(name: str) -> str:
-    """Turn Kafka's camel case into snake case, runs of capitals kept together."""
+    """Convert Kafka's camel case to snake case; runs of capitals stay together."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads the lines of one file; the stack holds the fields of each open struct."""
+    """Parses the lines of one file; the stack has the fields of each open struct."""
 
     lines: Sequence[str]
     header: dict[str, str] = field(default_factory=dict)
@@ -159,7 +162,7 @@ class _Reader:
     def _fields(
         self, lines: Sequence[str], indent: int
     ) -> tuple[tuple[FieldSpec, ...], Sequence[str]]:
-        """Read the fields at one indent; returns them and the lines that follow."""
+        """Parse the fields at one indentation; return them and the remaining lines."""
         fields: list[FieldSpec] = []
         while lines:
             match = _FIELD.fullmatch(lines[0])
@@ -176,7 +179,7 @@ class _Reader:
 
     def _add_struct(self, struct: StructSpec) -> None:
         if struct.name in self.structs:
-            raise ValueError(f"struct {struct.name} is told twice")
+            raise ValueError(f"struct {struct.name} is defined twice")
         self.structs[struct.name] = struct
 
 
@@ -198,25 +201,26 @@ def _field(match: re.Match[str]) -> FieldSpec:
         never_flexible=match["flexible"] == "none",
         ignorable=match["ignorable"] is not None,
         default=match["default"],
+        about=match["about"] or "",
     )
 
 
 def parse_spec(text: str) -> MessageSpec:
-    """Read one spec file's text; raises ValueError where it breaks the notation."""
+    """Parse the text of one spec file; raises ValueError for invalid notation."""
     return _Reader(text.splitlines()).read()
 
 
 def spec_directory() -> Path:
-    """Return the directory of all specs: packed into the wheel, or the checkout's."""
+    """Return the directory of all specs: in the wheel or in the checkout."""
     return _PACKED if _PACKED.is_dir() else _CHECKOUT
 
 
 def load_spec(shelf: str, name: str) -> MessageSpec:
-    """Read one spec file, such as `produce_request` from `apis`."""
+    """Parse one spec file, such as `produce_request` in `apis`."""
     directory = spec_directory()
     if directory.is_dir():
         return parse_spec((directory / shelf / f"{name}.ksp").read_text(encoding="utf-8"))
-    # Run from a zip, as Spark's executors may: there are no directories to look into.
+    # In a zip, as with Spark's executors, there are no directories.
     packed = pkgutil.get_data("kafkalite.protocol", f"specs/{shelf}/{name}.ksp")
     if packed is None:
         raise FileNotFoundError(f"{shelf}/{name}.ksp")
@@ -224,7 +228,7 @@ def load_spec(shelf: str, name: str) -> MessageSpec:
 
 
 def load_specs(directory: Path | None = None) -> Iterator[MessageSpec]:
-    """Read every spec file, in the order of their paths."""
+    """Parse every spec file, in the order of their paths."""
     for path in sorted((directory or spec_directory()).glob("*/*.ksp")):
         try:
             yield parse_spec(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""A range of versions, written as Kafka writes it: "3", "0-7", "9+"."""
+"""Versions: a range of versions, in Kafka's notation: "3", "0-7", "9+"."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _OPEN_END: Final = 0x7FFF
-"""The largest version an int16 can carry; a range that reaches it prints as open."""
+"""The largest int16; a range that ends with it is printed without an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Versions:
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """Read "3", "0-7" or "9+"; raises ValueError on anything else."""
+        """Parse "3", "0-7" or "9+"; raises ValueError for other texts."""
         if text.endswith("+"):
             return cls(int(text[:-1]))
         lowest, dash, highest = text.partition("-")
@@ -39,11 +39,11 @@ class Versions:
         return f"{self.lowest}-{self.highest}"
 
     def overlap(self, other: Versions) -> Versions | None:
-        """Return the versions in both ranges, None when there are none."""
+        """Return the versions in both ranges, or None."""
         lowest = max(self.lowest, other.lowest)
         highest = min(self.highest, other.highest)
         return Versions(lowest, highest) if lowest <= highest else None
 
     def within(self, other: Versions) -> range:
-        """List the single versions of this range that lie in the other."""
+        """Return the versions of this range that are also in the other."""
         return range(max(self.lowest, other.lowest), min(self.highest, other.highest) + 1)

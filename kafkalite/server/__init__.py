@@ -1,1 +1,1 @@
-"""The shell: sockets, signals, ticks and logs around one emulated cluster."""
+"""The asyncio shell of a cluster: sockets, connections, scheduling, maintenance and logs."""

@@ -1,9 +1,9 @@
-"""Who may talk to a node, and for how long: connection limits and idle connections.
+"""Admission: limits on the number of connections of a node, and closing of idle ones.
 
-Kafka stops accepting at `max.connections`: a client's connect succeeds, for the kernel has a
-backlog, but nobody answers until another client leaves. Here the surplus is accepted and waits in
-line, which looks the same from outside. Beyond `max.connections.per.ip`, or what its overrides say
-of an address, a connection is closed.
+Kafka stops accepting at `max.connections`. A client can still connect, because the kernel has a
+backlog, but it gets no answer until another client disconnects. Here such connections are accepted
+and queued, which looks the same to clients. A connection beyond `max.connections.per.ip`, or
+beyond the override for its address, is closed.
 """
 
 from __future__ import annotations
@@ -21,22 +21,30 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock, Timer
     from kafkalite.server.connection import Connection
 
-MAX_WAITING = 4096
-"""Connections that may wait in line; as many as the listening socket's backlog holds."""
+MAX_QUEUED_CONNECTIONS = 4096
+"""The maximum number of queued connections, equal to the backlog of the listening socket."""
 
-_BEATS_PER_IDLE_TIME = 8
+_TICKS_PER_IDLE_TIME = 8
 
 
 class Admission:
     """The connections of one node.
 
-    Time is told in beats, eight of them to `connections.max.idle.ms`: to note a beat costs a busy
-    connection nothing, and an idle one is closed at most an eighth of the time too late.
+    Idle time is measured in ticks, eight per `connections.max.idle.ms`. Noting the tick costs an
+    active connection nothing, and an idle one is closed at most an eighth of the time too late.
     """
 
     __slots__ = (
-        "_admitted", "_clock", "_config", "_connections", "_line", "_max_idle_ms", "_per_host",
-        "_timer", "beat", "is_empty",
+        "_admitted",
+        "_clock",
+        "_config",
+        "_connections",
+        "_counts_by_host",
+        "_max_idle_ms",
+        "_queue",
+        "_timer",
+        "is_empty",
+        "tick",
     )  # fmt: skip
 
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
@@ -44,87 +52,89 @@ class Admission:
         self._clock = clock
         self._connections: set[Connection] = set()
         self._admitted: set[Connection] = set()
-        self._line: deque[Connection] = deque()
-        self._per_host: Counter[str] = Counter()
+        self._queue: deque[Connection] = deque()
+        self._counts_by_host: Counter[str] = Counter()
         self._max_idle_ms = config.int("connections.max.idle.ms")
         self._timer: Timer | None = None
-        self.beat = 0
+        self.tick = 0
         self.is_empty = asyncio.Event()
         """Set while there are no connections."""
         self.is_empty.set()
 
     def __iter__(self) -> Iterator[Connection]:
-        """Every connection, those that wait in line included."""
+        """Yield every connection, including queued ones."""
         return iter(tuple(self._connections))
 
     def start(self) -> None:
-        """Begin to look for idle connections, unless `connections.max.idle.ms` is below 0."""
+        """Begin to check for idle connections, unless `connections.max.idle.ms` is below 0."""
         if self._max_idle_ms >= 0:
-            self._next_beat()
+            self._start_tick()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking for idle connections."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def arrive(self, connection: Connection) -> None:
-        """Admit a connection, put it in line, or close it."""
+    def add(self, connection: Connection) -> None:
+        """Admit, queue or close a new connection."""
         self._connections.add(connection)
         self.is_empty.clear()
-        self._per_host[connection.host] += 1
-        connection.last_beat = self.beat
-        per_host = self._most_of(connection.host)
-        if self._per_host[connection.host] > per_host:
+        self._counts_by_host[connection.host] += 1
+        connection.last_active_tick = self.tick
+        per_host = self._max_connections_of(connection.host)
+        if self._counts_by_host[connection.host] > per_host:
             connection.close(f"more than max.connections.per.ip={per_host} from one address")
-        elif self._has_place:
+        elif self._has_capacity:
             self._admit(connection)
-        elif len(self._line) < MAX_WAITING:
-            self._line.append(connection)
+        elif len(self._queue) < MAX_QUEUED_CONNECTIONS:
+            self._queue.append(connection)
         else:
-            connection.close(f"{MAX_WAITING} connections wait for a place already")
+            connection.close(
+                f"{MAX_QUEUED_CONNECTIONS} connections are queued already (max.connections)"
+            )
 
-    def leave(self, connection: Connection) -> None:
-        """Forget a connection, and let the next in line take its place."""
+    def remove(self, connection: Connection) -> None:
+        """Remove a closed connection, and admit the next one in the queue."""
         self._connections.discard(connection)
         host = connection.host
-        self._per_host[host] -= 1
-        if not self._per_host[host]:
-            del self._per_host[host]
+        self._counts_by_host[host] -= 1
+        if not self._counts_by_host[host]:
+            del self._counts_by_host[host]
         if connection in self._admitted:
             self._admitted.remove(connection)
-        elif connection in self._line:
-            self._line.remove(connection)
-        while self._line and self._has_place:
-            self._admit(self._line.popleft())
+        elif connection in self._queue:
+            self._queue.remove(connection)
+        while self._queue and self._has_capacity:
+            self._admit(self._queue.popleft())
         if not self._connections:
             self.is_empty.set()
 
-    def _most_of(self, host: str) -> int:
-        """Return how many connections one address may have; overrides name it by its number."""
+    def _max_connections_of(self, host: str) -> int:
+        """Return the maximum number of connections of an address; overrides have IP addresses."""
         for override in self._config.str("max.connections.per.ip.overrides").split(","):
             address, _, count = override.strip().rpartition(":")
-            # A client that reset its connection before we saw it has no address any more.
-            if count and address.removeprefix("[").removesuffix("]") == host:
+            # A client that reset its connection before we accepted it has no address.
+            if count and address.strip() == host:
                 return int(count)
         return self._config.int("max.connections.per.ip")
 
     @property
-    def _has_place(self) -> bool:
+    def _has_capacity(self) -> bool:
         return len(self._admitted) < self._config.int("max.connections")
 
     def _admit(self, connection: Connection) -> None:
         self._admitted.add(connection)
         connection.admit()
 
-    def _next_beat(self) -> None:
-        """Close who has been silent for longer than the limit, and set the next beat."""
-        self.beat += 1
+    def _start_tick(self) -> None:
+        """Close the connections that were idle for too long, and schedule the next tick."""
+        self.tick += 1
         for connection in self:
-            if connection.is_idle(self.beat - _BEATS_PER_IDLE_TIME):
-                # Nobody did anything wrong: a jump of time makes everybody silent.
+            if connection.is_idle(self.tick - _TICKS_PER_IDLE_TIME):
+                # A jump of the clock makes all clients idle, so this is not worth a warning.
                 reason = f"idle for connections.max.idle.ms={self._max_idle_ms}"
                 connection.close(reason, Level.INFO)
-        beat_ms = max(1, self._max_idle_ms // _BEATS_PER_IDLE_TIME)
-        next_ms = self._clock.tick_ms(self._clock.now_ms() + beat_ms)
-        self._timer = self._clock.call_at(next_ms, self._next_beat)
+        tick_ms = max(1, self._max_idle_ms // _TICKS_PER_IDLE_TIME)
+        next_ms = self._clock.tick_ms(self._clock.now_ms() + tick_ms)
+        self._timer = self._clock.call_at(next_ms, self._start_tick)

@@ -1,64 +1,98 @@
-"""Broker: one emulated cluster of one or more nodes, listening.
+"""Broker: one emulated cluster of one or more nodes with listening sockets.
 
-The order of a start: settings that cannot be met are found first, then the ports are bound, then
-the data is read, and clients are let in last. The order of the end: nobody is let in, nothing more
-is served, what is owed is answered, answers leave, connections close, data is closed.
+The order of a start: check the settings, bind the ports, read the data, accept clients. The order
+of a stop: accept no clients, serve no requests, resolve pending answers, send them, close
+connections, close the data.
 """
 
 from __future__ import annotations
 
 import asyncio
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.apis.context import Endpoint
-from kafkalite.apis.dispatch import Dispatcher
 from kafkalite.apis.releases import find_in
+from kafkalite.cluster.cluster import Cluster
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.unused_keys import keys_without_effect
+from kafkalite.coordinator.contract import UnreadableLogError
+from kafkalite.gateway.error_messages import printable
+from kafkalite.gateway.gateway import Gateway
+from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
 )
-from kafkalite.ports.clock import DrivenClock
+from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.files import OsFiles
+from kafkalite.ports.temporary import remove_abandoned
 from kafkalite.server.addresses import Address
 from kafkalite.server.admission import Admission
-from kafkalite.server.cluster import Cluster
-from kafkalite.server.home import Home, HomeError
-from kafkalite.server.listener import Door, Listener
-from kafkalite.server.logging import Level, Log
+from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
+from kafkalite.server.client_warnings import ClientWarnings
+from kafkalite.server.connection import Connection
+from kafkalite.server.listener import Listener, ListenerContext
+from kafkalite.server.logging import DiskLog, Level, Log
 from kafkalite.server.maintenance import Maintenance
+from kafkalite.server.memory_queue import MemoryQueue
+from kafkalite.server.recording import Recording
+from kafkalite.server.scheduler import Scheduler
+from kafkalite.storage.data_directory import CLEAN_SHUTDOWN_FILE, RECOVERY_POINTS_FILE
 from kafkalite.wire.frames import SHARED_BYTES, ReceiveBuffers
+from kafkalite.wire.session import SessionSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from kafkalite.apis.contract import Api
-    from kafkalite.capture.recorder import Recorder
-    from kafkalite.coordinator.journal import Journal
+    from kafkalite.cluster.node import Endpoint, Node
+    from kafkalite.coordinator.event_history import EventHistory
+    from kafkalite.gateway.api import Api
+    from kafkalite.gateway.faults import Faults
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
+    from kafkalite.ports.executors import Executor
     from kafkalite.ports.files import Files
     from kafkalite.server.settings import Settings
-    from kafkalite.server.stage import Dispatch, Stage
+    from kafkalite.storage.disk_health import DiskFailure
+    from kafkalite.traffic.scalar.recorder import Recorder
 
 
-class Node(NamedTuple):
-    """One node's listeners, and the connections that came in by them."""
+_METADATA_LOG_ADVICE = (
+    f"restore the file from a copy, or delete {CLEAN_SHUTDOWN_FILE} and {RECOVERY_POINTS_FILE} "
+    "in the data directory: the next start then cuts off this batch and all metadata after it, "
+    "and sets the directories of the lost topics aside"
+)
+"""Advice for the operator about a damaged metadata log."""
 
-    node_id: int
+_REPLICATION_FACTOR_KEYS = {
+    OFFSETS_TOPIC: "offsets.topic.replication.factor",
+    TRANSACTION_STATE_TOPIC: "transaction.state.log.replication.factor",
+    SHARE_STATE_TOPIC: "share.coordinator.state.topic.replication.factor",
+}
+"""Internal topic → the setting with its replication factor, the number of nodes that it needs."""
+
+_DEFAULT_QUEUED_BYTES = 1024 * 1024 * 1024
+"""Limit of the memory for large requests if `queued.max.request.bytes` is not set."""
+
+
+class ServedNode(NamedTuple):
+    """One node's listeners, and the connections that they accepted."""
+
+    node: Node
     listeners: Sequence[Listener]
     admission: Admission
 
     def stop_serving(self) -> None:
-        """Leave requests where they are; answers that are owed may still leave."""
+        """Serve no further requests; pending answers may still be sent."""
         self.admission.stop()
         for connection in self.admission:
             connection.stop_serving()
 
     async def close(self, grace_s: float) -> None:
-        """Close every connection once its answers have left, after `grace_s` in any case."""
+        """Close every connection when its answers have been sent, or after `grace_s`."""
         for connection in self.admission:
             connection.close()
         try:
@@ -70,7 +104,10 @@ class Node(NamedTuple):
 
 
 class Broker:
-    """One cluster in this process; `start` and `stop` run on the event loop that serves it."""
+    """One cluster in this process; `start` and `stop` run on the event loop that serves it.
+
+    `prepare` is called with the broker before the first client is accepted.
+    """
 
     def __init__(
         self,
@@ -81,135 +118,230 @@ class Broker:
         entropy: Entropy | None = None,
         files: Files | None = None,
         recorder: Recorder | None = None,
-        stage: Stage | None = None,
+        prepare: Callable[[Broker], None] | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self._settings = settings
         self._log = Log() if log is None else log
-        self._clock: Clock = DrivenClock() if clock is None else clock
+        self._clock: Clock = AdjustableClock() if clock is None else clock
         self._entropy: Entropy = SystemEntropy() if entropy is None else entropy
         self._files = files
-        self._recorder = recorder
-        self._stage = stage
+        self._recording = Recording(recorder)
+        self._prepare = prepare
+        self._warnings = ClientWarnings(self._clock, self._log.warning)
+        self._executor = executor
         self._listeners: dict[int, list[Listener]] = {}
-        self._nodes: list[Node] = []
-        self._home: Home | None = None
+        self._nodes: list[ServedNode] = []
+        self._directory: BrokerDirectory | None = None
         self._maintenance: Maintenance | None = None
+        self._scheduler: Scheduler | None = None
+        self._memory: MemoryQueue | None = None
         self._endpoints: dict[str, list[Endpoint]] = {}
+        self._gateway: Gateway | None = None
+        self._faults: Faults | None = None
         self.cluster: Cluster | None = None
 
     async def start(self) -> None:
-        """Listen and serve; on failure everything is let go, and the exception says why.
+        """Listen and serve. On failure, everything that was opened is closed again.
 
-        Raises AddressError, ConfigError, HomeError, SettingsError or TopicError.
+        Raises AddressError, ConfigError, BrokerDirectoryError, SettingsError or TopicError.
         """
         try:
             self._open()
-            await self._let_in()
+            self._make_gateway()
+            await self._accept_clients()
         except BaseException:
             await self.stop(grace_s=0)
             raise
 
     def _open(self) -> None:
-        """Do all of a start that comes before the first client."""
+        """Check the settings, bind the ports and read the data."""
         settings = self._settings
         node_ids = settings.node_ids
         specs = settings.listeners
-        config = BrokerConfig.from_text(settings.config, as_version=settings.as_version)
+        config = BrokerConfig.from_text(
+            settings.config, as_version=settings.as_version, defaults=settings.defaults
+        )
+        self._report_unused_settings()
         config.log_levels.begin(self._log.level.kafka_name)
         config.log_levels.subscribe(self._set_log_level)
         for index, node_id in enumerate(node_ids):
-            own = self._listeners[node_id] = []
+            listeners = self._listeners[node_id] = []
             for spec in specs:
-                # One by one: when a port is taken, those bound before must be let go.
-                own.append(Listener(spec, index))  # noqa: PERF401
+                # One by one: if a port is taken, `stop` closes those bound before.
+                listeners.append(Listener(spec, index))  # noqa: PERF401
         path = settings.log_directory
-        files = self._files or OsFiles(is_lasting=path is not None)
-        self._home = Home(files, path, node_ids[0], self._entropy)
+        files = self._files or OsFiles(is_durable=path is not None)
+        self._directory = BrokerDirectory(files, path, node_ids[0], self._entropy)
         try:
             self.cluster = Cluster(
-                directory=self._home.directory,
+                cluster_id=self._directory.cluster_id,
+                directory=self._directory.directory,
                 clock=self._clock,
                 entropy=self._entropy,
                 config=config,
                 node_ids=node_ids,
             )
-            self.cluster.have_topics(settings.topics)
+            self.cluster.create_missing_topics(settings.topics)
+        except UnreadableLogError as error:
+            raise BrokerDirectoryError(
+                f"cannot use {error.filename}: {error.strerror}; {_METADATA_LOG_ADVICE}"
+            ) from error
         except OSError as error:
-            where = error.filename or self._home.path
-            raise HomeError(f"cannot use {where}: {error.strerror}") from error
-        self._tell_losses(self._home, self.cluster)
-        self._tell_addresses(config)
+            failed_path = error.filename or self._directory.path
+            raise BrokerDirectoryError(f"cannot use {failed_path}: {error.strerror}") from error
+        # Subscribed late: if the disk prevents the start, the exception is the only report.
+        self._directory.directory.health.subscribe(DiskLog(self._log))
+        self._report_losses(self._directory, self.cluster)
+        self._warn_of_missing_nodes(config, self.cluster)
+        self._announce_addresses(config)
 
-    def _tell_losses(self, home: Home, cluster: Cluster) -> None:
-        """Say what of the data directory was not taken over."""
-        for name, stray in home.directory.set_aside:
-            self._log.warning("a directory belongs to no topic", directory=name, renamed=stray)
-        for (topic, index), log in cluster.partitions.logs().items():
-            if log.cut_bytes:
+    def _report_unused_settings(self) -> None:
+        """Log the settings that have no effect."""
+        settings = self._settings
+        for key, consequence in settings.unsupported.items():
+            self._log.warning(consequence, key=key, value=settings.config[key])
+        keys = [
+            key for key in keys_without_effect(settings.config) if key not in settings.unsupported
+        ]
+        if keys:
+            self._log.info("settings without effect here", keys=", ".join(keys))
+
+    def _warn_of_missing_nodes(self, config: BrokerConfig, cluster: Cluster) -> None:
+        """Warn about internal topics that cannot be created: clients only wait and retry."""
+        nodes = self._settings.brokers
+        for topic, key in _REPLICATION_FACTOR_KEYS.items():
+            factor = config.int(key)
+            if factor > nodes and topic not in cluster.metadata.image.topics:
                 self._log.warning(
-                    "the end of a log could not be read and was cut off",
+                    "an internal topic cannot be created with this number of nodes, "
+                    "so its clients find no coordinator",
+                    topic=topic,
+                    nodes=nodes,
+                    key=key,
+                    value=factor,
+                )
+
+    def _report_losses(self, directory: BrokerDirectory, cluster: Cluster) -> None:
+        """Log the data that could not be loaded."""
+        for name, stray in directory.directory.renamed_directories:
+            self._log.warning(
+                "a directory was renamed because it belongs to no topic",
+                directory=name,
+                renamed=stray,
+            )
+        for (topic, index), log in cluster.partitions.logs().items():
+            if log.truncated_bytes:
+                self._log.warning(
+                    "the unreadable end of a log was truncated",
                     partition=f"{topic}-{index}",
-                    cut_bytes=log.cut_bytes,
+                    cut_bytes=log.truncated_bytes,
                     end_offset=log.end_offset,
                 )
-        for index, fault in cluster.groups.unreadable.items():
-            self._log.error(
-                "groups of this partition have no coordinator: its log is unreadable",
-                exception=fault,
-                partition=f"{OFFSETS_TOPIC}-{index}",
-            )
-        for index, fault in cluster.shares.unreadable.items():
-            self._log.error(
-                "share states of this partition have no coordinator: its log is unreadable",
-                exception=fault,
-                partition=f"{SHARE_STATE_TOPIC}-{index}",
-            )
+        for topic, subject, unreadable in (
+            (OFFSETS_TOPIC, "groups", cluster.groups.unreadable),
+            (SHARE_STATE_TOPIC, "share states", cluster.shares.unreadable),
+            (TRANSACTION_STATE_TOPIC, "transactional ids", cluster.transactions.unreadable),
+        ):
+            for index, error in unreadable.items():
+                self._report_unreadable(f"{topic}-{index}", subject, error)
 
-        for index, fault in cluster.transactions.unreadable.items():
+    def _report_unreadable(self, partition: str, subject: str, error: Exception) -> None:
+        line = f"{subject} of this partition have no coordinator: its log is unreadable"
+        if isinstance(error, UnreadableLogError):
             self._log.error(
-                "transactional ids of this partition have no coordinator: its log is unreadable",
-                exception=fault,
-                partition=f"{TRANSACTION_STATE_TOPIC}-{index}",
+                line,
+                partition=partition,
+                path=error.filename,
+                reason=error.strerror,
+                action="stop the broker and restore the file from a copy, or remove the directory "
+                f"{partition} to start without these {subject}",
             )
+        else:
+            self._log.error(line, exception=error, partition=partition)
 
-    async def _let_in(self) -> None:
-        """Open the doors."""
-        cluster, home = self._running()
-        services = cluster.services(home.cluster_id, self._endpoints.__getitem__)
-        config = services.config
-        dispatcher = Dispatcher(find_in(config.release), self._report_fault)
-        stage = self._stage
-        serve: Dispatch = dispatcher.dispatch
-        if stage is not None:
-            serve = stage.enter(services, serve)
-        queued_bytes = config.int("queued.max.request.bytes")
-        buffers = ReceiveBuffers()
+    def _make_gateway(self) -> None:
+        cluster, _ = self._require_running()
+        for node in cluster.nodes.values():
+            node.warn_of_client = self._warnings.warn
+        config = cluster.config
+        is_unstable = config.bool("unstable.api.versions.enable")
+        self._gateway = Gateway(
+            find_in(config.release, unstable=is_unstable),
+            self._report_fault,
+            cluster.groups.window,
+        )
+        cluster.open(InterBrokerCalls(self._gateway))
+        if self._prepare is not None:
+            self._prepare(self)
+
+    async def _accept_clients(self) -> None:
+        """Start the listeners, and then maintenance."""
+        cluster, _ = self._require_running()
+        config = cluster.config
         loop = asyncio.get_running_loop()
-        for node in self._nodes:
-            node.admission.start()
-            for listener in node.listeners:
-                door = Door(
-                    services=services,
-                    node_id=node.node_id,
+        scheduler, memory, session_settings = self._client_services(loop, cluster)
+        for served in self._nodes:
+            served.admission.start()
+            for listener in served.listeners:
+                context = ListenerContext(
+                    node=served.node,
                     listener=listener.name,
-                    admission=node.admission,
-                    dispatch=serve,
-                    settle=dispatcher.settle if stage is None else None,
-                    buffers=buffers,
-                    max_request_bytes=config.int("socket.request.max.bytes"),
-                    max_kept_bytes=queued_bytes if queued_bytes > 0 else SHARED_BYTES // 2,
-                    unsent=services.unsent,
+                    admission=served.admission,
+                    session_settings=session_settings,
+                    scheduler=scheduler,
+                    memory=memory,
                     log=self._log,
-                    recorder=self._recorder,
+                    warn_of_client=self._warnings.warn,
+                    recording=self._recording,
+                    refusal_observers=self.gateway.refusal_observers,
                 )
-                await listener.start(loop, door)
-        self._maintenance = Maintenance(cluster, config, self._clock, self._log)
+                await listener.start(loop, context)
+        executor = self._executor = self._executor or ThreadExecutor(loop)
+        self._maintenance = Maintenance(cluster, config, self._clock, self._log, executor)
         self._maintenance.start()
+        self._remove_abandoned(executor, remove_abandoned())
 
-    async def stop(self, grace_s: float = 1.0) -> None:
-        """End cleanly: answers that were owed may take `grace_s` seconds to leave.
+    def _client_services(
+        self, loop: asyncio.AbstractEventLoop, cluster: Cluster
+    ) -> tuple[Scheduler, MemoryQueue, SessionSettings]:
+        """Return the scheduler, the memory queue and the session settings of all connections."""
+        config = cluster.config
+        gateway = self.gateway
+        queued_bytes = config.int("queued.max.request.bytes")
+        buffers = ReceiveBuffers(queued_bytes if queued_bytes > 0 else _DEFAULT_QUEUED_BYTES)
+        self._scheduler = Scheduler(loop, buffers)
+        self._memory = MemoryQueue(
+            loop, buffers, lambda: chain.from_iterable(served.admission for served in self._nodes)
+        )
+        session_settings = SessionSettings(
+            buffers=buffers,
+            serve=gateway.serve,
+            serve_in_steps=gateway.serve_in_steps,
+            wake=Connection.wake,
+            max_request_bytes=config.int("socket.request.max.bytes"),
+            max_buffered_bytes=SHARED_BYTES // 2,
+            is_turn_over=self._scheduler.is_turn_over,
+            flush=gateway.flush,
+        )
+        return self._scheduler, self._memory, session_settings
 
-        Harmless when nothing runs.
+    def _remove_abandoned(self, executor: Executor, removal: Iterator[str | None]) -> None:
+        """Remove the data of one broker that was killed, then continue with the next."""
+        removed: list[str | None] = []
+
+        def on_done(_: Exception | None) -> None:
+            for path in filter(None, removed):
+                self._log.debug("removed the temporary data of a killed broker", directory=path)
+            if removed:
+                self._remove_abandoned(executor, removal)
+
+        executor.submit(lambda: removed.extend(islice(removal, 1)), on_done)
+
+    async def stop(self, grace_s: float = 1.0) -> bool:
+        """Stop, and return whether the data was closed cleanly; does nothing if not started.
+
+        Pending answers may take `grace_s` seconds to be sent.
         """
         for listeners in self._listeners.values():
             for listener in listeners:
@@ -217,105 +349,168 @@ class Broker:
         self._listeners.clear()
         if self._maintenance is not None:
             self._maintenance.stop()
-        for node in self._nodes:
-            node.stop_serving()
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.close()
+        for served in self._nodes:
+            served.stop_serving()
         if self.cluster is not None:
-            # Whoever waits is answered now; the answers are put together once this one rests.
-            self.cluster.end_waits()
+            # Requests that wait are answered now; the answers are encoded in the next iteration.
+            self.cluster.stop()
             await asyncio.sleep(0)
-        for node in self._nodes:
-            await node.close(grace_s)
-        if self._nodes and self._stage is not None:
-            self._stage.leave()
-        self._nodes.clear()
-        home, self._home = self._home, None
+        for served in self._nodes:
+            await served.close(grace_s)
+        self._end_serving()
+        directory, self._directory = self._directory, None
         cluster, self.cluster = self.cluster, None
-        if home is not None:
-            try:
-                home.leave(None if cluster is None else cluster.partitions.logs())
-            except OSError as error:
-                # Nothing is lost: what could not be written now is recovered by the next start.
-                self._log.error(
-                    "the data directory could not be closed cleanly",
-                    directory=home.path,
-                    reason=str(error),
-                )
+        return directory is None or self._close_data(directory, cluster)
+
+    def _close_data(self, directory: BrokerDirectory, cluster: Cluster | None) -> bool:
+        """Close the data directory, and return whether that succeeded."""
+        try:
+            directory.close(None if cluster is None else cluster.partitions.logs())
+        except OSError as error:
+            # No data is lost: the next start recovers the data that could not be written now.
+            self._log.error(
+                "the data directory could not be closed cleanly",
+                directory=directory.path,
+                path=error.filename,
+                reason=error.strerror or str(error),
+            )
+            return False
+        return True
+
+    def _end_serving(self) -> None:
+        """Close the parts that served clients, after all clients have disconnected."""
+        self._warnings.stop()
+        if self._scheduler is not None:
+            self._scheduler.stop()
+        if self._memory is not None:
+            self._memory.stop()
+        faults, self._faults = self._faults, None
+        if faults is not None:
+            faults.close()
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
+            gateway.close()
+        self._nodes.clear()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether requests are queued."""
+        return self._scheduler is not None and self._scheduler.is_busy
+
+    @property
+    def gateway(self) -> Gateway:
+        """The gateway that serves the requests of all nodes; steps are installed there."""
+        if self._gateway is None:
+            raise RuntimeError("the broker is not running")
+        return self._gateway
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given to find the cluster, by its first listener: `host:port,…`."""
+        """The bootstrap addresses of the first listener: `host:port,…`."""
         return next(iter(self.bootstrap_by_listener().values()))
 
     def bootstrap_by_listener(self) -> Mapping[str, str]:
-        """Return each listener's name and what its clients are given to find the cluster."""
+        """Return the bootstrap addresses by listener name."""
         return {
             name: ",".join(str(Address(each.host, each.port)) for each in endpoints)
             for name, endpoints in self._endpoints.items()
         }
 
     @property
+    def disk_failures(self) -> Sequence[DiskFailure]:
+        """Current problems of the disk: refused operations, damaged and missing files."""
+        return self._require_running()[1].directory.health.failures
+
+    @property
     def clock(self) -> Clock:
-        """The clock that all of the broker goes by."""
+        """The clock of all parts of the broker."""
         return self._clock
 
     @property
     def recorder(self) -> Recorder | None:
-        """Where all traffic is written down, if anywhere."""
-        return self._recorder
+        """The recorder of all traffic, if traffic is recorded."""
+        return self._recording.recorder
+
+    def start_recording(self, recorder: Recorder) -> None:
+        """Record all connections; raises RuntimeError if they are recorded already."""
+        connections = chain.from_iterable(served.admission for served in self._nodes)
+        self._recording.start(recorder, connections)
+
+    def stop_recording(self) -> Recorder | None:
+        """Stop recording, and return the recorder, which the caller must close."""
+        return self._recording.stop()
 
     @property
-    def journal(self) -> Journal:
-        """Why things befell groups and transactional ids, lately."""
-        return self._running()[0].journal
+    def history(self) -> EventHistory:
+        """Recent events of groups and transactional ids, with reasons."""
+        return self._require_running()[0].history
+
+    @property
+    def faults(self) -> Faults:
+        """The injected faults: requests that are delayed, refused or disconnected."""
+        if self._faults is None:
+            from kafkalite.gateway.faults import Faults  # noqa: PLC0415 - rarely used
+
+            cluster, _ = self._require_running()
+            self._faults = Faults(
+                self.gateway, cluster.nodes, self._entropy, self._report_fault_rule
+            )
+        return self._faults
 
     @property
     def as_version(self) -> str | None:
-        """The release of Kafka that it speaks as, where one was asked for."""
+        """The Kafka release to emulate, if one was set."""
         return self._settings.as_version
 
     @property
     def cluster_id(self) -> str:
         """The cluster's id."""
-        return self._running()[1].cluster_id
+        return self._require_running()[1].cluster_id
 
     @property
     def data_directory(self) -> str:
-        """Where the data is."""
-        return self._running()[1].path
+        """The path of the data directory."""
+        return self._require_running()[1].path
 
     @property
     def is_temporary(self) -> bool:
-        """Whether the data goes when the broker does."""
-        return self._running()[1].is_temporary
+        """Whether the data directory is removed when the broker stops."""
+        return self._require_running()[1].is_temporary
 
-    def _running(self) -> tuple[Cluster, Home]:
-        if self.cluster is None or self._home is None:
+    def _require_running(self) -> tuple[Cluster, BrokerDirectory]:
+        if self.cluster is None or self._directory is None:
             raise RuntimeError("the broker is not running")
-        return self.cluster, self._home
+        return self.cluster, self._directory
 
-    def _tell_addresses(self, config: BrokerConfig) -> None:
-        """Let clients, and whoever asks for a node's settings, know where each node listens."""
-        _, home = self._running()
-        rack = config.str_or_none("broker.rack")
+    def _announce_addresses(self, config: BrokerConfig) -> None:
+        """Set the addresses of each node in the metadata of its clients and in its settings."""
+        cluster, directory = self._require_running()
         for node_id, listeners in self._listeners.items():
-            self._nodes.append(Node(node_id, listeners, Admission(config, self._clock)))
+            node = cluster.nodes[node_id]
+            self._nodes.append(ServedNode(node, listeners, Admission(config, self._clock)))
             for listener in listeners:
-                told = listener.address
-                endpoint = Endpoint(node_id, told.host, told.port, rack)
+                advertised = listener.address
+                endpoint = node.set_endpoint(listener.name, advertised.host, advertised.port)
                 self._endpoints.setdefault(listener.name, []).append(endpoint)
-            config.set_apart(
+            config.set_node_text(
                 node_id,
                 {
                     "listeners": ",".join(f"{each.name}://{each.bound}" for each in listeners),
                     "advertised.listeners": ",".join(
                         f"{each.name}://{each.address}" for each in listeners
                     ),
-                    "log.dirs": home.path,
+                    "log.dirs": directory.path,
                 },
             )
 
     def _set_log_level(self, kafka_name: str) -> None:
         self._log.level = Level.of_kafka(kafka_name)
 
-    def _report_fault(self, api: Api, fault: Exception) -> None:
-        self._log.error("a request met a fault of this broker", exception=fault, api=api.name)
+    def _report_fault_rule(self, event: str, fault: str, rule: str) -> None:
+        self._log.info(event, fault=fault, rule=printable(rule))
+
+    def _report_fault(self, api: Api, error: Exception) -> None:
+        self._log.error("a request failed because of a bug", exception=error, api=api.name)

@@ -1,217 +1,359 @@
-"""Connection: one socket, one pass and one write per read.
+"""Connection: one client's socket; one turn and one write per read.
 
-Everything that was received is served before the callback returns, and all answers leave in one
-write: a write per answer or a task per request costs five to ten times as much.
+Received bytes are served before the callback returns, and all answers are sent in one write: a
+write per answer or a task per request would cost five to ten times as much. Requests that do not
+fit in one turn of the scheduler are served later; until then nothing more is read from the socket.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
-from functools import partial
+import sys
 from typing import TYPE_CHECKING, cast
 
-from kafkalite.apis.context import RequestContext, Run
-from kafkalite.server.logging import Level, traced
+from kafkalite.gateway.call import Call
+from kafkalite.server.client_warnings import kind_of
+from kafkalite.server.logging import Level, log_requests
 from kafkalite.wire.session import Session
 
 if TYPE_CHECKING:
-    from kafkalite.server.listener import Door
+    from kafkalite.ports.turns import Worker
+    from kafkalite.server.listener import ListenerContext
     from kafkalite.wire.session import Pieces
 
-JOINED_BYTES = 64 * 1024
-"""Up to this many bytes are cheaper copied into one piece than sent as several."""
+MAX_JOINED_BYTES = 64 * 1024
+"""Up to this size, copying the pieces into one is cheaper than sending several."""
 
 WRITE_HIGH_BYTES = 256 * 1024
-"""Answers that the socket has not taken; beyond it the peer is served no further."""
+"""The size of unread answers above which a client is not served."""
+
+LARGE_READ_BYTES = 64 * 1024
+"""A read of at least this size is likely to be followed by another one."""
 
 LINGER_S = 2.0
-"""How long a connection that must end waits for its last answers to leave."""
+"""The maximum time that a connection may take to send its last answers when it is closed."""
 
 
 class Connection(asyncio.BufferedProtocol):
     """A client's socket at one listener of one node."""
 
     __slots__ = (
-        "_context", "_door", "_held_bytes", "_is_reading", "_is_writable", "_transport",
-        "_unsent_bytes", "host", "is_admitted", "last_beat", "peer", "session",
+        "_call",
+        "_context",
+        "_error",
+        "_is_busy",
+        "_is_queued",
+        "_is_reading",
+        "_is_waiting_for_memory",
+        "_is_writable",
+        "_unread_answer_bytes",
+        "_unsent_bytes",
+        "_was_last_read_large",
+        "_worker",
+        "host",
+        "is_admitted",
+        "last_active_tick",
+        "session",
+        "transport",
     )  # fmt: skip
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
-        self._transport: asyncio.Transport
-        self._context: RequestContext
+    def __init__(self, context: ListenerContext) -> None:
+        self._context = context
+        self.transport: asyncio.Transport
+        """The transport for answers; a recording replaces it."""
+        self._call: Call
         self._is_reading = True
         self._is_writable = True
+        self._is_queued = False
+        """Whether this connection is in the scheduler's queue."""
+        self._is_waiting_for_memory = False
+        self._was_last_read_large = False
+        """Whether the last read was so large that more is likely to follow."""
+        self._is_busy = False
+        """Whether requests remained at the end of the last turn."""
+        self._worker: Worker | None = None
+        """The worker that serves a request which did not finish within one turn."""
+        self._error: Exception | None = None
         self._unsent_bytes = 0
-        self._held_bytes = 0
-        """What this peer adds to what all peers leave unread."""
+        self._unread_answer_bytes = 0
+        """The bytes of answers in memory that this client has not read."""
         self.host = ""
-        """The peer's address, without its port."""
-        self.peer = "?"
-        """The peer as log lines name it."""
+        """The client's address, without its port."""
         self.session: Session
         self.is_admitted = False
-        self.last_beat = 0
-        """The beat of its node's slow clock in which bytes last arrived or left."""
+        self.last_active_tick = 0
+        """The tick of `Admission` in which bytes last arrived or were sent."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the conversation; whether it may go on is for the door to say."""
-        self._transport = transport = cast("asyncio.Transport", transport)
+        """Create the session; the admission of the node decides whether it is served."""
+        self.transport = transport = cast("asyncio.Transport", transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         address = transport.get_extra_info("peername")
         if address:
-            self.host = address[0]
-            self.peer = f"{address[0]}:{address[1]}"
-        door = self._door
-        # Asked once: a request that nobody wants told must not pay for the question.
-        is_traced = door.log.level <= Level.DEBUG
-        dispatch = traced(door.log, door.dispatch) if is_traced else door.dispatch
-        self._context = context = RequestContext(
-            services=door.services,
-            node_id=door.node_id,
-            listener=door.listener,
-            client_host=f"/{self.host}",
+            # Most clients come from a few addresses: intern their text.
+            self.host = sys.intern(address[0])
+        context = self._context
+        self._call = call = Call(
+            node=context.node,
+            listener=context.listener,
+            client_host=sys.intern(f"/{self.host}"),
         )
-        if door.settle is not None:
-            context.run = Run()
-        self.session = Session(
-            door.buffers,
-            partial(dispatch, context),
-            max_request_bytes=door.max_request_bytes,
-            max_kept_bytes=door.max_kept_bytes,
-            wake=self._wake,
-            settle=None if door.settle is None else partial(door.settle, context),
-        )
-        self.session.is_held = True
-        door.admission.arrive(self)
+        call.refusal_observers = context.refusal_observers
+        settings = context.session_settings
+        # Checked once per connection: without logging, a request must cost nothing extra.
+        if context.log.level <= Level.DEBUG:
+            serve, in_steps = (
+                log_requests(context.log, settings.serve),
+                log_requests(context.log, settings.serve_in_steps),
+            )
+            settings = settings._replace(serve=serve, serve_in_steps=in_steps)
+        self.session = Session(settings, call, self)
+        self.session.is_paused = True
+        context.admission.add(self)
+
+    @property
+    def node_id(self) -> int:
+        """The node that the client is connected to."""
+        return self._context.node.id
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener that the client is connected to."""
+        return self._context.listener
+
+    @property
+    def peer(self) -> str:
+        """The client's address and port for log lines."""
+        address = self.transport.get_extra_info("peername")
+        return f"{address[0]}:{address[1]}" if address else "?"
 
     def admit(self) -> None:
-        """Serve this client from now on, beginning with what it has sent already."""
+        """Serve this client from now on, beginning with the bytes it has sent already."""
         self.is_admitted = True
-        self.session.is_held = not self._is_writable
-        self._go_on()
+        self.session.is_paused = not self._is_writable
+        self._take_turn()
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - ours is sized already
-        """Return where to receive."""
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - this class chooses the size
+        """Return the buffer for received bytes."""
         return self.session.space()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Serve what came."""
+        """Serve received bytes, or queue the connection if it has sent much before."""
+        scheduler, session = self._context.scheduler, self.session
         try:
-            self.session.received(nbytes)
+            session.received(nbytes)
+            must_wait = (self._is_busy or self._was_last_read_large) and scheduler.is_busy
+            self._was_last_read_large = nbytes >= LARGE_READ_BYTES
+            if must_wait:
+                session.keep()
+                self._enqueue()
+            else:
+                scheduler.deadline = 0.0
+                session.serve()
             self._deliver()
-        except Exception as fault:  # noqa: BLE001 - whatever it is, it is this connection's alone
-            self._fail(fault)
+        except Exception as error:  # noqa: BLE001 - an exception must end this connection only
+            self._fail(error)
 
     def eof_received(self) -> None:
-        """Close: as with Kafka, a client that stops sending has left."""
+        """Close: in Kafka, too, a client that stops sending has disconnected."""
 
     def pause_writing(self) -> None:
-        """Serve no further while the peer does not read."""
+        """Serve no further requests while the client does not read."""
         self._is_writable = False
-        self.session.is_held = True
-        self._hold(self._transport.get_write_buffer_size())
+        self.session.is_paused = True
+        self._count_unread_bytes(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        """Go on where the peer's slowness stopped us."""
+        """Continue to serve: the client reads again."""
         self._is_writable = True
-        self.session.is_held = not self.is_admitted
-        self._hold(0)
-        self._go_on()
+        self.session.is_paused = not self.is_admitted
+        self._count_unread_bytes(0)
+        self._take_turn()
 
-    def _hold(self, count: int) -> None:
-        self._door.unsent.bytes += count - self._held_bytes
-        self._held_bytes = count
+    def _count_unread_bytes(self, count: int) -> None:
+        self._context.node.unread_answers.bytes += count - self._unread_answer_bytes
+        self._unread_answer_bytes = count
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - gone is gone
-        """Let go of everything that belonged to the peer."""
-        self._hold(0)
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
+        """Release everything that belongs to the connection."""
+        self._count_unread_bytes(0)
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            self._context.scheduler.end(worker)
+        if self._is_waiting_for_memory:
+            self._context.memory.leave(self)
         self.session.close()
-        self._door.admission.leave(self)
-        for close in self._context.on_close.values():
+        self._context.admission.remove(self)
+        for close in self._call.on_close.values():
             close()
 
     def close(self, reason: str | None = None, level: Level = Level.WARNING) -> None:
-        """Close once the answers already made have left; `reason` is what the log shall say."""
-        transport = self._transport
+        """Close when the answers made so far are sent; a `reason` is logged."""
+        transport = self.transport
         if transport.is_closing():
             return
         if reason is not None:
-            log = self._door.log
-            say = log.warning if level >= Level.WARNING else log.info
-            say("connection closed", peer=self.peer, listener=self._door.listener, reason=reason)
+            context = self._context
+            fields = {"peer": self.peer, "listener": context.listener, "reason": reason}
+            if level >= Level.WARNING:
+                context.warn_of_client(self.host, kind_of(reason), "connection closed", **fields)
+            else:
+                context.log.info("connection closed", **fields)
         transport.close()
         if transport.get_write_buffer_size():
             asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
 
     def abort(self) -> None:
-        """Close at once, whatever is still to be sent."""
-        self._transport.abort()
+        """Close immediately, without sending the remaining answers."""
+        self.transport.abort()
 
-    def is_idle(self, since_beat: int) -> bool:
-        """Whether the peer has neither sent nor taken a byte since that beat, nor is owed one."""
-        unsent_bytes = self._transport.get_write_buffer_size()
+    def is_idle(self, since_tick: int) -> bool:
+        """Whether no byte was sent or received since that tick, and no answer is pending."""
+        unsent_bytes = self.transport.get_write_buffer_size()
         if unsent_bytes != self._unsent_bytes:
             self._unsent_bytes = unsent_bytes
-            self.last_beat = self._door.admission.beat
-        return self.last_beat < since_beat and not self.session.is_owing
+            self.last_active_tick = self._context.admission.tick
+        is_served = self._is_queued or self._worker is not None or self.session.has_pending_answer
+        return self.last_active_tick < since_tick and not is_served
 
     def stop_serving(self) -> None:
-        """Serve nothing more; answers that are owed may still arrive and leave."""
+        """Serve no further requests; pending answers may still arrive and be sent."""
         self.is_admitted = False
-        self.session.is_held = True
+        self.session.is_paused = True
 
-    def _wake(self) -> None:
-        """Have an answer that was owed sent soon: its maker is in the middle of something."""
-        asyncio.get_running_loop().call_soon(self._go_on)
+    def wake(self) -> None:
+        """Send an answer that has arrived, in the next iteration of the event loop."""
+        asyncio.get_running_loop().call_soon(self._take_turn)
 
-    def _go_on(self) -> None:
-        if self._transport.is_closing():
+    def _enqueue(self) -> None:
+        self._is_queued = True
+        self._context.scheduler.enqueue(self)
+
+    def continue_turn(self) -> None:
+        """Take the queued turn."""
+        self._is_queued = False
+        if self._worker is None:
+            self._take_turn()
+        elif not self.transport.is_closing():
+            self._run(self._worker)
+
+    def _take_turn(self) -> None:
+        """Serve the next requests, unless a queued or running turn will serve them anyway."""
+        if self._is_queued or self._worker is not None or self.transport.is_closing():
             return
         try:
-            self.session.resume()
+            self._context.scheduler.deadline = 0.0
+            self.session.serve()
             self._deliver()
-        except Exception as fault:  # noqa: BLE001 - whatever it is, it is this connection's alone
-            self._fail(fault)
+        except Exception as error:  # noqa: BLE001 - an exception must end this connection only
+            self._fail(error)
 
-    def _fail(self, fault: Exception) -> None:
-        """End a conversation over a fault of ours; the loop would end it without a word."""
-        self._door.log.error(
-            "connection closed", exception=fault, peer=self.peer, listener=self._door.listener
+    def _run(self, worker: Worker | None) -> None:
+        """Let a worker serve: a new one, or the paused one."""
+        scheduler = self._context.scheduler
+        if worker is None:
+            worker = scheduler.run(self._serve_in_steps, self)
+        else:
+            worker = scheduler.resume(worker, self)
+        self._worker = worker
+        if worker is not None:
+            # Answers made so far are sent later: the worker may be building one of them.
+            self.session.pin()
+            self._is_queued = self._is_busy = True
+            self._update_reading()
+            return
+        error, self._error = self._error, None
+        if error is None:
+            try:
+                self._deliver()
+            except Exception as delivery_error:  # noqa: BLE001 - as below
+                error = delivery_error
+        if error is not None:
+            self._fail(error)
+
+    def _serve_in_steps(self) -> None:
+        try:
+            self.session.serve_in_steps()
+        except Exception as error:  # noqa: BLE001 - an exception must end this connection only
+            self._error = error
+
+    def _fail(self, error: Exception) -> None:
+        """Log a bug and close the connection; the event loop would close it without a line."""
+        self._context.log.error(
+            "connection closed", exception=error, peer=self.peer, listener=self._context.listener
         )
-        self._transport.abort()
+        self.transport.abort()
 
     def _deliver(self) -> None:
-        """Send the answers made, and make more while the socket takes them."""
-        session, transport = self.session, self._transport
-        self.last_beat = self._door.admission.beat
-        while session.out:
-            is_small = session.made <= JOINED_BYTES
+        """Send the answers, and queue the connection if requests remain."""
+        session, transport = self.session, self.transport
+        self.last_active_tick = self._context.admission.tick
+        if session.out:
+            is_small = session.out_bytes <= MAX_JOINED_BYTES
             pieces = session.take()
             if is_small:
                 transport.write(b"".join(pieces))
             else:
-                transport.writelines(gathered(pieces))
-            if session.is_interrupted and not session.is_held:
-                session.resume()
+                transport.writelines(join_small_pieces(pieces))
         if session.violation is not None:
             self.close(session.violation)
-        elif session.wants_pause is self._is_reading:
+            return
+        if session.needs_worker and self._worker is None and not self._is_queued:
+            self._run(None)
+            return
+        if not self._is_queued:
+            self._is_busy = session.is_interrupted
+            if session.is_interrupted and not session.is_paused:
+                self._enqueue()
+        wants_pause = self._is_queued or session.wants_pause
+        if (
+            self._context.session_settings.buffers.in_use_bytes
+            and not wants_pause
+            and not session.reserve()
+        ):
+            self._wait_for_memory()
+        wants_pause = wants_pause or self._is_waiting_for_memory
+        if wants_pause is self._is_reading:
+            self._update_reading()
+
+    def _wait_for_memory(self) -> None:
+        if not self._is_waiting_for_memory:
+            self._is_waiting_for_memory = True
+            self._context.memory.wait(self)
+
+    @property
+    def incomplete_request_bytes(self) -> int:
+        """The bytes received of an incomplete request; 0 while a request is served."""
+        is_served = self._is_queued or self._worker is not None or self.session.has_pending_answer
+        return 0 if is_served else self.session.buffered
+
+    def reserve(self) -> bool:
+        """Take the memory that the next read needs; return False if there is not enough."""
+        return self.session.reserve()
+
+    def continue_reading(self) -> None:
+        """Resume reading from the socket, if nothing else prevents it."""
+        self._is_waiting_for_memory = False
+        if not self.transport.is_closing():
+            self._update_reading()
+
+    def _update_reading(self) -> None:
+        """Read from the socket unless a turn is queued, or enough bytes are buffered already."""
+        wants_pause = self._is_queued or self._is_waiting_for_memory or self.session.wants_pause
+        if wants_pause is self._is_reading:
             self._is_reading = not self._is_reading
             if self._is_reading:
-                transport.resume_reading()
+                self.transport.resume_reading()
             else:
-                transport.pause_reading()
+                self.transport.pause_reading()
 
 
-def gathered(pieces: Pieces) -> Pieces:
-    """Join runs of small pieces, and leave large ones as they are."""
+def join_small_pieces(pieces: Pieces) -> Pieces:
+    """Join runs of small pieces; leave large ones as they are."""
     joined: Pieces = []
     run: Pieces = []
     for piece in pieces:
-        if len(piece) < JOINED_BYTES:
+        if len(piece) < MAX_JOINED_BYTES:
             run.append(piece)
             continue
         if run:

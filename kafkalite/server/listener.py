@@ -1,4 +1,4 @@
-"""Listener: the sockets on which one node waits for clients, under one listener name."""
+"""Listener: the sockets on which one node accepts clients, under one listener name."""
 
 from __future__ import annotations
 
@@ -6,73 +6,75 @@ import errno
 import socket
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.gateway.refusals import JOURNALED
 from kafkalite.server.addresses import Address, AddressError
 from kafkalite.server.connection import Connection
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-    from kafkalite.apis.context import RequestContext, Services, Unsent
-    from kafkalite.capture.recorder import Recorder
+    from kafkalite.cluster.node import Node, WarnOfClient
+    from kafkalite.gateway.refusals import RefusalObserver
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.admission import Admission
     from kafkalite.server.logging import Log
-    from kafkalite.wire.frames import ReceiveBuffers
-    from kafkalite.wire.session import Owed, Pieces
+    from kafkalite.server.memory_queue import MemoryQueue
+    from kafkalite.server.recording import Recording
+    from kafkalite.server.scheduler import Scheduler
+    from kafkalite.wire.session import SessionSettings
 
 BACKLOG = 4096
-"""Connections the kernel keeps for us; a burst of clients must not meet dropped SYNs."""
+"""The maximum length of the kernel's queue: a burst of clients must not cause dropped SYNs."""
 
 _LOOPBACKS = ("127.0.0.1", "::1")
-_PORT_TRIES = 16
-_NO_SUCH_FAMILY = frozenset((errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT))
+_MAX_PORT_ATTEMPTS = 16
+_UNAVAILABLE_FAMILY = frozenset((errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT))
 
 
-class Door(NamedTuple):
-    """What a connection through one listener of one node needs to know."""
+class ListenerContext(NamedTuple):
+    """The parts of the broker that a connection of one listener uses."""
 
-    services: Services
-    node_id: int
+    node: Node
     listener: str
     admission: Admission
-    dispatch: Callable[[RequestContext, bytearray, int, int, Pieces], int | Owed]
-    buffers: ReceiveBuffers
-    max_request_bytes: int
-    max_kept_bytes: int
-    unsent: Unsent
+    session_settings: SessionSettings
+    scheduler: Scheduler
+    memory: MemoryQueue
     log: Log
-    settle: Callable[[RequestContext, bytearray, Pieces], None] | None = None
-    """Finishes what requests that came together have gathered; None: they gather nothing."""
-    recorder: Recorder | None = None
-    """Where all that passes is written down; None: nowhere."""
+    warn_of_client: WarnOfClient
+    recording: Recording
+    refusal_observers: Sequence[RefusalObserver] = JOURNALED
 
 
 class Listener:
-    """One node's sockets of one listener: bound at once, open to clients when started."""
+    """The sockets of one listener of one node: bound when created, accepting when started."""
 
     __slots__ = ("_servers", "_sockets", "address", "bound", "name", "port")
 
     def __init__(self, spec: ListenerSpec, node: int) -> None:
-        """Bind; AddressError when the address cannot be had."""
+        """Bind the address; raises AddressError if that is impossible."""
         self.name = spec.name
-        self._sockets = bind(spec.listen.shifted(node))
+        self._sockets = bind(spec.listen.with_port_offset(node))
         self._servers: list[asyncio.Server] = []
         self.port: int = self._sockets[0].getsockname()[1]
         self.bound = Address(spec.listen.host, self.port)
-        self.address = spec.told(self.port, node)
-        """What clients are told."""
+        self.address = spec.advertised_address(self.port, node)
+        """The advertised address."""
 
-    async def start(self, loop: asyncio.AbstractEventLoop, door: Door) -> None:
-        """Let clients in by `door`."""
-        kind = _connections if door.recorder is None else _recorded_connections
+    async def start(self, loop: asyncio.AbstractEventLoop, context: ListenerContext) -> None:
+        """Accept clients; `context` is given to their connections."""
+
+        def new_protocol() -> asyncio.BufferedProtocol:
+            return context.recording.protocol_of(Connection(context))
+
         while self._sockets:
             bound = self._sockets.pop()
-            server = await loop.create_server(kind(door), sock=bound, backlog=BACKLOG)
+            server = await loop.create_server(new_protocol, sock=bound, backlog=BACKLOG)
             self._servers.append(server)
 
     def stop(self) -> None:
-        """Let nobody in any more; clients that are in stay."""
+        """Accept no further clients; connected ones remain."""
         for server in self._servers:
             server.close()
         for bound in self._sockets:
@@ -81,22 +83,12 @@ class Listener:
         self._sockets.clear()
 
 
-def _connections(door: Door) -> Callable[[], Connection]:
-    return lambda: Connection(door)
-
-
-def _recorded_connections(door: Door) -> Callable[[], Connection]:
-    from kafkalite.server.tapping import RecordedConnection  # noqa: PLC0415 - rarely used
-
-    return lambda: RecordedConnection(door)
-
-
 def bind(address: Address) -> list[socket.socket]:
-    """Return sockets bound to an address: for `localhost` its IPv4 and its IPv6 one.
+    """Return sockets bound to an address; `localhost` means its IPv4 and its IPv6 address.
 
-    Clients take either for `localhost`, so one alone would be found by some of them only.
+    Clients resolve `localhost` to either address, so one socket would be reachable for some only.
     """
-    for _ in range(_PORT_TRIES):
+    for _ in range(_MAX_PORT_ATTEMPTS):
         try:
             return _bind_all(address)
         except OSError as error:
@@ -113,39 +105,39 @@ def _bind_all(address: Address) -> list[socket.socket]:
     try:
         for host in hosts:
             try:
-                one = _bind_one(host, port)
+                bound_socket = _bind_socket(host, port)
             except OSError as error:
-                if error.errno in _NO_SUCH_FAMILY and host != hosts[0]:
+                if error.errno in _UNAVAILABLE_FAMILY and host != hosts[0]:
                     continue
                 raise
-            bound.append(one)
-            port = one.getsockname()[1]
+            bound.append(bound_socket)
+            port = bound_socket.getsockname()[1]
     except OSError:
-        for one in bound:
-            one.close()
+        for bound_socket in bound:
+            bound_socket.close()
         raise
     return bound
 
 
-def _bind_one(host: str, port: int) -> socket.socket:
-    # Given as text, a host's name brings in the tables of international names, ASCII or not.
+def _bind_socket(host: str, port: int) -> socket.socket:
+    # As bytes: for text, getaddrinfo would import the IDNA codec, even for ASCII names.
     name = host.encode() if host.isascii() else host
-    family, kind, _, _, where = socket.getaddrinfo(
+    family, kind, _, _, socket_address = socket.getaddrinfo(
         name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
-    # Spelled out, for asyncio sets TCP_NODELAY on sockets of this protocol number alone.
-    one = socket.socket(family, kind, socket.IPPROTO_TCP)
+    # IPPROTO_TCP is explicit because asyncio sets TCP_NODELAY only on sockets of this protocol.
+    bound_socket = socket.socket(family, kind, socket.IPPROTO_TCP)
     try:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
-        one.bind(where)
-        # Two sockets can be bound to one port as long as neither listens: listening tells.
-        one.listen(BACKLOG)
+            bound_socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
+        bound_socket.bind(socket_address)
+        # Two sockets can be bound to one port while neither listens, so listen to detect that.
+        bound_socket.listen(BACKLOG)
     except OSError:
-        one.close()
+        bound_socket.close()
         raise
-    return one
+    return bound_socket
 
 
 def _reason(error: OSError) -> str:

@@ -1,8 +1,8 @@
-"""Log lines: data, for people or for machines, written by structlog.
+"""Log: lines with fields, for people or for machines, written by structlog.
 
-structlog is imported for the first line that is written, not before: it takes as long to import
-as the rest of the broker, and a broker that runs well writes nothing. It is not configured
-globally either, for this process may be a test suite that logs in its own way.
+structlog is imported when the first line is written: importing it takes as long as importing the
+rest of the broker, and a broker without problems writes no line. It is not configured globally,
+because the process may be a test suite with a logging configuration of its own.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kafkalite.apis.table import TABLE
+from kafkalite.gateway.error_messages import printable
+from kafkalite.storage.disk_health import DiskProblem
 from kafkalite.wire.headers import unpack_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from structlog.typing import Processor
 
-    from kafkalite.apis.context import RequestContext
-    from kafkalite.wire.session import Owed, Pieces
+    from kafkalite.gateway.call import Call
+    from kafkalite.storage.disk_health import DiskFailure
+    from kafkalite.wire.session import Outcome, Pieces, Serve
 
 
 class Level(IntEnum):
-    """How loud a line is; a log is as quiet as it is told to be."""
+    """The severity of a line; a log writes lines of its own level and above."""
 
     DEBUG = 10
     INFO = 20
@@ -34,7 +35,7 @@ class Level(IntEnum):
 
     @property
     def kafka_name(self) -> str:
-        """What Kafka's tools call it."""
+        """The name of the level in Kafka's tools."""
         return "WARN" if self is Level.WARNING else self.name
 
     @classmethod
@@ -44,8 +45,8 @@ class Level(IntEnum):
         return nearest.get(name) or cls[name]
 
 
-_EVERYTHING = 0
-"""structlog filters nothing: a level that changes while the broker runs is looked up here."""
+_ALL_LEVELS = 0
+"""The level for structlog, which filters nothing: `Log` filters, so that its level can change."""
 
 STYLES = ("console", "json")
 
@@ -53,7 +54,7 @@ STYLES = ("console", "json")
 class Log:
     """A log that writes lines of at least `level`, in one of STYLES, to `stream` or stderr.
 
-    The level may change at any time. A line that cannot be written is lost, and nothing else.
+    The level may change at any time. A line that cannot be written is lost without an exception.
     """
 
     __slots__ = ("_logger", "_stream", "_style", "level")
@@ -67,35 +68,36 @@ class Log:
         self._logger: Any = None
 
     def debug(self, event: str, **fields: object) -> None:
-        """Say what only somebody who looks for a fault wants to know."""
+        """Write a line that helps to find bugs."""
         if self.level <= Level.DEBUG:
-            self._say(Level.DEBUG, event, **fields)
+            self._write(Level.DEBUG, event, **fields)
 
     def info(self, event: str, **fields: object) -> None:
-        """Say that something went as it should."""
+        """Write a line about normal operation."""
         if self.level <= Level.INFO:
-            self._say(Level.INFO, event, **fields)
+            self._write(Level.INFO, event, **fields)
 
     def warning(self, event: str, **fields: object) -> None:
-        """Say that somebody else did something wrong."""
+        """Write a line about a problem outside of this broker: a client, the disk, the settings."""
         if self.level <= Level.WARNING:
-            self._say(Level.WARNING, event, **fields)
+            self._write(Level.WARNING, event, **fields)
 
     def error(self, event: str, exception: BaseException | None = None, **fields: object) -> None:
-        """Say that we did something wrong, with the whole of the exception that shows it."""
+        """Write a line about a bug of this broker, with the traceback of the exception."""
         if self.level <= Level.ERROR:
-            self._say(Level.ERROR, event, exc_info=exception, **fields)
+            self._write(Level.ERROR, event, exc_info=exception, **fields)
 
-    def _say(self, level: Level, event: str, **fields: object) -> None:
-        """Write a line; whoever has something to say goes on, whether it can be written or not."""
+    def _write(self, level: Level, event: str, **fields: object) -> None:
+        """Write a line; a line that cannot be written does not fail the caller."""
         try:
             self._structlog().log(level, event, **fields)
         except (ImportError, OSError, ValueError):
-            # No descriptor is left to import structlog with, the disk is full, or stderr is closed.
+            # There is no free descriptor to import structlog, the disk is full, or stderr is
+            # closed.
             with suppress(OSError, ValueError):
                 print(level.name, event, fields, file=self._stream or sys.stderr, flush=True)
 
-    def _structlog(self) -> Any:  # noqa: ANN401 - structlog types its loggers so
+    def _structlog(self) -> Any:  # noqa: ANN401 - the type in structlog
         if self._logger is None:
             import structlog  # noqa: PLC0415 - see the module's docstring
 
@@ -117,34 +119,78 @@ class Log:
             self._logger = structlog.wrap_logger(
                 structlog.PrintLogger(stream),
                 processors=processors,
-                wrapper_class=structlog.make_filtering_bound_logger(_EVERYTHING),
+                wrapper_class=structlog.make_filtering_bound_logger(_ALL_LEVELS),
                 cache_logger_on_first_use=True,
             )
         return self._logger
 
 
-def traced(
-    log: Log, dispatch: Callable[[RequestContext, bytearray, int, int, Pieces], int | Owed]
-) -> Callable[[RequestContext, bytearray, int, int, Pieces], int | Owed]:
-    """Return `dispatch` with a line for each request; chosen once, so that quiet costs nothing."""
+def log_requests(log: Log, serve: Serve) -> Serve:
+    """Return `serve` with a log line for each request; used only if the log's level is debug.
 
-    def dispatch_and_tell(
-        context: RequestContext, buffer: bytearray, start: int, end: int, out: Pieces
-    ) -> int | Owed:
-        answer = dispatch(context, buffer, start, end, out)
-        api_key = unpack_header(buffer, start)[0] >> 16
-        log.debug(
-            "request",
-            node=context.node_id,
-            listener=context.listener,
-            client=context.client_host,
-            client_id=context.client_id,
-            api=TABLE[api_key].name if api_key in TABLE else "unknown",
-            api_key=api_key,
-            version=context.api_version,
-            request_bytes=end - start,
-            answer_bytes=answer if isinstance(answer, int) else "later",
-        )
+    A request that is not answered immediately has a second line when it is answered.
+    """
+    from kafkalite.server.answers import error_names  # noqa: PLC0415 - rarely used
+
+    def serve_and_log(call: Call, buffer: bytearray, start: int, end: int, out: Pieces) -> Outcome:
+        answer = serve(call, buffer, start, end, out)
+        if log.level > Level.DEBUG:  # the level was raised after the client connected
+            return answer
+        key_and_version, correlation_id, _ = unpack_header(buffer, start)
+        api_key, version = key_and_version >> 16, key_and_version & 0xFFFF
+        fields = {
+            "node": call.node.id,
+            "listener": call.listener,
+            "client": call.client_host,
+            "client_id": None if call.client_id is None else printable(call.client_id),
+            "api": TABLE[api_key].name if api_key in TABLE else "unknown",
+            "api_key": api_key,
+            "version": version,
+            "correlation_id": correlation_id,
+        }
+        size = answer if isinstance(answer, int) else "later"
+        error = error_names(api_key, version, out, answer) if isinstance(answer, int) else None
+        log.debug("request", **fields, request_bytes=end - start, answer_bytes=size, error=error)
+        if isinstance(answer, int):
+            return answer
+        finish = answer.finish
+
+        def finish_and_log(value: object, out: Pieces) -> int:
+            size = finish(value, out)
+            error = error_names(api_key, version, out, size)
+            log.debug("answer", **fields, answer_bytes=size, error=error)
+            return size
+
+        answer.finish = finish_and_log
         return answer
 
-    return dispatch_and_tell
+    return serve_and_log
+
+
+_FAILURE_BEGAN = {
+    DiskProblem.REFUSED: "the disk refuses to read or write",
+    DiskProblem.DAMAGED: "a file is damaged",
+    DiskProblem.MISSING: "a file in use is missing, and its log accepts no more records",
+}
+_FAILURE_ENDED = {
+    DiskProblem.REFUSED: "the disk reads and writes again",
+    DiskProblem.DAMAGED: "a file is not damaged any more",
+    DiskProblem.MISSING: "a missing file is back",
+}
+
+
+class DiskLog:
+    """Writes problems that DiskHealth reports to the log of the broker."""
+
+    __slots__ = ("_log",)
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def failure_began(self, failure: DiskFailure) -> None:
+        """Log the beginning of a problem, with its path and reason."""
+        self._log.warning(_FAILURE_BEGAN[failure.problem], path=failure.path, reason=failure.reason)
+
+    def failure_ended(self, failure: DiskFailure) -> None:
+        """Log the end of a problem, at the same level as its beginning."""
+        self._log.warning(_FAILURE_ENDED[failure.problem], path=failure.path, reason=failure.reason)

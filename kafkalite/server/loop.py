@@ -1,4 +1,4 @@
-"""The event loop: uvloop's where it is installed, else asyncio's own selector loop."""
+"""The event loop: uvloop's if it is installed, otherwise asyncio's selector loop."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 
 try:
     import uvloop
-except ImportError:  # not made for every platform
+except ImportError:  # not available on every platform
     uvloop = None  # type: ignore[assignment]
 
 
 def new_event_loop(log: Log) -> asyncio.AbstractEventLoop:
-    """Return a new loop, which tells `log` of the faults that nobody else catches.
+    """Return a new loop that writes unhandled exceptions to `log`.
 
-    Never a proactor loop: that one receives into a buffer while others run, and here all
-    connections share theirs.
+    It is never a proactor loop, because that one receives into a buffer while other callbacks run,
+    and here all connections share one receive buffer.
     """
     loop = asyncio.SelectorEventLoop() if uvloop is None else uvloop.new_event_loop()
 
-    def tell(_: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
-        fault = context.get("exception")
+    def report(_: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
+        error = context.get("exception")
         log.error(
-            str(context.get("message", "a fault of this broker")),
-            exception=fault if isinstance(fault, BaseException) else None,
+            str(context.get("message", "an unhandled exception of the event loop")),
+            exception=error if isinstance(error, BaseException) else None,
         )
 
-    loop.set_exception_handler(tell)
+    loop.set_exception_handler(report)
     return loop

@@ -1,87 +1,142 @@
-"""What a broker does by itself from time to time: checkpoints, flushes, retention, compaction.
+"""Periodic work of a broker: checkpoints, flushes, retention, compaction.
 
-Each kind of work has Kafka's own interval. Compaction goes on in small steps with requests served
-in between, one log at a time, the dirtiest first.
+Each kind of work has Kafka's own interval. A round proceeds in small steps between requests, and
+its syncs run in a thread. Compaction processes one log at a time, the dirtiest first.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.storage.compaction import compaction_of
+from kafkalite.ports.background import BackgroundTask
+from kafkalite.storage.compaction import plan_log_compaction
+from kafkalite.storage.disk_health import FileUse
+from kafkalite.storage.flushing import sync
 from kafkalite.storage.retention import enforce_retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kafkalite.cluster.cluster import Cluster
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.partitions.partition import Partition
+    from kafkalite.ports.background import Steps
     from kafkalite.ports.clock import Clock, Timer
-    from kafkalite.server.cluster import Cluster
+    from kafkalite.ports.executors import Executor
     from kafkalite.server.logging import Log
     from kafkalite.storage.compaction import CompactionPlan
+    from kafkalite.storage.data_directory import TopicPartition
+    from kafkalite.storage.log import Log as PartitionLog
 
 _NEVER_MS = 10**12
-"""An interval of thirty years or more is Kafka's way to say never."""
+"""In Kafka's settings, an interval of about thirty years or more means never."""
 
-_LEAST_MS = 10
-"""Several settings may be 0; this keeps work that is always due from being all that is done."""
+_DISK_CHECK_INTERVAL_MS = 5_000
+"""The interval of disk checks: the maximum time until appends to a deleted file are detected."""
+
+_ROLL_FLUSH_INTERVAL_MS = 1000
+"""The interval at which rolled segments are flushed, in logs with compaction."""
+
+_DELETION_INTERVAL_MS = 1000
+"""The interval at which the files of deleted topics are removed."""
+
+_MIN_INTERVAL_MS = 10
+"""The shortest interval: several settings may be 0, and requests must be served in between."""
 
 
 class Maintenance:
     """Periodic work on the logs of one cluster."""
 
-    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, log: Log) -> None:
+    def __init__(
+        self, cluster: Cluster, config: BrokerConfig, clock: Clock, log: Log, executor: Executor
+    ) -> None:
         self._cluster = cluster
         self._config = config
         self._clock = clock
         self._log = log
+        self._executor = executor
         self._timers: dict[str, Timer] = {}
+        self._tasks: dict[str, BackgroundTask] = {}
         self._flushed_ms: dict[Partition, int] = {}
-        self._not_compacted: set[Partition] = set()
-        """Those whose last compaction failed; the others come before them."""
-        self._work: dict[str, tuple[str, Callable[[], None]]] = {
+        self._failed_compactions: set[Partition] = set()
+        """Partitions whose last compaction failed; others are compacted before them."""
+        self._checked_end_offsets: dict[TopicPartition, int] = {}
+        """The end offset of each log when its files were last checked."""
+        self._work: dict[str, tuple[str | int, Callable[[], Steps]]] = {
             "checkpoint": (
                 "log.flush.offset.checkpoint.interval.ms",
-                cluster.partitions.checkpoint,
+                cluster.partitions.checkpoint_steps,
             ),
             "flush": ("log.flush.scheduler.interval.ms", self._flush),
+            "rolls": (_ROLL_FLUSH_INTERVAL_MS, self._flush_rolled),
             "retention": ("log.retention.check.interval.ms", self._enforce_retention),
             "compaction": ("log.cleaner.backoff.ms", self._compact),
-            "producers": ("producer.id.expiration.check.interval.ms", self._forget_producers),
+            "producers": ("producer.id.expiration.check.interval.ms", self._expire_producers),
+            "deletion": (_DELETION_INTERVAL_MS, cluster.partitions.remove_deleted),
+            "disk": (_DISK_CHECK_INTERVAL_MS, self._check_disk),
         }
 
     def start(self) -> None:
-        """Begin; the first round of each kind comes after its interval."""
+        """Begin; the first round of each kind starts after its interval."""
         for name in self._work:
-            self._set_next(name)
+            self._schedule_next(name, self._clock.now_ms())
 
     def stop(self) -> None:
-        """Do nothing more."""
+        """Cancel all work."""
         for timer in self._timers.values():
             timer.cancel()
+        for task in self._tasks.values():
+            task.cancel()
         self._timers.clear()
+        self._tasks.clear()
 
-    def _set_next(self, name: str) -> None:
-        key, work = self._work[name]
-        interval_ms = self._config.int(key)
+    def _schedule_next(self, name: str, begun_ms: int) -> None:
+        """Schedule the next round, one interval after the start of the last one at `begun_ms`."""
+        key, _ = self._work[name]
+        interval_ms = key if isinstance(key, int) else self._config.int(key)
         if interval_ms < _NEVER_MS:
-            next_ms = self._clock.tick_ms(self._clock.now_ms() + max(_LEAST_MS, interval_ms))
-            self._timers[name] = self._clock.call_at(next_ms, lambda: self._run(name, work))
+            next_ms = max(
+                begun_ms + max(_MIN_INTERVAL_MS, interval_ms),
+                self._clock.now_ms() + _MIN_INTERVAL_MS,
+            )
+            deadline_ms = self._clock.tick_ms(next_ms)
+            self._timers[name] = self._clock.call_at(deadline_ms, lambda: self._run(name))
 
-    def _run(self, name: str, work: Callable[[], None]) -> None:
-        self._set_next(name)
-        try:
-            work()
-        except Exception as fault:  # noqa: BLE001 - the next round may succeed
-            self._log.error(f"{name} failed", exception=fault)
+    def _run(self, name: str) -> None:
+        """Begin a round; its end schedules the next one."""
+        begun_ms = self._clock.now_ms()
+
+        def on_end(error: Exception | None) -> None:
+            # The next round may succeed.
+            if isinstance(error, OSError):
+                # It was reported to DiskHealth where it was raised.
+                self._log.debug(f"{name} failed", reason=str(error))
+            elif error is not None:
+                self._log.error(f"{name} failed", exception=error)
+            self._schedule_next(name, begun_ms)
+
+        _, work = self._work[name]
+        task = BackgroundTask(work(), clock=self._clock, executor=self._executor, on_end=on_end)
+        self._tasks[name] = task
+        task.run()
+
+    def _check_disk(self) -> Steps:
+        """Check that the files of growing logs exist, and whether disk problems have ended."""
+        checked, self._checked_end_offsets = self._checked_end_offsets, {}
+        for name, log in self._cluster.partitions.logs().items():
+            if log.has_disk_failure or checked.get(name) != log.end_offset:
+                log.check_in_place()
+            self._checked_end_offsets[name] = log.end_offset
+            yield None
+        self._cluster.partitions.disk_health.retry_all()
 
     def _partitions(self) -> Iterator[Partition]:
-        for topic in self._cluster.partitions.topics():
-            yield from topic.partitions
+        # Copies, because topics are created and deleted between two steps.
+        for topic in tuple(self._cluster.partitions.topics()):
+            yield from tuple(topic.partitions)
 
-    def _flush(self) -> None:
-        """Write to disk what flush.ms says has waited long enough."""
+    def _flush(self) -> Steps:
+        """Flush the logs whose oldest unflushed records are older than flush.ms."""
         now_ms = self._clock.now_ms()
         flushed_ms = {}
         for partition in self._partitions():
@@ -90,66 +145,103 @@ class Maintenance:
             if log.recovery_point >= log.end_offset:
                 since_ms = now_ms
             elif now_ms - since_ms >= log.config.flush_ms:
-                log.flush()
+                try:
+                    yield from flush_steps(log)
+                except OSError as error:
+                    # The log has reported it; continue with the other logs.
+                    self._log.debug("flush failed", partition=str(partition), reason=str(error))
                 since_ms = now_ms
             flushed_ms[partition] = since_ms
+            yield None
         self._flushed_ms = flushed_ms
 
-    def _enforce_retention(self) -> None:
-        """Remove segments that retention.ms or retention.bytes lets go."""
+    def _flush_rolled(self) -> Steps:
+        """Flush the logs that rolled a segment."""
+        for log in self._cluster.partitions.take_logs_to_flush():
+            try:
+                yield from flush_steps(log)
+            except OSError as error:
+                # The log has reported it; continue with the other logs.
+                self._log.debug("flush failed", directory=log.directory, reason=str(error))
+
+    def _enforce_retention(self) -> Steps:
+        """Remove segments that exceed retention.ms or retention.bytes."""
         now_ms = self._clock.now_ms()
         for partition in self._partitions():
-            removed = enforce_retention(
-                partition.log, now_ms=now_ms, high_watermark=partition.high_watermark
-            )
+            try:
+                removed = enforce_retention(
+                    partition.log, now_ms=now_ms, high_watermark=partition.high_watermark
+                )
+            except OSError as error:
+                # The log has reported it; continue with the other logs.
+                self._log.debug("retention failed", partition=str(partition), reason=str(error))
+                continue
             if removed:
                 self._log.debug("retention", partition=str(partition), segments=removed)
+            yield None
 
-    def _forget_producers(self) -> None:
-        """Forget idempotent producers that have been silent for producer.id.expiration.ms."""
+    def _expire_producers(self) -> Steps:
+        """Remove idempotent producers that were idle for producer.id.expiration.ms."""
         expiration_ms = self._config.int("producer.id.expiration.ms")
         for partition in self._partitions():
             partition.log.producers.expire(self._clock.now_ms(), expiration_ms)
+            yield None
 
-    def _compact(self) -> None:
-        """Begin to compact the dirtiest log that is due."""
-        if not self._config.bool("log.cleaner.enable"):
-            return
-        now_ms = self._clock.now_ms()
-        due: list[tuple[float, Partition, CompactionPlan]] = []
-        for partition in self._partitions():
-            plan = compaction_of(
-                partition.log, last_stable_offset=partition.last_stable_offset, now_ms=now_ms
-            )
-            if plan is not None and plan.is_due:
-                due.append((plan.dirty_ratio, partition, plan))
-        if due:
-            from kafkalite.storage.cleaning import clean  # noqa: PLC0415 - most never compact
-
-            self._not_compacted.intersection_update([partition for _, partition, _ in due])
+    def _compact(self) -> Steps:
+        """Compact the logs that are due, the dirtiest first, until none is due or one fails."""
+        makes_progress = self._config.bool("log.cleaner.enable")
+        while makes_progress:
+            due: list[tuple[float, Partition, CompactionPlan]] = []
+            for partition in self._partitions():
+                plan = plan_log_compaction(
+                    partition.log,
+                    last_stable_offset=partition.last_stable_offset,
+                    now_ms=self._clock.now_ms(),
+                )
+                if plan is not None and plan.is_due:
+                    due.append((plan.dirty_ratio, partition, plan))
+                yield None
+            if not due:
+                return
+            self._failed_compactions.intersection_update([partition for _, partition, _ in due])
             _, partition, plan = max(
-                due, key=lambda each: (each[1] not in self._not_compacted, each[0])
+                due, key=lambda each: (each[1] not in self._failed_compactions, each[0])
             )
-            self._log.debug("compaction", partition=str(partition), dirty_ratio=plan.dirty_ratio)
-            # The next round waits for the end of this one.
-            self._timers["compaction"].cancel()
-            self._go_on(partition, plan, clean(partition.log, plan, now_ms=now_ms))
+            yield from self._compact_one(partition, plan)
+            # As Kafka's cleaner: continue while a log is due, unless compaction made no progress.
+            makes_progress = partition.log.first_dirty_offset > plan.first_dirty_offset
 
-    def _go_on(self, partition: Partition, plan: CompactionPlan, cleaning: Iterator[None]) -> None:
-        """Take one step of a compaction, or look for the next log when it has ended."""
+    def _compact_one(self, partition: Partition, plan: CompactionPlan) -> Steps:
+        from kafkalite.storage.log_cleaner import clean  # noqa: PLC0415 - rarely used
+
+        self._log.debug("compaction", partition=str(partition), dirty_ratio=plan.dirty_ratio)
         try:
-            next(cleaning)
-        except StopIteration:
-            self._set_next("compaction")
-            self._not_compacted.discard(partition)
-            # Kafka's cleaner rests only when nothing is due; nor does it try again in vain.
-            if partition.log.first_dirty_offset > plan.first_dirty_offset:
-                self._compact()
-        except Exception as fault:  # noqa: BLE001 - the next round may succeed
-            self._log.error("compaction failed", exception=fault, partition=str(partition))
-            self._not_compacted.add(partition)
-            self._set_next("compaction")
+            yield from clean(partition.log, plan, now_ms=self._clock.now_ms())
+        except Exception as error:  # noqa: BLE001 - the next round may succeed
+            if isinstance(error, OSError):
+                partition.log.health.report_failure(
+                    partition.log.directory, error, FileUse.CLEANING
+                )
+            else:
+                self._log.error("compaction failed", exception=error, partition=str(partition))
+            self._failed_compactions.add(partition)
         else:
-            self._timers["compaction"] = self._clock.call_at(
-                self._clock.now_ms(), lambda: self._go_on(partition, plan, cleaning)
-            )
+            self._failed_compactions.discard(partition)
+            partition.log.health.report_success(partition.log.directory, FileUse.CLEANING)
+
+
+def flush_steps(log: PartitionLog) -> Steps:
+    """Flush a log, with the sync as a job for a thread; raises OSError if the disk fails."""
+    try:
+        flush = log.begin_flush()
+    except OSError as failure:
+        log.health.report_failure(log.directory, failure, FileUse.WRITING, retry=log.begin_flush)
+        raise
+    if flush is None:
+        return
+    try:
+        yield lambda: sync(log.files, flush)
+    except OSError as failure:
+        log.end_flush(flush, failure)
+        raise
+    log.end_flush(flush, None)

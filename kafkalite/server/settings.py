@@ -1,34 +1,49 @@
-"""Settings: everything a broker process is told when it starts, wherever it was told."""
+"""The settings of a broker process, and the parsers of their texts."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.server.addresses import check_ports_suffice, plan_listeners
+from kafkalite.config.default_overrides import DEFAULTS_NAMES
+from kafkalite.server.addresses import (
+    DEFAULT_LISTENERS,
+    Address,
+    check_ports,
+    parse_listeners,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kafkalite.server.addresses import ListenerSpec
 
-_UNMET = {
-    "authorizer.class.name": ("", "nobody is refused: authorisation is not served"),
-    "remote.log.storage.system.enable": ("false", "all data stays here: no tiered storage"),
+_UNSUPPORTED = {
+    "authorizer.class.name": ("", "authorization is not supported: every client may do everything"),
+    "remote.log.storage.system.enable": (
+        "false",
+        "tiered storage is not supported: all data remains in the data directory",
+    ),
 }
-"""By key: the value that asks for nothing, and what follows from any other."""
+"""Key → its default value, and the consequence of any other value."""
+
+
+_PROTOCOL_MAP = "listener.security.protocol.map"
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""The security protocols, the default first; each is also the name of a listener."""
 
 
 class SettingsError(ValueError):
-    """Settings that cannot be met; the text is one line for people."""
+    """Settings that the broker cannot run with; the text is one line."""
 
 
 class Settings(NamedTuple):
-    """What a broker process serves, and where.
+    """The settings of a broker process: listeners, nodes, data directory, topics.
 
     `config` holds broker settings by Kafka's names. Its `listeners`, `advertised.listeners` and
-    `log.dirs` count where `listen`, `advertise` and `data_directory` are left out; its `node.id`
-    is the first node's. `as_version` is the release of Kafka that brokers present themselves as.
+    `log.dirs` are used where `listen`, `advertise` and `data_directory` are not given; its
+    `node.id` is the id of the first node. `as_version` is the Kafka release to emulate; `defaults`
+    selects the default values of settings.
     """
 
     listen: Sequence[str] = ()
@@ -38,64 +53,136 @@ class Settings(NamedTuple):
     topics: Mapping[str, int] = MappingProxyType({})
     config: Mapping[str, str] = MappingProxyType({})
     as_version: str | None = None
+    defaults: str = DEFAULTS_NAMES[0]
 
     @property
     def node_ids(self) -> range:
-        """The ids of the nodes; SettingsError when there are none."""
+        """The ids of the nodes; raises SettingsError if they are invalid."""
         text = self.config.get("node.id", self.config.get("broker.id", "1")).strip()
         if not text.isascii() or not text.isdigit():
             raise SettingsError(f"node.id must be a number from 0, not {text!r}")
         if self.brokers < 1:
-            raise SettingsError(f"a cluster of {self.brokers} brokers serves nobody")
+            raise SettingsError(f"a cluster needs at least one broker, not {self.brokers}")
         return range(int(text), int(text) + self.brokers)
 
     @property
     def listeners(self) -> tuple[ListenerSpec, ...]:
-        """The listeners of each node; AddressError or SettingsError for impossible ones."""
+        """The listeners of each node; raises AddressError or SettingsError."""
+        if not self.listen:
+            self._check_names_of_listeners()
         listen = self.listen or self._client_listeners("listeners")
         advertise = self.advertise or self._client_listeners("advertised.listeners")
-        specs = plan_listeners(listen, advertise)
-        check_ports_suffice(specs, self.brokers)
-        protocols = dict(
-            pair.strip().partition(":")[::2]
-            for pair in self.config.get("listener.security.protocol.map", "").split(",")
-        )
+        specs = parse_listeners(listen, advertise)
+        check_ports(specs, self.brokers)
+        protocols = dict(pair.partition(":")[::2] for pair in self._items(_PROTOCOL_MAP))
         for spec in specs:
             protocol = protocols.get(spec.name, spec.name)
             if protocol.startswith(("SASL_", "SSL")):
                 raise SettingsError(
-                    f"listener {spec.name} wants {protocol}, and only PLAINTEXT is spoken: "
-                    "other listeners can be given by --listen"
+                    f"listener {spec.name} needs {protocol}, but only PLAINTEXT is supported: "
+                    "give other listeners by --listen"
                 )
         return specs
 
     @property
     def log_directory(self) -> str | None:
-        """Where data is kept, None for a private temporary directory."""
+        """The data directory, None for a private temporary directory."""
         if self.data_directory is not None:
             return self.data_directory
-        named = self.config.get("log.dirs", self.config.get("log.dir", ""))
-        directories = [each.strip() for each in named.split(",") if each.strip()]
+        text = self.config.get("log.dirs", self.config.get("log.dir", ""))
+        directories = [path.strip() for path in text.split(",") if path.strip()]
         if len(directories) > 1:
             raise SettingsError(
-                f"log.dirs names {len(directories)} directories, and only one can be used: "
-                "choose it by --data-dir"
+                f"log.dirs has {len(directories)} directories, but only one can be used: "
+                "select it by --data-dir"
             )
         return directories[0] if directories else None
 
     @property
-    def unmet(self) -> Mapping[str, str]:
-        """What was asked for and is not served, though clients can be: the consequence by key."""
+    def unsupported(self) -> Mapping[str, str]:
+        """Settings that are not supported but do not prevent serving: key → consequence."""
         return {
             key: consequence
-            for key, (nothing, consequence) in _UNMET.items()
-            if self.config.get(key, nothing).strip().lower() != nothing
+            for key, (default, consequence) in _UNSUPPORTED.items()
+            if self.config.get(key, default).strip().lower() != default
         }
 
     def _client_listeners(self, key: str) -> list[str]:
-        """Return the addresses under `key`, those of the controller left out."""
-        controllers = {
-            name.strip() for name in self.config.get("controller.listener.names", "").split(",")
-        }
-        texts = [text.strip() for text in self.config.get(key, "").split(",") if text.strip()]
-        return [text for text in texts if text.partition("://")[0] not in controllers]
+        """Return the addresses under `key`, without those of the controller."""
+        controllers = set(self._items("controller.listener.names"))
+        return [text for text in self._items(key) if text.partition("://")[0] not in controllers]
+
+    def _items(self, key: str) -> list[str]:
+        items = (item.strip() for item in self.config.get(key, "").split(","))
+        return [item for item in items if item]
+
+    def _listener_names(self, key: str) -> list[str]:
+        """Return the names of the listeners under `key`, in upper case as in Kafka."""
+        return [text.partition("://")[0].upper() for text in self._items(key)]
+
+    def _check_names_of_listeners(self) -> None:
+        """Check that settings with listener names are consistent, as Kafka does.
+
+        There is no check if listeners are given by option: these replace those of a file and their
+        names.
+        """
+        controllers = [name.upper() for name in self._items("controller.listener.names")]
+        names = self._listener_names("listeners") or [DEFAULT_LISTENERS[0].name]
+        if self._items("process.roles") == ["broker"] and not set(names).isdisjoint(controllers):
+            raise SettingsError(
+                "controller.listener.names must not contain a value appearing in listeners when "
+                "process.roles is just broker"
+            )
+        known_names = {*_PROTOCOLS, *controllers}
+        if _PROTOCOL_MAP in self.config:
+            known_names = {pair.partition(":")[0].upper() for pair in self._items(_PROTOCOL_MAP)}
+        for name in names:
+            if name not in known_names:
+                raise SettingsError(f"No security protocol defined for listener {name}")
+        for name in self._items("early.start.listeners"):
+            if name.upper() not in (*names, *controllers):
+                raise SettingsError(
+                    f"early.start.listeners contains listener {name}, but this is not contained in "
+                    "listeners or controller.listener.names"
+                )
+        advertised = self._listener_names("advertised.listeners") or names
+        protocol = self.config.get("security.inter.broker.protocol", _PROTOCOLS[0]).strip()
+        inter_broker = self.config.get("inter.broker.listener.name", protocol).strip().upper()
+        if inter_broker not in (name for name in advertised if name not in controllers):
+            raise SettingsError(
+                "inter.broker.listener.name must be a listener name defined in "
+                f"advertised.listeners, not {inter_broker!r}"
+            )
+        addresses = self._client_listeners("advertised.listeners") or self._client_listeners(
+            "listeners"
+        )
+        if any(Address.parse(text).host == "0.0.0.0" for text in addresses):  # noqa: S104 - not bound
+            raise SettingsError(
+                "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. "
+                "Use a routable IP address."
+            )
+
+
+def parse_topics(texts: Iterable[str]) -> dict[str, int]:
+    """Return partition counts by topic from texts such as `orders:3`; raises SettingsError."""
+    topics: dict[str, int] = {}
+    for text in texts:
+        name, colon, count = text.rpartition(":")
+        if not colon or not name or not count.isascii() or not count.isdigit() or not int(count):
+            raise SettingsError(
+                f"--topic {text!r}: write NAME:PARTITIONS, with at least one partition"
+            )
+        if topics.setdefault(name, int(count)) != int(count):
+            raise SettingsError(f"--topic {text!r}: {name} has {topics[name]} already")
+    return topics
+
+
+def parse_config(texts: Iterable[str]) -> dict[str, str]:
+    """Return broker configurations from texts such as `num.partitions=3`; raises SettingsError."""
+    config: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise SettingsError(f"--config {text!r}: write KEY=VALUE")
+        config[key.strip()] = value.strip()
+    return config

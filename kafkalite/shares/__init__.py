@@ -1,1 +1,1 @@
-"""Share groups' data plane (KIP-932): who has which records, how often, and what lasts of it."""
+"""Data plane of share groups (KIP-932): acquisition, acknowledgement and stored state."""

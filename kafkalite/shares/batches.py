@@ -1,4 +1,4 @@
-"""State batches put together: of what overlaps, the more often delivered counts (KIP-932)."""
+"""Combination of state batches: if they overlap, the higher delivery count wins (KIP-932)."""
 
 from __future__ import annotations
 
@@ -10,59 +10,61 @@ from kafkalite.shares.state import NO_START_OFFSET, StateBatch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_Sorted = tuple[int, int, int, int]
-"""First and last offset, delivery count, state: in this order batches are gone through."""
+_SortableBatch = tuple[int, int, int, int]
+"""First and last offset, delivery count, state: the order of processing."""
 
 
 def combine_batches(
-    kept: Iterable[StateBatch], new: Iterable[StateBatch], start_offset: int
+    stored: Iterable[StateBatch], new: Iterable[StateBatch], start_offset: int
 ) -> tuple[StateBatch, ...]:
-    """Return batches without overlaps, in order, that say what both say from `start_offset` on.
+    """Return the combination of both, ordered and without overlaps, from `start_offset` on.
 
-    Where two overlap, the one with the larger delivery count holds, and of equal counts the one
-    with the larger state: records only ever go that way. Neighbours alike are joined. -1 as start
-    offset leaves nothing out.
+    If two overlap, the one with the larger delivery count wins; if they are equal, the one with
+    the larger state. Adjacent equal batches are joined. A start offset of -1 removes nothing.
     """
     heap = [
-        (max(batch.first_offset, start_offset), batch.last_offset, *_fared(batch))
+        (max(batch.first_offset, start_offset), batch.last_offset, *_progress(batch))
         if start_offset != NO_START_OFFSET
-        else (batch.first_offset, batch.last_offset, *_fared(batch))
-        for source in (kept, new)
+        else (batch.first_offset, batch.last_offset, *_progress(batch))
+        for source in (stored, new)
         for batch in source
         if start_offset == NO_START_OFFSET or batch.last_offset >= start_offset
     ]
     heapq.heapify(heap)
     return tuple(
-        StateBatch(first, last, state, count) for first, last, count, state in _apart(heap)
+        StateBatch(first, last, state, count)
+        for first, last, count, state in _without_overlaps(heap)
     )
 
 
-def _fared(batch: StateBatch) -> tuple[int, int]:
+def _progress(batch: StateBatch) -> tuple[int, int]:
     return batch.delivery_count, batch.delivery_state
 
 
-def _apart(heap: list[_Sorted]) -> Iterator[_Sorted]:
-    """Yield what is in the heap, cut so that nothing overlaps; empties it."""
+def _without_overlaps(heap: list[_SortableBatch]) -> Iterator[_SortableBatch]:
+    """Yield the batches of the heap, split so that none overlap; empties the heap."""
     if not heap:
         return
     earlier = heapq.heappop(heap)
     while heap:
         later = heapq.heappop(heap)
-        is_alike = earlier[2:] == later[2:]
-        if later[0] > earlier[1] + is_alike:
+        are_equal = earlier[2:] == later[2:]
+        if later[0] > earlier[1] + are_equal:
             yield earlier
             earlier = later
             continue
-        if is_alike:
+        if are_equal:
             heapq.heappush(heap, (earlier[0], max(earlier[1], later[1]), *earlier[2:]))
         else:
-            _settle(heap, earlier, later)
+            _split_overlap(heap, earlier, later)
         earlier = heapq.heappop(heap)
     yield earlier
 
 
-def _settle(heap: list[_Sorted], earlier: _Sorted, later: _Sorted) -> None:
-    """Put two overlapping batches back so that each offset is where it fared further."""
+def _split_overlap(
+    heap: list[_SortableBatch], earlier: _SortableBatch, later: _SortableBatch
+) -> None:
+    """Put two overlapping batches back; each offset goes to the one with more progress."""
     if later[2:] < earlier[2:]:
         heapq.heappush(heap, earlier)
         if later[1] > earlier[1]:

@@ -1,7 +1,7 @@
-"""ShareCoordinator: share shards on the coordinator runtime, and what others ask of them.
+"""ShareCoordinator: share shards on the coordinator runtime, and their queries.
 
-As with groups, the machines are imported when the first shard is led. Leaders of share partitions,
-the group coordinator and administrators ask here in plain calls; all of them are answered at once.
+The machines are imported when the first shard is loaded, as those of groups are. Leaders of share
+partitions, the group coordinator and admin requests call it directly; all calls return at once.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from kafkalite.coordinator.runtime import CoordinatorRuntime
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.shares.portions import portions
-from kafkalite.shares.records import written_version
+from kafkalite.shares.share_state_records import written_version
+from kafkalite.shares.snapshot_batches import snapshot_batches
 from kafkalite.shares.state import ShareKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkalite.config.broker import BrokerConfig
-    from kafkalite.coordinator.active import ActiveShard
+    from kafkalite.coordinator.active_shard import ActiveShard
     from kafkalite.coordinator.contract import CoordinatorLog, CoordinatorResult
-    from kafkalite.coordinator.journal import Journal
+    from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.metadata.controller import MetadataController
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock, Timer
@@ -33,24 +33,25 @@ if TYPE_CHECKING:
     from kafkalite.shares.state import ShareState, ShareSummary, StateChange
 
 
-_LEAST_PRUNED = 1_000
-"""Superseded records that are worth a round of pruning."""
-_PRUNED_PER_STATE = 2
+_MIN_SUPERSEDED_RECORDS = 1_000
+"""Minimum number of superseded records for pruning a partition."""
+_MIN_SUPERSEDED_PER_STATE = 2
+"""Minimum number of superseded records per state."""
 
 
-class PrunedLog(Protocol):
-    """A partition of the topic, as one who deletes from its start needs it."""
+class PrunableLog(Protocol):
+    """A partition of the topic, for deleting its oldest records."""
 
     @property
     def start_offset(self) -> int:
-        """The offset of the oldest record still kept."""
+        """The offset of the oldest record."""
 
     @property
     def end_offset(self) -> int:
         """One past the last record."""
 
     def delete_before(self, offset: int) -> None:
-        """Let the log start at `offset`; OSError when the disk fails."""
+        """Make `offset` the start of the log; raises OSError when the disk fails."""
 
 
 class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
@@ -63,18 +64,18 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
         config: BrokerConfig,
         metadata: MetadataController,
         open_log: Callable[[int], CoordinatorLog],
-        log_of: Callable[[int], PrunedLog],
-        journal: Journal | None = None,
+        log_of: Callable[[int], PrunableLog],
+        history: EventHistory | None = None,
     ) -> None:
-        """Make a coordinator; `open_log` and `log_of` give a partition of its topic, by index."""
+        """Create a coordinator; `open_log` and `log_of` return a partition of its topic."""
         super().__init__(
             clock=clock,
             serde=CoordinatorSerde(written_version, "share"),
             partition_count=lambda: config.int("share.coordinator.state.topic.num.partitions"),
             open_log=open_log,
             make_machine=lambda: _new_shard(config, self._image),
-            journal=journal,
-            # Updates add to the snapshot before them; the topic is not compacted either.
+            history=history,
+            # Updates are relative to the last snapshot, so the topic is not compacted.
             replay_all=replay_log,
         )
         self._config = config
@@ -84,46 +85,49 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
         self._prune_timer: Timer | None = None
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Follow the metadata: who leads which shard, and which topics are gone.
+        """Apply a new metadata image: leaders of the shards, and deleted topics.
 
-        To be called after the logs were opened or closed; a topic's first image loads its shards.
-        OSError when a log could not be read; the shards that are there have heard all the same.
+        Must be called after logs were opened or closed. The topic's first image loads the shards.
+        Raises OSError when a log could not be read; the loaded shards have the new image then,
+        too.
         """
         self._image = image
         topic = image.topics.get(SHARE_STATE_TOPIC)
         try:
-            self.lead(() if topic is None else [partition.leader for partition in topic.partitions])
+            self.set_leaders(
+                () if topic is None else [partition.leader for partition in topic.partitions]
+            )
         finally:
-            self._prune_later()
+            self._schedule_pruning()
             for shard in self.shards():
                 try:
                     shard.write(lambda machine, now_ms: machine.on_image(image, delta, now_ms))
                 except KafkaError:
-                    # States of deleted topics stay in a log that takes no records just now; nobody
-                    # can ask for them.
+                    # If the log accepts no records now, states of deleted topics stay; nothing can
+                    # read them.
                     continue
 
-    def have_topic(self) -> None:
-        """Make the topic that states are kept on, unless it is there.
+    def ensure_topic(self) -> None:
+        """Create the topic of the share state, if it does not exist.
 
-        KafkaError COORDINATOR_NOT_AVAILABLE when it cannot be made.
+        Raises KafkaError COORDINATOR_NOT_AVAILABLE if that fails.
         """
-        self._metadata.have_internal_topic(SHARE_STATE_TOPIC)
+        self._metadata.ensure_internal_topic(SHARE_STATE_TOPIC)
 
     def partition_for_share(self, group_id: str, topic_id: bytes, partition: int) -> int:
-        """Return the partition of the log that keeps a share partition's state."""
+        """Return the partition of the log that stores a share partition's state."""
         return self.partition_for(ShareKey(group_id, topic_id, partition).text)
 
-    # What was written and superseded goes; the topic itself is neither compacted nor timed.
+    # Pruning: the topic has neither compaction nor a retention time.
 
     def stop(self) -> None:
-        """Let go of every shard: timers stop, whoever waits is sent away."""
+        """Unload every shard: timers stop, waiting requests are refused."""
         super().stop()
         if self._prune_timer is not None:
             self._prune_timer.cancel()
             self._prune_timer = None
 
-    def _prune_later(self) -> None:
+    def _schedule_pruning(self) -> None:
         if self._prune_timer is None and self._shards:
             interval_ms = self._config.int("share.coordinator.state.topic.prune.interval.ms")
             deadline_ms = self._clock.tick_ms(self._clock.now_ms() + interval_ms)
@@ -132,33 +136,33 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
     def _prune(self) -> None:
         self._prune_timer = None
         for shard in self.shards():
-            # What cannot be done on this disk now is tried in the next round.
+            # After a failure of the disk the next round tries again.
             with suppress(KafkaError, OSError):
                 self._prune_shard(shard)
-        self._prune_later()
+        self._schedule_pruning()
 
     def _prune_shard(self, shard: ActiveShard[ShareShard]) -> None:
-        """Write all states whole and delete what is before that, if that is worth it.
+        """Write snapshots of all states and delete older records, if there are enough of them.
 
-        Chosen, instead of Kafka's deleting up to the oldest snapshot that still counts: no record's
-        place has to be remembered, and one quiet partition does not keep the rest.
+        Kafka deletes up to the oldest snapshot in use. This way no record positions must be
+        tracked, and one inactive partition does not prevent deletion.
         """
         log = self._log_of(shard.partition)
         states = shard.machine.states()
         superseded = log.end_offset - log.start_offset - len(states)
-        if superseded < max(_LEAST_PRUNED, _PRUNED_PER_STATE * len(states)):
+        if superseded < max(_MIN_SUPERSEDED_RECORDS, _MIN_SUPERSEDED_PER_STATE * len(states)):
             return
         end_offset = log.end_offset
-        for keys in portions(states.items()):
+        for keys in snapshot_batches(states.items()):
             shard.write(partial(_snapshot, keys))
         log.delete_before(end_offset)
 
-    # What is asked of it; KafkaError NOT_COORDINATOR while there is no log to keep it on.
+    # Queries and changes; they raise KafkaError NOT_COORDINATOR if there is no log for the state.
 
     def initialize_state(
         self, group_id: str, topic_id: bytes, partition: int, *, state_epoch: int, start_offset: int
     ) -> None:
-        """Begin a state, or begin it anew; KafkaError as ShareShard.initialize."""
+        """Create or reset a state; raises the errors of ShareShard.initialize."""
         key = ShareKey(group_id, topic_id, partition)
         self.write(
             self.partition_for(key.text),
@@ -166,7 +170,7 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
         )
 
     def read_state(self, key: ShareKey, leader_epoch: int) -> ShareState:
-        """Return the state that a leader begins with; KafkaError as ShareShard.read."""
+        """Return the initial state of a leader; raises the errors of ShareShard.read."""
         return cast(
             "ShareState",
             self.write(
@@ -176,19 +180,19 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
         )
 
     def write_state(self, key: ShareKey, change: StateChange) -> None:
-        """Add to a state what its leader decided; KafkaError as ShareShard.write."""
+        """Store a change that the leader decided; raises the errors of ShareShard.write."""
         self.write(
             self.partition_for(key.text),
             lambda machine, now_ms: machine.write(key, change, now_ms),
         )
 
     def delete_state(self, group_id: str, topic_id: bytes, partition: int) -> None:
-        """Forget a state; KafkaError as ShareShard.delete."""
+        """Delete a state; raises the errors of ShareShard.delete."""
         key = ShareKey(group_id, topic_id, partition)
         self.write(self.partition_for(key.text), lambda machine, _: machine.delete(key))
 
     def summary(self, group_id: str, topic_id: bytes, partition: int) -> ShareSummary:
-        """Say where a share partition stands; KafkaError as ShareShard.summary."""
+        """Return the state without batches; raises the errors of ShareShard.summary."""
         key = ShareKey(group_id, topic_id, partition)
         return self.read(self.partition_for(key.text), lambda machine, _: machine.summary(key))
 

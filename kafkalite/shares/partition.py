@@ -1,7 +1,7 @@
-"""SharePartition: one partition as a share group reads it, joined to what keeps its state.
+"""SharePartition: a partition as one share group reads it, connected to the store of its state.
 
-What a member says of records is kept before it is answered. That records were handed out is not:
-whoever leads next finds them available, and hands them out again.
+Acknowledgements are stored before they are answered. Acquisitions are not stored: the next leader
+finds the records available, and delivers them again.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.coordinator.contract import Event
+from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.shares import settling
-from kafkalite.shares.acquiring import Acquisition, Limits
+from kafkalite.shares import acknowledgement
+from kafkalite.shares.acquisition import Acquisition, ShareLimits
 from kafkalite.shares.batches import combine_batches
-from kafkalite.shares.state import NO_START_OFFSET, DeliveryState, StateChange
+from kafkalite.shares.state import DeliveryState, StateChange
 from kafkalite.shares.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkalite.ports.clock import Clock, Timer
-    from kafkalite.shares.acquiring import Acquired, Fetched, Wish
+    from kafkalite.shares.acknowledgement import AcknowledgementBatch, PendingChanges
+    from kafkalite.shares.acquisition import AcquiredRecords, AcquireRequest, FetchedBatches
     from kafkalite.shares.in_flight import Run
-    from kafkalite.shares.settling import AckBatch, Settlement
-    from kafkalite.shares.state import ShareKey, ShareState
+    from kafkalite.shares.state import LeaderState, ShareKey
 
-NOT_LED_HERE = frozenset(
+STALE_STATE_ERRORS = frozenset(
     (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.FENCED_STATE_EPOCH,
@@ -35,9 +36,9 @@ NOT_LED_HERE = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     )
 )
-"""Errors after which a share partition must be begun anew, from the state that is kept."""
+"""Errors after which a share partition must be loaded again from the stored state."""
 
-_STORE_ERRORS = {
+_MEMBER_ERRORS = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -46,50 +47,60 @@ _STORE_ERRORS = {
     ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
 }
-"""What a member is told when the state could not be read or kept; all else is our own fault."""
+"""Error code of the store → error code for members; other codes are bugs."""
 
 
 class StateStore(Protocol):
-    """Where the states of share partitions are kept."""
+    """Store of the states of share partitions; calls may return a Waiting."""
 
-    def read_state(self, key: ShareKey, leader_epoch: int) -> ShareState:
-        """Return the state that a leader begins with; KafkaError when there is none for it."""
+    def read_state(self, key: ShareKey, leader_epoch: int) -> LeaderState | Waiting[LeaderState]:
+        """Return the initial state of a leader; raises KafkaError if there is none."""
 
-    def write_state(self, key: ShareKey, change: StateChange) -> None:
-        """Keep what a leader decided; KafkaError when that cannot be."""
+    def write_state(self, key: ShareKey, change: StateChange) -> Waiting[None] | None:
+        """Store a change that the leader decided; raises KafkaError if that fails."""
 
 
 class Waiter(Protocol):
-    """Somebody who waits for records."""
+    """A fetch that waits for records."""
 
-    def look_again(self) -> None:
-        """There may be records now, or there will be none."""
+    def retry(self) -> None:
+        """Try again: there may be records now, or the partition was closed."""
 
 
-class Surroundings(Protocol):
-    """What all share partitions of a cluster have in common."""
+class SharePartitionContext(Protocol):
+    """Clock, limits and events, for all share partitions of a cluster."""
 
     @property
     def clock(self) -> Clock:
-        """The time, and calls at a later one."""
+        """The clock."""
 
-    @property
-    def store(self) -> StateStore:
-        """Where states are kept."""
-
-    def limits(self, group_id: str) -> Limits:
-        """Return what a group allows just now."""
+    def limits(self, group_id: str) -> ShareLimits:
+        """Return the current limits of a group."""
 
     def note(self, event: Event) -> None:
-        """Keep why something befell a group."""
+        """Store an event of a group."""
 
 
 class SharePartition:
-    """One partition of one share group, at its leader."""
+    """One partition of one share group, at its leader.
+
+    While a change of the state is being stored, no records are acquired or acknowledged; further
+    acknowledgements wait until that is done.
+    """
 
     __slots__ = (
-        "_armed", "_armed_ms", "_around", "_state_epoch", "_waiters", "is_closed", "key",
-        "leader_epoch", "name", "window",
+        "_context",
+        "_lock_deadline_ms",
+        "_lock_timer",
+        "_pending_write",
+        "_state_epoch",
+        "_store",
+        "_waiters",
+        "is_closed",
+        "key",
+        "leader_epoch",
+        "name",
+        "window",
     )  # fmt: skip
 
     def __init__(
@@ -98,20 +109,15 @@ class SharePartition:
         *,
         name: str,
         leader_epoch: int,
-        around: Surroundings,
-        choose_start: Callable[[], int],
+        context: SharePartitionContext,
+        store: StateStore,
+        state: LeaderState,
+        start_offset: int,
     ) -> None:
-        """Begin with the state that is kept; `choose_start` is asked where none was chosen yet.
+        """Begin with a stored state; `name` is the partition's name in messages.
 
-        `name` is the partition's for people. KafkaError when the state cannot be read, or as
-        `choose_start` raises it.
+        Raises KafkaError UNKNOWN_SERVER_ERROR when the state is inconsistent.
         """
-        try:
-            state = around.store.read_state(key, leader_epoch)
-        except KafkaError as error:
-            raise _told(error) from error
-        is_chosen = state.start_offset != NO_START_OFFSET
-        start_offset = state.start_offset if is_chosen else choose_start()
         try:
             self.window = Window(start_offset, state.batches)
         except ValueError as error:
@@ -120,164 +126,234 @@ class SharePartition:
         self.name = name
         self.leader_epoch = leader_epoch
         self._state_epoch = state.state_epoch
-        self._around = around
+        self._context = context
+        self._store = store
+        self._pending_write: Waiting[None] | None = None
+        """Resolved at the end of the current write of the state."""
         self._waiters: dict[Waiter, None] = {}
-        self._armed: Timer | None = None
-        self._armed_ms = 0
+        self._lock_timer: Timer | None = None
+        self._lock_deadline_ms = 0
         self.is_closed = False
 
     # --- reading -------------------------------------------------------------------------------
 
     def can_acquire(self) -> bool:
-        """Whether a member could be given something, were it there to read."""
-        return not self.is_closed and self.window.can_acquire(self._limits().records)
+        """Whether a member could acquire records, if there are any to read."""
+        return (
+            not self.is_closed
+            and self._pending_write is None
+            and self.window.can_acquire(self._limits().max_records_in_flight)
+        )
 
-    def acquire(self, fetched: Fetched, wish: Wish) -> tuple[Sequence[Acquired], int]:
-        """Give a member what it wants of what was read; returns that, and how many records.
+    def acquire(
+        self, fetched: FetchedBatches, request: AcquireRequest
+    ) -> tuple[Sequence[AcquiredRecords], int]:
+        """Acquire fetched records for a member; return them, and their number.
 
-        Nothing from a partition that is closed: it is led elsewhere, or begun anew.
+        Returns nothing while a change is being stored, or if the partition is closed because it has
+        another leader or was loaded again.
         """
-        if self.is_closed:
+        if self.is_closed or self._pending_write is not None:
             return (), 0
         acquisition = Acquisition(
-            self.window, fetched, wish, self._limits(), self._around.clock.now_ms()
+            self.window, fetched, request, self._limits(), self._context.clock.now_ms()
         )
         acquisition.run()
         if acquisition.acquired:
-            self._arm()
+            self._start_lock_timer()
         return acquisition.acquired, acquisition.count
 
-    def give_up(self, first: int, last: int) -> None:
-        """Give up records that were acquired and are nobody's to see: of an aborted transaction."""
+    def archive(self, first: int, last: int) -> None:
+        """Archive acquired records of an aborted transaction, which members must not see."""
         self.window.complete_count += self.window.archive(first, last, DeliveryState.ACQUIRED)
 
-    def follow_log_start(self, log_start_offset: int) -> None:
-        """Take note that the log begins later than it did."""
-        self.window.follow_log_start(log_start_offset)
+    def advance_log_start(self, log_start_offset: int) -> None:
+        """Apply a new start offset of the log."""
+        self.window.advance_log_start(log_start_offset)
 
-    # --- settling ------------------------------------------------------------------------------
+    # --- acknowledgement -----------------------------------------------------------------------
 
-    def acknowledge(self, member_id: str, batches: Sequence[AckBatch]) -> None:
-        """Settle what a member says of records that it has.
+    def acknowledge(
+        self, member_id: str, batches: Sequence[AcknowledgementBatch]
+    ) -> Waiting[None] | None:
+        """Acknowledge records that a member has acquired.
 
-        KafkaError as `settling.acknowledge`, and when it cannot be kept; then nothing is changed.
+        Raises the errors of `acknowledgement.acknowledge`, and KafkaError when the state cannot be
+        stored; then nothing is changed. A Waiting may also be resolved with such an error.
         """
-        now_ms = self._around.clock.now_ms()
-        self._carry_out(
-            settling.acknowledge(self.window, member_id, batches, self._limits(), now_ms)
+
+        def decide() -> Waiting[None] | None:
+            now_ms = self._context.clock.now_ms()
+            changes = acknowledgement.acknowledge(
+                self.window, member_id, batches, self._limits(), now_ms
+            )
+            return chain(self._apply_when_stored(changes), lambda _: self._start_lock_timer())
+
+        return self._decide_after_writes(decide)
+
+    def release(self, member_id: str) -> Waiting[None] | None:
+        """Release all records of a member; raises KafkaError when the state cannot be stored."""
+        return self._decide_after_writes(
+            lambda: self._apply_when_stored(
+                acknowledgement.release(self.window, member_id, self._limits())
+            )
         )
-        self._arm()
 
-    def release(self, member_id: str) -> None:
-        """Take everything from a member that it has; KafkaError when that cannot be kept."""
-        self._carry_out(settling.release(self.window, member_id, self._limits()))
+    def _decide_after_writes(
+        self, decide: Callable[[], Waiting[None] | None]
+    ) -> Waiting[None] | None:
+        """Decide after the current writes, unless the partition is closed by then."""
+        if self._pending_write is None:
+            return decide()
 
-    def _carry_out(self, settlement: Settlement) -> None:
-        self._keep(settlement)
-        settlement.apply()
-        self._tell(settlement)
-        if self.window.settle_start() or settlement.frees:
-            self.wake()
+        def decide_after(_: object) -> Waiting[None] | None:
+            if self.is_closed:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return self._decide_after_writes(decide)
 
-    def _keep(self, settlement: Settlement) -> None:
-        if not settlement.kept:
-            return
+        return chain(self._pending_write, decide_after)
+
+    def _apply_when_stored(self, changes: PendingChanges) -> Waiting[None] | None:
+        def apply(_: None) -> None:
+            if self.is_closed:
+                return
+            changes.apply()
+            self._note_outcome(changes)
+            if self.window.advance_start() or changes.has_freed_records:
+                self.wake()
+
+        return chain(self._store_changes(changes), apply)
+
+    def _store_changes(self, changes: PendingChanges) -> Waiting[None] | None:
+        """Store the changes of a decision; raises KafkaError if that fails."""
+        if not changes.batches_to_store:
+            return None
         start_offset = self.window.start_offset
         change = StateChange(
             self._state_epoch,
             self.leader_epoch,
             start_offset,
-            settlement.complete_count,
-            combine_batches((), settlement.kept, start_offset),
+            changes.complete_count,
+            combine_batches((), changes.batches_to_store, start_offset),
         )
         try:
-            self._around.store.write_state(self.key, change)
+            result = self._store.write_state(self.key, change)
         except KafkaError as error:
-            raise _told(error) from error
+            raise to_member_error(error) from error
+        return None if result is None else self._await_write(result)
+
+    def _await_write(self, result: Waiting[None]) -> Waiting[None]:
+        """Block other changes until a write has been answered."""
+        write: Waiting[None] = Waiting()
+        self._pending_write = write
+        written: Waiting[None] = Waiting()
+
+        def on_answer(outcome: object) -> None:
+            self._pending_write = None
+            if isinstance(outcome, KafkaError):
+                written.refuse(to_member_error(outcome))
+            elif isinstance(outcome, Exception):
+                written.refuse(outcome)
+            else:
+                written.resolve(None)
+            write.resolve(None)
+            if self._pending_write is None:
+                self.wake()
+
+        result.then(on_answer)
+        return written
 
     # --- locks ---------------------------------------------------------------------------------
 
-    def _arm(self) -> None:
-        """See to it that the clock calls no later than the first lock runs out."""
-        deadline_ms = self._around.clock.now_ms() + self._limits().lock_ms
-        if self._armed is None or deadline_ms < self._armed_ms:
+    def _start_lock_timer(self) -> None:
+        """Set the timer for the expiry of the first lock, or for an earlier time."""
+        if self.is_closed:
+            return
+        deadline_ms = self._context.clock.now_ms() + self._limits().lock_duration_ms
+        if self._lock_timer is None or deadline_ms < self._lock_deadline_ms:
             self._call_at(deadline_ms)
 
     def _call_at(self, deadline_ms: int) -> None:
-        self._disarm()
-        self._armed_ms = deadline_ms
-        self._armed = self._around.clock.call_at(deadline_ms, self._expire)
+        self._cancel_lock_timer()
+        self._lock_deadline_ms = deadline_ms
+        self._lock_timer = self._context.clock.call_at(deadline_ms, self._expire)
 
-    def _disarm(self) -> None:
-        if self._armed is not None:
-            self._armed.cancel()
-            self._armed = None
+    def _cancel_lock_timer(self) -> None:
+        if self._lock_timer is not None:
+            self._lock_timer.cancel()
+            self._lock_timer = None
 
     def _expire(self) -> None:
-        """Take back what was not acknowledged in time, whether or not that can be kept."""
-        self._armed = None
-        settlement = settling.expire(self.window, self._limits(), self._around.clock.now_ms())
-        if settlement.changed:
-            settlement.apply()
-            self._tell(settlement)
-            # The lock ran out all the same; who leads next would know nothing of this delivery.
+        """Release records whose lock expired, even if that cannot be stored."""
+        self._lock_timer = None
+        if self.is_closed:
+            return
+        if self._pending_write is not None:
+            self._pending_write.then(lambda _: self._expire())
+            return
+        changes = acknowledgement.expire(self.window, self._limits(), self._context.clock.now_ms())
+        if changes.copies:
+            changes.apply()
+            self._note_outcome(changes)
+            # The lock has expired even if this fails. Then only the next leader does not count
+            # this delivery.
             with suppress(KafkaError):
-                self._keep(settlement)
-            self.window.settle_start()
-        deadline_ms = settling.next_deadline_ms(self.window)
+                self._store_changes(changes)
+            self.window.advance_start()
+        deadline_ms = acknowledgement.next_deadline_ms(self.window)
         if deadline_ms is not None:
             self._call_at(deadline_ms)
-        if settlement.changed:
+        if changes.copies:
             self.wake()
 
     # --- waiting -------------------------------------------------------------------------------
 
     def watch(self, waiter: Waiter) -> None:
-        """Tell `waiter` when there may be something for it, until `unwatch`."""
+        """Call `waiter.retry` when there may be records for it, until `unwatch`."""
         self._waiters[waiter] = None
 
     def unwatch(self, waiter: Waiter) -> None:
-        """Forget `waiter`; harmless when it is unknown."""
+        """Remove `waiter`; no effect if it is unknown."""
         self._waiters.pop(waiter, None)
 
     def wake(self) -> None:
-        """Let everybody who waits look again, who waited longest first."""
+        """Retry all waiting fetches, the oldest first."""
         for waiter in tuple(self._waiters):
-            waiter.look_again()
+            waiter.retry()
 
     def close(self) -> None:
-        """Lead no more: locks are forgotten, who waits is told."""
+        """Stop leading: locks are dropped, waiting fetches are woken."""
         self.is_closed = True
-        self._disarm()
+        self._cancel_lock_timer()
         self.wake()
 
-    # --- telling -------------------------------------------------------------------------------
+    # --- events --------------------------------------------------------------------------------
 
-    def _limits(self) -> Limits:
-        return self._around.limits(self.key.group_id)
+    def _limits(self) -> ShareLimits:
+        return self._context.limits(self.key.group_id)
 
-    def _tell(self, settlement: Settlement) -> None:
-        if settlement.expired:
-            run = settlement.expired[0]
+    def _note_outcome(self, changes: PendingChanges) -> None:
+        if changes.expired:
+            run = changes.expired[0]
             self._note(
                 "expired",
-                f"member {run.member_id} did not acknowledge {_named(settlement.expired)} of "
+                f"member {run.member_id} did not acknowledge {_format_offsets(changes.expired)} of "
                 f"{self.name} in time (rule acquisition-lock)",
                 {
                     "rule": "acquisition-lock",
                     "member_id": run.member_id,
-                    "lock_ms": self._limits().lock_ms,
+                    "lock_ms": self._limits().lock_duration_ms,
                 },
-                settlement.expired,
+                changes.expired,
             )
-        if settlement.given_up:
-            limit = self._limits().deliveries
+        if changes.archived:
+            limit = self._limits().max_deliveries
             self._note(
                 "archived",
-                f"{_named(settlement.given_up)} of {self.name} given up after "
-                f"{settlement.given_up[0].delivery_count} deliveries (rule delivery-count-limit)",
+                f"{_format_offsets(changes.archived)} of {self.name} archived after "
+                f"{changes.archived[0].delivery_count} deliveries (rule delivery-count-limit)",
                 {"rule": "delivery-count-limit", "delivery_count_limit": limit},
-                settlement.given_up,
+                changes.archived,
             )
 
     def _note(self, kind: str, text: str, facts: dict[str, object], runs: Sequence[Run]) -> None:
@@ -285,14 +361,15 @@ class SharePartition:
         facts["first_offset"] = runs[0].first
         facts["last_offset"] = runs[-1].last
         facts["records"] = sum(run.size for run in runs)
-        self._around.note(Event(self.key.group_id, kind, text, facts))
+        self._context.note(Event(self.key.group_id, kind, text, facts))
 
 
-def _named(runs: Sequence[Run]) -> str:
+def _format_offsets(runs: Sequence[Run]) -> str:
     first, last = runs[0].first, runs[-1].last
     return f"record {first}" if first == last else f"records {first} to {last}"
 
 
-def _told(error: KafkaError) -> KafkaError:
-    code = _STORE_ERRORS.get(error.code, ErrorCode.UNKNOWN_SERVER_ERROR)
+def to_member_error(error: KafkaError) -> KafkaError:
+    """Return the error for a member when the state could not be read or stored."""
+    code = _MEMBER_ERRORS.get(error.code, ErrorCode.UNKNOWN_SERVER_ERROR)
     return KafkaError(code, error.message or error.code.message)

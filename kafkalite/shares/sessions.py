@@ -1,8 +1,8 @@
-"""Share sessions: which partitions a member of a share group reads, request by request (KIP-932).
+"""Share sessions: the partitions that a member of a share group reads, across requests (KIP-932).
 
-A member names its partitions once; its next requests carry what changes. Each request has the next
-epoch, so that one sent twice is noticed. A session ends when its member says so or its connection
-does, and with it what the member has acquired.
+The first request names the partitions; later requests contain changes. Each request has the next
+epoch, so repeated requests are detected. A session ends by a request of its member or with its
+connection; then the member's records are released.
 """
 
 from __future__ import annotations
@@ -15,181 +15,184 @@ from kafkalite.protocol.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-MOST_PARTITIONS = 250_000
-"""Partitions that all sessions of a node may name together; Kafka lets them name any number."""
+MAX_PARTITIONS = 250_000
+"""Maximum partitions in all sessions of a node; Kafka has no such limit."""
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _MAX_INT32 = 2**31 - 1
 
 
 class TopicPartition(NamedTuple):
-    """A partition by its topic's id."""
+    """A partition by its topic id."""
 
     topic_id: bytes
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    index: int  # type: ignore[assignment]  # hides tuple.index, which is not used
 
 
 class SessionKey(NamedTuple):
-    """Whose session it is."""
+    """Group and member of a session."""
 
     group_id: str
     member_id: str
 
 
 class ShareSession:
-    """What one member reads, and the epoch of its next request."""
+    """The partitions that one member reads, and the epoch of its next request."""
 
-    __slots__ = ("epoch", "names", "owner", "untold")
+    __slots__ = ("connection", "epoch", "names", "unreported")
 
-    def __init__(self, names: dict[TopicPartition, str | None], owner: object) -> None:
+    def __init__(self, names: dict[TopicPartition, str | None], connection: object) -> None:
         self.names = names
-        """Each partition with its topic's name; None for a topic unknown when it was named."""
-        self.untold: set[TopicPartition] = set()
-        """Partitions of which the member must be told something, whatever that is."""
-        self.owner = owner
-        """Who must not go away, or the session ends."""
+        """Each partition with its topic's name; None if the topic was unknown when it was added."""
+        self.unreported: set[TopicPartition] = set()
+        """Partitions that the next response must contain in any case."""
+        self.connection = connection
+        """The session ends with this connection."""
         self.epoch = next_epoch(INITIAL_EPOCH)
 
     def update(
         self, added: Mapping[TopicPartition, str | None], forgotten: Iterable[TopicPartition]
     ) -> None:
-        """Take in what a request adds, then drop what it forgets."""
+        """Add the new partitions of a request, then remove those to forget."""
         for partition, name in added.items():
             if partition not in self.names:
                 self.names[partition] = name
-                self.untold.add(partition)
+                self.unreported.add(partition)
         for partition in forgotten:
             self.names.pop(partition, None)
-            self.untold.discard(partition)
+            self.unreported.discard(partition)
 
 
-class ShareContext(NamedTuple):
-    """One share fetch as its session sees it."""
+class ShareFetchContext(NamedTuple):
+    """The session as seen by one share fetch."""
 
     names: Mapping[TopicPartition, str | None]
-    """The partitions to be read, each with its topic's name."""
+    """The partitions to read, each with its topic's name."""
     session: ShareSession | None = None
     epoch: int = INITIAL_EPOCH
-    """What the session's epoch must still be when the answer is made."""
+    """The session must still have this epoch when the response is built."""
 
     def check(self) -> None:
-        """Raise KafkaError INVALID_SHARE_SESSION_EPOCH when another request came meanwhile."""
+        """Raise KafkaError INVALID_SHARE_SESSION_EPOCH if another request came in the meantime."""
         if self.session is not None and self.session.epoch != self.epoch:
             raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
 
-    def is_worth_telling(
-        self, partition: TopicPartition, *, has_records: bool, has_error: bool
-    ) -> bool:
-        """Whether the member learns anything from this; called once for each answer."""
+    def must_report(self, partition: TopicPartition, *, has_records: bool, has_error: bool) -> bool:
+        """Whether the response must contain this partition; called once for each response."""
         session = self.session
         if session is None:
             return True
-        is_news = has_records or has_error or partition in session.untold
-        session.untold.discard(partition)
+        must_be_reported = has_records or has_error or partition in session.unreported
+        session.unreported.discard(partition)
         if has_error:
-            # The recovery from an error is news as well.
-            session.untold.add(partition)
+            # The end of an error must be reported as well.
+            session.unreported.add(partition)
         if has_records and partition in session.names:
-            # Whoever was served goes to the end of the queue.
+            # A partition that was served goes to the end of the queue.
             session.names[partition] = session.names.pop(partition)
-        return is_news
+        return must_be_reported
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the epoch that follows: 1 after the largest, and none after the final one."""
+    """Return the next epoch: 1 after the largest, and the final one after itself."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == _MAX_INT32 else epoch + 1
 
 
 class ShareSessions:
-    """The sessions of one node, as many as it allows."""
+    """The sessions of one node, up to a limit."""
 
-    def __init__(self, most: Callable[[], int]) -> None:
-        self._most = most
+    def __init__(self, max_sessions: Callable[[], int]) -> None:
+        self._max_sessions = max_sessions
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._by_group: dict[str, dict[SessionKey, ShareSession]] = {}
-        """The same, group by group: none is empty."""
+        """The same by group; no group is empty."""
         self._partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def topics_of(self, key: SessionKey) -> set[bytes]:
+        """Return the ids of the topics in a session."""
+        session = self._sessions.get(key)
+        return set() if session is None else {each.topic_id for each in session.names}
+
     def begin_fetch(
         self,
         key: SessionKey,
         epoch: int,
-        wanted: Sequence[tuple[TopicPartition, str | None]],
+        requested: Sequence[tuple[TopicPartition, str | None]],
         forgotten: Iterable[TopicPartition],
         *,
         acknowledges: bool,
-        owner: object,
-    ) -> ShareContext:
-        """Return what a share fetch is to read.
+        connection: object,
+    ) -> ShareFetchContext:
+        """Return the context of a share fetch.
 
-        KafkaError SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, INVALID_REQUEST for a first
-        request that acknowledges, SHARE_SESSION_LIMIT_REACHED.
+        Raises KafkaError SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, INVALID_REQUEST for
+        a first request that acknowledges, SHARE_SESSION_LIMIT_REACHED.
         """
         if epoch == FINAL_EPOCH:
             self._get(key)
-            return ShareContext({})
-        names = dict(wanted)
+            return ShareFetchContext({})
+        names = dict(requested)
         if epoch == INITIAL_EPOCH:
             if acknowledges:
                 raise KafkaError(ErrorCode.INVALID_REQUEST)
             self.end(key)
-            if len(names) < len(wanted):
-                # Kafka stumbles over a partition that is named twice.
+            if len(names) < len(requested):
+                # Kafka fails on a partition that is named twice.
                 raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-            if len(self._sessions) >= self._most():
+            if len(self._sessions) >= self._max_sessions():
                 raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-            self._check_room(len(names))
-            begun = self._sessions[key] = ShareSession(dict(names), owner)
-            self._by_group.setdefault(key.group_id, {})[key] = begun
+            self._check_partition_limit(len(names))
+            session = self._sessions[key] = ShareSession(dict(names), connection)
+            self._by_group.setdefault(key.group_id, {})[key] = session
             self._partition_count += len(names)
-            return ShareContext(names)
-        session = self._next(key, epoch)
-        self._check_room(len(names))
+            return ShareFetchContext(names)
+        session = self._advance(key, epoch)
+        self._check_partition_limit(len(names))
         before = len(session.names)
         session.update(names, forgotten)
         self._partition_count += len(session.names) - before
-        return ShareContext(dict(session.names), session, session.epoch)
+        return ShareFetchContext(dict(session.names), session, session.epoch)
 
     def begin_acknowledge(self, key: SessionKey, epoch: int) -> None:
-        """Take note of an acknowledgement that comes by itself.
+        """Handle a ShareAcknowledge request.
 
-        KafkaError SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH.
+        Raises KafkaError SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH.
         """
         if epoch == INITIAL_EPOCH:
             raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         if epoch == FINAL_EPOCH:
             self._get(key)
         else:
-            self._next(key, epoch)
+            self._advance(key, epoch)
 
     def end(self, key: SessionKey) -> Sequence[TopicPartition]:
-        """Forget a session, and return what its member read; nothing when there is none."""
+        """Remove a session, and return its partitions; empty if there is none."""
         session = self._sessions.pop(key, None)
         if session is None:
             return ()
         self._partition_count -= len(session.names)
-        of_group = self._by_group[key.group_id]
-        del of_group[key]
-        if not of_group:
+        in_group = self._by_group[key.group_id]
+        del in_group[key]
+        if not in_group:
             del self._by_group[key.group_id]
         return tuple(session.names)
 
-    def owned_by(self, owner: object, group_id: str) -> Sequence[SessionKey]:
-        """Return whose sessions in a group go when `owner` does."""
-        of_group = self._by_group.get(group_id, {})
-        return [key for key, session in of_group.items() if session.owner is owner]
+    def sessions_of_connection(self, connection: object, group_id: str) -> Sequence[SessionKey]:
+        """Return the sessions of a connection in a group."""
+        in_group = self._by_group.get(group_id, {})
+        return [key for key, session in in_group.items() if session.connection is connection]
 
     def has_group(self, group_id: str) -> bool:
-        """Whether any member of a group has a session."""
+        """Whether a group has a session."""
         return group_id in self._by_group
 
-    def _check_room(self, count: int) -> None:
-        if self._partition_count + count > MOST_PARTITIONS:
+    def _check_partition_limit(self, count: int) -> None:
+        if self._partition_count + count > MAX_PARTITIONS:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
 
     def _get(self, key: SessionKey) -> ShareSession:
@@ -198,7 +201,7 @@ class ShareSessions:
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         return session
 
-    def _next(self, key: SessionKey, epoch: int) -> ShareSession:
+    def _advance(self, key: SessionKey, epoch: int) -> ShareSession:
         session = self._get(key)
         if session.epoch != epoch:
             raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)

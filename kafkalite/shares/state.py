@@ -1,4 +1,4 @@
-"""What lasts of a share partition: where it starts, and what became of the records after that."""
+"""Stored state of a share partition: its start offset, and the records after it."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import NamedTuple
 from kafkalite.protocol.uuids import uuid_to_text
 
 NO_START_OFFSET = -1
-"""The partition's leader has yet to choose where to start."""
+"""The partition's leader has not chosen the start offset yet."""
 NOT_COUNTED = -1
-"""How many deliveries are complete is not known."""
+"""The number of completed deliveries is unknown."""
 NO_EPOCH = -1
-"""Fences nobody."""
+"""An epoch that fences no request."""
 
 
 class DeliveryState(IntEnum):
-    """What became of a record, numbered as in the log."""
+    """State of a record, numbered as in the log."""
 
     AVAILABLE = 0
     ACQUIRED = 1
-    """Somebody has it for a while; never written down."""
+    """Acquired by a member; never stored."""
     ACKNOWLEDGED = 2
     ARCHIVED = 4
-    """Given up: rejected, delivered too often, or gone."""
+    """Rejected, delivered too often, or deleted."""
 
 
 FINAL_STATES = frozenset((DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED))
 
 
 class ShareKey(NamedTuple):
-    """One partition as one share group has it."""
+    """One partition of one share group."""
 
     group_id: str
     topic_id: bytes
@@ -38,12 +38,12 @@ class ShareKey(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What finds its share coordinator."""
+        """The key by which the share coordinator is found."""
         return f"{self.group_id}:{uuid_to_text(self.topic_id)}:{self.partition}"
 
 
 class StateBatch(NamedTuple):
-    """Records next to each other that fared alike; `last_offset` is the last of them."""
+    """Consecutive records with equal state; `last_offset` is inclusive."""
 
     first_offset: int
     last_offset: int
@@ -52,7 +52,7 @@ class StateBatch(NamedTuple):
 
 
 class ShareState(NamedTuple):
-    """All that is kept of a share partition."""
+    """The complete stored state of a share partition."""
 
     snapshot_epoch: int
     state_epoch: int
@@ -64,8 +64,16 @@ class ShareState(NamedTuple):
     write_timestamp: int
 
 
+class LeaderState(NamedTuple):
+    """The state of a share partition, as its leader reads it."""
+
+    state_epoch: int
+    start_offset: int
+    batches: tuple[StateBatch, ...]
+
+
 class StateChange(NamedTuple):
-    """What a leader wants added to what is kept; -1 leaves the start where it is."""
+    """A change by the leader; start offset -1 leaves the start unchanged."""
 
     state_epoch: int
     leader_epoch: int
@@ -75,7 +83,7 @@ class StateChange(NamedTuple):
 
 
 class ShareSummary(NamedTuple):
-    """Where a share partition stands, without its single records."""
+    """Start offset and epochs of a share partition, without its records."""
 
     state_epoch: int = 0
     leader_epoch: int = 0

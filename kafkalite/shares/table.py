@@ -1,55 +1,56 @@
-"""The share partitions of a cluster: those that somebody reads, and who has a session."""
+"""The share partitions of a cluster that are being read, and the share sessions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.ports.waiting import Waiting, chain
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.shares.acquiring import Limits
-from kafkalite.shares.partition import NOT_LED_HERE, SharePartition
+from kafkalite.shares.acquisition import ShareLimits
+from kafkalite.shares.partition import STALE_STATE_ERRORS, SharePartition, to_member_error
 from kafkalite.shares.sessions import SessionKey, ShareSessions
-from kafkalite.shares.state import ShareKey
+from kafkalite.shares.state import NO_START_OFFSET, LeaderState, ShareKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.contract import Event
-    from kafkalite.coordinator.journal import Journal
+    from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
     from kafkalite.shares.partition import StateStore
 
 
-class SharePartitions:
-    """Every share partition that was read since it had its present leader."""
+class SharePartitionTable:
+    """Every share partition that was read since its current leader was elected."""
 
-    def __init__(
-        self, *, clock: Clock, config: BrokerConfig, store: StateStore, journal: Journal
-    ) -> None:
+    def __init__(self, *, clock: Clock, config: BrokerConfig, history: EventHistory) -> None:
         self.clock = clock
-        self.store = store
         self._config = config
-        self._journal = journal
+        self._history = history
         self._partitions: dict[str, dict[ShareKey, SharePartition]] = {}
-        """By group, for they go with whoever reads them last; none is empty."""
+        """By group, because they are removed with the group's last session; no group is empty."""
+        self._loading: dict[ShareKey, tuple[int, Waiting[SharePartition]]] = {}
+        """Partitions whose state is being read, with the leader epoch."""
         self._sessions: dict[int, ShareSessions] = {}
 
-    # --- what all share partitions have in common ----------------------------------------------
+    # --- context of share partitions -----------------------------------------------------------
 
-    def limits(self, group_id: str) -> Limits:
-        """Return what a group allows just now."""
+    def limits(self, group_id: str) -> ShareLimits:
+        """Return the current limits of a group."""
         config = self._config
-        return Limits(
-            deliveries=config.group_int(group_id, "share.delivery.count.limit"),
-            records=config.group_int(group_id, "share.partition.max.record.locks"),
-            lock_ms=config.group_int(group_id, "share.record.lock.duration.ms"),
+        return ShareLimits(
+            max_deliveries=config.group_int(group_id, "share.delivery.count.limit"),
+            max_records_in_flight=config.group_int(group_id, "share.partition.max.record.locks"),
+            lock_duration_ms=config.group_int(group_id, "share.record.lock.duration.ms"),
             allows_renewal=bool(config.group_get(group_id, "share.renew.acknowledge.enable")),
         )
 
     def note(self, event: Event) -> None:
-        """Keep why something befell a group."""
-        self._journal.note(event, self.clock.now_ms())
+        """Store an event of a group."""
+        self._history.add(event, self.clock.now_ms())
 
     # --- partitions ----------------------------------------------------------------------------
 
@@ -58,44 +59,105 @@ class SharePartitions:
         return self._partitions.get(key.group_id, {}).get(key)
 
     def begin(
-        self, key: ShareKey, *, name: str, leader_epoch: int, choose_start: Callable[[], int]
-    ) -> SharePartition:
-        """Return a share partition, begun with the state that is kept if it is not being read.
+        self,
+        key: ShareKey,
+        *,
+        name: str,
+        leader_epoch: int,
+        store: StateStore,
+        choose_start: Callable[[], int],
+    ) -> SharePartition | Waiting[SharePartition]:
+        """Return a share partition; if it is not being read, load its state from `store`.
 
-        `choose_start` is asked where to start when nobody has chosen yet. KafkaError when the state
-        cannot be read.
+        `choose_start` returns the start offset if the state has none. Raises KafkaError when the
+        state cannot be read; a Waiting may also be resolved with it.
         """
-        found = self.find(key)
-        if found is not None and found.leader_epoch == leader_epoch:
-            return found
+        existing = self.find(key)
+        if existing is not None and existing.leader_epoch == leader_epoch:
+            return existing
+        loading = self._loading.get(key)
+        if loading is not None and loading[0] == leader_epoch:
+            return loading[1].map(lambda partition: partition)
         self.drop(key)
-        made = SharePartition(
-            key, name=name, leader_epoch=leader_epoch, around=self, choose_start=choose_start
-        )
-        self._partitions.setdefault(key.group_id, {})[key] = made
-        return made
+
+        def create(state: LeaderState) -> SharePartition:
+            is_chosen = state.start_offset != NO_START_OFFSET
+            return SharePartition(
+                key,
+                name=name,
+                leader_epoch=leader_epoch,
+                context=self,
+                store=store,
+                state=state,
+                start_offset=state.start_offset if is_chosen else choose_start(),
+            )
+
+        try:
+            state = store.read_state(key, leader_epoch)
+        except KafkaError as error:
+            raise to_member_error(error) from error
+        if isinstance(state, Waiting):
+            return self._load_later(key, leader_epoch, state, create)
+        return self._add(create(state))
+
+    def _add(self, partition: SharePartition) -> SharePartition:
+        self._partitions.setdefault(partition.key.group_id, {})[partition.key] = partition
+        return partition
+
+    def _load_later(
+        self,
+        key: ShareKey,
+        leader_epoch: int,
+        state: Waiting[LeaderState],
+        create: Callable[[LeaderState], SharePartition],
+    ) -> Waiting[SharePartition]:
+        """Create a share partition when its state has arrived, once for all waiting requests."""
+        shared: Waiting[SharePartition] = Waiting()
+        self._loading[key] = leader_epoch, shared
+
+        def is_current() -> bool:
+            return self._loading.get(key, (0, None))[1] is shared
+
+        def add(state: LeaderState) -> SharePartition:
+            if not is_current():
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            del self._loading[key]
+            return self._add(create(state))
+
+        def refuse(error: Exception) -> SharePartition:
+            if is_current():
+                del self._loading[key]
+            raise to_member_error(error) if isinstance(error, KafkaError) else error
+
+        loaded = chain(state, add, refuse)
+        assert isinstance(loaded, Waiting)
+        loaded.then(shared.resolve)
+        return shared.map(lambda partition: partition)
 
     def drop(self, key: ShareKey) -> None:
-        """Let go of a share partition; whoever reads it next begins anew with what is kept."""
-        of_group = self._partitions.get(key.group_id, {})
-        partition = of_group.pop(key, None)
+        """Remove a share partition; the next reader loads the stored state again."""
+        self._loading.pop(key, None)
+        in_group = self._partitions.get(key.group_id, {})
+        partition = in_group.pop(key, None)
         if partition is not None:
-            if not of_group:
+            if not in_group:
                 del self._partitions[key.group_id]
             partition.close()
 
-    def drop_after(self, key: ShareKey, error: KafkaError) -> None:
-        """Let go of a share partition if this error says that it is not ours as it is."""
-        if error.code in NOT_LED_HERE:
+    def drop_if_stale(self, key: ShareKey, error: KafkaError) -> None:
+        """Remove a share partition if this error means that its state here is outdated."""
+        if error.code in STALE_STATE_ERRORS:
             self.drop(key)
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Let go of partitions that are gone or have another leader."""
-        touched = {topic.topic_id for topic in (*delta.deleted, *delta.changed)}
-        if not touched:
+        """Remove partitions that were deleted or have another leader."""
+        changed_topic_ids = {topic.topic_id for topic in (*delta.deleted, *delta.changed)}
+        if not changed_topic_ids:
             return
-        for key, partition in self._all():
-            if key.topic_id in touched:
+        for key in [key for key in self._loading if key.topic_id in changed_topic_ids]:
+            del self._loading[key]
+        for key, partition in self._items():
+            if key.topic_id in changed_topic_ids:
                 topic = image.topics_by_id.get(key.topic_id)
                 if topic is None or (
                     topic.partitions[key.partition].leader_epoch != partition.leader_epoch
@@ -103,12 +165,13 @@ class SharePartitions:
                     self.drop(key)
 
     def stop(self) -> None:
-        """Let go of everything."""
-        for key, _ in self._all():
+        """Remove all share partitions."""
+        self._loading.clear()
+        for key, _ in self._items():
             self.drop(key)
 
-    def _all(self) -> list[tuple[ShareKey, SharePartition]]:
-        return [each for of_group in self._partitions.values() for each in of_group.items()]
+    def _items(self) -> list[tuple[ShareKey, SharePartition]]:
+        return [each for in_group in self._partitions.values() for each in in_group.items()]
 
     # --- sessions ------------------------------------------------------------------------------
 
@@ -122,23 +185,33 @@ class SharePartitions:
         return sessions
 
     def end_session(self, node_id: int, key: SessionKey) -> None:
-        """End a session; what its member has is there for others, as far as that can be kept."""
+        """End a session and release its records, as far as that can be stored."""
         for topic_id, index in self.sessions(node_id).end(key):
             share_key = ShareKey(key.group_id, topic_id, index)
             partition = self.find(share_key)
             if partition is not None:
-                try:
-                    partition.release(key.member_id)
-                except KafkaError as error:
-                    self.drop_after(share_key, error)
+                self._release(partition, key.member_id)
 
-    def end_sessions_of(self, node_id: int, owner: object, group_id: str) -> None:
-        """End the sessions in a group of one who went away.
+    def _release(self, partition: SharePartition, member_id: str) -> None:
+        def on_end(outcome: object) -> None:
+            if isinstance(outcome, KafkaError):
+                self.drop_if_stale(partition.key, outcome)
 
-        When nobody has a session any more, the group's share partitions go as well: whoever comes
-        next begins with what is kept, which an administrator may have changed meanwhile.
+        try:
+            end = partition.release(member_id)
+        except KafkaError as error:
+            on_end(error)
+        else:
+            if end is not None:
+                end.then(on_end)
+
+    def end_sessions_of(self, node_id: int, connection: object, group_id: str) -> None:
+        """End the sessions of a connection in a group.
+
+        When the group has no session left, its share partitions are removed too. The next session
+        begins with the stored state, which an administrator may have changed in the meantime.
         """
-        for key in self.sessions(node_id).owned_by(owner, group_id):
+        for key in self.sessions(node_id).sessions_of_connection(connection, group_id):
             self.end_session(node_id, key)
         if not any(each.has_group(group_id) for each in self._sessions.values()):
             for share_key in tuple(self._partitions.get(group_id, ())):

@@ -1,15 +1,15 @@
-"""Window: the stretch of a partition that a share group is at, from its start to its end.
+"""Window: the offsets of a partition that a share group is processing, from its start to its end.
 
-Before the start everything is settled; behind the end nothing was handed out yet. In between,
-each record is available, acquired by one member, or settled. The start follows what is settled,
-and the log where that loses records.
+Before the start all records are acknowledged or archived; after the end nothing was acquired yet.
+In between, each record is available, acquired by one member, or in a final state. The start
+advances over records in a final state, and when the log deletes records.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.shares.in_flight import NO_DEADLINE, NOBODY, InFlight, InFlightBatch, Run
+from kafkalite.shares.in_flight import NO_DEADLINE, NO_MEMBER, InFlightBatch, InFlightBatches, Run
 from kafkalite.shares.state import DeliveryState
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Gap(NamedTuple):
-    """What was acquired but not settled when the state was read: nothing is known of it.
+    """Records that were acquired but not acknowledged when the state was read; not in any batch.
 
-    Kept as long as the window ends where it did then.
+    Valid as long as the end of the window does not move.
     """
 
     start: int
@@ -29,29 +29,32 @@ class Gap(NamedTuple):
 
 
 class Window:
-    """The stretch in flight of one share partition."""
+    """The offsets in flight of one share partition."""
 
     __slots__ = ("complete_count", "end_offset", "gap", "in_flight", "may_have_available",
                  "start_offset")  # fmt: skip
 
     def __init__(self, start_offset: int, batches: Iterable[StateBatch] = ()) -> None:
-        """Take up a state that was kept; ValueError when it makes no sense."""
+        """Begin with a stored state; raises ValueError if it is inconsistent."""
         self.start_offset = start_offset
         self.end_offset = start_offset
-        """The last offset handed out; while nothing is in flight, the next to be."""
-        self.in_flight = InFlight()
+        """The last acquired offset; while nothing is in flight, the next one to acquire."""
+        self.in_flight = InFlightBatches()
         self.complete_count = 0
-        """Records from the start on of which nothing more will become."""
+        """Number of records from the start on whose state is final."""
         self.may_have_available = False
         self.gap: Gap | None = None
         gap_start = None
-        behind = start_offset
+        next_offset = start_offset
         for batch in batches:
-            if batch.first_offset < behind or batch.last_offset < batch.first_offset:
-                raise ValueError(f"a batch from {batch.first_offset} to {batch.last_offset}")
-            if gap_start is None and batch.first_offset > behind:
-                gap_start = behind
-            behind = batch.last_offset + 1
+            if batch.first_offset < next_offset or batch.last_offset < batch.first_offset:
+                raise ValueError(
+                    f"invalid batch from {batch.first_offset} to {batch.last_offset} "
+                    f"after {next_offset - 1}"
+                )
+            if gap_start is None and batch.first_offset > next_offset:
+                gap_start = next_offset
+            next_offset = batch.last_offset + 1
             run = Run(
                 batch.first_offset,
                 batch.last_offset,
@@ -66,28 +69,28 @@ class Window:
             self.end_offset = self.in_flight.last
             if gap_start is not None:
                 self.gap = Gap(gap_start, self.end_offset)
-            self.settle_start()
+            self.advance_start()
 
     @property
     def active_gap(self) -> Gap | None:
-        """What nothing is known of, if that is still to be handed out."""
+        """The gap, if some of it is still to be acquired."""
         gap = self.gap
         return gap if gap is not None and gap.window_end == self.end_offset else None
 
     @property
     def record_count(self) -> int:
-        """How many records are in flight, as far as limits are concerned."""
+        """Number of records in flight that count for limits."""
         return self.end_offset - self.start_offset + 1 if self.in_flight else 0
 
     def next_fetch_offset(self) -> int:
-        """Return where to read on: the first record that is available, else the window's end."""
+        """Return the offset to read next: the first available record, else the window's end."""
         if not self.in_flight or self.start_offset > self.in_flight.last:
             self.may_have_available = False
             return self.end_offset
         if self.may_have_available:
-            found = self._first_available()
-            if found is not None:
-                return found
+            first_available = self._first_available()
+            if first_available is not None:
+                return first_available
             self.may_have_available = False
         return self.end_offset + 1
 
@@ -104,24 +107,24 @@ class Window:
                     return run.first
         return None
 
-    def can_acquire(self, most_records: int) -> bool:
-        """Whether a member could be given something, were it there to read."""
+    def can_acquire(self, max_records: int) -> bool:
+        """Whether a member could acquire records, if there are any to read."""
         if self.next_fetch_offset() != self.end_offset + 1:
             return True
-        return self.record_count < most_records
+        return self.record_count < max_records
 
-    # --- how the start moves -----------------------------------------------------------------
+    # --- moving the start --------------------------------------------------------------------
 
-    def settle_start(self) -> bool:
-        """Move the start behind what is settled, and forget that; returns whether it moved."""
-        if not self._is_start_settled():
+    def advance_start(self) -> bool:
+        """Move the start over final records and remove them; return whether it moved."""
+        if not self._is_start_final():
             return False
-        last, count = self._settled_until()
+        last, count = self._final_prefix()
         if last is None:
             return False
         in_flight = self.in_flight
         if last == in_flight.last:
-            # Where the log lost records, the start is further already. Kafka's goes back then.
+            # If the log deleted records, the start is already further. Kafka moves it back.
             self.start_offset = self.end_offset = max(self.start_offset, last + 1)
             in_flight.batches.clear()
             self.complete_count = 0
@@ -132,24 +135,24 @@ class Window:
             following = in_flight.after(last)
             assert following is not None
             gap = self.active_gap
-            settled = following.first if gap is None else min(gap.start, following.first)
-            self.start_offset = max(self.start_offset, settled)
-            in_flight.drop_until(batch.first)
+            new_start = following.first if gap is None else min(gap.start, following.first)
+            self.start_offset = max(self.start_offset, new_start)
+            in_flight.remove_through(batch.first)
         else:
             self.start_offset = max(self.start_offset, last + 1)
-            in_flight.drop_until(batch.first - 1)
+            in_flight.remove_through(batch.first - 1)
         self.complete_count -= count
         return True
 
-    def _is_start_settled(self) -> bool:
+    def _is_start_final(self) -> bool:
         batch = self.in_flight.floor(self.start_offset) if self.in_flight else None
         if batch is None:
             return False
-        run = batch.run_at(self.start_offset) if batch.is_split else batch.whole
+        run = batch.run_at(self.start_offset) if batch.is_split else batch.only_run
         return run is not None and run.is_final
 
-    def _settled_until(self) -> tuple[int | None, int]:
-        """Return the last record before the first that is not settled, and how many there are."""
+    def _final_prefix(self) -> tuple[int | None, int]:
+        """Return the last record before the first non-final one, and the number of final ones."""
         last, count = None, 0
         gap = self.active_gap
         for batch in self.in_flight.batches:
@@ -159,60 +162,62 @@ class Window:
                 if not run.is_final:
                     return last, count
                 last = run.last
-                count += self.counted(run)
+                count += self.count_in_window(run)
         return last, count
 
-    def counted(self, run: Run) -> int:
-        """Return how many records of a run lie in the window."""
+    def count_in_window(self, run: Run) -> int:
+        """Return the number of records of a run that are in the window."""
         return max(0, run.last - max(run.first, self.start_offset) + 1)
 
-    def follow_log_start(self, log_start_offset: int) -> None:
-        """Move the start to where the log now begins; what nobody has is given up before it."""
+    def advance_log_start(self, log_start_offset: int) -> None:
+        """Move the start to the log's new start; records before it are archived unless acquired."""
         if log_start_offset <= self.start_offset:
             return
         if not self.in_flight:
             self.start_offset = self.end_offset = log_start_offset
             self.complete_count = 0
             return
-        lost = sum(
+        deleted_count = sum(
             run.size
             for batch in self.in_flight.batches
-            for run in batch.within(self.start_offset, log_start_offset - 1)
+            for run in batch.runs_between(self.start_offset, log_start_offset - 1)
             if run.is_final
         )
         self.archive(self.start_offset, log_start_offset - 1, DeliveryState.AVAILABLE)
         self.start_offset = log_start_offset
-        self.complete_count -= lost
+        self.complete_count -= deleted_count
         self.end_offset = max(self.end_offset, self.start_offset)
 
     def archive_missing(self, fetch_offset: int, base_offset: int) -> None:
-        """Give up what is available between where was read and where the log goes on."""
+        """Archive available records between the fetch offset and the next batch of the log."""
         if self.in_flight and fetch_offset < base_offset:
             self.complete_count += self.archive(
                 fetch_offset, base_offset - 1, DeliveryState.AVAILABLE
             )
 
     def archive(self, first: int, last: int, state: DeliveryState) -> int:
-        """Give up the records in a state between two offsets, and return how many."""
+        """Archive the records with a state between two offsets, and return their number."""
         count = 0
-        for batch in self.touching(first, last):
-            if batch.is_split or batch.whole.state is state:
+        for batch in self.overlapping(first, last):
+            if batch.is_split or batch.only_run.state is state:
                 is_whole = first <= batch.first and batch.last <= last
                 batch.is_split = batch.is_split or not is_whole
-                count += sum(run.size for run in batch.within(first, last) if run.state is state)
+                count += sum(
+                    run.size for run in batch.runs_between(first, last) if run.state is state
+                )
                 batch.change(first, last, lambda run: _archived(run) if run.state is state else run)
         if count:
             self.may_have_available = True
         return count
 
-    def touching(self, first: int, last: int) -> Iterator[InFlightBatch]:
+    def overlapping(self, first: int, last: int) -> Iterator[InFlightBatch]:
         """Yield the batches that have records between two offsets."""
         floor = self.in_flight.floor(first)
         begin = floor.first if floor is not None and floor.last >= first else first
-        yield from self.in_flight.beginning_within(begin, last)
+        yield from self.in_flight.starting_between(begin, last)
 
-    def pass_gap(self, offset: int) -> None:
-        """Note that everything before `offset` was handed out, as far as the gap goes."""
+    def advance_gap(self, offset: int) -> None:
+        """Record that the part of the gap before `offset` was acquired."""
         gap = self.gap
         if gap is not None:
             is_inside = gap.window_end == self.end_offset and offset <= gap.window_end
@@ -220,4 +225,4 @@ class Window:
 
 
 def _archived(run: Run) -> Run:
-    return run._replace(state=DeliveryState.ARCHIVED, member_id=NOBODY, deadline_ms=NO_DEADLINE)
+    return run._replace(state=DeliveryState.ARCHIVED, member_id=NO_MEMBER, deadline_ms=NO_DEADLINE)

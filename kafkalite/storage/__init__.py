@@ -1,1 +1,1 @@
-"""The log: Kafka's own files on disk, and nothing that waits."""
+"""Logs in Kafka's file format; all functions are synchronous."""

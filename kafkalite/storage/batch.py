@@ -1,7 +1,7 @@
-"""Record batches of format 2: sixty-one bytes of head, and records that mostly stay closed.
+"""Record batches of format 2: a header of sixty-one bytes, and usually opaque records.
 
-The first sixteen bytes (base offset, length, leader epoch) and the magic lie outside the CRC, so
-the broker assigns offsets by writing a new head before a payload it never touched.
+The first sixteen bytes (base offset, length, leader epoch) and the magic are outside the CRC, so
+the broker assigns offsets by replacing these sixteen bytes. The rest of the batch is unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage import compression
 from kafkalite.storage.crc import crc32c
-from kafkalite.storage.records import (
+from kafkalite.storage.record_format import (
     CONTROL_KEY,
     END_MARKER,
     NewRecord,
@@ -31,30 +31,32 @@ from kafkalite.storage.records import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from kafkalite.ports.files import Buffer
+    from kafkalite.storage.compression import DecompressedBuffer
 
-HEAD = struct.Struct(">qiibIhiqqqhii")
+HEADER = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and maximum
 timestamp, producer id, producer epoch, base sequence, record count."""
-HEAD_SIZE = HEAD.size
-FIRST = struct.Struct(">qii")
-"""Base offset, length, leader epoch: what the broker writes anew."""
-FIRST_SIZE = FIRST.size
-WALK = struct.Struct(">qi11xi")
-"""Base offset, length, last offset delta: what it takes to walk from batch to batch."""
-WALK_SIZE = WALK.size
+HEADER_SIZE = HEADER.size
+PREFIX = struct.Struct(">qii")
+"""Base offset, length, leader epoch: the part that the broker rewrites."""
+PREFIX_SIZE = PREFIX.size
+BOUNDS = struct.Struct(">qi11xi")
+"""Base offset, length, last offset delta: the fields needed to skip from batch to batch."""
+BOUNDS_SIZE = BOUNDS.size
 LENGTH_END = 12
-"""The length field counts the bytes that follow it, which begin here."""
+"""Position after the length field; the length counts the bytes from here."""
 
 _LENGTH = struct.Struct(">i")
-_LENGTH_AT = 8
-_COVERED = struct.Struct(">hiqqqhii")  # what the CRC covers of the head
+_LENGTH_POSITION = 8
+_COVERED = struct.Struct(">hiqqqhii")  # the part of the header that the CRC covers
 _COVERED_START = 21
-_MAGIC_AT = 16
-_MAGIC_2 = 2
-_SMALLEST_LENGTH = 14  # of any format there ever was
-_OUTSIDE_CRC = struct.Struct(">qiiBI")  # what stands before that
+_MAGIC_POSITION = 16
+MAGIC_2 = 2
+_MIN_LENGTH = 14  # the smallest valid length in any format
+_OUTSIDE_CRC = struct.Struct(">qiiBI")  # the part of the header before the covered one
 
 COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -62,31 +64,31 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
-MOST_OPENED_RECORDS = 1_000_000
-"""A batch of more stays closed: everybody else waits while its records are gone through."""
+MAX_DECOMPRESSED_RECORDS = 1_000_000
+"""Batches with more records are not decompressed: iterating would block all other requests."""
 
 NO_PRODUCER_ID = -1
 NO_TIMESTAMP = -1
 
 
 class ControlKind(IntEnum):
-    """What a control batch says; the numbers are on disk."""
+    """Kinds of control records; the numbers are on disk."""
 
     ABORT = 0
     COMMIT = 1
 
 
 class ControlMarker(NamedTuple):
-    """The one record of a control batch: how a transaction ended."""
+    """The record of a control batch: commit or abort, and the coordinator's epoch."""
 
     kind: ControlKind
     coordinator_epoch: int
 
 
 class BatchView:
-    """A record batch in a buffer: its head unpacked, its records where they are.
+    """A record batch in a buffer: the header is unpacked, the records are not decoded.
 
-    Valid as long as the buffer is; nothing here trusts the CRC before `has_valid_crc` was asked.
+    Valid as long as the buffer is. Only `has_valid_crc` checks the CRC.
     """
 
     __slots__ = (
@@ -138,30 +140,30 @@ class BatchView:
             self.producer_epoch,
             self.base_sequence,
             self.record_count,
-        ) = HEAD.unpack_from(data)
+        ) = HEADER.unpack_from(data)
         self.data = data
         self.size = self.length + LENGTH_END
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record, whether or not compaction left it there."""
+        """Offset of the last record, even if compaction removed that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record; after 2147483647 comes 0."""
+        """Sequence number of the last record; 2147483647 is followed by 0."""
         if self.base_sequence < 0:
             return self.base_sequence
         return (self.base_sequence + self.last_offset_delta) & 0x7FFF_FFFF
 
     @property
     def compression(self) -> int:
-        """Number of the codec that the records are compressed with."""
+        """Number of the records' compression codec."""
         return self.attributes & COMPRESSION_MASK
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether the records carry the time of appending instead of their own."""
+        """Whether the records have the append time instead of their own timestamps."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
@@ -171,7 +173,7 @@ class BatchView:
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a marker for the log instead of records for consumers."""
+        """Whether the batch has a transaction marker instead of data records."""
         return bool(self.attributes & CONTROL)
 
     @property
@@ -181,24 +183,34 @@ class BatchView:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers in the batch may go, once compaction has set it."""
+        """Time from which tombstones and markers may be deleted; None if it is not set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     def has_valid_crc(self) -> bool:
-        """Whether the bytes are those the producer's CRC was computed over."""
+        """Whether the bytes match the CRC."""
         return crc32c(memoryview(self.data)[_COVERED_START:], 0) == self.crc
 
     def body(self) -> bytes:
-        """Return the records, decompressed; MalformedRecordsError when they cannot be.
+        """Return the decompressed records; raises MalformedRecordsError if that fails.
 
-        OversizedDataError when there are too many to go through them one by one.
+        Raises OversizedDataError if there are too many to iterate over.
         """
-        if self.record_count > MOST_OPENED_RECORDS:
+        self._check_count()
+        return compression.decompress(self.compression, memoryview(self.data)[HEADER_SIZE:])
+
+    def decompressed_body(self) -> AbstractContextManager[DecompressedBuffer]:
+        """Return a context manager of the decompressed records; raises the errors of `body`."""
+        self._check_count()
+        return compression.decompressed_buffer(
+            self.compression, memoryview(self.data)[HEADER_SIZE:]
+        )
+
+    def _check_count(self) -> None:
+        if self.record_count > MAX_DECOMPRESSED_RECORDS:
             raise compression.OversizedDataError(f"{self.record_count} records in one batch")
-        return compression.decompress(self.compression, memoryview(self.data)[HEAD_SIZE:])
 
     def records(self) -> list[Record]:
-        """Return the records, decompressed and decoded; MalformedRecordsError if they cannot be."""
+        """Decompress and decode the records; raises MalformedRecordsError if that fails."""
         body = self.body()
         base_offset, base_timestamp = self.base_offset, self.base_timestamp
         append_time = self.max_timestamp if self.is_log_append_time else None
@@ -214,38 +226,40 @@ class BatchView:
         ]
 
     def key_values(self) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """Yield keys and values alone, for replay; MalformedRecordsError if they cannot be."""
+        """Yield only keys and values, for replay; raises MalformedRecordsError if that fails."""
         return key_values(self.body(), self.record_count)
 
     def control_marker(self) -> ControlMarker | None:
-        """Return what a control batch says, or None for a kind that this version does not know."""
-        return _marker_in(self.body(), self.record_count)
+        """Return the marker of a control batch, or None if its kind is unknown."""
+        return _decode_marker(self.body(), self.record_count)
 
-    def first(self, base_offset: int, leader_epoch: int) -> bytes:
-        """Return the sixteen bytes that put the batch at `base_offset` in `leader_epoch`."""
-        return FIRST.pack(base_offset, self.length, leader_epoch)
+    def prefix(self, base_offset: int, leader_epoch: int) -> bytes:
+        """Return the sixteen bytes that give the batch `base_offset` and `leader_epoch`."""
+        return PREFIX.pack(base_offset, self.length, leader_epoch)
 
     def with_log_append_time(self, now_ms: int) -> BatchView:
-        """Return a copy whose records were all appended at `now_ms`, with its new CRC."""
-        return self._with_head(self.attributes | LOG_APPEND_TIME, now_ms, self._closed())
+        """Return a copy whose records have the append time `now_ms`, with its new CRC."""
+        return self._replace_header(
+            self.attributes | LOG_APPEND_TIME, now_ms, self._compressed_records()
+        )
 
     def with_create_time(self) -> BatchView:
-        """Return a copy whose records carry their own timestamps, with its new CRC."""
-        return self._with_head(
-            self.attributes & ~LOG_APPEND_TIME, self.max_timestamp, self._closed()
+        """Return a copy whose records have their own timestamps, with its new CRC."""
+        return self._replace_header(
+            self.attributes & ~LOG_APPEND_TIME, self.max_timestamp, self._compressed_records()
         )
 
     def with_compression(self, number: int) -> BatchView:
         """Return a copy whose records are compressed with the codec of that number."""
         attributes = self.attributes & ~COMPRESSION_MASK | number
-        return self._with_head(
+        return self._replace_header(
             attributes, self.max_timestamp, compression.compress(number, self.body())
         )
 
-    def _closed(self) -> memoryview:
-        return memoryview(self.data)[HEAD_SIZE:]
+    def _compressed_records(self) -> memoryview:
+        return memoryview(self.data)[HEADER_SIZE:]
 
-    def _with_head(self, attributes: int, max_timestamp: int, payload: Buffer) -> BatchView:
+    def _replace_header(self, attributes: int, max_timestamp: int, payload: Buffer) -> BatchView:
         return BatchView(
             assemble(
                 payload,
@@ -261,8 +275,8 @@ class BatchView:
         )
 
 
-@lru_cache(maxsize=64)  # the markers of an epoch all say the same, and each is read once more
-def _marker_in(body: bytes, count: int) -> ControlMarker | None:
+@lru_cache(maxsize=64)  # markers of one coordinator epoch have equal bodies
+def _decode_marker(body: bytes, count: int) -> ControlMarker | None:
     kind, coordinator_epoch = read_marker(body, count)
     if kind not in (ControlKind.ABORT, ControlKind.COMMIT):
         return None
@@ -270,14 +284,14 @@ def _marker_in(body: bytes, count: int) -> ControlMarker | None:
 
 
 class Producer(NamedTuple):
-    """Who wrote a batch, and which of its records comes first; all -1 when nobody counts."""
+    """Producer id, epoch and first sequence number of a batch; all -1 if not idempotent."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = -1
     base_sequence: int = -1
 
 
-NOBODY = Producer()
+NO_PRODUCER = Producer()
 
 
 def assemble(
@@ -292,7 +306,7 @@ def assemble(
     producer: Producer,
     record_count: int,
 ) -> bytes:
-    """Return a batch: its head with the right CRC, and then `payload`, compressed already."""
+    """Return a batch: a header with the CRC, then `payload`, which is compressed already."""
     covered = _COVERED.pack(
         attributes,
         last_offset_delta,
@@ -303,14 +317,14 @@ def assemble(
         producer.base_sequence,
         record_count,
     )
-    return _with_head(base_offset, leader_epoch, covered, payload)
+    return _add_header(base_offset, leader_epoch, covered, payload)
 
 
-def _with_head(base_offset: int, leader_epoch: int, covered: bytes, payload: Buffer) -> bytes:
+def _add_header(base_offset: int, leader_epoch: int, covered: bytes, payload: Buffer) -> bytes:
     crc = crc32c(payload, crc32c(covered, 0))
-    length = HEAD_SIZE - LENGTH_END + len(payload)
-    head = _OUTSIDE_CRC.pack(base_offset, length, leader_epoch, _MAGIC_2, crc)
-    return b"".join((head, covered, payload))
+    length = HEADER_SIZE - LENGTH_END + len(payload)
+    header = _OUTSIDE_CRC.pack(base_offset, length, leader_epoch, MAGIC_2, crc)
+    return b"".join((header, covered, payload))
 
 
 def build_batch(
@@ -319,9 +333,9 @@ def build_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
     attributes: int = 0,
-    producer: Producer = NOBODY,
+    producer: Producer = NO_PRODUCER,
 ) -> bytes:
-    """Return a batch of at least one record; `attributes` name the codec and the batch's kind."""
+    """Return a batch of at least one record; `attributes` has the codec and the batch's kind."""
     base_timestamp = records[0].timestamp
     return assemble(
         compression.compress(
@@ -338,22 +352,22 @@ def build_batch(
     )
 
 
-def build_own_batch(
+def build_key_value_batch(
     pairs: Sequence[tuple[bytes | None, bytes | None]],
     now_ms: int,
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Return a batch of at least one key and value of the broker's own, written at `now_ms`."""
+    """Return a batch of the broker's own keys and values, at least one, written at `now_ms`."""
     count = len(pairs)
-    covered = _COVERED.pack(0, count - 1, now_ms, now_ms, *NOBODY, count)
-    return _with_head(base_offset, leader_epoch, covered, encode_key_values(pairs))
+    covered = _COVERED.pack(0, count - 1, now_ms, now_ms, *NO_PRODUCER, count)
+    return _add_header(base_offset, leader_epoch, covered, encode_key_values(pairs))
 
 
 def build_control_batch(
     marker: ControlMarker, *, producer_id: int, producer_epoch: int, now_ms: int
 ) -> bytes:
-    """Return the batch that ends a transaction of that producer."""
+    """Return the batch that ends a transaction of this producer."""
     key = CONTROL_KEY.pack(0, marker.kind)
     value = END_MARKER.pack(0, marker.coordinator_epoch)
     return assemble(
@@ -370,31 +384,31 @@ def build_control_batch(
 
 
 def split_batches(data: Buffer) -> list[BatchView]:
-    """Return the batches that lie one after the other in `data`.
+    """Return the consecutive batches in `data`.
 
-    As Kafka reads them: a last batch that is cut short counts as absent; a length no batch can
-    have is CORRUPT_MESSAGE; formats 0 and 1 are INVALID_RECORD, since no served version of
-    Produce may carry them. CRCs are left to `has_valid_crc`.
+    As in Kafka: an incomplete last batch is ignored; an impossible length is CORRUPT_MESSAGE;
+    formats 0 and 1 are INVALID_RECORD, because no served version of Produce may contain them.
+    CRCs are not checked; see `has_valid_crc`.
     """
     view = memoryview(data)
     batches = []
     position, size = 0, len(view)
     while size - position >= LENGTH_END:
-        (length,) = _LENGTH.unpack_from(view, position + _LENGTH_AT)
-        if length < _SMALLEST_LENGTH:
+        (length,) = _LENGTH.unpack_from(view, position + _LENGTH_POSITION)
+        if length < _MIN_LENGTH:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of length {length}")
-        if size - position <= _MAGIC_AT:
+        if size - position <= _MAGIC_POSITION:
             break
-        magic = view[position + _MAGIC_AT]
-        if magic > _MAGIC_2:
+        magic = view[position + _MAGIC_POSITION]
+        if magic > MAGIC_2:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of unknown format {magic}")
         end = position + LENGTH_END + length
         if end > size:
             break
-        if magic < _MAGIC_2:
+        if magic < MAGIC_2:
             raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch of the old format {magic}")
-        if end - position < HEAD_SIZE:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch shorter than its head")
+        if end - position < HEADER_SIZE:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch shorter than its header")
         batches.append(BatchView(view[position:end]))
         position = end
     return batches

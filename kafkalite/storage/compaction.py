@@ -1,7 +1,7 @@
-"""What compaction would do to a log, and when it is worth doing.
+"""Plans of compactions: the part of a log to compact, and whether it is due.
 
-A compacted log keeps the last value of every key and every offset it ever gave. The part up to the
-first dirty offset has been through it; what was appended since, up to the active segment, has not.
+A compacted log keeps the last value of every key, and all offsets stay valid. The part before the
+first dirty offset was compacted already. The part from there to the active segment was not.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.storage.records import MalformedRecordsError, scan_records
-from kafkalite.storage.retention import facts_of
+from kafkalite.storage.record_format import MalformedRecordsError, scan_records
+from kafkalite.storage.retention import segment_properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kafkalite.config.log_config import LogConfig
-    from kafkalite.storage.aborted import AbortedTransaction
+    from kafkalite.storage.aborted_transactions import AbortedTransaction
     from kafkalite.storage.batch import BatchView
     from kafkalite.storage.log import Log
-    from kafkalite.storage.retention import SegmentFacts
+    from kafkalite.storage.retention import SegmentProperties
 
-_MOST_KEYS = 4_000_000  # some hundreds of megabytes; what does not fit waits for the next time
+_MAX_KEYS = 4_000_000  # some hundreds of megabytes; further keys wait for the next compaction
 
 
 class CompactionPlan(NamedTuple):
-    """The dirty part of a log that can be cleaned now, its share in all of it, and whether to."""
+    """The dirty part of a log that can be cleaned now, its share, and whether it is due."""
 
     first_dirty_offset: int
     end_offset: int
@@ -34,7 +34,7 @@ class CompactionPlan(NamedTuple):
 
 
 def plan_compaction(
-    segments: Sequence[SegmentFacts],
+    segments: Sequence[SegmentProperties],
     config: LogConfig,
     *,
     first_dirty_offset: int,
@@ -42,22 +42,22 @@ def plan_compaction(
     last_stable_offset: int,
     now_ms: int,
 ) -> CompactionPlan | None:
-    """Return what can be cleaned, or None when nothing can.
+    """Return the part of a log that can be cleaned, or None.
 
-    Never the last segment, nothing at or beyond the last stable offset, nothing younger than
-    min.compaction.lag.ms. It is due when it is dirtier than min.cleanable.dirty.ratio or older
-    than max.compaction.lag.ms.
+    The part never contains the last segment, offsets from the last stable offset on, or segments
+    younger than min.compaction.lag.ms. It is due when its share is above
+    min.cleanable.dirty.ratio or it is older than max.compaction.lag.ms.
     """
     if "compact" not in config.cleanup_policy or len(segments) < 2:  # noqa: PLR2004
         return None
     end_offset = segments[-1].base_offset
     lag_ms = config.min_compaction_lag_ms
     for segment in segments[:-1]:
-        is_young = lag_ms > 0 and now_ms - segment.newest_ms < lag_ms
-        if is_young or segment.end_offset > last_stable_offset:
+        is_too_young = lag_ms > 0 and now_ms - segment.newest_timestamp_ms < lag_ms
+        if is_too_young or segment.end_offset > last_stable_offset:
             end_offset = segment.base_offset
             break
-    # A checkpoint may be older than a deletion of records, or younger than a truncation.
+    # A checkpoint may be older than a deletion of records, or newer than a truncation.
     first_dirty_offset = max(first_dirty_offset, start_offset)
     if first_dirty_offset > segments[-1].end_offset:
         first_dirty_offset = start_offset
@@ -69,7 +69,7 @@ def plan_compaction(
         return None
     clean_bytes = sum(s.size for s in segments if s.end_offset <= first_dirty_offset)
     dirty_ratio = dirty_bytes / (clean_bytes + dirty_bytes)
-    is_overdue = now_ms - dirty[0].newest_ms > config.max_compaction_lag_ms
+    is_overdue = now_ms - dirty[0].newest_timestamp_ms > config.max_compaction_lag_ms
     return CompactionPlan(
         first_dirty_offset,
         end_offset,
@@ -78,10 +78,10 @@ def plan_compaction(
     )
 
 
-def compaction_of(log: Log, *, last_stable_offset: int, now_ms: int) -> CompactionPlan | None:
-    """Return what can be cleaned in a log, or None when nothing can."""
+def plan_log_compaction(log: Log, *, last_stable_offset: int, now_ms: int) -> CompactionPlan | None:
+    """Return the part of a log that can be cleaned, or None."""
     return plan_compaction(
-        facts_of(log),
+        segment_properties(log),
         log.config,
         first_dirty_offset=log.first_dirty_offset,
         start_offset=log.start_offset,
@@ -103,20 +103,20 @@ class LatestOffsets:
         return len(self._offsets)
 
     def add(self, batch: BatchView) -> None:
-        """Take in the records of a batch, unless they cannot be read: then all of it stays.
+        """Add the records of a batch; ignore a batch that cannot be read.
 
-        Such a batch comes from a time when the topic was not compacted, and nobody looked into it.
+        Such a batch was written when the topic was not compacted, so its records were not checked.
         """
         base_offset = batch.base_offset
         try:
-            found = {
+            offsets = {
                 record.key: base_offset + record.offset_delta
                 for record in scan_records(batch.body(), batch.record_count)
                 if record.key is not None
             }
         except MalformedRecordsError:
             return
-        self._offsets.update(found)
+        self._offsets.update(offsets)
 
     def is_latest(self, key: bytes, offset: int) -> bool:
         """Whether no later record of the key is known."""
@@ -124,12 +124,13 @@ class LatestOffsets:
 
 
 class AbortedRanges:
-    """Which batches belong to transactions that were aborted."""
+    """The batches that belong to aborted transactions."""
 
     __slots__ = ("_first_offsets", "_last_offsets")
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
-        # One behind the other, for a producer has but one at a time.
+        # Those of one producer do not overlap, because a producer has only one transaction at a
+        # time.
         self._first_offsets: dict[int, list[int]] = {}
         self._last_offsets: dict[int, list[int]] = {}
         for transaction in aborted:
@@ -137,31 +138,31 @@ class AbortedRanges:
             self._first_offsets.setdefault(producer_id, []).append(transaction.first_offset)
             self._last_offsets.setdefault(producer_id, []).append(transaction.last_offset)
 
-    def contain(self, batch: BatchView) -> bool:
+    def contains(self, batch: BatchView) -> bool:
         """Whether the batch is data of an aborted transaction."""
         if not batch.is_transactional or batch.is_control:
             return False
-        firsts = self._first_offsets.get(batch.producer_id)
-        if firsts is None:
+        first_offsets = self._first_offsets.get(batch.producer_id)
+        if first_offsets is None:
             return False
-        place = bisect_right(firsts, batch.base_offset) - 1
-        return place >= 0 and batch.base_offset <= self._last_offsets[batch.producer_id][place]
+        slot = bisect_right(first_offsets, batch.base_offset) - 1
+        return slot >= 0 and batch.base_offset <= self._last_offsets[batch.producer_id][slot]
 
 
-def gather_latest_offsets(
-    log: Log, plan: CompactionPlan, aborted: AbortedRanges, most_keys: int = _MOST_KEYS
+def collect_latest_offsets(
+    log: Log, plan: CompactionPlan, aborted: AbortedRanges, max_keys: int = _MAX_KEYS
 ) -> Iterator[LatestOffsets]:
-    """Go through the dirty part, yielding what is gathered so far after every batch.
+    """Read the dirty part and yield the offsets gathered so far after every batch.
 
-    Stops at `most_keys`; what is yielded last says by its `end` how far it got.
+    Stops at `max_keys`; the `end` of the last yielded object is the offset that was reached.
     """
     latest = LatestOffsets(plan.first_dirty_offset)
     for batch in log.batches(plan.first_dirty_offset):
         if batch.base_offset >= plan.end_offset:
             break
-        if len(latest) >= most_keys:
+        if len(latest) >= max_keys:
             return
-        if not batch.is_control and not aborted.contain(batch):
+        if not batch.is_control and not aborted.contains(batch):
             latest.add(batch)
         latest.end = batch.last_offset + 1
         yield latest

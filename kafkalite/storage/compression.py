@@ -1,58 +1,72 @@
-"""The four compressions of a record batch, framed as Kafka's Java clients read them.
+"""The four compression codecs of record batches, with the framing that Kafka's Java clients expect.
 
-One table, by the number a batch carries in its attributes. cramjam is imported on first use: most
-batches pass through the broker closed. None is opened to more than MOST_OPENED_BYTES, which Kafka
-need not limit since it reads its streams record by record: nine kilobytes of zstd can hold three
-hundred megabytes, and a few of them all the memory there is.
+The table CODECS is indexed by the number in a batch's attributes. cramjam is imported on first use,
+because most batches pass through the broker without being decompressed. The decompressed size is
+limited by MAX_DECOMPRESSED_BYTES. Kafka needs no such limit, because it reads records as a stream:
+nine kilobytes of zstd can contain three hundred megabytes, and a few such batches would fill the
+memory.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import contextmanager
+from functools import partial
+from mmap import mmap
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kafkalite.storage.records import MalformedRecordsError
+from kafkalite.ports.turns import run_in_thread
+from kafkalite.storage.record_format import MalformedRecordsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kafkalite.ports.files import Buffer
 
-MOST_OPENED_BYTES = 100 * 1024 * 1024
-"""What the records of a batch may come to: as much as a whole request may bring uncompressed."""
+    WritableBuffer = bytearray | mmap
 
-_ROOM = 64 * 1024
-_ROOM_GROWTH = 8
+MAX_DECOMPRESSED_BYTES = 100 * 1024 * 1024
+"""Maximum size of a batch's decompressed records: the limit of an uncompressed request."""
+
+_INLINE_BYTES = 512 * 1024
+"""Larger data is decompressed in a thread while other requests are served."""
+
+_INITIAL_SIZE = 64 * 1024
+_SIZE_GROWTH = 8
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEAD = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_SIZE = 32 * 1024
 _INT32 = struct.Struct(">i")
 
-# Magic, version 1 with independent blocks, blocks of at most 64 KiB, and the checksum byte of
-# those two. Java's reader refuses blocks that lean on each other, which is what cramjam's own
-# frames have, so the frame is made here out of raw blocks.
-_LZ4_HEAD = bytes.fromhex("04224d18604082")
+# Magic, version 1 with independent blocks, blocks of at most 64 KiB, and the header
+# checksum. Java's reader refuses dependent blocks, which cramjam's own frames have. So the frame is
+# built here from raw blocks.
+_LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK_SIZE = 64 * 1024
-_LZ4_STORED = 0x8000_0000
-_LZ4_END = bytes(4)
+_LZ4_UNCOMPRESSED_FLAG = 0x8000_0000
+_LZ4_END_MARK = bytes(4)
 _UINT32_LE = struct.Struct("<I")
 
 
+DecompressedBuffer: TypeAlias = bytes | mmap
+"""Decompressed bytes; large ones in a memory map, which the caller must close."""
+
+
 class CompressedDataError(MalformedRecordsError):
-    """Compressed bytes that do not decompress."""
+    """Bytes that cannot be decompressed."""
 
 
 class OversizedDataError(CompressedDataError):
-    """Compressed bytes that come to more than anybody has use for."""
+    """Compressed data that is too large when decompressed."""
 
 
 class Codec(NamedTuple):
-    """A compression: its name in configurations, and both directions."""
+    """A compression codec: its name in configurations, and functions for both directions."""
 
     name: str
     compress: Callable[[Buffer], bytes]
-    decompress: Callable[[Buffer], bytes]
+    decompress: Callable[[Buffer], DecompressedBuffer]
 
 
 def _gzip_compress(data: Buffer) -> bytes:
@@ -61,10 +75,10 @@ def _gzip_compress(data: Buffer) -> bytes:
     return bytes(gzip.compress(data))
 
 
-def _gzip_decompress(data: Buffer) -> bytes:
+def _gzip_decompress(data: Buffer) -> DecompressedBuffer:
     from cramjam import gzip  # noqa: PLC0415 - first use
 
-    return _opened(gzip.decompress_into, data, 1032)
+    return _decompress_by_trial(gzip.decompress_into, data, 1032)
 
 
 def _zstd_compress(data: Buffer) -> bytes:
@@ -73,10 +87,10 @@ def _zstd_compress(data: Buffer) -> bytes:
     return bytes(zstd.compress(data))
 
 
-def _zstd_decompress(data: Buffer) -> bytes:
+def _zstd_decompress(data: Buffer) -> DecompressedBuffer:
     from cramjam import zstd  # noqa: PLC0415 - first use
 
-    return _opened(zstd.decompress_into, data, 32 * 1024)
+    return _decompress_by_trial(zstd.decompress_into, data, 32 * 1024)
 
 
 def _snappy_compress(data: Buffer) -> bytes:
@@ -84,96 +98,128 @@ def _snappy_compress(data: Buffer) -> bytes:
     from cramjam import snappy  # noqa: PLC0415 - first use
 
     view = memoryview(data)
-    out = [_XERIAL_HEAD]
+    out = [_XERIAL_HEADER]
     for start in range(0, len(view), _XERIAL_BLOCK_SIZE):
         block = bytes(snappy.compress_raw(view[start : start + _XERIAL_BLOCK_SIZE]))
         out += (_INT32.pack(len(block)), block)
     return b"".join(out)
 
 
-def _snappy_decompress(data: Buffer) -> bytes:
+def _snappy_decompress(data: Buffer) -> DecompressedBuffer:
     """Decompress the xerial stream form, or one raw block, which librdkafka writes."""
     view = memoryview(data)
-    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _snappy_block(view, 0)
-    out = []
-    opened = 0
-    position = len(_XERIAL_HEAD)
+    blocks = list(_xerial_blocks(view)) if bytes(view[:8]) == _XERIAL_MAGIC else [view]
+    from cramjam import snappy  # noqa: PLC0415 - first use
+
+    sizes = [snappy.decompress_raw_len(block) for block in blocks]
+    total = sum(sizes)
+    if total > MAX_DECOMPRESSED_BYTES:
+        raise OversizedDataError(f"snappy: more than {MAX_DECOMPRESSED_BYTES} bytes")
+    if total <= _INLINE_BYTES:
+        return b"".join(bytes(snappy.decompress_raw(block)) for block in blocks)
+
+    def decompress_all() -> mmap:
+        buffer = mmap(-1, total)
+        position = 0
+        with memoryview(buffer) as whole:
+            for block, size in zip(blocks, sizes, strict=True):
+                with whole[position : position + size] as part:
+                    snappy.decompress_raw_into(block, part)
+                position += size
+        return buffer
+
+    return run_in_thread(decompress_all)
+
+
+def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
+    position = len(_XERIAL_HEADER)
     while position < len(view):
         (size,) = _INT32.unpack_from(view, position)
         position += _INT32.size
         if size < 0 or position + size > len(view):
             raise CompressedDataError(f"a snappy block of {size} bytes does not fit")
-        out.append(_snappy_block(view[position : position + size], opened))
-        opened += len(out[-1])
+        yield view[position : position + size]
         position += size
-    return b"".join(out)
-
-
-def _snappy_block(block: memoryview, opened: int) -> bytes:
-    """Decompress a block, which says how long it will be, after `opened` bytes of others."""
-    from cramjam import snappy  # noqa: PLC0415 - first use
-
-    if opened + snappy.decompress_raw_len(block) > MOST_OPENED_BYTES:
-        raise OversizedDataError(f"snappy: more than {MOST_OPENED_BYTES} bytes")
-    return bytes(snappy.decompress_raw(block))
 
 
 def _lz4_compress(data: Buffer) -> bytes:
     from cramjam import lz4  # noqa: PLC0415 - first use
 
     view = memoryview(data)
-    out = [_LZ4_HEAD]
+    out = [_LZ4_HEADER]
     for start in range(0, len(view), _LZ4_BLOCK_SIZE):
         plain = view[start : start + _LZ4_BLOCK_SIZE]
         block = bytes(lz4.compress_block(plain, store_size=False))
         if len(block) < len(plain):
             out += (_UINT32_LE.pack(len(block)), block)
         else:
-            out += (_UINT32_LE.pack(len(plain) | _LZ4_STORED), bytes(plain))
-    out.append(_LZ4_END)
+            out += (_UINT32_LE.pack(len(plain) | _LZ4_UNCOMPRESSED_FLAG), bytes(plain))
+    out.append(_LZ4_END_MARK)
     return b"".join(out)
 
 
-def _lz4_decompress(data: Buffer) -> bytes:
+def _lz4_decompress(data: Buffer) -> DecompressedBuffer:
     from cramjam import lz4  # noqa: PLC0415 - first use
 
-    return _opened(lz4.decompress_into, data, 256)
+    return _decompress_by_trial(lz4.decompress_into, data, 256)
 
 
-def _opened(
-    decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, most_times: int
-) -> bytes:
-    """Decompress into as much room as it takes, found by trying, for the data does not say.
+def _decompress_by_trial(
+    decompress_into: Callable[[Buffer, WritableBuffer], int], data: Buffer, max_ratio: int
+) -> DecompressedBuffer:
+    """Decompress into a buffer whose size is found by trial, because the data does not contain it.
 
-    No stream of this compression comes to more than `most_times` its own length.
+    The output is at most `max_ratio` times as large as the input. Large data is
+    decompressed in a thread.
     """
-    most = min(MOST_OPENED_BYTES, _ROOM + most_times * len(data))
-    size = min(most, max(_ROOM, _ROOM_GROWTH * len(data)))
+    max_size = min(MAX_DECOMPRESSED_BYTES, _INITIAL_SIZE + max_ratio * len(data))
+    size = min(max_size, max(_INITIAL_SIZE, _SIZE_GROWTH * len(data)))
     while True:
-        room = bytearray(size)
         try:
-            count = decompress_into(data, room)
+            if size <= _INLINE_BYTES:
+                return _decompress_inline(decompress_into, data, size)
+            return run_in_thread(partial(_decompress_to_map, decompress_into, data, size))
         except Exception as error:
-            # Either the room is too small or the data is damaged: the same class of error.
-            if size == MOST_OPENED_BYTES:
-                raise OversizedDataError(f"more than {MOST_OPENED_BYTES} bytes") from error
-            if size == most:
+            # The buffer is too small or the data is damaged: both raise the same class.
+            if size == MAX_DECOMPRESSED_BYTES:
+                raise OversizedDataError(f"more than {MAX_DECOMPRESSED_BYTES} bytes") from error
+            if size == max_size:
                 raise
-            size = min(most, size * _ROOM_GROWTH)
-        else:
-            return bytes(memoryview(room)[:count])
+            size = min(max_size, size * _SIZE_GROWTH)
 
 
-NONE = 0
+def _decompress_inline(
+    decompress_into: Callable[[Buffer, WritableBuffer], int], data: Buffer, size: int
+) -> bytes:
+    buffer = bytearray(size)
+    count = decompress_into(data, buffer)
+    return bytes(memoryview(buffer)[:count])
+
+
+def _decompress_to_map(
+    decompress_into: Callable[[Buffer, WritableBuffer], int], data: Buffer, size: int
+) -> mmap:
+    # A map is zeroed page by page when it is written to; zeroing all at once takes long.
+    buffer = mmap(-1, size)
+    try:
+        buffer.resize(max(1, decompress_into(data, buffer)))
+    except BaseException:
+        buffer.close()
+        raise
+    return buffer
+
+
+NO_COMPRESSION = 0
 CODECS = {
-    NONE: Codec("none", bytes, bytes),
+    NO_COMPRESSION: Codec("none", bytes, bytes),
     1: Codec("gzip", _gzip_compress, _gzip_decompress),
     2: Codec("snappy", _snappy_compress, _snappy_decompress),
     3: Codec("lz4", _lz4_compress, _lz4_decompress),
     4: Codec("zstd", _zstd_compress, _zstd_decompress),
 }
-CODEC_NUMBERS = {codec.name: number for number, codec in CODECS.items()} | {"uncompressed": NONE}
+CODEC_NUMBERS = {codec.name: number for number, codec in CODECS.items()} | {
+    "uncompressed": NO_COMPRESSION
+}
 
 
 def compress(number: int, data: Buffer) -> bytes:
@@ -182,14 +228,29 @@ def compress(number: int, data: Buffer) -> bytes:
 
 
 def decompress(number: int, data: Buffer) -> bytes:
-    """Return `data` decompressed; CompressedDataError when it cannot be."""
+    """Return `data` decompressed; raises CompressedDataError if that fails."""
+    with decompressed_buffer(number, data) as body:
+        return body if isinstance(body, bytes) else body[:]
+
+
+@contextmanager
+def decompressed_buffer(number: int, data: Buffer) -> Iterator[DecompressedBuffer]:
+    """Return a context manager that gives `data` decompressed.
+
+    Raises CompressedDataError if that fails.
+    """
     codec = CODECS.get(number)
     if codec is None:
         raise CompressedDataError(f"no compression has the number {number}")
     try:
-        return codec.decompress(data)
+        body = codec.decompress(data)
     except CompressedDataError:
         raise
     except Exception as error:
-        # cramjam raises classes of its own, which cannot be named before it is imported.
+        # cramjam raises its own classes, which cannot be named before it is imported.
         raise CompressedDataError(f"{codec.name}: {error}") from error
+    try:
+        yield body
+    finally:
+        if isinstance(body, mmap):
+            run_in_thread(body.close)  # unmapping takes long as well

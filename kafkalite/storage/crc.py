@@ -1,8 +1,8 @@
-"""CRC-32C, the checksum of everything on disk: the processor's own, by way of the crc32c package.
+"""CRC-32C, the checksum of all data on disk, from the crc32c package.
 
-Only the package's C module is loaded. The package itself reads its own metadata when it is
-imported, for a version number and a command line, and so costs ten times as much as all of it that
-is needed here; every start would pay for that, because every start writes a record.
+Only the package's C module is loaded. On import, the package itself reads its own metadata for a
+version number and a command line, which takes ten times as long as loading the C module. Every
+start would pay for that, because every start writes a record.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kafkalite.ports.files import Buffer
 
 
-def _c_module() -> ModuleType | None:
-    """Return the package's C module, None where it is not what it was when this was written."""
+def _load_c_module() -> ModuleType | None:
+    """Return the package's C module, or None if its layout has changed."""
     package = PathFinder.find_spec("crc32c")
     if package is None or package.submodule_search_locations is None:
         return None
@@ -32,12 +32,12 @@ def _c_module() -> ModuleType | None:
     return module
 
 
-def _find_checksum() -> Callable[[Buffer, int], int]:
-    # The long way round leads to the same function.
-    module = _c_module() or import_module("crc32c")
-    found: Callable[[Buffer, int], int] = module.crc32c
-    return found
+def _load_crc32c() -> Callable[[Buffer, int], int]:
+    # Importing the package takes longer but gives the same function.
+    module = _load_c_module() or import_module("crc32c")
+    function: Callable[[Buffer, int], int] = module.crc32c
+    return function
 
 
-crc32c = _find_checksum()
-"""(data, value) → the CRC-32C of `data`, going on from `value`; 0 begins."""
+crc32c = _load_crc32c()
+"""(data, value) → the CRC-32C of `data`, continued from `value`, which is 0 for a new checksum."""

@@ -1,39 +1,50 @@
-"""One partition's log: append, read, roll, delete before an offset.
+"""The log of a partition: append, read, roll, and delete before an offset.
 
-A directory in Kafka's own form, made when the first batch comes: a partition that holds nothing
-costs no file. Offsets are given by writing a new head of sixteen bytes before a payload that is
-not looked at. There is no high watermark here: who asks says up to where it may read.
+The directory has Kafka's format. It is created with the first batch, so an empty partition has no
+files. Offsets are assigned by replacing the first sixteen bytes of a batch. The log has no high
+watermark: callers pass the offset up to which they may read.
 """
 
 from __future__ import annotations
 
 import errno
 from bisect import bisect_left, bisect_right
+from contextlib import suppress
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from zlib import crc32
 
 from kafkalite.ports.files import join
-from kafkalite.storage.batch import FIRST_SIZE, LOG_APPEND_TIME
+from kafkalite.storage.batch import LOG_APPEND_TIME, PREFIX_SIZE
 from kafkalite.storage.checkpoint import write_partition_metadata
-from kafkalite.storage.loading import EPOCHS_FILE, load_log
-from kafkalite.storage.naming import deleted_directory, remove_tree
-from kafkalite.storage.rolling import must_roll
-from kafkalite.storage.segment import Segment
-from kafkalite.storage.snapshot import remove_snapshots, take_snapshot
+from kafkalite.storage.disk_health import DamagedFileError, DiskHealth, FileUse, MissingFileError
+from kafkalite.storage.file_names import deleted_directory, remove_tree
+from kafkalite.storage.flushing import plan_flush, sync
+from kafkalite.storage.log_loader import EPOCHS_FILE, UNFLUSHED_SUFFIX, load_log
+from kafkalite.storage.producer_snapshot import remove_snapshots, take_snapshot
+from kafkalite.storage.segment import LOG_SUFFIX, Segment, segment_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kafkalite.config.log_config import LogConfig
     from kafkalite.ports.files import Buffer, Files
-    from kafkalite.storage.aborted import AbortedTransaction
+    from kafkalite.storage.aborted_transactions import AbortedTransaction
     from kafkalite.storage.batch import BatchView
-    from kafkalite.storage.folding import Folded
-    from kafkalite.storage.loading import LoadedLog
+    from kafkalite.storage.flushing import Flush
+    from kafkalite.storage.latest_by_key import LatestByKey
+    from kafkalite.storage.log_loader import LoadedLog
 
 PARTITION_METADATA_FILE = "partition.metadata"
 
 _LAST_OFFSET = attrgetter("last_offset")
+_PERMANENT_FAILURES = (DamagedFileError, MissingFileError)
+"""Failures that remain even if a later append would succeed."""
+_PROBE_FILE = "probe.tmp"  # files with this name are removed when the log is loaded
+_MAX_PROBE_BYTES = 1 << 20
+_INT32_MAX = 2**31 - 1
+_INDEX_ENTRY_SIZE = 12  # of the time index, whose entries are larger
 
 
 class OffsetOutOfRangeError(LookupError):
@@ -41,7 +52,7 @@ class OffsetOutOfRangeError(LookupError):
 
 
 class AppendInfo(NamedTuple):
-    """What an append did; `append_time_ms` is -1 unless the records carry the append time."""
+    """Result of an append; `append_time_ms` is -1 unless the topic uses LogAppendTime."""
 
     base_offset: int
     last_offset: int
@@ -53,21 +64,28 @@ class Log:
     """The log of one partition."""
 
     __slots__ = (
-        "_bases",
+        "_append_failure",
+        "_base_offsets",
         "_flush_failure",
+        "_has_durable_names",
         "_is_created",
+        "_is_unchanged",
         "_segments",
         "_topic_id",
+        "_unflushed",
         "config",
-        "cut_bytes",
+        "damage_errors",
         "directory",
         "end_offset",
         "epochs",
         "files",
         "first_dirty_offset",
+        "health",
+        "logs_to_flush",
         "producers",
         "recovery_point",
         "start_offset",
+        "truncated_bytes",
     )
 
     def __init__(
@@ -80,10 +98,12 @@ class Log:
         start_offset: int,
         recovery_point: int,
         topic_id: str | None,
+        health: DiskHealth | None = None,
     ) -> None:
         self.directory = directory
+        self.health = DiskHealth() if health is None else health
         self.config = config
-        self.cut_bytes = loaded.cut_bytes
+        self.truncated_bytes = loaded.truncated_bytes
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.end_offset = loaded.end_offset
@@ -92,10 +112,25 @@ class Log:
         self.files = files
         self._topic_id = topic_id
         self._segments = loaded.segments
-        self._bases = [segment.base_offset for segment in loaded.segments]
+        self._base_offsets = [segment.base_offset for segment in loaded.segments]
         self._flush_failure: OSError | None = None
+        self._unflushed = loaded.unflushed
+        self.logs_to_flush: set[Log] | None = None
+        """Logs to flush; this log adds itself when it begins a segment. None: flush at once."""
+        self._has_durable_names = False
+        self._append_failure: OSError | None = loaded.damage
         self._is_created = bool(loaded.segments)
-        self.start_offset = max(start_offset, self._bases[0] if self._bases else 0)
+        self._is_unchanged = loaded.is_clean
+        self.start_offset = max(start_offset, self._base_offsets[0] if self._base_offsets else 0)
+        self.damage_errors = loaded.gaps if loaded.damage is None else (loaded.damage, *loaded.gaps)
+        """Damage that was found when the log was loaded; reads may find more."""
+        for damage in self.damage_errors:
+            self.health.report_failure(directory, damage, FileUse.READING)
+
+    @property
+    def has_disk_failure(self) -> bool:
+        """Whether the last append failed, or appends are refused."""
+        return self._append_failure is not None or self._flush_failure is not None
 
     @classmethod
     def open(
@@ -109,11 +144,14 @@ class Log:
         start_offset: int = 0,
         recovery_point: int = 0,
         topic_id: str | None = None,
+        health: DiskHealth | None = None,
     ) -> Log:
         """Return the log in `directory`, which need not exist yet.
 
-        `start_offset` and `recovery_point` are what the checkpoints say, 0 without one; `topic_id`
-        is the text for partition.metadata. OSError when the directory cannot be read.
+        `start_offset` and `recovery_point` come from the checkpoints, 0 without one; `topic_id` is
+        the text for partition.metadata. Disk failures are reported to `health`. A log that is
+        damaged below its recovery point accepts no records. Raises OSError when the directory
+        cannot be read.
         """
         loaded = load_log(
             files,
@@ -132,7 +170,13 @@ class Log:
             start_offset=start_offset,
             recovery_point=loaded.end_offset if clean_shutdown else recovery_point,
             topic_id=topic_id,
+            health=health,
         )
+
+    @property
+    def has_unflushed_segments(self) -> bool:
+        """Whether a segment was begun before the previous one was flushed."""
+        return bool(self._unflushed)
 
     @property
     def size_bytes(self) -> int:
@@ -152,24 +196,28 @@ class Log:
         *,
         leader_epoch: int,
         now_ms: int,
-        are_placed: bool = False,
+        are_offsets_assigned: bool = False,
     ) -> AppendInfo:
-        """Append at least one checked batch, all or nothing; OSError when the disk refuses.
+        """Append at least one checked batch, all or nothing; raises OSError when the disk refuses.
 
-        Each batch gets the next offsets, and is told so by its `base_offset` and `leader_epoch`;
-        with `are_placed` they say so already, in their bytes too.
+        Each batch gets the next offset as its `base_offset`, and its `leader_epoch`. With
+        `are_offsets_assigned`, the attributes and bytes of the batches have these values already. A
+        failure is reported to `health`, and so is the first append that succeeds after it.
         """
-        if self._flush_failure is not None:
-            self._refuse()
+        if self._flush_failure is not None or self._append_failure is not None:
+            return self._append_after_failure(batches, leader_epoch, now_ms, are_offsets_assigned)
         base_offset = offset = self.end_offset
         max_timestamp = -1
         size = 0
         buffers: list[Buffer] = []
         for batch in batches:
-            if are_placed:
+            if are_offsets_assigned:
                 buffers.append(batch.data)
             else:
-                buffers += (batch.first(offset, leader_epoch), memoryview(batch.data)[FIRST_SIZE:])
+                buffers += (
+                    batch.prefix(offset, leader_epoch),
+                    memoryview(batch.data)[PREFIX_SIZE:],
+                )
                 batch.base_offset = offset
                 batch.leader_epoch = leader_epoch
             offset += batch.last_offset_delta + 1
@@ -177,10 +225,13 @@ class Log:
             max_timestamp = max(max_timestamp, batch.max_timestamp)
         if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
-        segment = self._segment_for(size, offset - 1, max_timestamp, now_ms)
-        if not self.epochs.is_saved:
-            self.epochs.save(self.files, join(self.directory, EPOCHS_FILE))
-        segment.append(buffers, batches)
+        try:
+            segment = self._segment_for(size, offset - 1, max_timestamp, now_ms)
+            self._is_unchanged = False
+            segment.append(buffers, batches)
+        except OSError as error:
+            self._append_failed(error, size)
+            raise
         self.end_offset = offset
         for batch in batches:
             if batch.producer_id >= 0:
@@ -190,9 +241,73 @@ class Log:
         append_time_ms = max_timestamp if batches[-1].attributes & LOG_APPEND_TIME else -1
         return AppendInfo(base_offset, offset - 1, max_timestamp, append_time_ms)
 
-    def _refuse(self) -> NoReturn:
-        problem = "the log failed before"
-        raise OSError(errno.EIO, problem, self.directory) from self._flush_failure
+    def _append_after_failure(
+        self,
+        batches: Sequence[BatchView],
+        leader_epoch: int,
+        now_ms: int,
+        are_offsets_assigned: bool,  # noqa: FBT001 - a parameter of `append`
+    ) -> AppendInfo:
+        """Append to a log whose last append failed, unless the failure is permanent."""
+        if self._flush_failure is not None:
+            self._raise_failure()
+        failure, self._append_failure = self._append_failure, None
+        if isinstance(failure, _PERMANENT_FAILURES):
+            self._append_failure = failure
+            raise OSError(failure.errno, failure.strerror, failure.filename) from failure
+        info = self.append(
+            batches,
+            leader_epoch=leader_epoch,
+            now_ms=now_ms,
+            are_offsets_assigned=are_offsets_assigned,
+        )
+        self.health.report_success(self.directory, FileUse.WRITING)
+        return info
+
+    def _append_failed(self, error: OSError, size: int) -> None:
+        if self._flush_failure is not None:
+            return
+        self._append_failure = error
+        # After EFBIG, a small write would succeed and prove nothing.
+        retry = None if error.errno == errno.EFBIG else partial(self._probe, size)
+        self.health.report_failure(self.directory, error, FileUse.WRITING, retry)
+
+    def _probe(self, size: int) -> None:
+        """Write and remove a file in the log's directory; raises OSError when the disk refuses."""
+        directory = self.directory if self._is_created else self.directory.rpartition("/")[0]
+        path = join(directory, _PROBE_FILE)
+        if self._segments:
+            self._segments[-1].probe()
+        try:
+            self.files.write(path, bytes(min(size, _MAX_PROBE_BYTES)))
+            self.files.sync(path)
+        finally:
+            self.files.remove(path)
+
+    def check_in_place(self) -> None:
+        """Refuse appends if the log's files were deleted or moved away while in use.
+
+        Appends are accepted again when the same files are back: no acknowledged record was lost.
+        """
+        if not self._segments or isinstance(self._append_failure, DamagedFileError):
+            return
+        is_missing = isinstance(self._append_failure, MissingFileError)
+        for segment in (self._segments[-1], self._segments[0]):
+            if not segment.is_in_place():
+                if not is_missing:
+                    self._append_failure = MissingFileError(segment.path(LOG_SUFFIX))
+                    self.health.report_failure(
+                        self.directory, self._append_failure, FileUse.WRITING
+                    )
+                return
+        if is_missing:
+            self._append_failure = None
+            self.health.report_success(self.directory, FileUse.WRITING)
+
+    def _raise_failure(self) -> NoReturn:
+        problem = "an earlier write to this log failed"
+        failure = self._flush_failure or self._append_failure
+        raise OSError(errno.EIO, problem, self.directory) from failure
 
     def _update_producers(self, batch: BatchView, segment: Segment) -> None:
         ended = self.producers.update(batch)
@@ -200,7 +315,7 @@ class Log:
             segment.aborted.append(ended)
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
-        """Return the segment that an append goes to, a new one when the last is full."""
+        """Return the segment for an append; a new one when the last is full."""
         if self._segments:
             active = self._segments[-1]
             if not must_roll(active, self.config, size, last_offset, max_timestamp, now_ms):
@@ -209,23 +324,40 @@ class Log:
 
     def _roll(self, now_ms: int) -> Segment:
         """Begin a segment at the end of the log."""
+        self._is_unchanged = False
         if not self._is_created:
             self._create()
         if self._segments:
             self._segments[-1].seal()
             take_snapshot(self.files, self.directory, self.end_offset, self.producers)
             if "compact" in self.config.cleanup_policy:
-                # Compaction makes gaps, so recovery cannot tell a lost tail by one.
-                self.flush()
+                self._flush_or_mark_unflushed()
         interval = self.config.index_interval_bytes
         segment = Segment(self.files, self.directory, self.end_offset, interval, create=True)
         segment.created_ms = now_ms
         self._segments.append(segment)
-        self._bases.append(segment.base_offset)
+        self._base_offsets.append(segment.base_offset)
         return segment
 
+    def _flush_or_mark_unflushed(self) -> None:
+        """Flush before a segment is begun, or mark the new segment and request a flush.
+
+        Kafka's compaction leaves gaps between segments. Without the mark, recovery could not
+        distinguish such a gap from the end of a segment that was lost in a power failure.
+        """
+        if self.logs_to_flush is None:
+            self.flush()
+            return
+        self.files.write(self._unflushed_path(self.end_offset), b"")
+        self._unflushed = (*self._unflushed, self.end_offset)
+        self.logs_to_flush.add(self)
+
+    def _unflushed_path(self, base_offset: int) -> str:
+        return join(self.directory, segment_name(base_offset, UNFLUSHED_SUFFIX))
+
     def _create(self) -> None:
-        self.files.makedirs(self.directory)
+        # A missing data directory is not recreated: a user deleted it.
+        self.files.mkdir(self.directory)
         if self._topic_id is not None:
             path = join(self.directory, PARTITION_METADATA_FILE)
             write_partition_metadata(self.files, path, self._topic_id)
@@ -234,10 +366,10 @@ class Log:
     # --- reading -----------------------------------------------------------------------------
 
     def read(self, offset: int, *, max_bytes: int, limit_offset: int, at_least_one: bool) -> bytes:
-        """Return whole batches from the one that holds `offset`, of records below the limit.
+        """Return whole batches from the one that contains `offset`, up to the limit.
 
-        All from one segment, `max_bytes` at most; the first batch whatever its size when
-        `at_least_one` is set. Raises OffsetOutOfRangeError outside of the log.
+        All are from one segment, `max_bytes` at most. With `at_least_one`, the first batch is
+        returned even if it is larger. Raises OffsetOutOfRangeError outside of the log.
         """
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRangeError(offset)
@@ -251,52 +383,61 @@ class Log:
                 return segment.read(position, end, max_bytes, at_least_one=at_least_one)
         return b""
 
-    def slot_of(self, offset: int) -> int:
-        """Return which segment holds `offset`, counted from the oldest."""
-        return max(0, bisect_right(self._bases, offset) - 1)
+    def segment_index(self, offset: int) -> int:
+        """Return the index of the segment that contains `offset`; 0 is the oldest."""
+        return max(0, bisect_right(self._base_offsets, offset) - 1)
 
     def _segments_from(self, offset: int) -> Iterator[Segment]:
-        slot = self.slot_of(offset)
+        slot = self.segment_index(offset)
         while slot < len(self._segments):
             yield self._segments[slot]
             slot += 1
 
-    def batches(self, from_offset: int = 0) -> Iterator[BatchView]:
-        """Yield the batches from the one that holds `from_offset` on, as they are on disk."""
+    def batches(self, from_offset: int = 0, *, check_crc: bool = False) -> Iterator[BatchView]:
+        """Yield the batches as they are on disk, from the one that contains `from_offset`.
+
+        Raises the errors of `Segment.batches`.
+        """
         for segment in self._segments_from(from_offset):
-            for _, batch in segment.batches(segment.locate(from_offset)):
+            for _, batch in segment.batches(segment.locate(from_offset), check_crc=check_crc):
                 yield batch
 
-    def folded(self, from_offset: int, to_offset: int) -> Iterator[Folded | BatchView]:
-        """Yield the batches from the one that holds `from_offset` on, runs of plain ones folded.
+    def read_latest_by_key(
+        self, from_offset: int, to_offset: int
+    ) -> Iterator[LatestByKey | BatchView]:
+        """Yield the batches from the one that contains `from_offset`; plain ones as LatestByKey.
 
-        The batch that holds `to_offset`, if it is there yet, comes no more.
+        Ends before the batch that contains `to_offset`. Raises DamagedLogError for a batch that
+        does not match its CRC.
         """
         for segment in self._segments_from(from_offset):
             if segment.base_offset < to_offset:
-                yield from segment.folded(segment.locate(from_offset), segment.locate(to_offset))
+                yield from segment.read_latest_by_key(
+                    segment.locate(from_offset), segment.locate(to_offset)
+                )
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with records between two offsets."""
-        found = []
+        transactions = []
         for segment in self._segments_from(offset):
             entries = segment.aborted.entries
-            # In the order of their ends: a reader near the end of the log passes over nearly all.
+            # Ordered by their last offsets: a reader near the end of the log skips nearly all.
             first = bisect_left(entries, offset, key=_LAST_OFFSET)
             for slot in range(first, len(entries)):
                 aborted = entries[slot]
                 if aborted.first_offset < end_offset:
-                    found.append(aborted)
+                    transactions.append(aborted)
                 if aborted.last_stable_offset >= end_offset:
-                    return found
-        return found
+                    return transactions
+        return transactions
 
-    # --- cutting -----------------------------------------------------------------------------
+    # --- deleting and rolling ----------------------------------------------------------------
 
     def delete_before(self, offset: int) -> None:
-        """Let the log start at `offset`; segments wholly before it are removed.
+        """Make `offset` the start of the log; segments that are entirely before it are removed.
 
-        Raises OffsetOutOfRangeError beyond the end; an offset before the start changes nothing.
+        Raises OffsetOutOfRangeError for an offset beyond the end. An offset before the start
+        changes nothing.
         """
         if offset > self.end_offset:
             raise OffsetOutOfRangeError(offset)
@@ -304,80 +445,200 @@ class Log:
             return
         self.start_offset = offset
         self.epochs.truncate_from_start(offset)
-        count = bisect_right(self._bases, offset) - 1
+        count = bisect_right(self._base_offsets, offset) - 1
         if count > 0:
             self.remove_segments(count)
 
     def remove_segments(self, count: int) -> None:
-        """Remove the oldest `count` segments, never the one that is appended to."""
-        doomed = self._segments[:count]
-        assert len(doomed) < len(self._segments)
-        # Oldest first, so that what a crash leaves is always one run of offsets.
-        for segment in doomed:
-            segment.remove()
-            del self._segments[0], self._bases[0]
-        self.start_offset = max(self.start_offset, self._bases[0])
+        """Remove the oldest `count` segments, never the active one."""
+        self._is_unchanged = False
+        removed = self._segments[:count]
+        assert len(removed) < len(self._segments)
+        # Oldest first, so that the remaining offsets are contiguous after a crash.
+        try:
+            for segment in removed:
+                segment.remove()
+                del self._segments[0], self._base_offsets[0]
+        except OSError as error:
+            self.health.report_failure(self.directory, error, FileUse.DELETING)
+            raise
+        self.health.report_success(self.directory, FileUse.DELETING)
+        self.start_offset = max(self.start_offset, self._base_offsets[0])
         self.epochs.truncate_from_start(self.start_offset)
-        remove_snapshots(self.files, self.directory, keep={*self._bases, self.end_offset})
+        remove_snapshots(self.files, self.directory, keep={*self._base_offsets, self.end_offset})
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment now, unless the last one is empty."""
-        if self._segments and self._segments[-1].size:
-            self._roll(now_ms)
+        """Begin a new segment now, unless the last is empty or accepts no records."""
+        if (
+            self._segments
+            and self._segments[-1].size
+            and not isinstance(self._append_failure, _PERMANENT_FAILURES)
+        ):
+            try:
+                self._roll(now_ms)
+            except OSError as error:
+                self._append_failed(error, 0)
+                raise
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
-        """Let `new` stand where `old` stood; the files are in place already."""
+        """Replace the segments `old` by `new`, whose files are in place already."""
+        self._is_unchanged = False
         slot = self._segments.index(old[0])
         self._segments[slot : slot + len(old)] = [new]
-        self._bases[slot : slot + len(old)] = [new.base_offset]
+        self._base_offsets[slot : slot + len(old)] = [new.base_offset]
 
-    # --- ending ------------------------------------------------------------------------------
+    # --- flushing and closing ----------------------------------------------------------------
 
     def flush(self) -> None:
-        """Return when all that was appended would survive a loss of power.
+        """Sync the log, so that everything appended so far survives a loss of power.
 
-        OSError when the disk fails; then nothing more is appended, since what the system could
-        not write it may have dropped, and a later flush that succeeds would prove nothing.
+        After an OSError no append is accepted: the system may have dropped data that it could not
+        write, and then a later successful flush would prove nothing.
         """
-        if self.recovery_point >= self.end_offset:
-            return
         try:
-            for segment in self._segments_from(self.recovery_point):
-                segment.flush()
-            self.files.sync_directory(self.directory)
-        except OSError as error:
-            self._flush_failure = error
+            flush = self.begin_flush()
+            if flush is None:
+                return
+            sync(self.files, flush)
+        except OSError as failure:
+            self._flush_failed(failure)
             raise
-        self.recovery_point = self.end_offset
+        self.end_flush(flush, None)
 
-    def close(self) -> None:
-        """Flush, save indexes and producers, and let the descriptors go; a clean end.
+    def begin_flush(self) -> Flush | None:
+        """Write the files that a flush needs, and return the flush; None if all is flushed.
 
-        OSError when that cannot be, and for a log that failed and needs to be recovered.
+        `end_flush` must be called afterwards. Raises OSError when the disk refuses.
         """
         if self._flush_failure is not None:
-            self._refuse()
-        if self._segments:
-            self._segments[-1].seal()
-            self.flush()
-            if not self.epochs.is_saved:
-                self.epochs.save(self.files, join(self.directory, EPOCHS_FILE))
-            take_snapshot(self.files, self.directory, self.end_offset, self.producers)
-            remove_snapshots(self.files, self.directory, keep={*self._bases, self.end_offset})
+            self._raise_failure()
+        if self.recovery_point >= self.end_offset or not self._segments:
+            return None
+        return self._plan_flush()
+
+    def _plan_flush(self) -> Flush:
+        flushed = list(self._segments_from(self.recovery_point))
+        for segment in flushed:
+            segment.save_indexes()
+        if not self.epochs.is_saved and not self.epochs.save(
+            self.files, join(self.directory, EPOCHS_FILE)
+        ):
+            self._has_durable_names = False
+        return plan_flush(
+            self.files,
+            self.directory,
+            [segment.base_offset for segment in flushed],
+            self.end_offset,
+            other_names=() if self._has_durable_names else (PARTITION_METADATA_FILE, EPOCHS_FILE),
+        )
+
+    def end_flush(self, flush: Flush, failure: OSError | None) -> None:
+        """Record that `flush` was synced, or that this failed; then no append is accepted.
+
+        A failure is ignored if segments were removed in the meantime.
+        """
+        if failure is None:
+            self.recovery_point = max(self.recovery_point, flush.end_offset)
+            self._has_durable_names = True
+            for base_offset in self._unflushed:
+                if base_offset <= flush.end_offset:
+                    # A remaining mark does no harm: there is no gap before its segment.
+                    with suppress(OSError):
+                        self.files.remove(self._unflushed_path(base_offset))
+            self._unflushed = tuple(base for base in self._unflushed if base > flush.end_offset)
+        elif flush.base_offsets.issubset(self._base_offsets):
+            self._flush_failed(failure)
+
+    def _flush_failed(self, failure: OSError) -> None:
+        if self._flush_failure is None:
+            self._flush_failure = failure
+            self.health.report_failure(self.directory, failure, FileUse.WRITING)
+
+    def close(self) -> None:
+        """Flush, save indexes and producers, and close all descriptors: a clean shutdown.
+
+        Raises OSError when that fails, and for a log that failed before and needs recovery.
+        """
+        flush = self.begin_close()
+        if flush is not None:
+            sync(self.files, flush)
+            self.end_flush(flush, None)
         self.abandon()
 
+    def begin_close(self) -> Flush | None:
+        """Write the files that a clean start needs, and return the flush to be synced, or None.
+
+        Nothing may be appended afterwards. Raises the errors of `close`.
+        """
+        if self._flush_failure is not None or isinstance(self._append_failure, MissingFileError):
+            self._raise_failure()
+        if isinstance(self._append_failure, DamagedFileError):
+            return None
+        if not self._segments or (self._is_unchanged and self.epochs.is_saved):
+            return None
+        self._segments[-1].seal()
+        take_snapshot(self.files, self.directory, self.end_offset, self.producers)
+        remove_snapshots(self.files, self.directory, keep={*self._base_offsets, self.end_offset})
+        return self._plan_flush()
+
     def abandon(self) -> None:
-        """Let the descriptors go and leave the files as they are."""
+        """Close all descriptors and leave the files as they are."""
         for segment in self._segments:
             segment.close()
 
-    def delete(self) -> None:
-        """Remove the log and its directory; what a crash leaves of it is swept up on start."""
+    def delete(self) -> str | None:
+        """Rename the log's directory, and return its new path if there are files to remove.
+
+        If the process ends before they are removed, the next start removes them.
+        """
         self.abandon()
-        self._segments, self._bases = [], []
-        if self._is_created or self.files.list(self.directory):
-            doomed = deleted_directory(self.directory)
-            remove_tree(self.files, doomed)
-            self.files.rename(self.directory, doomed)
-            remove_tree(self.files, doomed)
-            self._is_created = False
+        self.health.forget(self.directory)
+        self._segments, self._base_offsets = [], []
+        if not self._is_created and not self.files.list(self.directory):
+            return None
+        removed = deleted_directory(self.directory, self._topic_id)
+        remove_tree(self.files, removed)
+        self.files.rename(self.directory, removed)
+        self._is_created = False
+        return removed
+
+
+def must_roll(  # noqa: PLR0917 - called for every append
+    active: Segment,
+    config: LogConfig,
+    size: int,
+    last_offset: int,
+    max_timestamp: int,
+    now_ms: int,
+) -> bool:
+    """Whether `size` bytes of batches up to `last_offset` belong in a segment after `active`."""
+    active_bytes = active.size
+    return active_bytes > 0 and (
+        active_bytes + size > config.segment_bytes
+        or last_offset - active.base_offset > _INT32_MAX
+        or active.index_bytes + _INDEX_ENTRY_SIZE > config.segment_index_bytes
+        or is_overdue(active, config, max_timestamp, now_ms)
+    )
+
+
+def is_overdue(active: Segment, config: LogConfig, max_timestamp: int, now_ms: int) -> bool:
+    """Whether the segment is too old, by its records' timestamps or, without them, by the clock."""
+    first_timestamp = active.first_timestamp()
+    if first_timestamp is not None and first_timestamp >= 0 and max_timestamp >= 0:
+        age_ms = max_timestamp - first_timestamp
+    else:
+        age_ms = now_ms - active.created_ms
+    limit_ms = config.segment_ms
+    if "compact" in config.cleanup_policy and config.max_compaction_lag_ms > 0:
+        # Records in the active segment cannot be compacted.
+        limit_ms = min(limit_ms, config.max_compaction_lag_ms)
+    jitter_ms = config.segment_jitter_ms
+    if jitter_ms <= 0 or age_ms <= limit_ms - jitter_ms:
+        return age_ms > limit_ms
+    return age_ms > limit_ms - _jitter_ms(active, jitter_ms)
+
+
+def _jitter_ms(segment: Segment, max_ms: int) -> int:
+    # Partitions of one topic must not all roll at once, but a repeated test must roll at the same
+    # times. So the jitter is computed from the name, not drawn at random.
+    return crc32(segment.path("").encode()) % (max_ms + 1)

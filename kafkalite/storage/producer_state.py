@@ -1,7 +1,8 @@
-"""What a log knows of its idempotent and transactional producers (KIP-98).
+"""State of the idempotent and transactional producers of a log (KIP-98).
 
-Per producer id: its epoch, the last five batches, and the transaction it has open here. A batch
-is checked before it is appended and taken in after; replaying the log's heads gives the same state.
+Per producer id: its epoch, its last five batches, and its open transaction in this log. A batch is
+checked before it is appended and added afterwards. Replaying the headers of a log's batches gives
+the same state.
 """
 
 from __future__ import annotations
@@ -11,37 +12,37 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import CONTROL, TRANSACTIONAL, ControlKind
-from kafkalite.storage.verification import Verifications
+from kafkalite.storage.transaction_verification import Verifications
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafkalite.storage.batch import BatchView
-    from kafkalite.storage.marker import TransactionMarker
+    from kafkalite.storage.transaction_marker import TransactionMarker
 
-_REMEMBERED_BATCHES = 5
+_MAX_BATCHES = 5
 NO_EPOCH = -1
 NO_SEQUENCE = -1
-_LARGEST_EPOCH = 32_767
-_EPOCHS_GROW_SINCE = 2
-"""The transaction version since which every transaction ends with an epoch of its own (KIP-890)."""
-_SEQUENCE_MASK = 0x7FFF_FFFF  # after 2147483647 comes 0
+_MAX_EPOCH = 32_767
+_EPOCH_BUMP_VERSION = 2
+"""First transaction version in which the end of a transaction increases the epoch (KIP-890)."""
+_SEQUENCE_MASK = 0x7FFF_FFFF  # 2147483647 is followed by 0
 
 
-class Incarnation(Protocol):
-    """A producer id with the epoch that tells its incarnations apart: a batch has them too."""
+class ProducerIdAndEpoch(Protocol):
+    """A producer id with its epoch, such as a batch."""
 
     @property
     def producer_id(self) -> int:
-        """Who writes."""
+        """The producer id."""
 
     @property
     def producer_epoch(self) -> int:
-        """Which of its incarnations."""
+        """The producer epoch."""
 
 
 class AppendedBatch(NamedTuple):
-    """A batch that a producer has in the log."""
+    """A batch of a producer in the log."""
 
     first_sequence: int
     last_sequence: int
@@ -51,7 +52,7 @@ class AppendedBatch(NamedTuple):
 
 
 class ProducerEntry:
-    """What is known of one producer id; -1 stands for what is not."""
+    """State of one producer id; unknown values are -1."""
 
     __slots__ = (
         "batches",
@@ -81,14 +82,14 @@ class ProducerEntry:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number appended last in this epoch, or -1."""
+        """The sequence number of the last record in this epoch, or -1."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction that a marker at `last_offset` has ended.
+    """A transaction that ended with the marker at `last_offset`.
 
-    `last_stable_offset` is where reading committed records could go to once it was.
+    `last_stable_offset` is the log's last stable offset after that.
     """
 
     producer_id: int
@@ -101,13 +102,13 @@ class CompletedTransaction(NamedTuple):
 class ProducerStateTable:
     """The producers of one log."""
 
-    __slots__ = ("_entries", "_open", "_verifications")
+    __slots__ = ("_entries", "_open_transactions", "_verifications")
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self._entries = {entry.producer_id: entry for entry in entries}
-        # First offset → producer id of open transactions, oldest first. One ends as soon as its
-        # marker is in the log, since all that is in the log is below the high watermark.
-        self._open = dict(
+        # First offset → producer id of open transactions, oldest first. A transaction ends when its
+        # marker is in the log, because all of the log is below the high watermark.
+        self._open_transactions = dict(
             sorted(
                 (entry.transaction_first_offset, entry.producer_id)
                 for entry in self._entries.values()
@@ -121,19 +122,19 @@ class ProducerStateTable:
 
     @property
     def entries(self) -> list[ProducerEntry]:
-        """What is known, by producer id."""
+        """Return the state of all producers, by producer id."""
         return [self._entries[producer_id] for producer_id in sorted(self._entries)]
 
     def get(self, producer_id: int) -> ProducerEntry | None:
-        """Return what is known of a producer, if anything."""
+        """Return the state of a producer, or None."""
         return self._entries.get(producer_id)
 
     def start_verification(self, batch: BatchView, *, adds_partitions: bool, now_ms: int) -> bool:
-        """Return whether the coordinator must be asked before a transactional batch is appended.
+        """Return whether the coordinator must verify the transaction before a batch is appended.
 
-        It need not while the transaction is open here. `adds_partitions` when the partition is to
-        join the transaction by being written to (KIP-890). KafkaError INVALID_PRODUCER_EPOCH for
-        an epoch that has passed.
+        A transaction that is open in this log needs no verification. `adds_partitions`: the write
+        adds the partition to the transaction (KIP-890). Raises KafkaError INVALID_PRODUCER_EPOCH
+        for a stale epoch.
         """
         if self.is_in_transaction(batch):
             return False
@@ -141,25 +142,25 @@ class ProducerStateTable:
         return True
 
     def check(self, batch: BatchView, *, is_verified: bool = False) -> AppendedBatch | None:
-        """Return the batch in the log that a client's batch repeats, or None to append it.
+        """Return the batch in the log that a client's batch repeats, or None if it is new.
 
-        Raises KafkaError as Kafka does: INVALID_PRODUCER_EPOCH for an epoch that has passed,
-        OUT_OF_ORDER_SEQUENCE_NUMBER for a gap or a repetition that is not one of the last five,
-        INVALID_TXN_STATE for a plain batch while a transaction is open, and for one that would
-        begin a transaction without `is_verified`: the coordinator knows nothing of it. An unknown
-        producer may start at any sequence.
+        Raises KafkaError as Kafka does: INVALID_PRODUCER_EPOCH for a stale epoch,
+        OUT_OF_ORDER_SEQUENCE_NUMBER for a gap or the repetition of a batch before the last five,
+        INVALID_TXN_STATE for a non-transactional batch while a transaction is open, and for a batch
+        that would begin a transaction without `is_verified`, because the coordinator does not know
+        the transaction. An unknown producer may start at any sequence.
         """
         entry = self._entries.get(batch.producer_id)
         if entry is not None:
-            repeated = _find_repeated(entry, batch)
-            if repeated is not None:
-                return repeated
+            duplicate = _find_duplicate(entry, batch)
+            if duplicate is not None:
+                return duplicate
         _check_epoch(batch, NO_EPOCH if entry is None else entry.producer_epoch)
         is_transactional = batch.attributes & TRANSACTIONAL
         if is_transactional and not is_verified and not _is_in_transaction(entry, batch):
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"the transaction of producer {batch.producer_id} is not known to have begun",
+                f"the transaction of producer {batch.producer_id} was not verified",
             )
         if self._verifications.pending:
             has_batches = entry is not None and bool(entry.batches)
@@ -176,14 +177,15 @@ class ProducerStateTable:
         if entry.transaction_first_offset is not None and not is_transactional:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"producer {batch.producer_id} has a transaction open, the batch is not of it",
+                f"producer {batch.producer_id} has an open transaction, "
+                "and the batch is not transactional",
             )
         return None
 
-    def is_in_transaction(self, producer: Incarnation) -> bool:
-        """Whether a producer has a transaction open here, in the epoch that it says it has.
+    def is_in_transaction(self, producer: ProducerIdAndEpoch) -> bool:
+        """Whether a producer has an open transaction in this log, in its epoch.
 
-        KafkaError INVALID_PRODUCER_EPOCH for an epoch that has passed.
+        Raises KafkaError INVALID_PRODUCER_EPOCH for a stale epoch.
         """
         entry = self._entries.get(producer.producer_id)
         if entry is None:
@@ -192,41 +194,41 @@ class ProducerStateTable:
         return _is_in_transaction(entry, producer)
 
     def check_marker(self, marker: TransactionMarker) -> None:
-        """Raise KafkaError when a marker comes too late to be appended.
+        """Raise KafkaError if a marker is stale.
 
-        INVALID_PRODUCER_EPOCH for an epoch that has passed, TRANSACTION_COORDINATOR_FENCED for a
-        coordinator that has.
+        INVALID_PRODUCER_EPOCH for a stale producer epoch, TRANSACTION_COORDINATOR_FENCED for a
+        stale coordinator epoch.
         """
         entry = self._entries.get(marker.producer_id) or ProducerEntry(marker.producer_id)
-        known, epoch = entry.producer_epoch, marker.producer_epoch
-        # Where every transaction ends with an epoch of its own, an equal one is a repetition, and
-        # harmless unless the producer has gone on; the largest epoch has no successor to wait for.
-        is_late = epoch < known or (
-            epoch == known
-            and marker.transaction_version >= _EPOCHS_GROW_SINCE
+        known_epoch, epoch = entry.producer_epoch, marker.producer_epoch
+        # If every transaction increases the epoch, an equal epoch is a repetition. That is harmless
+        # unless the producer has written since. The largest epoch cannot increase.
+        is_stale = epoch < known_epoch or (
+            epoch == known_epoch
+            and marker.transaction_version >= _EPOCH_BUMP_VERSION
             and entry.transaction_first_offset is not None
-            and epoch != _LARGEST_EPOCH
+            and epoch != _MAX_EPOCH
         )
-        if is_late:
+        if is_stale:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {marker.producer_id} has epoch {known}, the marker has {epoch}",
+                f"producer {marker.producer_id} has epoch {known_epoch}, the marker has {epoch}",
             )
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"a marker of coordinator epoch {marker.coordinator_epoch} for producer "
-                f"{marker.producer_id}, which was told of {entry.coordinator_epoch}",
+                f"producer {marker.producer_id} has coordinator epoch {entry.coordinator_epoch}, "
+                f"the marker has {marker.coordinator_epoch}",
             )
 
     def update(self, batch: BatchView) -> CompletedTransaction | None:
-        """Take in a batch that is in the log now; return the transaction that it ended."""
+        """Add a batch that was appended; return the transaction that it ended, if any."""
         if batch.producer_id < 0:
             return None
         attributes = batch.attributes
         is_transactional = attributes & TRANSACTIONAL
         if is_transactional and self._verifications.pending:
-            self._verifications.settle(batch)
+            self._verifications.complete(batch)
         entry = self._entries.get(batch.producer_id)
         if entry is None:
             entry = self._entries[batch.producer_id] = ProducerEntry(batch.producer_id)
@@ -245,10 +247,10 @@ class ProducerStateTable:
                 batch.max_timestamp,
             )
         )
-        del entry.batches[:-_REMEMBERED_BATCHES]
+        del entry.batches[:-_MAX_BATCHES]
         if is_transactional and entry.transaction_first_offset is None:
             entry.transaction_first_offset = batch.base_offset
-            self._open[batch.base_offset] = entry.producer_id
+            self._open_transactions[batch.base_offset] = entry.producer_id
         return None
 
     def _end_transaction(
@@ -262,22 +264,22 @@ class ProducerStateTable:
         if first_offset is None:
             return None
         entry.transaction_first_offset = None
-        del self._open[first_offset]
+        del self._open_transactions[first_offset]
         return CompletedTransaction(
             entry.producer_id,
             first_offset,
             batch.last_offset,
             is_aborted=marker.kind is ControlKind.ABORT,
-            last_stable_offset=next(iter(self._open), batch.last_offset + 1),
+            last_stable_offset=next(iter(self._open_transactions), batch.last_offset + 1),
         )
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of a transaction that is open, or None; read_committed stops there."""
-        return next(iter(self._open), None)
+        """The first offset of the oldest open transaction, or None; read_committed stops there."""
+        return next(iter(self._open_transactions), None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget producers without an open transaction that were silent for `expiration_ms`."""
+        """Remove producers without an open transaction that were idle for `expiration_ms`."""
         self._verifications.expire(now_ms, expiration_ms)
         expired = [
             entry.producer_id
@@ -289,16 +291,16 @@ class ProducerStateTable:
             del self._entries[producer_id]
 
 
-def _check_epoch(producer: Incarnation, producer_epoch: int) -> None:
+def _check_epoch(producer: ProducerIdAndEpoch, producer_epoch: int) -> None:
     if producer.producer_epoch < producer_epoch:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
             f"producer {producer.producer_id} has epoch {producer_epoch}, "
-            f"not {producer.producer_epoch} any more",
+            f"so epoch {producer.producer_epoch} is stale",
         )
 
 
-def _is_in_transaction(entry: ProducerEntry | None, producer: Incarnation) -> bool:
+def _is_in_transaction(entry: ProducerEntry | None, producer: ProducerIdAndEpoch) -> bool:
     return (
         entry is not None
         and entry.transaction_first_offset is not None
@@ -306,7 +308,7 @@ def _is_in_transaction(entry: ProducerEntry | None, producer: Incarnation) -> bo
     )
 
 
-def _find_repeated(entry: ProducerEntry, batch: BatchView) -> AppendedBatch | None:
+def _find_duplicate(entry: ProducerEntry, batch: BatchView) -> AppendedBatch | None:
     if batch.producer_epoch != entry.producer_epoch:
         return None
     first, last = batch.base_sequence, batch.last_sequence

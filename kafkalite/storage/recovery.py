@@ -1,60 +1,59 @@
-"""Bytes → the batches that can be believed: where a log ends after a crash.
+"""Recovery of a log file after a crash: find the valid batches and their end.
 
-Pure but for the `pread` it is given. A write that was cut short leaves a batch that is too long
-for the file, has an impossible head or fails its CRC; whatever stands behind it is not believed.
+Has no I/O except through `pread`. An incomplete write leaves a batch that is longer than the file,
+has an impossible header or fails its CRC; all bytes after it are ignored.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.storage.batch import FIRST, HEAD_SIZE, LENGTH_END, BatchView
+from kafkalite.storage.batch import HEADER_SIZE, LENGTH_END, MAGIC_2, PREFIX, BatchView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _CHUNK_SIZE = 1 << 20
-_MAGIC_2 = 2
 _INT32_MAX = 2**31 - 1
 
 
-def placed_batches(
+def positioned_batches(
     pread: Callable[[int, int], bytes], start: int, end: int
 ) -> Iterator[tuple[int, BatchView]]:
-    """Yield each whole batch between two positions and where it stands, unchecked.
+    """Yield each complete batch between two positions with its position, without checking it.
 
-    Stops where a batch would reach beyond `end` or has a length that no batch can have.
+    Stops at a batch that would exceed `end` or has an impossible length.
     """
     position = start
-    while end - position >= HEAD_SIZE:
+    while end - position >= HEADER_SIZE:
         chunk = memoryview(pread(min(_CHUNK_SIZE, end - position), position))
         size = at = 0
-        while len(chunk) - at >= HEAD_SIZE:
-            size = FIRST.unpack_from(chunk, at)[1] + LENGTH_END
-            if size < HEAD_SIZE or position + at + size > end:
+        while len(chunk) - at >= HEADER_SIZE:
+            size = PREFIX.unpack_from(chunk, at)[1] + LENGTH_END
+            if size < HEADER_SIZE or position + at + size > end:
                 return
             if at + size > len(chunk):
                 break
             yield position + at, BatchView(chunk[at : at + size])
             at += size
         if at == 0:
-            # Either one batch is longer than a chunk, or the file is shorter than it said.
+            # Either one batch is longer than a chunk, or the file is shorter than expected.
             whole = pread(size, position)
-            if len(whole) < max(size, HEAD_SIZE):
+            if len(whole) < max(size, HEADER_SIZE):
                 return
             yield position, BatchView(whole)
             at = size
         position += at
 
 
-def believable_batches(
+def valid_batches(
     pread: Callable[[int, int], bytes], size: int, base_offset: int
 ) -> Iterator[tuple[int, BatchView]]:
-    """Yield position and batch from the start of a segment up to the first that is damaged."""
+    """Yield position and batch from the start of a segment to the first damaged batch."""
     next_offset = base_offset
-    for position, batch in placed_batches(pread, 0, size):
+    for position, batch in positioned_batches(pread, 0, size):
         if not (
-            batch.magic == _MAGIC_2
+            batch.magic == MAGIC_2
             and batch.base_offset >= next_offset
             and batch.last_offset_delta >= 0
             and batch.last_offset - base_offset <= _INT32_MAX

@@ -1,4 +1,4 @@
-"""What is old or too much: the segments that the topic's retention lets go."""
+"""Retention: the segments to delete because of their age or the size of the log."""
 
 from __future__ import annotations
 
@@ -11,44 +11,45 @@ if TYPE_CHECKING:
     from kafkalite.storage.log import Log
 
 
-class SegmentFacts(NamedTuple):
-    """A segment as retention sees it; the time in milliseconds since the Unix epoch."""
+class SegmentProperties(NamedTuple):
+    """A segment's properties for retention; the time in milliseconds since the Unix epoch."""
 
     base_offset: int
     end_offset: int
     size: int
-    newest_ms: int
+    newest_timestamp_ms: int
 
 
 def plan_retention(
-    segments: Sequence[SegmentFacts],
+    segments: Sequence[SegmentProperties],
     config: LogConfig,
     *,
     now_ms: int,
     start_offset: int,
     high_watermark: int,
 ) -> int:
-    """Return how many of the oldest segments may go; all of them is an answer too.
+    """Return the number of oldest segments to delete, possibly all.
 
-    One that reaches beyond the high watermark stays, and so does an empty last one. Size and age
-    count only where cleanup.policy has "delete"; what lies before the start offset always goes.
+    A segment with offsets at or above the high watermark stays, and so does an empty last one.
+    Size and age matter only if cleanup.policy contains "delete"; segments before the start
+    offset are always deleted.
     """
     count = 0
     while count + 1 < len(segments) and segments[count].end_offset <= start_offset:
         count += 1
     if "delete" in config.cleanup_policy:
-        count = _count_too_much(segments, config.retention_bytes, count)
-        count = _count_too_old(segments, config.retention_ms, now_ms, count)
+        count = _count_excess(segments, config.retention_bytes, count)
+        count = _count_expired(segments, config.retention_ms, now_ms, count)
     while count and segments[count - 1].end_offset > high_watermark:
         count -= 1
     return count
 
 
-def _count_too_much(segments: Sequence[SegmentFacts], limit: int, count: int) -> int:
+def _count_excess(segments: Sequence[SegmentProperties], limit: int, count: int) -> int:
     if limit < 0:
         return count
     excess = sum(segment.size for segment in segments[count:]) - limit
-    # The log stays at least as large as it may be: the last segment goes only if it is all excess.
+    # The remaining segments must not become smaller than the limit.
     while count < len(segments) and segments[count].size <= excess:
         if _is_empty_last(segments, count):
             break
@@ -57,25 +58,27 @@ def _count_too_much(segments: Sequence[SegmentFacts], limit: int, count: int) ->
     return count
 
 
-def _count_too_old(segments: Sequence[SegmentFacts], limit_ms: int, now_ms: int, count: int) -> int:
+def _count_expired(
+    segments: Sequence[SegmentProperties], limit_ms: int, now_ms: int, count: int
+) -> int:
     if limit_ms < 0:
         return count
-    while count < len(segments) and now_ms - segments[count].newest_ms > limit_ms:
+    while count < len(segments) and now_ms - segments[count].newest_timestamp_ms > limit_ms:
         if _is_empty_last(segments, count):
             break
         count += 1
     return count
 
 
-def _is_empty_last(segments: Sequence[SegmentFacts], slot: int) -> bool:
+def _is_empty_last(segments: Sequence[SegmentProperties], slot: int) -> bool:
     return slot + 1 == len(segments) and not segments[slot].size
 
 
-def facts_of(log: Log) -> list[SegmentFacts]:
-    """Return a log's segments as retention and compaction see them."""
+def segment_properties(log: Log) -> list[SegmentProperties]:
+    """Return the properties of a log's segments for retention and compaction."""
     ends = [segment.base_offset for segment in log.segments[1:]] + [log.end_offset]
     return [
-        SegmentFacts(
+        SegmentProperties(
             segment.base_offset,
             end,
             segment.size,
@@ -86,9 +89,9 @@ def facts_of(log: Log) -> list[SegmentFacts]:
 
 
 def enforce_retention(log: Log, *, now_ms: int, high_watermark: int) -> int:
-    """Remove what the topic's retention lets go, and return how many segments that were."""
+    """Delete segments according to the topic's retention, and return their number."""
     count = plan_retention(
-        facts_of(log),
+        segment_properties(log),
         log.config,
         now_ms=now_ms,
         start_offset=log.start_offset,

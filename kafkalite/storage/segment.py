@@ -1,25 +1,26 @@
-"""A segment: one file of batches, and the sparse indexes that find a batch in it."""
+"""A segment: one file of batches, and its sparse indexes."""
 
 from __future__ import annotations
 
-import errno
+import struct
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafkalite.ports.files import join
-from kafkalite.storage.aborted import AbortedIndex
-from kafkalite.storage.batch import HEAD_SIZE, LENGTH_END, WALK, WALK_SIZE
-from kafkalite.storage.folding import fold
-from kafkalite.storage.index import TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
-from kafkalite.storage.recovery import believable_batches, placed_batches
+from kafkalite.storage.aborted_transactions import AbortedTransactionIndex
+from kafkalite.storage.batch import BOUNDS, BOUNDS_SIZE, HEADER_SIZE, LENGTH_END, MAGIC_2
+from kafkalite.storage.disk_health import DamagedFileError
+from kafkalite.storage.index import TIME_ENTRY_SIZE, OffsetIndex, TimeIndex, last_position
+from kafkalite.storage.latest_by_key import DamagedBatchError, latest_by_key
+from kafkalite.storage.recovery import positioned_batches, valid_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kafkalite.ports.files import Buffer, File, Files
     from kafkalite.storage.batch import BatchView
-    from kafkalite.storage.folding import Folded
+    from kafkalite.storage.latest_by_key import LatestByKey
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -27,15 +28,18 @@ TIME_INDEX_SUFFIX = ".timeindex"
 TXN_INDEX_SUFFIX = ".txnindex"
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
-_WALK_CHUNK = 8192
-_REMEMBERED, _FORGOTTEN = 256, 32
+_LENGTH = struct.Struct(">8xi")
+_SCAN_CHUNK_SIZE = 8192
+_MIN_LENGTH = HEADER_SIZE - LENGTH_END
+_MAX_RECENT_POSITIONS, _EVICTED_AT_ONCE = 256, 32
 
 
-class DamagedLogError(OSError):
-    """Bytes of a log that were good when they were written, and are not now."""
+class DamagedLogError(DamagedFileError):
+    """A batch whose bytes differ from those written; `offset` is its expected offset, if known."""
 
-    def __init__(self, path: str, position: int) -> None:
-        super().__init__(errno.EIO, f"no batch stands at position {position}", path)
+    def __init__(self, path: str, position: int, offset: int | None = None) -> None:
+        at_offset = "" if offset is None else f" (offset {offset})"
+        super().__init__(f"the batch at position {position}{at_offset} is damaged", path)
 
 
 def segment_name(base_offset: int, suffix: str) -> str:
@@ -46,8 +50,8 @@ def segment_name(base_offset: int, suffix: str) -> str:
 class Segment:
     """The batches from one base offset up to the next segment's.
 
-    `size` is the length of the whole batches in bytes; `max_timestamp` and its offset are those of
-    the batches so far, -1 without any.
+    `size` is the length of the complete batches in bytes. `max_timestamp` and its offset cover
+    the batches so far, -1 if there are none.
     """
 
     __slots__ = (
@@ -61,7 +65,7 @@ class Segment:
         "_log",
         "_max_timestamp",
         "_max_timestamp_offset",
-        "_recent",
+        "_recent_positions",
         "aborted",
         "base_offset",
         "created_ms",
@@ -84,19 +88,19 @@ class Segment:
         self._index_interval_bytes = index_interval_bytes
         self._log: File = files.open(self.path(LOG_SUFFIX), create=create)
         self.size = self._log.size
-        self.aborted = AbortedIndex(files, self.path(TXN_INDEX_SUFFIX))
+        self.aborted = AbortedTransactionIndex(files, self.path(TXN_INDEX_SUFFIX))
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
         self._index_bytes = 0
         self._bytes_since_index = 0
         self._max_timestamp = -1
         self._max_timestamp_offset = base_offset
         self._first_timestamp: int | None = None
-        # Where the batches appended last begin, and where reads were cut: the next read of a
-        # consumer that keeps up starts exactly there.
-        self._recent: dict[int, int] = {}
+        # Positions of the latest batches, and the ends of recent reads: the next read of a consumer
+        # that keeps up starts at one of them.
+        self._recent_positions: dict[int, int] = {}
 
     def path(self, suffix: str) -> str:
-        """Return the path of the segment's file with that suffix."""
+        """Return the path of the segment's file with this suffix."""
         return join(self._directory, segment_name(self.base_offset, suffix))
 
     @property
@@ -107,24 +111,32 @@ class Segment:
 
     @property
     def max_timestamp_offset(self) -> int:
-        """Last offset of the batch that holds the largest timestamp."""
+        """Last offset of the batch with the largest timestamp."""
         self._loaded_indexes()
         return self._max_timestamp_offset
 
     @property
     def index_bytes(self) -> int:
-        """What the longer of the index files may hold by now, in bytes."""
+        """Upper bound of the size of the longer index file, in bytes."""
         if self._indexes is None:
             self._load_indexes()
         return self._index_bytes
 
     def first_timestamp(self) -> int | None:
-        """Return the first batch's largest timestamp, which segment.ms counts from, or None."""
+        """Return the first batch's largest timestamp, from which segment.ms is counted, or None."""
         if self._first_timestamp is None:
             for _, batch in self.batches(0):
                 self._first_timestamp = batch.max_timestamp
                 break
         return self._first_timestamp
+
+    def is_in_place(self) -> bool:
+        """Whether the log file is still at its path."""
+        return self._log.is_in_place()
+
+    def probe(self) -> None:
+        """Open the log file for writing if it is not open; raises OSError if that is refused."""
+        self._log.pread(1, 0)
 
     def modified_ms(self) -> int:
         """Return when the log file last changed, in milliseconds since the Unix epoch."""
@@ -135,8 +147,8 @@ class Segment:
     def append(self, buffers: Sequence[Buffer], batches: Sequence[BatchView]) -> None:
         """Write `buffers`, which are the bytes of `batches`, all or nothing.
 
-        On OSError nothing was appended. What the disk took of it nevertheless lies beyond `size`,
-        is never read, and is cut off before anything else is written.
+        On OSError nothing was appended. Bytes that were written before the error are after `size`,
+        are never read, and are truncated before the next write.
         """
         if self._indexes is None:
             self._load_indexes()
@@ -150,12 +162,12 @@ class Segment:
                 self._log.truncate(position)
             raise
         for batch in batches:
-            self._note(batch, position)
+            self._index_batch(batch, position)
             position += batch.size
         self.size = position
 
-    def _note(self, batch: BatchView, position: int) -> None:
-        """Take a batch that stands at `position` into the indexes."""
+    def _index_batch(self, batch: BatchView, position: int) -> None:
+        """Add a batch at `position` to the indexes."""
         if batch.max_timestamp > self._max_timestamp:
             self._max_timestamp = batch.max_timestamp
             self._max_timestamp_offset = batch.last_offset
@@ -168,34 +180,31 @@ class Segment:
             self._index_bytes += TIME_ENTRY_SIZE
             self._bytes_since_index = 0
         self._bytes_since_index += batch.size
-        self._remember(batch.base_offset, position)
+        self._remember_position(batch.base_offset, position)
 
-    def _remember(self, base_offset: int, position: int) -> None:
-        recent = self._recent
-        if len(recent) >= _REMEMBERED:
-            # Some at once: this is done for every batch.
-            for oldest in tuple(islice(recent, _FORGOTTEN)):
+    def _remember_position(self, base_offset: int, position: int) -> None:
+        recent = self._recent_positions
+        if len(recent) >= _MAX_RECENT_POSITIONS:
+            # Drop several at once, because this runs for every batch.
+            for oldest in tuple(islice(recent, _EVICTED_AT_ONCE)):
                 del recent[oldest]
         recent[base_offset] = position
 
-    def cut(self, position: int) -> None:
-        """Cut off what stands behind the batches that `rebuild` believed."""
+    def truncate(self, position: int) -> None:
+        """Truncate everything after the batches that `rebuild` accepted."""
         if position < self._log.size:
             self._log.truncate(position)
         self.size = position
 
     def seal(self) -> None:
-        """Save the indexes of a segment that gets no more batches, or none for now."""
-        self.cut(self.size)
-        offsets, times = self._loaded_indexes()
+        """Save the indexes of a segment that gets no more batches, at least for now."""
+        self.truncate(self.size)
+        _, times = self._loaded_indexes()
         times.append(self._max_timestamp, self._max_timestamp_offset - self.base_offset)
-        offsets.save(self._files, self.path(INDEX_SUFFIX))
-        times.save(self._files, self.path(TIME_INDEX_SUFFIX))
-        self.aborted.save()
+        self.save_indexes()
 
-    def flush(self) -> None:
-        """Return when the batches would survive a loss of power, and the indexes are saved."""
-        self._log.sync()
+    def save_indexes(self) -> None:
+        """Append the new entries to the index files, without a sync."""
         self.aborted.save()
         if self._indexes is not None:
             offsets, times = self._indexes
@@ -203,11 +212,11 @@ class Segment:
             times.save(self._files, self.path(TIME_INDEX_SUFFIX))
 
     def close(self) -> None:
-        """Let the descriptor go."""
+        """Close the descriptor."""
         self._log.close()
 
     def remove(self) -> None:
-        """Remove the segment's files, the log first: an index without one is swept up on start."""
+        """Remove the files, the log first: the next start removes an index without a log."""
         self._log.close()
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             self._files.remove(self.path(suffix))
@@ -221,7 +230,7 @@ class Segment:
         return self._indexes
 
     def _load_indexes(self) -> None:
-        """Read the index files, and go on from there to the end; rebuild what is damaged."""
+        """Read the index files, add the batches after their last entry; rebuild damaged ones."""
         try:
             offsets = OffsetIndex.load(self._files.read(self.path(INDEX_SUFFIX)), self.size)
             times = TimeIndex.load(self._files.read(self.path(TIME_INDEX_SUFFIX)))
@@ -237,29 +246,29 @@ class Segment:
             self._max_timestamp, relative_offset = last
             self._max_timestamp_offset = self.base_offset + relative_offset
         self._bytes_since_index = 0
-        for position, batch in self.batches(offsets.boundary_at_or_before(self.size)):
-            # The batch at the last entry's position is in the index already.
+        for position, batch in self.complete_batches(offsets.boundary_at_or_before(self.size)):
+            # The batch at the last entry's position is already in the index.
             if batch.max_timestamp > self._max_timestamp:
                 self._max_timestamp = batch.max_timestamp
                 self._max_timestamp_offset = batch.last_offset
             self._bytes_since_index += batch.size
-            self._remember(batch.base_offset, position)
+            self._remember_position(batch.base_offset, position)
 
     def rebuild(self, on_batch: Callable[[BatchView], None] | None = None) -> tuple[int, int]:
-        """Index the log anew; return where it stops being believable, and the next offset there.
+        """Index the log again; return the position and offset after the last valid batch.
 
-        `on_batch` sees every batch that is believed.
+        `on_batch` is called with every valid batch.
         """
         self._indexes = OffsetIndex(), TimeIndex()
         self._index_bytes = 0
-        self._recent.clear()
+        self._recent_positions.clear()
         self._bytes_since_index = 0
         self._max_timestamp = -1
         self._max_timestamp_offset = self.base_offset
         self._first_timestamp = None
         end, next_offset = 0, self.base_offset
-        for position, batch in believable_batches(self._log.pread, self.size, self.base_offset):
-            self._note(batch, position)
+        for position, batch in valid_batches(self._log.pread, self.size, self.base_offset):
+            self._index_batch(batch, position)
             if on_batch is not None:
                 on_batch(batch)
             end, next_offset = position + batch.size, batch.last_offset + 1
@@ -268,58 +277,108 @@ class Segment:
     # --- reading -----------------------------------------------------------------------------
 
     def end(self) -> tuple[int, int]:
-        """Return where the last whole batch ends, and the offset after it.
+        """Return the position and the offset after the last complete batch.
 
-        It is found from the end of the index, and ends before the file where its tail was lost.
+        The search begins at the last index entry. The position is before the end of the file if
+        the last batch is incomplete.
         """
         offsets, _ = self._loaded_indexes()
         end, next_offset = offsets.boundary_at_or_before(self.size), self.base_offset
-        for position, batch in self.batches(end):
+        for position, batch in self.complete_batches(end):
             end, next_offset = position + batch.size, batch.last_offset + 1
         return end, next_offset
 
-    def batches(self, position: int, end: int | None = None) -> Iterator[tuple[int, BatchView]]:
-        """Yield the batches from a batch boundary on, each with its position."""
-        return placed_batches(self._log.pread, position, self.size if end is None else end)
+    def complete_batches(self, position: int) -> Iterator[tuple[int, BatchView]]:
+        """Yield the batches from a batch boundary to the first damaged length or the end."""
+        return positioned_batches(self._log.pread, position, self.size)
 
-    def folded(self, position: int, end: int) -> Iterator[Folded | BatchView]:
-        """Yield the batches between two batch boundaries, runs of plain ones folded."""
-        return fold(self._log.pread, position, end)
+    def batches(self, start: int, *, check_crc: bool = False) -> Iterator[tuple[int, BatchView]]:
+        """Yield the batches from a batch boundary to the end, each with its position.
+
+        Raises DamagedLogError at an impossible length and, with `check_crc`, at a batch that does
+        not match its CRC.
+        """
+        end = start
+        for position, batch in self.complete_batches(start):
+            if check_crc and not (batch.magic == MAGIC_2 and batch.has_valid_crc()):
+                break
+            yield position, batch
+            end = position + batch.size
+        if end < self.size:
+            raise self.damage_at(end)
+
+    def read_latest_by_key(self, position: int, end: int) -> Iterator[LatestByKey | BatchView]:
+        """Yield the batches between two batch boundaries, runs of plain ones as LatestByKey.
+
+        Raises DamagedLogError for a batch that does not match its CRC or has an impossible length.
+        """
+        try:
+            yield from latest_by_key(self._log.pread, position, end)
+        except DamagedBatchError as damaged:
+            raise self.damage_at(damaged.position) from None
+
+    def end_by_index_file(self) -> tuple[int, int]:
+        """Return the result of `end`, but read only the last entry of the index file."""
+        if self._indexes is not None:
+            return self.end()
+        try:
+            index = self._files.open(self.path(INDEX_SUFFIX))
+        except FileNotFoundError:
+            return self.end()
+        position = last_position(index)
+        index.close()
+        end, next_offset = position if position < self.size else 0, self.base_offset
+        for position, batch in self.complete_batches(end):
+            end, next_offset = position + batch.size, batch.last_offset + 1
+        return end, next_offset
+
+    def damage_at(self, position: int) -> DamagedLogError:
+        """Return the error for the batch at `position`, with its expected offset."""
+        offsets, _ = self._loaded_indexes()
+        offset = None
+        start = offsets.boundary_at_or_before(position)
+        if start == 0:
+            offset = self.base_offset
+        for at, batch in self.complete_batches(start):
+            if at >= position:
+                break
+            offset = batch.last_offset + 1
+        return DamagedLogError(self.path(LOG_SUFFIX), position, offset)
 
     def locate(self, offset: int) -> int:
-        """Return where the first batch that reaches `offset` begins, or the segment's size."""
-        position = self._recent.get(offset)
+        """Return the position of the first batch that ends at or after `offset`, or the size."""
+        position = self._recent_positions.get(offset)
         if position is not None:
             return position
         offsets, _ = self._loaded_indexes()
         position = offsets.position_before(offset - self.base_offset)
         while position < self.size:
-            chunk = self._log.pread(_WALK_CHUNK, position)
+            chunk = self._log.pread(_SCAN_CHUNK_SIZE, position)
             at = 0
-            while len(chunk) - at >= WALK_SIZE:
-                base, length, last_delta = WALK.unpack_from(chunk, at)
+            while len(chunk) - at >= BOUNDS_SIZE:
+                base, length, last_delta = BOUNDS.unpack_from(chunk, at)
                 if base + last_delta >= offset:
                     return position + at
                 at += self._checked_size(length, position + at)
             if at <= 0:
-                raise DamagedLogError(self.path(LOG_SUFFIX), position)
+                raise self.damage_at(position)
             position += at
         return self.size
 
     def offset_at_or_after(self, position: int) -> int | None:
-        """Return an offset at or beyond the batch that begins at `position`, if one is indexed."""
+        """Return an indexed offset at or after the batch at `position`, or None."""
         relative_offset = self._loaded_indexes()[0].offset_at_or_after(position)
         return None if relative_offset is None else self.base_offset + relative_offset
 
     def position_before_time(self, timestamp: int) -> int:
-        """Return a batch boundary before which every timestamp is smaller than `timestamp`."""
+        """Return a batch boundary; all timestamps before it are smaller than `timestamp`."""
         offsets, times = self._loaded_indexes()
         return offsets.position_before(times.offset_before(timestamp))
 
     def read(self, position: int, end: int, max_bytes: int, *, at_least_one: bool) -> bytes:
-        """Return whole batches from a batch boundary on, up to `end` and to `max_bytes`.
+        """Return complete batches from a batch boundary on, up to `end` and to `max_bytes`.
 
-        The first batch is given whatever its size when `at_least_one` is set.
+        With `at_least_one`, the first batch is returned even if it is larger.
         """
         size = end - position
         if size > max_bytes:
@@ -331,36 +390,48 @@ class Segment:
             return b""
         data = self._log.pread(size, position)
         if len(data) != size:
-            raise DamagedLogError(self.path(LOG_SUFFIX), position + len(data))
+            raise self.damage_at(position + len(data))
+        if (
+            size < HEADER_SIZE
+            or not _MIN_LENGTH <= _LENGTH.unpack_from(data)[0] <= size - LENGTH_END
+        ):
+            # Without this error, a reader would request this batch again and again.
+            raise self.damage_at(position)
         return data
 
     def _batch_size(self, position: int) -> int:
-        head = self._log.pread(WALK_SIZE, position)
-        if len(head) < WALK_SIZE:
-            raise DamagedLogError(self.path(LOG_SUFFIX), position)
-        return self._checked_size(WALK.unpack(head)[1], position)
+        header = self._log.pread(BOUNDS_SIZE, position)
+        if len(header) < BOUNDS_SIZE:
+            raise self.damage_at(position)
+        return self._checked_size(BOUNDS.unpack(header)[1], position)
 
     def _checked_size(self, length: int, position: int) -> int:
-        """Return the size of the batch that says so of itself; a walk must always get on."""
-        if length < HEAD_SIZE - LENGTH_END:
-            raise DamagedLogError(self.path(LOG_SUFFIX), position)
+        """Return a batch's size by its length field; raises DamagedLogError if it is invalid."""
+        if length < _MIN_LENGTH or position + LENGTH_END + length > self.size:
+            raise self.damage_at(position)
         return LENGTH_END + length
 
     def _boundary(self, start: int, limit: int) -> int:
-        """Return the last batch boundary between `start`, which is one, and `limit`."""
+        """Return the last batch boundary between `start`, which is one, and `limit`.
+
+        A damaged batch in between ends the search there, unless it is the first.
+        """
         offsets, _ = self._loaded_indexes()
         position = max(start, offsets.boundary_at_or_before(limit))
         while position < self.size:
-            chunk = self._log.pread(_WALK_CHUNK, position)
+            chunk = self._log.pread(_SCAN_CHUNK_SIZE, position)
             at = 0
-            while len(chunk) - at >= WALK_SIZE:
-                base, length, _ = WALK.unpack_from(chunk, at)
-                size = self._checked_size(length, position + at)
-                if position + at + size > limit:
-                    self._remember(base, position + at)
+            while len(chunk) - at >= BOUNDS_SIZE:
+                base, length, _ = BOUNDS.unpack_from(chunk, at)
+                if length >= _MIN_LENGTH and position + at + LENGTH_END + length > limit:
+                    self._remember_position(base, position + at)
                     return position + at
-                at += size
+                if length < _MIN_LENGTH:
+                    if position + at > start:
+                        return position + at
+                    raise self.damage_at(position)
+                at += LENGTH_END + length
             if at <= 0:
-                raise DamagedLogError(self.path(LOG_SUFFIX), position)
+                raise self.damage_at(position)
             position += at
         return position

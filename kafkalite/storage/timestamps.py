@@ -1,14 +1,14 @@
-"""From a time to an offset: what ListOffsets asks of a log.
+"""Search by timestamp, for ListOffsets.
 
-Only whoever asks by time has a batch opened that was not opened when it came, and so may meet a
-MalformedRecordsError.
+Only these searches decompress batches that were not decompressed when they were produced, so they
+may raise MalformedRecordsError.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.storage.records import scan_records
+from kafkalite.storage.record_format import scan_records
 
 if TYPE_CHECKING:
     from kafkalite.storage.batch import BatchView
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from kafkalite.storage.segment import Segment
 
 
-class FoundOffset(NamedTuple):
-    """A record found by its time; `timestamp` is its own, in milliseconds since the epoch."""
+class TimestampAndOffset(NamedTuple):
+    """A record found by timestamp; the timestamp is in milliseconds since the Unix epoch."""
 
     timestamp: int
     offset: int
     leader_epoch: int
 
 
-def offset_for_timestamp(log: Log, timestamp: int) -> FoundOffset | None:
-    """Return the first record that is not older than `timestamp`, if there is one."""
+def offset_for_timestamp(log: Log, timestamp: int) -> TimestampAndOffset | None:
+    """Return the first record with at least this timestamp, or None."""
     for segment in log.segments:
         if segment.max_timestamp < timestamp:
             continue
@@ -37,8 +37,8 @@ def offset_for_timestamp(log: Log, timestamp: int) -> FoundOffset | None:
     return None
 
 
-def offset_of_max_timestamp(log: Log) -> FoundOffset | None:
-    """Return the first record that has the largest timestamp of the log (KIP-734), if any."""
+def offset_of_max_timestamp(log: Log) -> TimestampAndOffset | None:
+    """Return the first record with the largest timestamp of the log (KIP-734), or None."""
     if not log.end_offset > log.start_offset:
         return None
     newest: Segment = max(log.segments, key=lambda segment: segment.max_timestamp)
@@ -47,13 +47,15 @@ def offset_of_max_timestamp(log: Log) -> FoundOffset | None:
     return None
 
 
-def _first_in_batch(batch: BatchView, timestamp: int, start_offset: int) -> FoundOffset | None:
+def _first_in_batch(
+    batch: BatchView, timestamp: int, start_offset: int
+) -> TimestampAndOffset | None:
     append_time = batch.max_timestamp if batch.is_log_append_time else None
     for record in scan_records(batch.body(), batch.record_count):
         offset = batch.base_offset + record.offset_delta
-        own_time = (
+        record_timestamp = (
             batch.base_timestamp + record.timestamp_delta if append_time is None else append_time
         )
-        if own_time >= timestamp and offset >= start_offset:
-            return FoundOffset(own_time, offset, batch.leader_epoch)
+        if record_timestamp >= timestamp and offset >= start_offset:
+            return TimestampAndOffset(record_timestamp, offset, batch.leader_epoch)
     return None

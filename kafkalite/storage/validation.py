@@ -1,21 +1,22 @@
-"""What a client's batch must be before it may be appended, and what the topic makes of it.
+"""Validation of a produced batch, and its conversion to the topic's settings.
 
-Everything that the sixty-one bytes of head can tell is checked on every batch. The records are
-opened where the topic's configuration asks about them (keys of a compacted topic, timestamps out
-of bounds) and there alone; Kafka opens them always, and so also refuses records that are garbage
-under a right CRC. Chosen because a producer that computes the CRC over garbage is not worth
-halving the throughput of all others for.
+All checks that need only the header of sixty-one bytes are done for every batch. Records are
+decompressed only if the topic's configuration requires it: keys of a compacted topic, and limits of
+timestamps. Kafka always decompresses them, and so also refuses invalid records with a correct CRC.
+That check would halve the throughput of all producers, so it is omitted.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.ports.turns import iterate_with_pauses, run_in_thread
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import CONTROL, NO_TIMESTAMP
 from kafkalite.storage.compression import CODEC_NUMBERS, CODECS, OversizedDataError
-from kafkalite.storage.records import MalformedRecordsError, scan_records
+from kafkalite.storage.record_format import MalformedRecordsError, scan_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,19 +24,19 @@ if TYPE_CHECKING:
     from kafkalite.config.log_config import LogConfig
     from kafkalite.storage.batch import BatchView
 
-_SHOWN_ERRORS = 3
+_MAX_LISTED_ERRORS = 3
 _INT64_MAX = 2**63 - 1
 
 
 class RecordError(NamedTuple):
-    """Why one record was refused; `batch_index` counts the records of the batch from 0."""
+    """A refused record and the reason; `batch_index` is its index in the batch."""
 
     batch_index: int
     message: str
 
 
-class RecordsRefusedError(KafkaError):
-    """A batch refused for some of its records; the client is told which, and the message."""
+class InvalidRecordsError(KafkaError):
+    """A batch refused because of some records; the client gets these errors and the message."""
 
     def __init__(
         self, code: ErrorCode, message: str, record_errors: tuple[RecordError, ...]
@@ -47,10 +48,10 @@ class RecordsRefusedError(KafkaError):
 def prepare(
     batches: Sequence[BatchView], config: LogConfig, *, now_ms: int, partition: str
 ) -> list[BatchView]:
-    """Return a client's batches as they are to be appended; KafkaError when they may not be.
+    """Return a client's batches as they are appended; raises KafkaError if they are invalid.
 
-    `partition` is the topic's name, a dash and the index, for messages. Of the errors raised,
-    clients are told the message of RecordsRefusedError only, as Kafka does.
+    `partition` is the topic's name, a dash and the index, for messages. As in Kafka, clients
+    get the message of InvalidRecordsError only.
     """
     prepared = [_prepare_batch(batch, config, now_ms, partition) for batch in batches]
     if sum(batch.size for batch in prepared) > config.segment_bytes:
@@ -68,15 +69,27 @@ def _prepare_batch(batch: BatchView, config: LogConfig, now_ms: int, partition: 
     if not batch.has_valid_crc():
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch for {partition} fails its CRC")
     _check_head(batch, partition)
-    is_compacted = "compact" in config.cleanup_policy
     is_log_append_time = config.message_timestamp_type == "LogAppendTime"
-    if is_compacted or batch.is_log_append_time or _may_be_out_of_bounds(batch, config, now_ms):
+    if _must_check_records(batch, config, now_ms):
         _check_records(batch, config, now_ms, partition)
     if config.compression_type != "producer":
-        batch = _recompressed(batch, config, partition)
+        batch = _recompress(batch, config, partition)
     if is_log_append_time:
         return batch.with_log_append_time(now_ms)
     return batch.with_create_time() if batch.is_log_append_time else batch
+
+
+def needs_decompression(batch: BatchView, config: LogConfig, now_ms: int) -> bool:
+    """Return whether the records of a client's batch must be decompressed."""
+    return config.compression_type != "producer" or _must_check_records(batch, config, now_ms)
+
+
+def _must_check_records(batch: BatchView, config: LogConfig, now_ms: int) -> bool:
+    return (
+        "compact" in config.cleanup_policy
+        or batch.is_log_append_time
+        or _may_have_invalid_timestamps(batch, config, now_ms)
+    )
 
 
 def _check_size(batch: BatchView, config: LogConfig, partition: str) -> None:
@@ -89,7 +102,7 @@ def _check_size(batch: BatchView, config: LogConfig, partition: str) -> None:
 
 
 def _check_head(batch: BatchView, partition: str) -> None:
-    """Refuse a head that contradicts itself, or that only brokers may write."""
+    """Refuse a header that is inconsistent, or that only brokers may write."""
     count = batch.record_count
     if count <= 0 or batch.last_offset_delta + 1 != count:
         reason = f"{count} records, the last at delta {batch.last_offset_delta}"
@@ -104,10 +117,10 @@ def _check_head(batch: BatchView, partition: str) -> None:
     raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch for {partition} with {reason}")
 
 
-def _may_be_out_of_bounds(batch: BatchView, config: LogConfig, now_ms: int) -> bool:
+def _may_have_invalid_timestamps(batch: BatchView, config: LogConfig, now_ms: int) -> bool:
     if config.message_timestamp_type != "CreateTime":
         return False
-    # The head knows the largest timestamp only; a lower bound takes a look at every record.
+    # The header has only the largest timestamp; a lower bound must be checked for every record.
     return (
         batch.max_timestamp - now_ms > config.message_timestamp_after_max_ms
         or config.message_timestamp_before_max_ms != _INT64_MAX
@@ -119,35 +132,39 @@ def _check_records(batch: BatchView, config: LogConfig, now_ms: int, partition: 
     errors: list[RecordError] = []
     code = ErrorCode.INVALID_RECORD
     try:
-        for index, record in enumerate(scan_records(batch.body(), batch.record_count)):
-            if needs_keys and record.key is None:
-                message = (
-                    "Compacted topic cannot accept message without key "
-                    f"in topic partition {partition}"
+        with batch.decompressed_body() as body:
+            records = iterate_with_pauses(scan_records(body, batch.record_count))
+            for index, record in enumerate(records):
+                if needs_keys and record.key is None:
+                    message = (
+                        "Compacted topic cannot accept message without key "
+                        f"in topic partition {partition}"
+                    )
+                    errors.append(RecordError(index, message))
+                    continue
+                timestamp_error = _timestamp_error(
+                    batch, record.timestamp_delta, index, config, now_ms
                 )
-                errors.append(RecordError(index, message))
-                continue
-            wrong_time = _wrong_time(batch, record.timestamp_delta, index, config, now_ms)
-            if wrong_time is not None:
-                code = ErrorCode.INVALID_TIMESTAMP
-                errors.append(RecordError(index, wrong_time))
+                if timestamp_error is not None:
+                    code = ErrorCode.INVALID_TIMESTAMP
+                    errors.append(RecordError(index, timestamp_error))
     except MalformedRecordsError as error:
-        raise _unreadable(error, partition) from error
+        raise _decompression_error(error, partition) from error
     if errors:
-        raise RecordsRefusedError(code, _refusal(code, errors), tuple(errors))
+        raise InvalidRecordsError(code, _error_message(code, errors), tuple(errors))
 
 
-def _unreadable(error: MalformedRecordsError, partition: str) -> KafkaError:
-    # A producer that hears MESSAGE_TOO_LARGE splits the batch and sends its halves.
+def _decompression_error(error: MalformedRecordsError, partition: str) -> KafkaError:
+    # A producer that gets MESSAGE_TOO_LARGE splits the batch and sends both halves.
     is_oversized = isinstance(error, OversizedDataError)
     code = ErrorCode.MESSAGE_TOO_LARGE if is_oversized else ErrorCode.INVALID_RECORD
     return KafkaError(code, f"{partition}: {error}")
 
 
-def _wrong_time(
+def _timestamp_error(
     batch: BatchView, delta: int, index: int, config: LogConfig, now_ms: int
 ) -> str | None:
-    """Return what is wrong with a record's timestamp, if anything."""
+    """Return the error of a record's timestamp, or None."""
     timestamp = batch.max_timestamp if batch.is_log_append_time else batch.base_timestamp + delta
     if config.message_timestamp_type == "CreateTime" and timestamp != NO_TIMESTAMP:
         earliest = now_ms - config.message_timestamp_before_max_ms
@@ -166,27 +183,27 @@ def _wrong_time(
     return None
 
 
-def _refusal(code: ErrorCode, errors: Sequence[RecordError]) -> str:
-    # These sentences reach applications through Produce's error_message: they are Kafka's.
+def _error_message(code: ErrorCode, errors: Sequence[RecordError]) -> str:
+    # These texts reach applications in Produce's error_message, and are the same as Kafka's.
     if code == ErrorCode.INVALID_TIMESTAMP:
-        return "One or more records have been rejected due to invalid timestamp"
-    shown = ", ".join(
+        return ErrorText.INVALID_TIMESTAMP.template
+    listed = ", ".join(
         f"RecordError(batchIndex={error.batch_index}, message='{error.message}')"
-        for error in errors[:_SHOWN_ERRORS]
+        for error in errors[:_MAX_LISTED_ERRORS]
     )
     return (
         f"One or more records have been rejected due to {len(errors)} record errors in total, "
-        f"and only showing the first three errors at most: [{shown}]"
+        f"and only showing the first three errors at most: [{listed}]"
     )
 
 
-def _recompressed(batch: BatchView, config: LogConfig, partition: str) -> BatchView:
+def _recompress(batch: BatchView, config: LogConfig, partition: str) -> BatchView:
     number = CODEC_NUMBERS[config.compression_type]
     if number == batch.compression:
         return batch
     try:
-        recompressed = batch.with_compression(number)
+        recompressed = run_in_thread(lambda: batch.with_compression(number))
     except MalformedRecordsError as error:
-        raise _unreadable(error, partition) from error
+        raise _decompression_error(error, partition) from error
     _check_size(recompressed, config, partition)
     return recompressed

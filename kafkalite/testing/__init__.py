@@ -1,4 +1,4 @@
-"""kafkalite inside a test: a broker in this process, and doors to drive time, chance and disks."""
+"""kafkalite inside a test: a broker in this process, and control of its time and faults."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 __all__ = ["Broker"]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - what a module holds can be anything
-    """Import `Broker` when it is first named: the pytest plugin beside it must load cheaply."""
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - attributes can have any type
+    """Import `Broker` on first use: the pytest plugin in this package must load fast."""
     if name == "Broker":
         from kafkalite.testing.broker import Broker  # noqa: PLC0415
 

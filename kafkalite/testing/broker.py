@@ -1,7 +1,7 @@
 """Broker: a whole cluster inside a test, on a thread of its own.
 
-It has its own event loop on its own thread, even under `async with`: a test that blocks, as
-librdkafka's and kafka-python's calls do, must not stop the broker it waits for.
+The cluster has an event loop of its own on that thread, even under `async with`. Tests may call
+blocking clients such as librdkafka and kafka-python without blocking the cluster.
 """
 
 from __future__ import annotations
@@ -15,58 +15,68 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from kafkalite.control.address import control_address
 from kafkalite.control.commands import (
-    DEFAULT_EXPLAINED,
-    REAL,
+    DEFAULT_EXPLAIN_ENTRIES,
     Explain,
     new_clock,
     perform_explain,
     perform_on_clock,
+    perform_on_faults,
     perform_transactions,
 )
-from kafkalite.ports.clock import DrivenClock
+from kafkalite.ports.clock import AdjustableClock
 from kafkalite.server.addresses import Address
 from kafkalite.server.broker import Broker as ServerBroker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import Settings
-from kafkalite.testing.driving import BrokerClock
+from kafkalite.testing.broker_clock import BrokerClock
+from kafkalite.testing.faults import BrokerFaults
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from concurrent.futures import Future
     from os import PathLike
     from types import TracebackType
 
-    from kafkalite.capture.recorder import Recorder
-    from kafkalite.control.commands import ClockCommand, ClockState
-    from kafkalite.control.fencing import Fenced
-    from kafkalite.control.listening import ControlServer
-    from kafkalite.coordinator.journal import Entry
-    from kafkalite.replay.staging import Match, OnMiss
-    from kafkalite.server.stage import Stage
+    from kafkalite.client.fencing import FencingResult
+    from kafkalite.control.commands import ClockCommand, ClockState, FaultCommand
+    from kafkalite.control.server import ControlServer
+    from kafkalite.coordinator.event_history import Entry
+    from kafkalite.gateway.faults import FaultState
+    from kafkalite.traffic.replay.standin.preparation import Match, OnMiss
+    from kafkalite.traffic.scalar.recorder import Recorder
     from kafkalite.transactions.state import Transaction
 
 T = TypeVar("T")
 
-_GRACE_S = 0.2
+_SHUTDOWN_GRACE_S = 0.2
 
 
 class Broker:
-    """A Kafka cluster for the length of a `with` or `async with` block.
+    """A Kafka cluster for the duration of a `with` or `async with` block.
 
-    `topics` maps names to numbers of partitions; `config` holds broker settings by Kafka's names,
-    as text or as numbers and booleans; without `data_directory` nothing is left at the end. `port`
-    is the first node's, by default a free one, and each further node takes the next. `log_level` is
-    debug, info, warning or error, and lines go to stderr. `clock` is how time goes at first, and
-    begins anew with no restart: "real", "manual" (it stands until advanced) or "accelerated:60",
-    with "@TIME" behind it to begin at a time in ISO 8601. With `control` the broker can be driven
-    over HTTP as well, at a free port or at the `[HOST:]PORT` given. `as_version`, such as "3.9", is
-    the release of Kafka that it speaks as. `capture` is a directory to record all traffic in, as
-    pcapng files; secrets are blanked. With `replay`, a capture file or a directory of them, it is
-    the cluster that was recorded: requests find their answers by `match`, "strict", "lenient" or
-    "seeded", and by `on_miss` one that finds none ends its connection ("fail") or is answered by
-    the live broker ("live"). ValueError for a word that is none of those, or that `replay` would
-    have to go with.
+    It listens on 127.0.0.1. Its data is removed at the end unless `data_directory` is given.
+
+    - `brokers`: number of nodes.
+    - `topics`: topics to create, with their partition counts.
+    - `config`: Kafka broker configurations, as text, numbers or booleans.
+    - `data_directory`: directory for the data, which is then available after the block.
+    - `port`: port of the first node; each further node uses the next port. 0 selects free ports.
+    - `log_level`: "debug", "info", "warning" or "error"; log lines go to stderr.
+    - `clock`: "real", "manual" (stopped until advanced) or "accelerated:60". "@TIME" after it, in
+      ISO 8601, is its initial time. A restart in the same process continues the time.
+    - `control`: True serves the control API over HTTP on a free port; text is its `[HOST:]PORT`.
+    - `as_version`: release of Kafka to emulate, such as "3.9".
+    - `defaults`: "kafkalite" has defaults for tests on one node, "kafka" has Kafka's own.
+    - `capture`: directory in which all traffic is recorded, as pcapng files without secrets.
+    - `replay`: capture file or directory; the broker answers as the recorded cluster.
+    - `match`: rule to find the response to a request in the capture: "strict" by its position on a
+      connection, "lenient" by its content. "seeded" loads topics, records and commits of the
+      capture, and then answers live.
+    - `on_miss`: for a request without a response in the capture, "fail" closes the connection and
+      "live" lets the live broker answer.
+
+    Raises ValueError for an unknown value, and for `match` or `on_miss` without `replay`.
     """
 
     def __init__(
@@ -78,9 +88,10 @@ class Broker:
         data_directory: str | PathLike[str] | None = None,
         port: int = 0,
         log_level: str = "warning",
-        clock: str = REAL,
+        clock: str = "real",
         control: bool | str = False,
         as_version: str | None = None,
+        defaults: str = "kafkalite",
         capture: str | PathLike[str] | None = None,
         replay: str | PathLike[str] | None = None,
         match: str = "strict",
@@ -90,100 +101,107 @@ class Broker:
             listen=(f"127.0.0.1:{port}",),
             brokers=brokers,
             topics=dict(topics or {}),
-            config={key: _as_text(value) for key, value in (config or {}).items()},
+            config={key: _config_text(value) for key, value in (config or {}).items()},
             data_directory=None if data_directory is None else str(data_directory),
             as_version=as_version,
+            defaults=defaults,
         )
         if log_level.upper() not in Level.__members__:
-            raise ValueError(f"log_level {log_level!r} is none of {', '.join(Level.__members__)}")
+            raise ValueError(
+                f"log_level {log_level!r} is not one of {', '.join(Level.__members__)}"
+            )
         self._log = Log(Level[log_level.upper()])
-        self._time = new_clock(clock)
+        self._driven_clock = new_clock(clock)
         self._capture = None if capture is None else str(capture)
         self._recorder: Recorder | None = None
-        self._replay = _replayed(replay, match, on_miss)
+        self._replay = _capture_to_replay(replay, match, on_miss)
         self._control_address: Address | None = None
         if control is not False:
             self._control_address = control_address(control if isinstance(control, str) else "0")
         self._control: ControlServer | None = None
-        self.clock = BrokerClock(self._drive)
-        """The time of the cluster, to tell and to drive."""
+        self.clock = BrokerClock(self._perform_on_clock)
+        """The time of the cluster: read it and control it."""
+        self.faults = BrokerFaults(self._perform_on_faults)
+        """Fault injection: delay, refuse or disconnect requests."""
         self._broker: ServerBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._asked: set[Future[Any]] = set()
-        """What other threads wait for."""
-        self._owner = 0
+        self._pending: set[Future[Any]] = set()
+        """Results that other threads wait for."""
+        self._owner_pid = 0
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given to find the cluster: `host:port,…`, one for each node."""
-        return self._running().bootstrap_servers
+        """The bootstrap addresses for clients: `host:port,…`, one for each node."""
+        return self._running_broker().bootstrap_servers
 
     @property
     def cluster_id(self) -> str:
         """The cluster's id."""
-        return self._running().cluster_id
+        return self._running_broker().cluster_id
 
     @property
     def control_url(self) -> str:
-        """Where the broker can be driven over HTTP, if it was made with `control`."""
-        self._running()
+        """The URL of the HTTP control endpoint; raises RuntimeError without `control`."""
+        self._running_broker()
         if self._control is None:
-            raise RuntimeError("the broker cannot be driven over HTTP: make it with control=True")
+            raise RuntimeError("the broker has no control endpoint: create it with control=True")
         return self._control.url
 
     def explain(
         self,
         group: str | None = None,
-        limit: int = DEFAULT_EXPLAINED,
+        limit: int = DEFAULT_EXPLAIN_ENTRIES,
         *,
         transactional_id: str | None = None,
     ) -> list[Entry]:
-        """Return what befell a group or a transactional id, or all of them, and why.
+        """Return the history of a group or a transactional id, or of all of them.
 
-        The latest `limit` entries come, oldest first; each has a `kind`, such as "refused" or
-        "rebalance", a `text`, and its `facts`. ValueError for a wish to hear of both.
+        The result has the latest `limit` entries, oldest first. Each has a `kind`, such as
+        "refused" or "rebalance", a `text`, and its `facts`. Raises ValueError if both a group and a
+        transactional id are given.
         """
         command = Explain(group, limit, transactional_id)
 
-        async def ask() -> list[Entry]:
+        async def perform() -> list[Entry]:
             return list(perform_explain(broker, command).entries)
 
-        broker = self._running()
-        return self._on_loop(ask())
+        broker = self._running_broker()
+        return self._run_on_loop(perform())
 
     def transactions(self) -> list[Transaction]:
-        """Return where every transactional id stands, sorted by id.
+        """Return the state of every transactional id, sorted by id.
 
-        Of each: its `state`, such as TransactionState.ONGOING, the `partitions` in its transaction,
-        its `producer_id` and `producer_epoch`, and more.
+        Each `Transaction` has its `state`, such as TransactionState.ONGOING, the `partitions` of
+        the open transaction, the `producer_id` and the `producer_epoch`, and more.
         """
 
-        async def ask() -> list[Transaction]:
+        async def perform() -> list[Transaction]:
             return perform_transactions(broker)
 
-        broker = self._running()
-        return self._on_loop(ask())
+        broker = self._running_broker()
+        return self._run_on_loop(perform())
 
-    def fence_producers(self, *transactional_ids: str) -> list[Fenced]:
-        """Fence the producers of these ids, and end what they left open, as Java's Admin does.
+    def fence_producers(self, *transactional_ids: str) -> list[FencingResult]:
+        """Fence the producers of these ids and abort their open transactions, as Java's Admin does.
 
-        Each id has a new producer id or epoch when this returns. RuntimeError when one of them
-        could not be fenced.
+        Each id has a new producer id or epoch when this returns. Raises RuntimeError if an id could
+        not be fenced.
         """
-        from kafkalite.control.fencing import fence_producers  # noqa: PLC0415 - rarely used
+        from kafkalite.client.fencing import fence_producers  # noqa: PLC0415 - rarely used
 
         addresses = [Address.parse(each) for each in self.bootstrap_servers.split(",")]
-        results = self._on_loop(fence_producers(addresses, transactional_ids))
+        results = self._run_on_loop(fence_producers(addresses, transactional_ids))
         failed = [f"{each.transactional_id!r}: {each.error}" for each in results if each.error]
         if failed:
             raise RuntimeError(f"cannot fence {', '.join(failed)}")
         return results
 
     def start(self) -> None:
-        """Start the cluster; it serves when this returns.
+        """Start the cluster; it accepts clients when this returns.
 
-        Raises what `kafkalite.server.broker.Broker.start` raises.
+        Raises the exceptions of `kafkalite.server.broker.Broker.start`, and RuntimeError if the
+        cluster is running already.
         """
         if self._thread is not None:
             raise RuntimeError("the broker is running already")
@@ -193,17 +211,17 @@ class Broker:
         )
         self._thread.start()
         try:
-            asyncio.run_coroutine_threadsafe(self._serve(), loop).result()
+            asyncio.run_coroutine_threadsafe(self._start_broker(), loop).result()
         except BaseException:
-            self._end()
+            self._stop_loop()
             raise
-        self._owner = os.getpid()
+        self._owner_pid = os.getpid()
         atexit.register(self._stop_at_exit)
 
     def stop(self) -> None:
-        """Stop the cluster; harmless when it does not run.
+        """Stop the cluster; does nothing if it is not running.
 
-        A cluster that nobody stopped is stopped when the process ends.
+        A cluster that is still running at the end of the process is stopped then.
         """
         atexit.unregister(self._stop_at_exit)
         broker, self._broker = self._broker, None
@@ -211,58 +229,102 @@ class Broker:
         if broker is None or loop is None:
             return
         try:
-            asyncio.run_coroutine_threadsafe(self._leave(broker), loop).result()
+            asyncio.run_coroutine_threadsafe(self._stop_broker(broker), loop).result()
         finally:
-            self._end()
+            self._stop_loop()
 
-    async def _serve(self) -> None:
-        # Time goes on where it was; what the last run left on its agenda is not done any more.
-        self._time = DrivenClock(self._time.rate, self._time.now_ms())
+    async def _start_broker(self) -> None:
+        # The time continues; timers that the last run left are dropped.
+        self._driven_clock = AdjustableClock(self._driven_clock.rate, self._driven_clock.now_ms())
         if self._capture is not None:
-            from kafkalite.capture.recorder import Recorder  # noqa: PLC0415 - rarely used
-
-            self._recorder = Recorder(self._capture, self._time.now_ns, tell=self._log.error)
+            self._recorder = self._new_recorder(self._capture)
         try:
-            settings, stage = self._staged()
+            settings, prepare = self._settings_and_preparation()
             broker = ServerBroker(
-                settings, self._log, clock=self._time, recorder=self._recorder, stage=stage
+                settings,
+                self._log,
+                clock=self._driven_clock,
+                recorder=self._recorder,
+                prepare=prepare,
             )
             await broker.start()
         except BaseException:
-            self._end_capture()
+            self._close_recorder()
             raise
         if self._control_address is not None:
             try:
-                from kafkalite.control.listening import ControlServer  # noqa: PLC0415 - rarely used
+                from kafkalite.control.server import ControlServer  # noqa: PLC0415 - rarely used
 
                 self._control = ControlServer(broker, self._control_address, self._log)
                 await self._control.start()
             except BaseException:
-                await self._leave(broker)
+                await self._stop_broker(broker)
                 raise
         self._broker = broker
 
-    def _staged(self) -> tuple[Settings, Stage | None]:
-        """Return the settings of the broker, and what stands in for it."""
+    def _settings_and_preparation(self) -> tuple[Settings, Callable[[ServerBroker], None] | None]:
+        """Return the settings of the broker, and a function that makes it replay a capture."""
         if self._replay is None:
             return self._settings, None
-        from kafkalite.replay.staging import staged  # noqa: PLC0415 - rarely used
+        # Imported here because few brokers replay a capture.
+        from kafkalite.traffic.replay.standin import preparation  # noqa: PLC0415
 
-        found = staged([self._replay.path], self._replay.match, self._replay.on_miss, self._log)
-        settings = self._settings._replace(
-            brokers=max(self._settings.brokers, len(found.nodes)),
-            topics={**found.topics, **self._settings.topics},
+        capture = preparation.prepare_capture(
+            [self._replay.path], self._replay.match, self._replay.on_miss, self._log
         )
-        return settings, found.stage
+        settings = self._settings._replace(
+            brokers=max(self._settings.brokers, len(capture.nodes)),
+            topics={**capture.topics, **self._settings.topics},
+        )
+        return settings, capture.prepare
 
-    async def _leave(self, broker: ServerBroker) -> None:
+    async def _stop_broker(self, broker: ServerBroker) -> None:
         control, self._control = self._control, None
         if control is not None:
             await control.stop()
-        await broker.stop(_GRACE_S)
-        self._end_capture()
+        await broker.stop(_SHUTDOWN_GRACE_S)
+        self._close_recorder()
 
-    def _end_capture(self) -> None:
+    def start_recording(self, directory: str | PathLike[str]) -> None:
+        """Record all traffic from now on in `directory`, as `capture` does from the start.
+
+        The recording of a client that is connected already begins with the next request that it
+        sends while none of its requests is being served. Raises RuntimeError if traffic is recorded
+        already.
+        """
+        broker = self._running_broker()
+        if self._recorder is not None:
+            raise RuntimeError(f"traffic is already recorded in {self._recorder.directory}")
+        self._recorder = recorder = self._new_recorder(str(directory))
+
+        async def start() -> None:
+            broker.start_recording(recorder)
+
+        try:
+            self._run_on_loop(start())
+        except BaseException:
+            self._close_recorder()
+            raise
+
+    def stop_recording(self) -> None:
+        """Stop recording; the capture is complete when this returns.
+
+        Does nothing if traffic is not recorded.
+        """
+        broker = self._running_broker()
+
+        async def stop() -> None:
+            broker.stop_recording()
+
+        self._run_on_loop(stop())
+        self._close_recorder()
+
+    def _new_recorder(self, directory: str) -> Recorder:
+        from kafkalite.traffic.scalar.recorder import Recorder  # noqa: PLC0415 - rarely used
+
+        return Recorder(directory, self._driven_clock.now_ns, warn=self._log.error)
+
+    def _close_recorder(self) -> None:
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             recorder.close()
@@ -292,32 +354,43 @@ class Broker:
         await asyncio.to_thread(self.stop)
 
     def _stop_at_exit(self) -> None:
-        # A forked process has this object but not its thread: nobody would answer there.
-        if self._owner == os.getpid():
+        # A forked process has this object but not its thread, so no call would return there.
+        if self._owner_pid == os.getpid():
             self.stop()
 
-    def _running(self) -> ServerBroker:
+    def _running_broker(self) -> ServerBroker:
         if self._broker is None:
             raise RuntimeError("the broker is not running: use it in a `with` block")
         return self._broker
 
-    def _drive(self, command: ClockCommand) -> ClockState:
-        """Carry out a command on the broker's own loop, and wait for it."""
-        return self._on_loop(perform_on_clock(self._running(), command))
+    def _perform_on_clock(self, command: ClockCommand) -> ClockState:
+        """Carry out a command on the broker's event loop, and wait for the result."""
+        return self._run_on_loop(perform_on_clock(self._running_broker(), command))
 
-    def _on_loop(self, work: Coroutine[None, None, T]) -> T:
+    def _perform_on_faults(self, command: FaultCommand) -> Sequence[FaultState]:
+        """Carry out a command on the broker's event loop, and wait for the result."""
+
+        async def perform() -> Sequence[FaultState]:
+            return perform_on_faults(broker, command)
+
+        broker = self._running_broker()
+        return self._run_on_loop(perform())
+
+    def _run_on_loop(self, work: Coroutine[None, None, T]) -> T:
         loop = self._loop
         if loop is None or threading.current_thread() is self._thread:
             work.close()
-            raise RuntimeError("the broker cannot wait for itself: call from another thread")
-        asked = asyncio.run_coroutine_threadsafe(work, loop)
-        self._asked.add(asked)
+            raise RuntimeError(
+                "a call from the broker's own thread would wait forever: use another thread"
+            )
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        self._pending.add(future)
         try:
-            return asked.result()
+            return future.result()
         except CancelledError:
-            raise RuntimeError("the broker was stopped meanwhile") from None
+            raise RuntimeError("the broker was stopped during the call") from None
         finally:
-            self._asked.discard(asked)
+            self._pending.discard(future)
 
     @staticmethod
     def _run(loop: asyncio.AbstractEventLoop) -> None:
@@ -327,40 +400,44 @@ class Broker:
         finally:
             loop.close()
 
-    def _end(self) -> None:
+    def _stop_loop(self) -> None:
         """Stop the loop and wait for its thread."""
         loop, thread = self._loop, self._thread
         self._broker = self._loop = self._thread = None
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
-            for asked in tuple(self._asked):
-                asked.cancel()
+            for future in tuple(self._pending):
+                future.cancel()
 
 
-def _as_text(value: str | float) -> str:
-    """Return a setting as a properties file writes it: Kafka's booleans are lower case."""
+def _config_text(value: str | float) -> str:
+    """Return the text of a setting in a properties file: Kafka's booleans are lower case."""
     return f"{value}".lower() if isinstance(value, bool) else f"{value}"
 
 
-class _Replayed(NamedTuple):
-    """A capture to be, and how."""
+class _CaptureToReplay(NamedTuple):
+    """A capture to replay, and how to match requests with it."""
 
     path: str
     match: Match
     on_miss: OnMiss
 
 
-def _replayed(replay: str | PathLike[str] | None, match: str, on_miss: str) -> _Replayed | None:
-    """Return what is to be replayed, if anything; ValueError for what does not go together."""
+def _capture_to_replay(
+    replay: str | PathLike[str] | None, match: str, on_miss: str
+) -> _CaptureToReplay | None:
+    """Return the capture to replay, if any; raises ValueError for invalid combinations."""
     if replay is None:
         for name, value, default in (("match", match, "strict"), ("on_miss", on_miss, "fail")):
             if value != default:
-                raise ValueError(f"{name}={value!r} needs replay, which says what to replay")
+                raise ValueError(f"{name}={value!r} needs replay")
         return None
-    from kafkalite.replay.staging import Match, OnMiss  # noqa: PLC0415 - rarely used
+    from kafkalite.traffic.replay.standin.preparation import Match, OnMiss  # noqa: PLC0415 - rarely used
 
-    asked = _Replayed(str(replay), Match(match), OnMiss(on_miss))
-    if asked.match is Match.SEEDED and asked.on_miss is not OnMiss.FAIL:
-        raise ValueError("on_miss: a seeded broker answers everything itself")
-    return asked
+    capture = _CaptureToReplay(str(replay), Match(match), OnMiss(on_miss))
+    if capture.match is Match.SEEDED and capture.on_miss is not OnMiss.FAIL:
+        raise ValueError(
+            "on_miss cannot be combined with match='seeded', which answers every request"
+        )
+    return capture

@@ -1,12 +1,12 @@
-"""ManualClock: time that moves only when a test says so; it needs no event loop."""
+"""ManualClock: a clock without an event loop that moves only when a test advances it."""
 
 from __future__ import annotations
 
-from kafkalite.ports.clock import StandingClock
+from kafkalite.ports.clock import SteppedClock
 
 
-class ManualClock(StandingClock):
-    """A Clock that stands still until advanced, from a day in November 2023 on."""
+class ManualClock(SteppedClock):
+    """A Clock that moves only when advanced; it begins on 14 November 2023."""
 
     __slots__ = ()
 

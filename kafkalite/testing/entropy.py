@@ -1,4 +1,4 @@
-"""SeededEntropy: dice that fall the same way every time, so that ids in tests are known."""
+"""SeededEntropy: reproducible randomness, so that ids in tests are known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkalite.ports.entropy import is_usable_uuid
 
 
 class SeededEntropy:
-    """An Entropy that a seed decides."""
+    """An Entropy whose values depend on a seed only."""
 
     __slots__ = ("_random",)
 
@@ -17,7 +17,7 @@ class SeededEntropy:
         self._random = random.Random(seed)  # noqa: S311 - predictable on purpose
 
     def uuid(self) -> bytes:
-        """Return the next 16 bytes fit for an id."""
+        """Return the next 16 bytes usable as an id."""
         while True:
             raw = uuid.UUID(bytes=self._random.randbytes(16), version=4).bytes
             if is_usable_uuid(raw):

@@ -1,8 +1,8 @@
-"""Disks for tests: one in memory that can lose power, and one that fails at a step of choice.
+"""File systems for tests: one in memory that can lose power, and one that fails at a chosen step.
 
-`MemoryFiles` knows what was synced. `FaultyFiles` counts every step that changes the disk; at the
-chosen one it writes a part of what was asked, and then either refuses (a full disk) or dies (a
-crash), after which nothing works any more.
+`MemoryFiles` tracks which bytes were synced. `FaultyFiles` counts every step that changes the disk.
+At the chosen step it writes a part of the data and then either raises ENOSPC (a full disk) or
+simulates a crash, after which every step fails.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from kafkalite.ports.files import Buffer
 
 
 class CrashedError(BaseException):
-    """The process ends here; nothing that handles errors may catch it."""
+    """A simulated crash of the process; error handlers must not catch it."""
 
 
 class _Content:
-    """A file's bytes, and how many of them are on the platter."""
+    """The bytes of a file, and the number of synced bytes."""
 
     __slots__ = ("data", "synced_size")
 
@@ -33,9 +33,11 @@ class _Content:
 class MemoryFile:
     """A file in memory."""
 
-    __slots__ = ("_content",)
+    __slots__ = ("_content", "_files", "_path")
 
-    def __init__(self, content: _Content) -> None:
+    def __init__(self, files: MemoryFiles, path: str, content: _Content) -> None:
+        self._files = files
+        self._path = path
         self._content = content
 
     @property
@@ -49,12 +51,12 @@ class MemoryFile:
             self._content.data += buffer
 
     def pread(self, size: int, position: int) -> bytes:
-        """Return up to `size` bytes from `position`, fewer only where the file ends."""
+        """Return up to `size` bytes from `position`; fewer at the end of the file only."""
         return bytes(self._content.data[position : position + size])
 
-    def sync(self) -> None:
-        """Let the bytes survive a loss of power."""
-        self._content.synced_size = len(self._content.data)
+    def is_in_place(self) -> bool:
+        """Whether the file is still at its path."""
+        return self._files.content_at(self._path) is self._content
 
     def truncate(self, size: int) -> None:
         """Cut the file down to `size` bytes."""
@@ -66,14 +68,14 @@ class MemoryFile:
 
 
 class MemoryLock:
-    """A lock that always was free."""
+    """A lock that is always free."""
 
     def release(self) -> None:
         """Do nothing."""
 
 
 class MemoryFiles:
-    """A file system in memory; names are durable at once, bytes when they are synced."""
+    """A file system in memory; names are durable immediately, bytes after a sync."""
 
     def __init__(self) -> None:
         self._contents: dict[str, _Content] = {}
@@ -85,43 +87,53 @@ class MemoryFiles:
         """The paths of all files, sorted."""
         return sorted(self._contents)
 
-    def without_power(self, surviving: Callable[[int], int]) -> MemoryFiles:
+    def after_power_loss(self, count_surviving: Callable[[int], int]) -> MemoryFiles:
         """Return the disk as it is after a loss of power.
 
-        `surviving` is told how many bytes of a file were not synced, and says how many of them,
-        from the front, are there nevertheless.
+        `count_surviving` is called with the number of unsynced bytes of each file, and returns how
+        many of them survive, counted from the first.
         """
         after = MemoryFiles()
         after._directories = set(self._directories)
         for path, content in self._contents.items():
             unsynced = len(content.data) - content.synced_size
-            size = content.synced_size + surviving(unsynced)
+            size = content.synced_size + count_surviving(unsynced)
             after._contents[path] = _Content(bytes(content.data[:size]))
         return after
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
-        """Return the file at `path`; FileNotFoundError when absent and not to be created."""
+        """Return the file at `path`; raises FileNotFoundError if it is absent, unless `create`."""
         if path not in self._contents:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             if path.rpartition("/")[0] not in self._directories:
                 raise FileNotFoundError(errno.ENOENT, "no such directory", path)
             self._contents[path] = _Content()
-        return MemoryFile(self._contents[path])
+        return MemoryFile(self, path, self._contents[path])
+
+    def content_at(self, path: str) -> _Content | None:
+        """Return the content of the file at `path`, None if it is absent."""
+        return self._contents.get(path)
 
     def read(self, path: str) -> bytes:
-        """Return all of the file at `path`; FileNotFoundError when absent."""
+        """Return all bytes of the file at `path`; raises FileNotFoundError if it is absent."""
         return self.open(path).pread(1 << 40, 0)
 
+    def write(self, path: str, content: Buffer) -> None:
+        """Replace the content of the file at `path`."""
+        file = self.open(path, create=True)
+        file.truncate(0)
+        file.append([content])
+
     def list(self, path: str) -> list[str]:
-        """Return the names in the directory at `path`, sorted; none when it is absent."""
+        """Return the names in the directory at `path`, sorted; empty if it is absent."""
         prefix = path + "/"
         paths = (*self._contents, *self._directories)
         names = {name[len(prefix) :].partition("/")[0] for name in paths if name.startswith(prefix)}
         return sorted(names)
 
     def modified_ms(self, path: str) -> int:
-        """Return `now_ms`: files in memory keep no time of their own."""
+        """Return `now_ms`: files in memory have no modification time of their own."""
         self.open(path)
         return self.now_ms
 
@@ -143,10 +155,14 @@ class MemoryFiles:
         self._contents.pop(path, None)
 
     def makedirs(self, path: str) -> None:
-        """Make the directory at `path` and those above it; harmless when it exists."""
+        """Create the directory at `path` and its parents; harmless when they exist."""
         while path and path not in self._directories:
             self._directories.add(path)
             path = path.rpartition("/")[0]
+
+    def mkdir(self, path: str) -> None:
+        """Create the directory at `path` and its parents, which tests need not create."""
+        self.makedirs(path)
 
     def remove_directory(self, path: str) -> None:
         """Remove the directory at `path`, which is empty; harmless when it is absent."""
@@ -154,8 +170,21 @@ class MemoryFiles:
             raise OSError(errno.ENOTEMPTY, "directory not empty", path)
         self._directories.discard(path)
 
+    def sync(self, path: str) -> None:
+        """Make the bytes of the file at `path` durable."""
+        self.open(path)
+        content = self._contents[path]
+        content.synced_size = len(content.data)
+
     def sync_directory(self, path: str) -> None:
         """Do nothing: names are durable at once."""
+
+    def sync_all(self, directory: str, paths: Collection[str]) -> None:
+        """Make the bytes of the files at `paths` durable."""
+        del directory
+        for path in sorted(paths):
+            if path not in self._directories:
+                self.sync(path)
 
     def lock(self, path: str) -> MemoryLock:
         """Return a lock on the file at `path`."""
@@ -164,10 +193,10 @@ class MemoryFiles:
 
 
 class FaultyFiles:
-    """`disk`, until the step `fail_at`; steps that change the disk are counted from 0.
+    """Forwards to `disk` until the step `fail_at`; steps that change the disk are counted from 0.
 
-    Of an append that fails, `part` of its bytes are written, from 0 to 1. With `crash` set nothing
-    works from then on; otherwise the step raises ENOSPC, and so do the `refusals` - 1 after it.
+    A failing append writes `part` of its bytes, from 0 to 1. With `crash`, that step and all later
+    ones raise CrashedError. Without it, that step and the `refusals` - 1 after it raise ENOSPC.
     """
 
     def __init__(
@@ -185,19 +214,24 @@ class FaultyFiles:
         self._part = part
         self._crash = crash
         self._refusals = refusals
-        self._is_dead = False
+        self._has_crashed = False
 
-    def step(self, partly: Callable[[float], None] | None = None) -> None:
-        """Count a step that changes the disk, and fail if it is the chosen one."""
-        if self._is_dead:
+    def fail_from(self, step: int | None, *, refusals: int = 1) -> None:
+        """Fail at `step` and at the `refusals` - 1 steps after it; never with None."""
+        self._fail_at = step
+        self._refusals = refusals
+
+    def step(self, write_part: Callable[[float], None] | None = None) -> None:
+        """Count a step that changes the disk, and fail if it is a failing one."""
+        if self._has_crashed:
             raise CrashedError
         step, self.steps = self.steps, self.steps + 1
         if self._fail_at is None or not self._fail_at <= step < self._fail_at + self._refusals:
             return
-        if partly is not None:
-            partly(self._part)
+        if write_part is not None:
+            write_part(self._part)
         if self._crash:
-            self._is_dead = True
+            self._has_crashed = True
             raise CrashedError
         raise OSError(errno.ENOSPC, "no space left on device")
 
@@ -208,15 +242,20 @@ class FaultyFiles:
         return FaultyFile(self, self.disk.open(path, create=create))
 
     def read(self, path: str) -> bytes:
-        """Return all of the file at `path`."""
+        """Return all bytes of the file at `path`."""
         return self.disk.read(path)
+
+    def write(self, path: str, content: Buffer) -> None:
+        """Replace the content of the file at `path`: a step, which may be done in part."""
+        self.step(lambda part: self.disk.write(path, content[: int(len(content) * part)]))
+        self.disk.write(path, content)
 
     def list(self, path: str) -> list[str]:
         """Return the names in the directory at `path`."""
         return self.disk.list(path)
 
     def modified_ms(self, path: str) -> int:
-        """Return when the file at `path` last changed."""
+        """Return the time at which the file at `path` was last changed."""
         return self.disk.modified_ms(path)
 
     def rename(self, old: str, new: str) -> None:
@@ -225,25 +264,40 @@ class FaultyFiles:
         self.disk.rename(old, new)
 
     def remove(self, path: str) -> None:
-        """Remove the file at `path`: a step, if it is there."""
+        """Remove the file at `path`: a step if it exists."""
         if path in self.disk.paths:
             self.step()
         self.disk.remove(path)
 
     def makedirs(self, path: str) -> None:
-        """Make the directory at `path`: a step."""
+        """Create the directory at `path`: a step."""
         self.step()
         self.disk.makedirs(path)
+
+    def mkdir(self, path: str) -> None:
+        """Create the directory at `path`: a step."""
+        self.makedirs(path)
 
     def remove_directory(self, path: str) -> None:
         """Remove the directory at `path`: a step."""
         self.step()
         self.disk.remove_directory(path)
 
+    def sync(self, path: str) -> None:
+        """Make the bytes of the file at `path` durable: a step."""
+        self.step()
+        self.disk.sync(path)
+
     def sync_directory(self, path: str) -> None:
-        """Sync the names in the directory at `path`: a step."""
+        """Make the names in the directory at `path` durable: a step."""
         self.step()
         self.disk.sync_directory(path)
+
+    def sync_all(self, directory: str, paths: Collection[str]) -> None:
+        """Make the bytes of the files at `paths` durable: a step for each."""
+        for path in sorted(paths):
+            self.step()
+            self.disk.sync_all(directory, (path,))
 
     def lock(self, path: str) -> MemoryLock:
         """Return a lock on the file at `path`."""
@@ -274,10 +328,9 @@ class FaultyFile:
         """Return up to `size` bytes from `position`."""
         return self._file.pread(size, position)
 
-    def sync(self) -> None:
-        """Let the bytes survive a loss of power: a step."""
-        self._files.step()
-        self._file.sync()
+    def is_in_place(self) -> bool:
+        """Whether the file is still at its path."""
+        return self._file.is_in_place()
 
     def truncate(self, size: int) -> None:
         """Cut the file down to `size` bytes: a step."""

@@ -1,34 +1,89 @@
-"""The pytest plugin: a broker for a test, or one for the whole run.
+"""The pytest plugin: fixtures that run a broker, and the options of these brokers.
 
-It is loaded into every pytest run of an environment that has kafkalite, used or not, so it
-imports nothing until a fixture is asked for.
+pytest loads it in every environment that has kafkalite, also if no test uses it. It therefore
+imports the broker in the fixtures only.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafkalite.config.options import Option
     from kafkalite.testing.broker import Broker
+
+_PREFIX = "--kafkalite-"
+_MAPPINGS = ("topic", "config")
+"""Repeatable options that together make a mapping."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add an option for each argument of the brokers, such as `--kafkalite-as-version`."""
+    group = parser.getgroup("kafkalite", "brokers of the kafkalite fixtures")
+    for option in _options():
+        arguments: dict[str, Any] = {"help": option.help, "dest": _dest(option)}
+        if option.metavar is not None:
+            arguments["metavar"] = option.metavar
+        if option.choices:
+            arguments["choices"] = option.choices
+        if option.name in _MAPPINGS:
+            arguments["action"] = "append"
+        group.addoption(f"{_PREFIX}{option.name}", **arguments)
 
 
 @pytest.fixture
-def kafkalite() -> Iterator[Broker]:
-    """Give a fresh broker, which no other test sees."""
+def kafkalite(pytestconfig: pytest.Config) -> Iterator[Broker]:
+    """Yield a new broker for this test."""
     from kafkalite.testing.broker import Broker  # noqa: PLC0415 - see above
 
-    with Broker() as broker:
+    with Broker(**broker_arguments(pytestconfig)) as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
-def kafkalite_session() -> Iterator[Broker]:
-    """Give the broker of the whole run: tests that share it keep to topics of their own."""
+def kafkalite_session(pytestconfig: pytest.Config) -> Iterator[Broker]:
+    """Yield the broker of the whole test run; tests that share it use topics of their own."""
     from kafkalite.testing.broker import Broker  # noqa: PLC0415 - see above
 
-    with Broker() as broker:
+    with Broker(**broker_arguments(pytestconfig)) as broker:
         yield broker
+
+
+def broker_arguments(config: pytest.Config) -> dict[str, Any]:
+    """Return the arguments of `Broker` that were given as options of pytest.
+
+    Raises pytest.UsageError if a value is invalid.
+    """
+    from kafkalite.server.settings import SettingsError, parse_config, parse_topics  # noqa: PLC0415
+
+    parsers = dict(zip(_MAPPINGS, (parse_topics, parse_config), strict=True))
+    arguments: dict[str, Any] = {}
+    for option in _options():
+        value = config.getoption(_dest(option))
+        if value is None or option.keyword is None:
+            continue
+        try:
+            if option.name in parsers:
+                value = parsers[option.name](value)
+            elif option.parse is not None:
+                value = option.parse(value)
+        except SettingsError as error:
+            raise pytest.UsageError(f"{error}".replace("--", _PREFIX, 1)) from error
+        except ValueError as error:
+            raise pytest.UsageError(f"{_PREFIX}{option.name}: {error}") from error
+        arguments[option.keyword.name] = value
+    return arguments
+
+
+def _options() -> list[Option]:
+    from kafkalite.config.options import OPTIONS  # noqa: PLC0415 - see above
+
+    return [each for each in OPTIONS if each.keyword is not None and each.keyword.is_for_fixtures]
+
+
+def _dest(option: Option) -> str:
+    return f"kafkalite_{option.dest}"

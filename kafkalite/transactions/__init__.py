@@ -1,4 +1,5 @@
-"""Transactions: who may write under a transactional id, to what, and how it ends (KIP-98, KIP-890).
+"""Transactions: producers, partitions and ends of transactional ids (KIP-98, KIP-890).
 
-Machines only: they name the markers that are to be written, and are told when they were.
+Contains state machines only: they request markers as intents, and are notified when the markers
+are written.
 """

@@ -1,7 +1,8 @@
-"""TransactionCoordinator: transaction shards on the coordinator runtime, and who asks of them.
+"""TransactionCoordinator: transaction shards on the coordinator runtime, and their queries.
 
-As with groups, the machines are imported when the first shard is led. Leaders of partitions ask
-here, in plain calls, whether a producer may write in its transaction.
+The machines are imported when the first shard is loaded, as those of groups are. Leaders of
+partitions call `verify_or_add_partitions` directly to ask whether a producer may write in its
+transaction.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from kafkalite.metadata.features import TRANSACTION_VERSION
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.transactions.records import TransactionSerde, written_version
+from kafkalite.transactions.transaction_records import TransactionSerde, written_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
-    from kafkalite.coordinator.active import ActiveShard
+    from kafkalite.coordinator.active_shard import ActiveShard
     from kafkalite.coordinator.contract import CoordinatorLog
-    from kafkalite.coordinator.journal import Journal
+    from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.metadata.controller import MetadataController
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
     from kafkalite.transactions.shard import TransactionShard
     from kafkalite.transactions.state import Producer, TopicPartition
 
-_IMPLICIT = 2
-"""The transaction version of clients whose partitions join by being written to (KIP-890)."""
+_IMPLICIT_ADDITION_VERSION = 2
+"""The transaction version of clients whose writes add partitions (KIP-890)."""
 
 
 class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
@@ -44,110 +45,115 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
         metadata: MetadataController,
         draw_producer_id: Callable[[], int],
         open_log: Callable[[int], CoordinatorLog],
-        journal: Journal | None = None,
+        history: EventHistory | None = None,
         carry_out: Callable[[object], None] | None = None,
     ) -> None:
-        """Make a coordinator; `draw_producer_id` gives a producer id that nobody was given."""
+        """Create a coordinator; `draw_producer_id` returns a producer id that is not in use."""
         super().__init__(
             clock=clock,
-            serde=TransactionSerde(lambda: written_version(self._level())),
+            serde=TransactionSerde(lambda: written_version(self._transaction_version())),
             partition_count=lambda: config.int("transaction.state.log.num.partitions"),
             open_log=open_log,
             make_machine=lambda: _new_shard(config, self._image, draw_producer_id),
-            journal=journal,
-            carry_out=self._hand_on,
+            history=history,
+            carry_out=self._carry_out_when_loaded,
         )
-        self._carry_out_loaded = carry_out
-        self._named: list[object] | None = None
-        """What shards that are being loaded want done; None while none is."""
+        self._carry_out_intent = carry_out
+        self._loading_intents: list[object] | None = None
+        """Intents of the shards that are being loaded; None while no shard is being loaded."""
         self._metadata = metadata
         self._image = metadata.image
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Follow the metadata: who leads which shard, and which level was agreed on.
+        """Apply a new metadata image: leaders of the shards, and the transaction version.
 
-        To be called after the logs were opened or closed; a topic's first image loads its shards.
-        OSError when a log could not be read; the shards that are there have heard all the same.
+        Must be called after logs were opened or closed. The topic's first image loads the shards.
+        Raises OSError when a log could not be read; the loaded shards have the new image then,
+        too.
         """
         del delta
         self._image = image
         for shard in self._shards.values():
             shard.machine.on_image(image)
         topic = image.topics.get(TRANSACTION_STATE_TOPIC)
-        self.lead(() if topic is None else [partition.leader for partition in topic.partitions])
+        self.set_leaders(
+            () if topic is None else [partition.leader for partition in topic.partitions]
+        )
 
-    def lead(self, leaders: Sequence[int]) -> None:
-        """Take note of who leads each partition; see CoordinatorRuntime.lead.
+    def set_leaders(self, leaders: Sequence[int]) -> None:
+        """Set the leader of each partition; see CoordinatorRuntime.set_leaders.
 
-        What was left undone is handed on when all are loaded: whoever does it asks them for more.
+        Intents of loading shards are handed over when all are loaded, because carrying them out
+        needs the other shards.
         """
-        named: list[object] = []
-        self._named = named
+        pending_intents: list[object] = []
+        self._loading_intents = pending_intents
         try:
-            super().lead(leaders)
+            super().set_leaders(leaders)
         finally:
-            self._named = None
-            for intent in named:
-                self._hand_on(intent)
+            self._loading_intents = None
+            for intent in pending_intents:
+                self._carry_out_when_loaded(intent)
 
-    def _hand_on(self, intent: object) -> None:
-        if self._named is not None:
-            self._named.append(intent)
-        elif self._carry_out_loaded is not None:
-            self._carry_out_loaded(intent)
+    def _carry_out_when_loaded(self, intent: object) -> None:
+        if self._loading_intents is not None:
+            self._loading_intents.append(intent)
+        elif self._carry_out_intent is not None:
+            self._carry_out_intent(intent)
 
-    def have_topic(self) -> None:
-        """Make the topic that transactions are kept on, unless it is there.
+    def ensure_topic(self) -> None:
+        """Create the topic of the transaction log, if it does not exist.
 
-        KafkaError COORDINATOR_NOT_AVAILABLE when it cannot be made.
+        Raises KafkaError COORDINATOR_NOT_AVAILABLE if that fails.
         """
-        self._metadata.have_internal_topic(TRANSACTION_STATE_TOPIC)
+        self._metadata.ensure_internal_topic(TRANSACTION_STATE_TOPIC)
 
     def shard_for(self, transactional_id: str) -> ActiveShard[TransactionShard]:
-        """Return the shard that keeps an id, whoever speaks for it.
+        """Return the shard of an id, led by any node.
 
-        KafkaError COORDINATOR_NOT_AVAILABLE where there is no topic, NOT_COORDINATOR where the log
-        is not to be had.
+        Raises KafkaError COORDINATOR_NOT_AVAILABLE if the topic does not exist, NOT_COORDINATOR if
+        the log is not available.
         """
-        if not self._led_count:
+        if not self._partition_count:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return self._located.get(transactional_id) or self._search(transactional_id)
+        return super().shard_for(transactional_id)
 
-    def admit(
+    def verify_or_add_partitions(
         self,
         transactional_id: str,
         producer: Producer,
         partitions: Sequence[TopicPartition],
         *,
-        adds: bool,
+        adds_missing: bool,
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Say of each partition whether a producer may write to it in its transaction.
+        """Return for each partition whether a producer may write to it in its transaction.
 
-        With `adds` those that are not in it join it, otherwise they get TRANSACTION_ABORTABLE. The
-        codes are the coordinator's own: PRODUCER_FENCED among them, and what its log refuses with.
+        With `adds_missing`, missing partitions are added; otherwise they get
+        TRANSACTION_ABORTABLE. Other codes are the coordinator's own, such as PRODUCER_FENCED, and
+        those of a failed append.
         """
         try:
             shard = self.shard_for(transactional_id)
-            if not adds:
+            if not adds_missing:
                 return shard.machine.verify_partitions(transactional_id, producer, partitions)
             shard.write(
                 lambda machine, now_ms: machine.add_partitions(
-                    transactional_id, producer, partitions, _IMPLICIT, now_ms
+                    transactional_id, producer, partitions, _IMPLICIT_ADDITION_VERSION, now_ms
                 )
             )
         except KafkaError as error:
-            self._note(transactional_id, error)
+            self._record_refusal(transactional_id, error)
             return dict.fromkeys(partitions, error.code)
         return dict.fromkeys(partitions, ErrorCode.NONE)
 
-    def _note(self, transactional_id: str, error: KafkaError) -> None:
+    def _record_refusal(self, transactional_id: str, error: KafkaError) -> None:
         kind = "fenced" if error.code is ErrorCode.PRODUCER_FENCED else "refused"
         facts = {"error": error.code.name, **(error.facts or {})}
         text = error.message or error.code.message
         event = Event(transactional_id, kind, text, facts, SubjectKind.TRANSACTIONAL_ID)
-        self._journal.note(event, self._clock.now_ms())
+        self._history.add(event, self._clock.now_ms())
 
-    def _level(self) -> int:
+    def _transaction_version(self) -> int:
         return self._image.features.get(TRANSACTION_VERSION, 0)
 
 

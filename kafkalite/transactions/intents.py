@@ -1,4 +1,4 @@
-"""What a transaction coordinator wants done elsewhere."""
+"""Intents of a transaction coordinator: work for other nodes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
 
 
 class WriteMarkers(NamedTuple):
-    """Tell partitions how a transaction ended, then tell the coordinator that they know.
+    """Write the markers of a transaction to its partitions, then notify the coordinator.
 
-    Named when the Prepare record is in the log, and again by `on_loaded` while no Complete record
-    follows it; carrying it out twice does no harm.
+    Returned when the Prepare record is in the log, and again by `on_loaded` while there is no
+    Complete record. Carrying it out twice does no harm.
     """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """As in the Prepare record; with transaction version 2 one above that of the data."""
+    """As in the Prepare record; with transaction version 2 one above that of the records."""
     is_commit: bool
     transaction_version: int
     partitions: tuple[TopicPartition, ...]
-    """In order of topic and index; those that are no more are passed over."""
+    """Ordered by topic and index; partitions that no longer exist are skipped."""

@@ -1,4 +1,4 @@
-"""TransactionRegistry: what a shard keeps of transactional ids; replaying alone changes it."""
+"""TransactionRegistry: a shard's state of all transactional ids, changed by replay only."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from kafkalite.metadata.features import TRANSACTION_VERSION
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.transactions.ending import rolled_back
-from kafkalite.transactions.records import written_version
-from kafkalite.transactions.refusing import no_id, refusal, unknown_id
+from kafkalite.transactions.end import roll_back
+from kafkalite.transactions.refusals import empty_id_refusal, refusal, unknown_id_refusal
 from kafkalite.transactions.state import Transaction, TransactionState
+from kafkalite.transactions.transaction_records import written_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class TransactionRegistry:
-    """The transactional ids of one shard, and what all who decide about them need."""
+    """The transactional ids of one shard, with settings and checks for decisions."""
 
-    __slots__ = ("config", "draw_producer_id", "level", "open", "transactions")
+    __slots__ = ("config", "draw_producer_id", "open_ids", "transaction_version", "transactions")
 
     def __init__(
         self,
@@ -34,48 +34,48 @@ class TransactionRegistry:
         self.config = config
         self.draw_producer_id = draw_producer_id
         self.transactions: dict[str, Transaction] = {}
-        self.open: dict[str, None] = {}
-        """Ids in Ongoing, in the order in which their transactions began."""
-        self.see(image)
+        self.open_ids: dict[str, None] = {}
+        """Ids in state Ongoing, in the order in which their transactions began."""
+        self.apply_image(image)
 
-    def see(self, image: MetadataImage) -> None:
-        """Follow the level of `transaction.version` that the cluster has agreed on."""
-        self.level = image.features.get(TRANSACTION_VERSION, 0)
+    def apply_image(self, image: MetadataImage) -> None:
+        """Apply the cluster's level of `transaction.version`."""
+        self.transaction_version = image.features.get(TRANSACTION_VERSION, 0)
 
     # For deciders
 
-    def known(self, transactional_id: str) -> Transaction:
-        """Return what is kept of an id.
+    def get(self, transactional_id: str) -> Transaction:
+        """Return the state of an id.
 
-        KafkaError INVALID_PRODUCER_ID_MAPPING, or INVALID_REQUEST for one that is empty.
+        Raises KafkaError INVALID_PRODUCER_ID_MAPPING, or INVALID_REQUEST for an empty id.
         """
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            raise unknown_id(transactional_id) if transactional_id else no_id()
+            raise unknown_id_refusal(transactional_id) if transactional_id else empty_id_refusal()
         return transaction
 
     def check_writable(self, transactional_id: str, client_transaction_version: int) -> None:
-        """Raise KafkaError UNSUPPORTED_VERSION for a client that the log has no place for.
+        """Raise KafkaError UNSUPPORTED_VERSION for a client whose version the log cannot store.
 
-        Its older form does not hold by which version a transaction was begun. Kafka finds that out
-        last, and then waits for ever for what it could not write; here nothing has happened.
+        The older record format does not have the client's transaction version. Kafka detects that
+        only when it writes, and then waits forever; here nothing has changed yet.
         """
-        if client_transaction_version and not written_version(self.level):
+        if client_transaction_version and not written_version(self.transaction_version):
             raise refusal(
                 ErrorCode.UNSUPPORTED_VERSION,
                 transactional_id,
                 "transaction-version",
-                f"transaction.version is {self.level}, "
+                f"transaction.version is {self.transaction_version}, "
                 f"too low for clients of version {client_transaction_version}",
-                level=self.level,
+                level=self.transaction_version,
                 client_version=client_transaction_version,
             )
 
-    def rolled_back(self, transaction: Transaction, now_ms: int) -> Transaction:
-        """Return an open transaction as the coordinator itself aborts it."""
-        return rolled_back(
+    def roll_back(self, transaction: Transaction, now_ms: int) -> Transaction:
+        """Return an open transaction that the coordinator itself aborts."""
+        return roll_back(
             transaction,
-            transaction_version=self.level,
+            transaction_version=self.transaction_version,
             draw_producer_id=self.draw_producer_id,
             now_ms=now_ms,
         )
@@ -83,16 +83,16 @@ class TransactionRegistry:
     # Replaying
 
     def replay_transaction(self, record: CoordinatorRecord[object, object]) -> None:
-        """Make one record true; a null value is a tombstone."""
+        """Apply one record; a null value is a tombstone."""
         transactional_id, transaction = record
         assert isinstance(transactional_id, str)
         if transaction is None:
             self.transactions.pop(transactional_id, None)
-            self.open.pop(transactional_id, None)
+            self.open_ids.pop(transactional_id, None)
             return
         assert isinstance(transaction, Transaction)
         self.transactions[transactional_id] = transaction
         if transaction.state is TransactionState.ONGOING:
-            self.open[transactional_id] = None
+            self.open_ids[transactional_id] = None
         else:
-            self.open.pop(transactional_id, None)
+            self.open_ids.pop(transactional_id, None)

@@ -1,9 +1,9 @@
-"""TransactionShard: the transactional ids that fall on one partition of `__transaction_state`.
+"""TransactionShard: the transactional ids of one partition of `__transaction_state`.
 
-Each change is one record that says all there is to say of its id. What was decided is in the log
-when markers are named; what was named and not done is named again after loading. The epoch before
-the present one is soft, as in Kafka: a coordinator that was loaded anew takes a repeated
-InitProducerId for one of a producer that was fenced.
+Each change is one record with the complete state of its id. Markers are requested when the decision
+is in the log, and requested again after loading if they were not completed. The previous epoch is
+soft state, as in Kafka: after loading, a repeated InitProducerId is treated as that of a fenced
+producer.
 """
 
 from __future__ import annotations
@@ -12,25 +12,30 @@ from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorResult, Event, SubjectKind
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.transactions.adding import verified, with_partitions
-from kafkalite.transactions.ending import completed, ended, is_told_by, markers_of
-from kafkalite.transactions.initializing import (
-    Initialized,
-    check_producer,
-    check_wish,
-    initialized,
+from kafkalite.transactions.end import (
+    are_markers_of,
+    complete_transaction,
+    end_transaction,
+    markers_of,
 )
-from kafkalite.transactions.records import transaction_record
-from kafkalite.transactions.refusing import no_id, refusal
+from kafkalite.transactions.expiration import TransactionExpiration
+from kafkalite.transactions.partition_addition import add_partitions_to, verify_partitions_of
+from kafkalite.transactions.producer_initialization import (
+    InitializationResult,
+    check_producer,
+    check_request,
+    initialize_producer,
+)
+from kafkalite.transactions.refusals import empty_id_refusal, refusal
 from kafkalite.transactions.registry import TransactionRegistry
 from kafkalite.transactions.state import (
     NO_PRODUCER,
     NO_PRODUCER_EPOCH,
-    PREPARED,
+    PREPARED_STATES,
     Transaction,
     TransactionState,
 )
-from kafkalite.transactions.sweeps import TransactionSweeps
+from kafkalite.transactions.transaction_records import transaction_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,11 +45,12 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.protocol.errors import KafkaError
     from kafkalite.transactions.intents import WriteMarkers
+    from kafkalite.transactions.producer_initialization import ProducerRequest
     from kafkalite.transactions.state import Producer, TopicPartition
 
 
 class TransactionShard:
-    """The transactional ids of one partition of the log, as a machine on the runtime."""
+    """The transactional ids of one partition of the log, as a state machine."""
 
     def __init__(
         self,
@@ -56,53 +62,54 @@ class TransactionShard:
         self._registry = TransactionRegistry(
             config=config, image=image, draw_producer_id=draw_producer_id
         )
-        self._sweeps = TransactionSweeps(self._registry)
+        self._expiration = TransactionExpiration(self._registry)
 
     # The contract with the runtime
 
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
-        """Make one record of the log true."""
+        """Apply one record of the log to the state."""
         self._registry.replay_transaction(record)
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Name the markers of transactions that were decided and are not complete."""
+        """Request the markers of transactions that were decided and are not complete."""
         return CoordinatorResult(
             response=None,
-            timers=self._sweeps.on_loaded(now_ms),
-            intents=[markers_of(each) for each in self.transactions() if each.state in PREPARED],
+            timers=self._expiration.on_loaded(now_ms),
+            intents=[
+                markers_of(each) for each in self.transactions() if each.state in PREPARED_STATES
+            ],
         )
 
     def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
-        """Sweep: abort what is open for too long, or forget what was not used for long."""
-        return self._sweeps.timers[type(event)](event, now_ms)
+        """Abort transactions that timed out, or remove unused ids."""
+        return self._expiration.timers[type(event)](event, now_ms)
 
     def on_append_failed(
         self, records: Sequence[CoordinatorRecord[object, object]], error: KafkaError, now_ms: int
     ) -> CoordinatorResult[None]:
-        """Take smaller steps in sweeps, if it was one of theirs."""
+        """Reduce the size of sweep steps, if the records were from a sweep."""
         del now_ms
-        self._sweeps.on_append_failed(records, error)
+        self._expiration.on_append_failed(records, error)
         return CoordinatorResult(response=None)
 
     def on_image(self, image: MetadataImage) -> None:
-        """Follow the level of `transaction.version` that the cluster has agreed on."""
-        self._registry.see(image)
+        """Apply the cluster's level of `transaction.version`."""
+        self._registry.apply_image(image)
 
     # Deciders
 
     def init_producer_id(
         self,
         transactional_id: str,
-        timeout_ms: int,
-        expected: Producer | None,
+        request: ProducerRequest,
         now_ms: int,
-    ) -> CoordinatorResult[Initialized]:
-        """Give a transactional id to its next producer; an open transaction is aborted first.
+    ) -> CoordinatorResult[InitializationResult]:
+        """Assign a transactional id to its next producer; an open transaction is aborted first.
 
-        KafkaError INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS or
-        PRODUCER_FENCED.
+        Raises KafkaError CONCURRENT_TRANSACTIONS, PRODUCER_FENCED or those of `check_request`.
         """
-        check_wish(self._registry.config, transactional_id, timeout_ms)
+        check_request(self._registry.config, transactional_id, request)
+        timeout_ms, expected = request.resolved_timeout_ms, request.expected
         transaction = self._registry.transactions.get(transactional_id)
         if transaction is None:
             transaction = Transaction(
@@ -110,20 +117,20 @@ class TransactionShard:
             )
         check_producer(transaction, expected)
         if transaction.state is TransactionState.ONGOING:
-            prepared = self._registry.rolled_back(transaction, now_ms)
+            prepared = self._registry.roll_back(transaction, now_ms)
             return CoordinatorResult(
-                Initialized(NO_PRODUCER, ErrorCode.CONCURRENT_TRANSACTIONS),
+                InitializationResult(NO_PRODUCER, ErrorCode.CONCURRENT_TRANSACTIONS),
                 [transaction_record(prepared)],
-                events=[_fenced_by_newcomer(transaction, prepared)],
+                events=[_fenced_by_next_producer(transaction, prepared)],
                 intents=[markers_of(prepared)],
             )
-        begun = initialized(
+        initialized = initialize_producer(
             transaction, timeout_ms, expected, self._registry.draw_producer_id, now_ms
         )
         return CoordinatorResult(
-            Initialized(begun.producer),
-            [transaction_record(begun)],
-            timers=self._sweeps.watch_ids(now_ms),
+            InitializationResult(initialized.producer),
+            [transaction_record(initialized)],
+            timers=self._expiration.schedule_removal(now_ms),
         )
 
     def add_partitions(
@@ -134,13 +141,13 @@ class TransactionShard:
         client_transaction_version: int,
         now_ms: int,
     ) -> CoordinatorResult[None]:
-        """Let partitions join a producer's transaction, which begins with the first of them.
+        """Add partitions to a producer's transaction, which begins with the first of them.
 
-        KafkaError INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS,
+        Raises KafkaError INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS,
         PRODUCER_FENCED or UNSUPPORTED_VERSION.
         """
-        changed = with_partitions(
-            self._registry.known(transactional_id),
+        changed = add_partitions_to(
+            self._registry.get(transactional_id),
             producer,
             frozenset(partitions),
             client_transaction_version,
@@ -150,7 +157,7 @@ class TransactionShard:
             return CoordinatorResult(None)
         self._registry.check_writable(transactional_id, client_transaction_version)
         return CoordinatorResult(
-            None, [transaction_record(changed)], timers=self._sweeps.watch_open(now_ms)
+            None, [transaction_record(changed)], timers=self._expiration.schedule_abort(now_ms)
         )
 
     def end(
@@ -162,14 +169,14 @@ class TransactionShard:
         client_transaction_version: int,
         now_ms: int,
     ) -> CoordinatorResult[Producer]:
-        """Decide a transaction as its producer wants; the response is the producer to go on with.
+        """End a transaction; the response is the producer to use next.
 
-        Before transaction version 2 nobody is named: it is the same as before. KafkaError
-        INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED,
-        INVALID_TXN_STATE or UNSUPPORTED_VERSION.
+        Before transaction version 2 the response is NO_PRODUCER: id and epoch stay the same. Raises
+        KafkaError INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS,
+        PRODUCER_FENCED, INVALID_TXN_STATE or UNSUPPORTED_VERSION.
         """
-        prepared, successor = ended(
-            self._registry.known(transactional_id),
+        prepared, next_producer = end_transaction(
+            self._registry.get(transactional_id),
             producer,
             is_commit=is_commit,
             client_transaction_version=client_transaction_version,
@@ -177,35 +184,37 @@ class TransactionShard:
             now_ms=now_ms,
         )
         if prepared is None:
-            return CoordinatorResult(successor)
+            return CoordinatorResult(next_producer)
         self._registry.check_writable(transactional_id, client_transaction_version)
         return CoordinatorResult(
-            successor, [transaction_record(prepared)], intents=[markers_of(prepared)]
+            next_producer, [transaction_record(prepared)], intents=[markers_of(prepared)]
         )
 
-    def markers_written(self, intent: WriteMarkers, now_ms: int) -> CoordinatorResult[None]:
-        """Complete a transaction whose partitions know how it ended, unless it is no longer so."""
+    def complete_transaction(self, intent: WriteMarkers, now_ms: int) -> CoordinatorResult[None]:
+        """Complete a transaction whose markers are written, unless it has changed since."""
         transaction = self._registry.transactions.get(intent.transactional_id)
-        if transaction is None or not is_told_by(intent, transaction):
+        if transaction is None or not are_markers_of(intent, transaction):
             return CoordinatorResult(None)
-        return CoordinatorResult(None, [transaction_record(completed(transaction, now_ms))])
+        return CoordinatorResult(
+            None, [transaction_record(complete_transaction(transaction, now_ms))]
+        )
 
     # Queries
 
     def verify_partitions(
         self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Say of each partition whether it is in a producer's transaction.
+        """Return for each partition whether it is in a producer's transaction.
 
-        KafkaError INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or
+        Raises KafkaError INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or
         CONCURRENT_TRANSACTIONS.
         """
-        return verified(self._registry.known(transactional_id), producer, partitions)
+        return verify_partitions_of(self._registry.get(transactional_id), producer, partitions)
 
     def describe(self, transactional_id: str) -> Transaction:
-        """Return what is kept of an id; KafkaError INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND."""
+        """Return an id's state; raises KafkaError INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND."""
         if not transactional_id:
-            raise no_id()
+            raise empty_id_refusal()
         transaction = self._registry.transactions.get(transactional_id)
         if transaction is None:
             raise refusal(
@@ -214,17 +223,17 @@ class TransactionShard:
         return transaction
 
     def transactions(self) -> Iterable[Transaction]:
-        """Return what is kept of every id."""
+        """Return the state of every id."""
         return self._registry.transactions.values()
 
 
-def _fenced_by_newcomer(transaction: Transaction, prepared: Transaction) -> Event:
+def _fenced_by_next_producer(transaction: Transaction, prepared: Transaction) -> Event:
     return Event(
         transaction.transactional_id,
         "fenced",
         f"transaction of id {transaction.transactional_id} aborted: its producer "
         f"{transaction.producer_id} is fenced at epoch {transaction.producer_epoch}, "
-        "for another begins with this id",
+        "because another producer was initialized with this id",
         {
             "rule": "new-producer",
             "producer_id": transaction.producer_id,

@@ -1,14 +1,14 @@
-"""What a transaction coordinator keeps of one transactional id, and the states it passes through.
+"""State of one transactional id in a transaction coordinator, and its transitions.
 
     Empty ──► Ongoing ──► PrepareCommit ──► CompleteCommit
                    └────► PrepareAbort  ──► CompleteAbort
 
-From both Complete states the next transaction begins. With transaction version 2 a producer may
-abort without having begun, for it does not know whether it has: so PrepareAbort may follow each
-state but PrepareCommit. A state is numbered as in the log. Kafka has two more, which are never
+From both Complete states the next transaction begins. With transaction version 2, a producer may
+abort without having begun, because it does not know whether it has. So PrepareAbort may follow each
+state except PrepareCommit. States are numbered as in the log. Kafka has two more, which are never
 written: Dead, an id that has just expired, and PrepareEpochFence, a transaction whose producer is
-being fenced. Here a decision is in the log as soon as it is made, so that nobody meets an id in
-either of them.
+being fenced. Here a decision is in the log as soon as it is made, so no request finds an id in
+either.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 LAST_PRODUCER_EPOCH: Final = 32_766
-"""With this epoch a producer's id is used up; one more is kept for the marker of its last end."""
-GREATEST_EPOCH: Final = 32_767
+"""The last epoch that a producer uses; the markers of its last transaction use one more."""
+MAX_PRODUCER_EPOCH: Final = 32_767
 NO_TIMEOUT_MS: Final = 2**31 - 1
-"""A transaction with the longest timeout has none; Kafka keeps those of KIP-939 so."""
+"""Stored for transactions that never time out, as in Kafka (KIP-939)."""
 
 
 class TransactionState(IntEnum):
-    """Where a transactional id stands."""
+    """States of a transactional id."""
 
     EMPTY = 0
     ONGOING = 1
@@ -43,25 +43,27 @@ class TransactionState(IntEnum):
 
     @property
     def label(self) -> str:
-        """Kafka's name of it, as DescribeTransactions and ListTransactions show it."""
+        """Kafka's name of the state, as in DescribeTransactions and ListTransactions."""
         return self.name.title().replace("_", "")
 
     def __str__(self) -> str:
-        """Print by that name, too: a number tells a reader of `broker.transactions()` nothing."""
+        """Return Kafka's name, which is more useful in `broker.transactions()` than a number."""
         return self.label
 
 
-PREPARED: Final = frozenset((TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT))
-"""States of a transaction whose end is decided, while its markers are being written."""
+PREPARED_STATES: Final = frozenset(
+    (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+)
+"""States of a decided transaction whose markers are being written."""
 
-AT_REST: Final = frozenset(
+IDLE_STATES: Final = frozenset(
     (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 )
-"""States without a transaction: an id that stays in them expires."""
+"""States without an open transaction; only in these an unused id expires."""
 
 
 class Producer(NamedTuple):
-    """One incarnation of a producer: whoever has a lower epoch of the same id is a zombie."""
+    """A producer id and epoch; a lower epoch of the same id is from a zombie."""
 
     producer_id: int
     producer_epoch: int
@@ -71,9 +73,9 @@ NO_PRODUCER: Final = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 class Transaction(NamedTuple):
-    """A transactional id and the transaction it is in, or was in last.
+    """A transactional id with its current or last transaction.
 
-    A tuple by name, for one is made with every partition that is added to a transaction.
+    A NamedTuple for speed: one is created for every partition that is added to a transaction.
     """
 
     transactional_id: str
@@ -85,19 +87,19 @@ class Transaction(NamedTuple):
     start_timestamp_ms: int = NO_TIMESTAMP
     last_update_timestamp_ms: int = NO_TIMESTAMP
     previous_producer_id: int = NO_PRODUCER_ID
-    """The producer's id before the last change of state; most often it is the same."""
+    """The producer's id before the last change of state; usually the same."""
     next_producer_id: int = NO_PRODUCER_ID
-    """In a Prepare state: the id to go on with, where the one it has is used up."""
+    """In a Prepare state: the id to continue with, if the current one is used up."""
     client_transaction_version: int = 0
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """Soft: the epoch before the present one, by which a repeated InitProducerId is known."""
+    """Soft: the previous epoch, which identifies a repeated InitProducerId."""
 
     @property
     def producer(self) -> Producer:
-        """Who may write in this transaction."""
+        """The producer that may write in this transaction."""
         return Producer(self.producer_id, self.producer_epoch)
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer's id has no more epochs to give out."""
+        """Whether the producer's id has no more epochs."""
         return self.producer_epoch >= LAST_PRODUCER_EPOCH

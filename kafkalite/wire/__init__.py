@@ -1,1 +1,1 @@
-"""One connection as bytes in and bytes out: frames, headers, and whose turn it is; no sockets."""
+"""The Kafka protocol of one connection, without sockets: frames, headers and sessions."""

@@ -1,137 +1,235 @@
-"""Length-prefixed frames out of a stream: where bytes are received, and what is kept of them.
+"""Length-prefixed frames in a byte stream, and the buffers that receive them.
 
-All connections of one event loop receive into the same buffer: asking for it, receiving and
-splitting are one synchronous step, so only a frame's unfinished rest is ever copied out. A frame
-too large for it gets a buffer of its own, which grows as bytes arrive, never by what a length
-field merely promises, and is reused by the next large frame.
+All connections of one event loop receive into the same buffer. Getting the buffer, receiving and
+splitting frames is one synchronous step, so only an incomplete frame is copied out. A frame that is
+too large for the shared buffer gets a buffer of its own. That buffer grows as bytes arrive and is
+never allocated from the length field alone; the next large frame uses it again.
 """
 
 from __future__ import annotations
 
 from struct import Struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SHARED_BYTES = 256 * 1024
-"""Size of the shared buffer, and the most that one read can bring."""
+"""Size of the shared buffer, which is the maximum size of one read."""
 
 LENGTH_BYTES = 4
 _LENGTH = Struct(">i")
-_LARGE_BYTES = 4 * SHARED_BYTES
-_LARGE_FROM_BYTES = 64 * 1024
-"""A promise alone gets no large buffer, however large it is: this much must have come."""
-_POOLED_BYTES = 16 * 1024 * 1024
+_MIN_LARGE_BYTES = 64 * 1024
+"""The received size at which a frame larger than the shared buffer gets its own buffer."""
+_MAX_IDLE_BYTES = 16 * 1024 * 1024
+_MAX_IDLE_SHARED_BUFFERS = 4
+_UNLIMITED = 1 << 62
 
 
 class ReceiveBuffers:
-    """The memory that one event loop's connections receive into."""
+    """The memory into which the connections of one event loop receive.
 
-    __slots__ = ("_idle", "_idle_bytes", "shared", "shared_view")
+    `limit_bytes` bounds the growth of large buffers in use: above it `can_allocate` is false, and
+    connections that need more must wait. `on_release` is called when a large buffer is no longer in
+    use, `on_drop` when one is freed.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "_idle", "_idle_bytes", "_idle_shared", "_limit_bytes", "in_use_bytes", "on_drop",
+        "on_release", "shared", "shared_view",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        limit_bytes: int = _UNLIMITED,
+        on_release: Callable[[], None] = lambda: None,
+    ) -> None:
         self.shared = bytearray(SHARED_BYTES)
         self.shared_view = memoryview(self.shared)
+        self._limit_bytes = limit_bytes
+        self.on_release = on_release
+        self.on_drop: Callable[[], None] = lambda: None
+        self.in_use_bytes = 0
+        """Size of the large buffers in use."""
         self._idle: list[bytearray] = []
         self._idle_bytes = 0
+        self._idle_shared: list[bytearray] = []
 
-    def acquire(self) -> bytearray:
-        """Return a large buffer, an idle one if there is any: fresh memory costs page faults."""
-        if self._idle:
+    def can_allocate(self, count: int) -> bool:
+        """Return whether large buffers may use `count` more bytes."""
+        return self.in_use_bytes + count <= self._limit_bytes
+
+    def acquire(self, count: int) -> bytearray:
+        """Return a large buffer for more than `count` bytes.
+
+        This is an idle buffer if there is one, because its memory causes no page faults. The size
+        of a new one depends on the bytes that have arrived, not on the length field.
+        """
+        if self._idle and len(self._idle[-1]) > count:
             buffer = self._idle.pop()
             self._idle_bytes -= len(buffer)
-            return buffer
-        return bytearray(_LARGE_BYTES)
+        else:
+            buffer = bytearray(1 << count.bit_length())
+        self.in_use_bytes += len(buffer)
+        return buffer
+
+    def grow(self, buffer: bytearray) -> bytearray:
+        """Return a buffer of twice the size that begins with the same bytes."""
+        grown = bytearray(2 * len(buffer))
+        grown[: len(buffer)] = buffer
+        self.in_use_bytes += len(buffer)
+        return grown
 
     def release(self, buffer: bytearray) -> None:
-        """Take back a large buffer; beyond 16 MiB of idle ones it is dropped."""
-        if self._idle_bytes + len(buffer) <= _POOLED_BYTES:
+        """Take back a large buffer; it is freed if 16 MiB of buffers are idle."""
+        self.in_use_bytes -= len(buffer)
+        if self._idle_bytes + len(buffer) <= _MAX_IDLE_BYTES:
             self._idle.append(buffer)
             self._idle_bytes += len(buffer)
+        else:
+            self.on_drop()
+        self.on_release()
+
+    def drop_idle(self) -> None:
+        """Free the buffers that are not in use."""
+        self._idle.clear()
+        self._idle_bytes = 0
+        self._idle_shared.clear()
+
+    def lend_shared_buffer(self) -> bytearray:
+        """Transfer the shared buffer to the caller, and use another one as shared buffer."""
+        lent = self.shared
+        idle = self._idle_shared
+        self.shared = idle.pop() if idle else bytearray(SHARED_BYTES)
+        self.shared_view = memoryview(self.shared)
+        return lent
+
+    def return_shared_buffer(self, buffer: bytearray) -> None:
+        """Take back a buffer from `lend_shared_buffer`."""
+        if len(self._idle_shared) < _MAX_IDLE_SHARED_BUFFERS:
+            self._idle_shared.append(buffer)
 
 
 class FrameBuffer:
-    """What one connection has received and not yet used up.
+    """The received bytes of one connection that are not served yet.
 
-    Between `space` and `received`, and between either of `received` and `kept` and the `keep`
-    that follows it, the shared buffer belongs to this connection.
+    The shared buffer belongs to this connection between `space` and `received`, and between
+    `received` or `restore` and the following `keep`. `pin` extends this: the bytes remain in place.
     """
 
-    __slots__ = ("_buffers", "_filled", "_large", "_rest")
+    __slots__ = ("_buffers", "_filled", "_large", "_pinned", "_stored")
 
     def __init__(self, buffers: ReceiveBuffers) -> None:
         self._buffers = buffers
-        self._rest = b""
-        """Unused bytes between two reads, unless they are in a large buffer."""
+        self._stored = b""
+        """Stored bytes between two reads, unless they are in a large buffer."""
         self._large: bytearray | None = None
+        self._pinned: bytearray | None = None
+        """A formerly shared buffer from which a request is being served."""
         self._filled = 0
-        """How much of the large buffer is in use."""
+        """The number of used bytes in the large buffer."""
 
     @property
     def buffered(self) -> int:
-        """How many bytes are kept."""
-        return len(self._rest) if self._large is None else self._filled
+        """The number of stored bytes."""
+        return len(self._stored) if self._large is None else self._filled
+
+    def reserve(self) -> bool:
+        """Take the memory that the next read needs; return False if the limit does not allow it.
+
+        The only connection that uses large buffers always gets more memory. Otherwise its request
+        could never be completed.
+        """
+        large, buffers = self._large, self._buffers
+        if large is None or self._filled < len(large):
+            return True
+        if buffers.in_use_bytes > len(large) and not buffers.can_allocate(len(large)):
+            return False
+        self._large = buffers.grow(large)
+        return True
 
     def space(self) -> memoryview:
-        """Return where to receive: at least one byte."""
+        """Return the free part of the buffer to receive into: at least one byte."""
         large = self._large
         if large is not None:
             if self._filled == len(large):
-                # Memory follows what has arrived: doubled when full, whatever was promised.
-                self._large = grown = bytearray(2 * len(large))
-                grown[: len(large)] = large
-                large = grown
+                self._large = large = self._buffers.grow(large)
             return memoryview(large)[self._filled :]
-        rest = self._rest
-        if not rest:
+        stored = self._stored
+        if not stored:
             return self._buffers.shared_view
-        self._buffers.shared[: len(rest)] = rest
-        return self._buffers.shared_view[len(rest) :]
+        self._buffers.shared[: len(stored)] = stored
+        return self._buffers.shared_view[len(stored) :]
 
     def received(self, count: int) -> tuple[bytearray, int]:
-        """Return the buffer that holds all bytes, `count` new ones included, and their end."""
+        """Return the buffer with all bytes, including `count` new ones, and their end."""
         if self._large is not None:
             self._filled += count
             return self._large, self._filled
-        return self._buffers.shared, len(self._rest) + count
+        if self._pinned is not None:
+            self._unpin()
+        return self._buffers.shared, len(self._stored) + count
 
-    def kept(self) -> tuple[bytearray, int]:
-        """Return the buffer that holds all kept bytes, and their end."""
+    def restore(self) -> tuple[bytearray, int]:
+        """Return a buffer with all stored bytes, and their end."""
         if self._large is not None:
             return self._large, self._filled
-        rest = self._rest
-        self._buffers.shared[: len(rest)] = rest
-        return self._buffers.shared, len(rest)
+        if self._pinned is not None:
+            self._unpin()
+        stored = self._stored
+        self._buffers.shared[: len(stored)] = stored
+        return self._buffers.shared, len(stored)
+
+    def pin(self) -> None:
+        """Leave the bytes of the last returned buffer in place until a buffer is returned again."""
+        if self._large is None and self._pinned is None:
+            self._pinned = self._buffers.lend_shared_buffer()
 
     def keep(self, start: int, end: int) -> None:
-        """Keep the bytes from `start` to `end` of the buffer last given out; drop the others."""
+        """Store the bytes from `start` to `end` of the last returned buffer; drop the others."""
         count = end - start
         large = self._large
         if not count:
             self.clear()
             return
-        source = memoryview(self._buffers.shared if large is None else large)
-        if count < (LENGTH_BYTES if large else _LARGE_FROM_BYTES) or (
+        source = memoryview(self._source())
+        if count < (LENGTH_BYTES if large else _MIN_LARGE_BYTES) or (
             count < SHARED_BYTES >= LENGTH_BYTES + frame_length(source, start)
         ):
-            rest = bytes(source[start:end])
+            stored = bytes(source[start:end])
             self.clear()
-            self._rest = rest
+            self._stored = stored
             return
         if large is None:
-            self._large = large = self._buffers.acquire()
-            self._rest = b""
-        if start or self._filled == 0:
+            self._large = large = self._buffers.acquire(count)
+            self._stored = b""
+            memoryview(large)[:count] = source[start:end]
+            self._unpin()
+        elif start:
             memoryview(large)[:count] = source[start:end]
         self._filled = count
 
     def clear(self) -> None:
-        """Keep nothing."""
-        self._rest = b""
+        """Drop all bytes."""
+        self._stored = b""
         self._filled = 0
+        self._unpin()
         large, self._large = self._large, None
         if large is not None:
             self._buffers.release(large)
 
+    def _source(self) -> bytearray:
+        if self._large is not None:
+            return self._large
+        return self._buffers.shared if self._pinned is None else self._pinned
+
+    def _unpin(self) -> None:
+        pinned, self._pinned = self._pinned, None
+        if pinned is not None:
+            self._buffers.return_shared_buffer(pinned)
+
 
 def frame_length(buffer: bytes | bytearray | memoryview, position: int) -> int:
-    """Return the length field at `position`: how many bytes follow it."""
+    """Return the length field at `position`: the number of bytes after it."""
     length: int = _LENGTH.unpack_from(buffer, position)[0]
     return length

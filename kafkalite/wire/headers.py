@@ -1,8 +1,8 @@
-"""Request and response headers: what stands before every body, and in which of its versions.
+"""Headers of requests and responses, and their versions.
 
-A request header is version 2, with tagged fields, where the API's version is flexible, and
-version 1 below. A response header is version 1 where the request's was 2, except for ApiVersions:
-its client does not know yet what the broker speaks, so its response header is always version 0
+If the API version is flexible, the request header is version 2, with tagged fields, and the
+response header is version 1. Otherwise they are versions 1 and 0. The response header of
+ApiVersions always is version 0, because its client does not know the versions of the broker yet
 (KIP-511).
 """
 
@@ -11,20 +11,20 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from kafkalite.protocol.codec import API_VERSIONS_KEY
 from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-API_VERSIONS_KEY = 18
 API_VERSIONS_FLEXIBLE_FROM = 3
 
 HEADER_BYTES = 10
-"""Size of a request header's fixed part."""
+"""Size of the fixed part of a request header."""
 
 CORRELATION_START, CORRELATION_END = 4, 8
-"""Where the correlation id stands in a request header, and behind its length in an answer: it
-differs even where a client repeats a request."""
+"""The position of the correlation id in a request header, and in a response frame with its length.
+The correlation id differs even if a client repeats a request."""
 
 unpack_header = Struct(">Iih").unpack_from
 """(buffer, position) → (api key << 16 | api version, correlation id, client id length)."""
@@ -33,32 +33,32 @@ _pack_v0 = Struct(">ii").pack
 _pack_v1 = Struct(">iix").pack
 
 
-def response_head_v0(body_bytes: int, correlation_id: int) -> bytes:
+def pack_response_header_v0(body_bytes: int, correlation_id: int) -> bytes:
     """Return a frame's length field and response header version 0."""
     return _pack_v0(body_bytes + 4, correlation_id)
 
 
-def response_head_v1(body_bytes: int, correlation_id: int) -> bytes:
+def pack_response_header_v1(body_bytes: int, correlation_id: int) -> bytes:
     """Return a frame's length field and response header version 1, without tagged fields."""
     return _pack_v1(body_bytes + 5, correlation_id)
 
 
-def response_head(api_key: int, *, is_flexible: bool) -> Callable[[int, int], bytes]:
-    """Return what packs the head of this API's responses: (body bytes, correlation id) → bytes."""
+def response_header_packer(api_key: int, *, is_flexible: bool) -> Callable[[int, int], bytes]:
+    """Return a function that packs response headers: (body bytes, correlation id) → bytes."""
     if is_flexible and api_key != API_VERSIONS_KEY:
-        return response_head_v1
-    return response_head_v0
+        return pack_response_header_v1
+    return pack_response_header_v0
 
 
 def skip_tagged_fields(buffer: bytes | bytearray, position: int, end: int) -> int:
-    """Return the position after a header's tagged fields: none is defined, any is ignored."""
+    """Return the position after the tagged fields of a header; all tags are ignored."""
     count, position = _unsigned_varint(buffer, position, end)
     for _ in range(count):
         _, position = _unsigned_varint(buffer, position, end)
         size, position = _unsigned_varint(buffer, position, end)
         position += size
         if position > end:
-            raise ProtocolViolation("a tagged field of the header runs past the frame")
+            raise ProtocolViolation("a tagged field of the header ends after the frame")
     return position
 
 

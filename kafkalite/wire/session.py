@@ -1,16 +1,17 @@
-"""Session: one connection's conversation, whose turn it is included; bytes in, bytes out.
+"""Session: the state of one connection. It takes received bytes and returns bytes to send.
 
-Kafka answers a connection's requests one at a time and in order: while one has no answer yet,
-those behind it are neither read nor served. So does a Session: an answer that must wait parks the
-session, and what arrives meanwhile is kept, up to a bound at which the reader is asked to pause.
+Kafka answers the requests of a connection one at a time and in order: while an answer is pending,
+later requests are neither read nor served. A Session does the same. While an answer is pending,
+received bytes are stored, up to a limit at which reading is paused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kafkalite.ports.turns import NeedsWorkerError
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.wire.frames import LENGTH_BYTES, FrameBuffer
 
@@ -19,185 +20,320 @@ if TYPE_CHECKING:
     from kafkalite.wire.frames import ReceiveBuffers
 
 Pieces = list[bytes | memoryview]
-"""An answer, or several: to be sent one after the other."""
+"""One or more answers, as consecutive pieces."""
 
 BURST_BYTES = 1024 * 1024
-"""Answers made in one go before the writer is asked whether it keeps up."""
+"""The size of answers after which the session checks whether they are being sent."""
+
+_FRAMES_PER_TIME_CHECK = range(32)
+"""Frames served between two checks of the time."""
 
 _TLS_HANDSHAKE = b"\x16\x03"
 
 _unpack_length = Struct(">i").unpack_from
 
 
-class Owed:
-    """An answer that is not there yet, and how to put it into pieces once it is."""
+class PendingAnswer:
+    """An answer that is not available yet, and a function that encodes it when it is."""
 
-    __slots__ = ("finish", "waiting")
+    __slots__ = ("finish", "flushed", "waiting")
 
-    def __init__(self, waiting: Waiting[Any], finish: Callable[[Any, Pieces], int]) -> None:
+    def __init__(
+        self, waiting: Waiting[Any], finish: Callable[[Any, Pieces], int], flushed: int = 0
+    ) -> None:
         self.waiting = waiting
         self.finish = finish
+        self.flushed = flushed
+        """Bytes of earlier answers that were encoded when this request was served."""
 
 
-Serve = Callable[[bytearray, int, int, Pieces], int | Owed]
-"""(buffer, start, end, out): serve the frame body between start and end.
+class Deferred:
+    """An answer that depends on a batch of writes; later requests are served meanwhile.
 
-Adds the answer's pieces to `out` and returns how many bytes they hold, or what is owed instead.
-Raises ProtocolViolation for a frame that has no answer but the end of the connection.
+    It is encoded by `SessionSettings.flush`, or by `Serve` before the answer to a later request.
+    """
+
+    __slots__ = ("_answer", "_batch", "finish")
+
+    def __init__(
+        self, answer: object, batch: Batch | None, finish: Callable[[Any, Pieces], int]
+    ) -> None:
+        """Without a batch, the answer is final; `finish` encodes an answer or an error."""
+        self._answer = answer
+        self._batch = batch
+        self.finish = finish
+
+    @property
+    def value(self) -> object:
+        """The answer, or the error of the batch if it failed."""
+        batch = self._batch
+        return self._answer if batch is None or batch.error is None else batch.error
+
+
+class Batch(Protocol):
+    """Writes that are appended together."""
+
+    @property
+    def error(self) -> Exception | None:
+        """The reason why the writes failed, if they did."""
+
+
+Outcome = int | PendingAnswer | Deferred
+"""The number of bytes of an answer, or the answer that is pending or deferred."""
+
+Serve = Callable[[Any, bytearray, int, int, Pieces], Outcome]
+"""(context, buffer, start, end, out): serve the frame body between start and end.
+
+Adds the pieces of the answer to `out` and returns their size in bytes, or a pending or deferred
+answer. Raises ProtocolViolation for a frame that can only be answered by closing the connection.
 """
 
 
-class Session:
-    """The conversation of one connection.
+class SessionSettings(NamedTuple):
+    """Settings that all sessions of one listener share."""
 
-    `wake` is called when an answer that was owed has arrived; the owner then calls `resume` in
-    its own time, never within that call, so that no handler runs inside another. `settle` is called
-    with the buffer when all whole frames in it were served, before their answers may leave.
+    buffers: ReceiveBuffers
+    serve: Serve
+    """Raises NeedsWorkerError, before any change, for a request that may take long."""
+    serve_in_steps: Serve
+    """As `serve`, but also for requests that may take long; called in a worker."""
+    wake: Callable[[Any], None]
+    """(owner): called when a pending answer has arrived.
+
+    The owner calls `serve` later, not within this call, so that no handler runs inside another.
+    """
+    max_request_bytes: int
+    max_buffered_bytes: int
+    is_turn_over: Callable[[], bool] = lambda: False
+    flush: Callable[[Pieces], int] | None = None
+    """(out): called when all complete frames in the buffer were served, before answers are sent.
+
+    Adds the deferred answers and returns their size in bytes; `serve` may do so before. Raises
+    ProtocolViolation as `serve` does.
+    """
+
+
+class Session:
+    """The requests of one connection.
+
+    The owner receives into `space`, reports the number of bytes by `received`, and then calls
+    `serve`, or `keep` to serve later. `serve` stops at the end of the turn; `is_interrupted` is
+    then true. It also stops before a request that may take long; `needs_worker` is then true, and
+    the owner calls `serve_in_steps` in a worker. While that is paused, `pin` protects the bytes of
+    its request from other connections.
     """
 
     __slots__ = (
-        "_frames", "_is_closed", "_max_kept_bytes", "_max_request_bytes", "_owed", "_serve",
-        "_settle", "_wake", "is_held", "is_interrupted", "made", "out", "violation",
+        "_context",
+        "_end",
+        "_frames",
+        "_is_closed",
+        "_owner",
+        "_pending",
+        "_received",
+        "_settings",
+        "is_interrupted",
+        "is_paused",
+        "needs_worker",
+        "out",
+        "out_bytes",
+        "violation",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        buffers: ReceiveBuffers,
-        serve: Serve,
-        *,
-        max_request_bytes: int,
-        max_kept_bytes: int,
-        wake: Callable[[], None],
-        settle: Callable[[bytearray, Pieces], None] | None = None,
-    ) -> None:
-        self._frames = FrameBuffer(buffers)
-        self._serve = serve
-        self._max_request_bytes = max_request_bytes
-        self._max_kept_bytes = max_kept_bytes
-        self._wake = wake
-        self._settle = settle
-        self._owed: Owed | None = None
+    def __init__(self, settings: SessionSettings, context: object, owner: object) -> None:
+        """`context` is passed to `SessionSettings.serve`, `owner` to `SessionSettings.wake`."""
+        self._settings = settings
+        self._context = context
+        self._owner = owner
+        self._frames = FrameBuffer(settings.buffers)
+        self._pending: PendingAnswer | None = None
         self._is_closed = False
+        self._received: bytearray | None = None
+        """The buffer whose bytes up to `_end` wait for `serve` or `keep`."""
+        self._end = 0
         self.out: Pieces = []
-        """Answers ready to be sent; the owner takes them away."""
-        self.made = 0
-        """How many bytes `out` holds."""
-        self.is_held = False
-        """Set by the owner: the peer does not read, so nothing more is served."""
+        """Answers to be sent; the owner takes them by `take`."""
+        self.out_bytes = 0
+        """The size of `out` in bytes."""
+        self.is_paused = False
+        """Set by the owner while the client does not read; nothing is served."""
         self.is_interrupted = False
-        """Whether frames that could be served were left, because enough answers were made."""
+        """Whether complete frames remain: the turn ended, or `out` is large."""
+        self.needs_worker = False
+        """Whether the next request may take long and needs `serve_in_steps`."""
         self.violation: str | None = None
-        """Why the connection must end once `out` is sent."""
+        """The reason to close the connection after `out` is sent."""
 
     @property
-    def is_owing(self) -> bool:
-        """Whether an answer is still owed."""
-        return self._owed is not None
+    def has_pending_answer(self) -> bool:
+        """Whether an answer is pending."""
+        return self._pending is not None
 
     @property
-    def is_between(self) -> bool:
-        """Whether no request has come in part, waits to be served, or is owed its answer."""
-        return self._owed is None and not self.out and not self._frames.buffered
+    def is_idle(self) -> bool:
+        """Whether there is no incomplete, unserved or unanswered request."""
+        return self._pending is None and not self.out and not self._frames.buffered
+
+    def reserve(self) -> bool:
+        """Take the memory that the next read needs; return False if the limit does not allow it."""
+        return self._frames.reserve()
+
+    @property
+    def buffered(self) -> int:
+        """The number of stored bytes."""
+        return self._frames.buffered
 
     @property
     def wants_pause(self) -> bool:
-        """Whether more is kept than should be while nothing can be served."""
+        """Whether reading should pause: nothing can be served, and enough bytes are stored."""
         return (
-            self._owed is not None or self.is_held
-        ) and self._frames.buffered > self._max_kept_bytes
+            self._pending is not None or self.is_paused
+        ) and self._frames.buffered > self._settings.max_buffered_bytes
 
     def space(self) -> memoryview:
-        """Return where to receive; `received` follows before anything else happens."""
+        """Return the buffer to receive into; `received` must follow immediately."""
         return self._frames.space()
 
     def received(self, count: int) -> None:
-        """Serve what `count` more bytes in the space last given out make possible."""
-        frames = self._frames
-        buffer, end = frames.received(count)
-        if self._owed is None and not self.is_held and self.violation is None:
-            self._serve_frames(buffer, end)
-        else:
-            frames.keep(0, end)
+        """Accept `count` more bytes in the last `space`; `serve` or `keep` follows."""
+        self._received, self._end = self._frames.received(count)
 
-    def resume(self) -> None:
-        """Go on after an owed answer has arrived, or after the owner took answers away."""
-        if self._is_closed:
+    def keep(self) -> None:
+        """Store received bytes, to be served later."""
+        if self._received is not None:
+            self._received = None
+            self._frames.keep(0, self._end)
+
+    def pin(self) -> None:
+        """Leave the bytes that are being served in place until they are served."""
+        self._frames.pin()
+
+    def serve(self) -> None:
+        """Serve received bytes, up to the first request that may take long.
+
+        A pending answer that has arrived is sent first. Nothing is served while an answer is
+        pending, while the session is held, and after a violation.
+        """
+        if self._pending is not None and self._pending.waiting.is_resolved:
+            self.keep()
+            self.needs_worker = True
+        elif self._pending is not None or self.is_paused or self.violation is not None:
+            self.keep()
+        else:
+            self._serve_received(self._settings.serve)
+
+    def serve_in_steps(self) -> None:
+        """Do the same as `serve`, also for requests that may take long; called in a worker."""
+        self.keep()
+        self.needs_worker = False
+        pending = self._pending
+        if self._is_closed or (pending is not None and not pending.waiting.is_resolved):
             return
-        owed = self._owed
-        if owed is not None:
-            if not owed.waiting.is_resolved:
-                return
-            self._owed = None
+        if pending is not None:
+            self._pending = None
             try:
-                self.made += owed.finish(owed.waiting.value, self.out)
+                self.out_bytes += pending.finish(pending.waiting.value, self.out)
             except ProtocolViolation as violation:
                 self.violation = violation.reason
         self.is_interrupted = False
-        if not self.is_held and self.violation is None and self._frames.buffered:
-            self._serve_frames(*self._frames.kept())
+        if not self.is_paused and self.violation is None:
+            self._serve_received(self._settings.serve_in_steps)
+
+    def _serve_received(self, serve: Serve) -> None:
+        self.is_interrupted = False
+        buffer, self._received = self._received, None
+        if buffer is not None:
+            self._serve_frames(serve, buffer, self._end)
+        elif self._frames.buffered:
+            self._serve_frames(serve, *self._frames.restore())
 
     def take(self) -> Pieces:
-        """Return the answers that are ready; they are no longer the session's."""
-        out, self.out, self.made = self.out, [], 0
+        """Return the answers to be sent, and forget them."""
+        out, self.out, self.out_bytes = self.out, [], 0
         return out
 
     def close(self) -> None:
-        """End the conversation; whoever still works on an answer is told that nobody waits."""
+        """End the session; the handler of a pending answer is notified."""
         if self._is_closed:
             return
         self._is_closed = True
+        self._received = None
         self.out.clear()
         self._frames.clear()
-        owed, self._owed = self._owed, None
-        if owed is not None:
-            owed.waiting.abandon()
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.waiting.abandon()
 
-    def _serve_frames(self, buffer: bytearray, end: int) -> None:
-        """Serve whole frames from the start of `buffer`, and keep what is left."""
-        serve, out, maximum, made = self._serve, self.out, self._max_request_bytes, self.made
+    def _serve_frames(  # noqa: C901, PLR0912 - one loop: each call costs a tenth of a heartbeat
+        self, serve: Serve, buffer: bytearray, end: int
+    ) -> None:
+        """Serve complete frames from the start of `buffer`, and store the rest."""
+        settings, context, out, size = self._settings, self._context, self.out, self.out_bytes
+        maximum = settings.max_request_bytes
         position = 0
+        is_done = False
         try:
-            while end - position >= LENGTH_BYTES:
-                length = _unpack_length(buffer, position)[0]
-                if not 0 <= length <= maximum:
-                    self.violation = refused_length(length, maximum)
-                    position = end
-                    break
-                stop = position + LENGTH_BYTES + length
-                if stop > end:
-                    break
-                answer = serve(buffer, position + LENGTH_BYTES, stop, out)
-                position = stop
-                if isinstance(answer, Owed):
-                    self._owed = answer
-                    break
-                made += answer
-                if made > BURST_BYTES:
-                    self.is_interrupted = True
-                    break
+            while not is_done:
+                is_done = True
+                for _ in _FRAMES_PER_TIME_CHECK:
+                    if end - position < LENGTH_BYTES:
+                        break
+                    length = _unpack_length(buffer, position)[0]
+                    if not 0 <= length <= maximum:
+                        self.violation = invalid_length_reason(length, maximum)
+                        position = end
+                        break
+                    stop = position + LENGTH_BYTES + length
+                    if stop > end:
+                        break
+                    answer = serve(context, buffer, position + LENGTH_BYTES, stop, out)
+                    position = stop
+                    if not isinstance(answer, int):
+                        if isinstance(answer, Deferred):
+                            continue
+                        size += answer.flushed
+                        self._pending = answer
+                        break
+                    size += answer
+                    if size > BURST_BYTES:
+                        self.is_interrupted = True
+                        break
+                else:
+                    self.is_interrupted = is_done = settings.is_turn_over()
+        except NeedsWorkerError:
+            self.needs_worker = True
         except ProtocolViolation as violation:
             self.violation = violation.reason
             position = end
-        if self._settle is not None:
-            self._settle(buffer, out)
-        self.made = made
+        finally:
+            # Also after an exception: a batch must not remain open for the next connection.
+            if settings.flush is not None:
+                size += self._flush(settings.flush)
+        self.out_bytes = size
         self._frames.keep(position, end)
-        if self._owed is not None:
-            self._owed.waiting.then(self._answer_arrived)
+        if self._pending is not None:
+            self._pending.waiting.then(self._answer_arrived)
+
+    def _flush(self, flush: Callable[[Pieces], int]) -> int:
+        try:
+            return flush(self.out)
+        except ProtocolViolation as violation:
+            self.violation = violation.reason
+            return 0
 
     def _answer_arrived(self, _: object) -> None:
         if not self._is_closed:
-            self._wake()
+            self._settings.wake(self._owner)
 
 
-def refused_length(length: int, maximum: int) -> str:
-    """Say why no frame of this length is taken, and what the peer might be."""
+def invalid_length_reason(length: int, maximum: int) -> str:
+    """Return the reason why a frame of this length is invalid, with a guess about the client."""
     if length < 0:
         return f"negative frame length {length}"
     reason = f"frame length {length} is above socket.request.max.bytes={maximum}"
     start = length.to_bytes(LENGTH_BYTES)
     if start.startswith(_TLS_HANDSHAKE):
-        return f"{reason}: the peer seems to speak TLS"
+        return f"{reason}: the client seems to speak TLS"
     if start.rstrip().isalpha():
-        return f"{reason}: the peer seems to speak HTTP"
+        return f"{reason}: the client seems to speak HTTP"
     return reason

@@ -1,4 +1,4 @@
-"""The project's own source, as the architecture tests read it."""
+"""The project's source files, their module names and syntax trees."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "kafkalite"
-GENERATED = tuple(PACKAGE / "protocol" / name for name in ("codecs", "messages", "records"))
+GENERATED = PACKAGE / "protocol" / "_generated"
+GENERATED_MODULES = tuple(
+    PACKAGE / "protocol" / f"{name}.py" for name in ("api_keys", "error_codes")
+)
 
 
 @cache
 def hand_written_modules() -> tuple[Path, ...]:
-    """Return every module of the package that a person wrote, in a stable order."""
+    """Return every module of the package that is not generated, sorted by path."""
     return tuple(
         path
         for path in sorted(PACKAGE.rglob("*.py"))
-        if not any(path.is_relative_to(generated) for generated in GENERATED)
-        and path != PACKAGE / "protocol" / "error_codes.py"
+        if not path.is_relative_to(GENERATED) and path not in GENERATED_MODULES
     )
 
 
@@ -29,12 +31,13 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def module_name(path: Path) -> str:
-    """Return the dotted name by which a module is imported."""
+    """Return a module's dotted name."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def storey_of(path: Path) -> str:
-    """Return the package directly below kafkalite that a module belongs to."""
+def layer_of(path: Path) -> str:
+    """Return the package of a module: the name below `kafkalite`, or below `kafkalite.traffic`."""
     parts = path.relative_to(PACKAGE).parts
-    return parts[0].removesuffix(".py")
+    depth = 2 if parts[0] == "traffic" else 1
+    return ".".join(parts[:depth]).removesuffix(".py")

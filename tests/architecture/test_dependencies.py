@@ -1,4 +1,4 @@
-"""What is imported is declared: a library that only another one brings may be gone tomorrow."""
+"""Every imported library is declared as a dependency or in the extra that needs it."""
 
 from __future__ import annotations
 
@@ -11,74 +11,88 @@ from typing import Any, Final
 
 import pytest
 
-from tests.architecture.source import PACKAGE, ROOT, hand_written_modules, storey_of, tree_of
+from tests.architecture.source import PACKAGE, ROOT, hand_written_modules, layer_of, tree_of
 
 EXTRAS: Final = {
-    "capture": "capture",
-    "columnar": "columnar",
-    "replay": "columnar",
-    "spark": "spark",
+    "traffic.scalar": "capture",
+    "traffic.columnar": "columnar",
+    "traffic.replay": "columnar",
+    "traffic.spark": "spark",
     "cli": "spark",
     "testing": "test",
 }
-"""Storeys of which some modules need more than the package does, and the extra that has it all."""
+"""Package → the extra that its modules need beyond the dependencies."""
 
 DISTRIBUTIONS: Final = {"re2": "google-re2"}
-"""Modules that are called otherwise than what they are installed by."""
+"""Module → the name of its distribution, if the two differ."""
 
-IF_THERE: Final = {"fsspec": "stores that pyarrow does not know; without it, that is told"}
-"""Modules that no extra for users needs, and what for they are tried."""
+OPTIONAL: Final = {
+    "fsspec": "object stores that pyarrow does not support; an error message names it"
+}
+"""Libraries in no extra for users → what they are imported for if installed."""
 
 
 @cache
-def project() -> Any:  # noqa: ANN401 - whatever it says
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+def pyproject() -> Any:  # noqa: ANN401 - parsed TOML
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def project() -> Any:  # noqa: ANN401 - as above
+    return pyproject()["project"]
 
 
 def declared(extra: str = "") -> set[str]:
-    """Return what is installed with an extra, or without any, by its own word."""
-    found = set(map(name_of, project()["dependencies"]))
+    """Return the distributions that an extra declares, together with the dependencies."""
+    distributions = set(map(distribution_name, project()["dependencies"]))
     for requirement in project()["optional-dependencies"].get(extra, ()):
-        if name_of(requirement) == project()["name"]:
-            for other in re.findall(r"[\w-]+", requirement.partition("[")[2].partition("]")[0]):
-                found |= declared(other)
+        if distribution_name(requirement) == project()["name"]:
+            for name in re.findall(r"[\w-]+", requirement.partition("[")[2].partition("]")[0]):
+                distributions |= declared(name)
         else:
-            found.add(name_of(requirement))
-    return found
+            distributions.add(distribution_name(requirement))
+    return distributions
 
 
-def name_of(requirement: str) -> str:
-    found = re.match(r"[\w.-]+", requirement)
-    assert found
-    return found[0].lower()
+def distribution_name(requirement: str) -> str:
+    match = re.match(r"[\w.-]+", requirement)
+    assert match
+    return match[0].lower()
 
 
 def imported(tree: ast.Module) -> set[str]:
-    """Return the libraries that a module imports, wherever in it, by their distributions."""
+    """Return the distributions that a module imports, at its top or in functions."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names |= {each.name for each in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names.add(node.module)
     tops = {name.partition(".")[0] for name in names} - {PACKAGE.name, *sys.stdlib_module_names}
     return {DISTRIBUTIONS.get(top, top) for top in tops}
 
 
-def test_every_library_that_is_imported_is_declared_where_it_is_needed() -> None:
+def test_every_imported_library_is_declared() -> None:
     undeclared = {
         str(path.relative_to(ROOT)): missing
         for path in hand_written_modules()
         if (
             missing := imported(tree_of(path))
-            - declared(EXTRAS.get(storey_of(path), ""))
-            - IF_THERE.keys()
+            - declared(EXTRAS.get(layer_of(path), ""))
+            - OPTIONAL.keys()
         )
     }
     assert undeclared == {}
 
 
-@pytest.mark.parametrize("storey", EXTRAS)
-def test_no_storey_has_an_extra_that_it_does_not_need(storey: str) -> None:
-    mine = [path for path in hand_written_modules() if storey_of(path) == storey]
-    assert any(imported(tree_of(path)) - declared() for path in mine)
+@pytest.mark.parametrize("layer", EXTRAS)
+def test_every_extra_is_needed_by_its_package(layer: str) -> None:
+    modules = [path for path in hand_written_modules() if layer_of(path) == layer]
+    assert any(imported(tree_of(path)) - declared() for path in modules)
+
+
+def test_the_wheel_has_the_marker_of_typed_packages() -> None:
+    """Type checkers read the annotations of installed packages with this file only (PEP 561)."""
+    wheel = pyproject()["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert (PACKAGE / "py.typed").exists()
+    assert wheel["packages"] == [PACKAGE.name]
+    assert "exclude" not in wheel

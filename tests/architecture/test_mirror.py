@@ -1,4 +1,4 @@
-"""The unit tests mirror the package: whoever looks for a module's tests knows where they are."""
+"""Every module has unit tests at the mirrored path, or a listed test module elsewhere."""
 
 from __future__ import annotations
 
@@ -8,204 +8,202 @@ from tests.architecture.source import PACKAGE, ROOT, hand_written_modules
 
 UNIT = ROOT / "tests" / "unit"
 
-JUDGED_ELSEWHERE = {
+TESTED_ELSEWHERE = {
     "__main__.py": "tests/unit/cli/test_serve.py",
-    "apis/authorized.py": "tests/unit/apis/test_discovery.py",
-    "apis/config_layers.py": "tests/unit/apis/test_configs.py",
-    "apis/contract.py": "tests/unit/apis/test_dispatch.py",
-    "apis/log_levels.py": "tests/unit/apis/test_alter_configs.py",
-    "apis/offset_fetch.py": "tests/unit/apis/test_offsets.py",
-    "apis/share_reading.py": "tests/unit/apis/test_share_fetch.py",
-    "apis/topic_configs.py": "tests/unit/apis/test_topics.py",
-    "capture/transcript.py": "tests/unit/capture/test_scribe.py",
+    "apis/authorized.py": "tests/unit/apis/topics/test_metadata.py",
+    "apis/configs/log_levels.py": "tests/unit/apis/configs/test_alter.py",
+    "apis/groups/offset_fetch.py": "tests/unit/apis/groups/test_offset_commit.py",
+    "traffic/scalar/connection_writer.py": "tests/unit/traffic/scalar/test_capture_writer.py",
     "cli/main.py": "tests/unit/cli/test_serve.py",
-    # The steps from a capture's bytes to its tables: each is judged by what comes out at the end,
-    # against the scalar reader.
+    # The steps from a capture's bytes to its tables. The tests compare the resulting tables with
+    # those of the scalar reader.
     **{
-        f"columnar/{name}.py": "tests/unit/columnar/test_reading.py"
+        f"traffic/columnar/{name}.py": "tests/unit/traffic/columnar/test_reading.py"
         for name in (
             "arrays",
-            "captured",
-            "chunks",
-            "classic",
+            "byte_columns",
+            "chunk_frames",
+            "chunked_files",
+            "connection_state",
             "connections",
-            "exact",
-            "exchanging",
-            "files",
-            "following",
-            "found",
-            "heads",
-            "lines",
+            "exchange_batches",
+            "frame_index",
+            "headers",
+            "irregular_connections",
+            "irregular_segments",
             "options",
-            "payloads",
-            "remnants",
-            "rows",
-            "tokens",
+            "packet_index",
+            "partial_frames",
+            "pcap",
+            "sasl_tokens",
+            "table_rows",
         )
     },
-    "columnar/memory.py": "tests/unit/columnar/test_walk.py",
-    "columnar/spanning.py": "tests/unit/columnar/test_stitching.py",
+    "traffic/columnar/column_buffers.py": "tests/unit/traffic/columnar/test_interpreter.py",
+    "traffic/columnar/spanning_frames.py": "tests/unit/traffic/columnar/test_stitching.py",
     "config/log_config.py": "tests/unit/config/test_topic.py",
-    "coordinator/active.py": "tests/unit/coordinator/test_runtime.py",
-    # A table is judged whole, key by key against what Kafka has.
+    "coordinator/active_shard.py": "tests/unit/coordinator/test_runtime.py",
+    # All tables are compared with Kafka's settings, key by key.
     **{
-        f"config/tables/{name}_keys.py": "tests/unit/config/test_keys.py"
+        f"config/tables/{name}.py": "tests/unit/config/test_keys.py"
         for name in (
             "cluster",
             "group",
-            "group_own",
             "kafkalite",
             "log",
             "network",
             "remote",
             "security",
-            "topic_own",
+            "topic",
         )
     },
-    # The classic protocol is one machine in several files: a scenario goes through all of them.
+    # The classic protocol is one machine in several modules, which scenarios test together.
     **{
         f"groups/classic/{name}.py": "tests/scenarios/test_classic_rebalance.py"
         for name in (
-            "answers",
-            "draft",
+            "decision",
             "groups",
             "join",
-            "leave",
             "rebalance",
             "refusals",
+            "responses",
             "sessions",
         )
     },
-    "groups/classic/describe.py": "tests/unit/apis/test_group_admin.py",
+    "gateway/api.py": "tests/unit/gateway/test_gateway.py",
+    "gateway/repeated.py": "tests/unit/gateway/test_gateway.py",
+    "groups/classic/describe.py": "tests/unit/apis/groups/test_admin.py",
     "groups/classic/group.py": "tests/scenarios/test_offsets.py",
     "groups/classic/member.py": "tests/unit/groups/classic/test_membership.py",
-    "groups/classic/states.py": "tests/unit/groups/classic/test_membership.py",
-    "groups/consumer/admission.py": "tests/unit/groups/consumer/test_heartbeat.py",
-    "groups/consumer/beat.py": "tests/unit/groups/consumer/test_heartbeat.py",
+    "groups/consumer/admission.py": "tests/unit/groups/consumer/test_groups.py",
+    "groups/consumer/heartbeat.py": "tests/unit/groups/consumer/test_groups.py",
     "groups/consumer/group.py": "tests/unit/groups/consumer/test_replay.py",
-    "groups/consumer/records.py": "tests/unit/groups/consumer/test_replay.py",
-    "groups/events.py": "tests/unit/groups/consumer/test_events.py",
+    "groups/consumer/consumer_group_records.py": "tests/unit/groups/consumer/test_replay.py",
+    "groups/modern/commit_refusals.py": "tests/unit/groups/consumer/test_offset_commit_refusals.py",
+    "groups/modern/describe.py": "tests/unit/groups/consumer/test_describe.py",
+    "groups/modern/events.py": "tests/unit/groups/consumer/test_events.py",
+    "groups/modern/heartbeat.py": "tests/unit/groups/consumer/test_groups.py",
+    "groups/modern/reconcile.py": "tests/unit/groups/consumer/test_reconcile.py",
+    "groups/modern/steady.py": "tests/unit/groups/consumer/test_steady_heartbeats.py",
     "groups/coordinator.py": "tests/scenarios/test_offsets.py",
-    # A migration goes through both protocols' machines at once.
+    # A migration involves the machines of both protocols.
     "groups/migration/downgrade.py": "tests/scenarios/test_group_migration.py",
     "groups/migration/joins.py": "tests/scenarios/test_group_migration.py",
     "groups/migration/members.py": "tests/scenarios/test_group_migration.py",
     "groups/migration/upgrade.py": "tests/scenarios/test_group_migration.py",
-    "groups/offsets.py": "tests/scenarios/test_offsets.py",
-    "groups/records.py": "tests/scenarios/test_offsets.py",
-    "groups/share/admission.py": "tests/unit/groups/share/test_heartbeat.py",
-    "groups/share/beat.py": "tests/unit/groups/share/test_heartbeat.py",
+    "groups/offsets_topic_records.py": "tests/scenarios/test_offsets.py",
+    "groups/share/admission.py": "tests/unit/groups/share/test_groups.py",
+    "groups/share/heartbeat.py": "tests/unit/groups/share/test_groups.py",
     "groups/share/group.py": "tests/unit/groups/share/test_replay.py",
-    "groups/share/records.py": "tests/unit/groups/share/test_replay.py",
+    "groups/share/share_group_records.py": "tests/unit/groups/share/test_replay.py",
     "groups/shard.py": "tests/properties/test_group_replay.py",
-    # One machine in several files: a scenario goes through all of them.
+    # One machine in several modules, which scenarios test together.
     **{
         f"groups/streams/{name}.py": "tests/scenarios/test_streams_groups.py"
         for name in (
             "admission",
-            "beat",
-            "commits",
+            "offset_validation",
             "describe",
-            "endpoints",
             "events",
             "group",
+            "groups",
             "heartbeat",
-            "records",
+            "streams_group_records",
             "replay",
         )
     },
-    "groups/sweeps.py": "tests/scenarios/test_kip_211.py",
+    "groups/offset_expiration.py": "tests/scenarios/test_kip_211.py",
     "metadata/changes.py": "tests/unit/metadata/test_controller.py",
     "metadata/config_rules.py": "tests/unit/metadata/test_configs.py",
     "metadata/shard.py": "tests/properties/test_metadata_replay.py",
-    # A replay is whole or nothing: a capture played on a broker goes through all of them.
+    "protocol/generator/__main__.py": "tests/unit/protocol/generator/test_files.py",
+    # The tests replay a capture on a broker, which involves all these modules.
     **{
-        f"replay/{name}.py": "tests/unit/replay/test_player.py"
-        for name in ("calls", "judging", "lanes", "paths", "target", "topic_ids")
+        f"traffic/replay/player/{name}.py": "tests/unit/traffic/replay/player/test_player.py"
+        for name in ("connections", "response_checks", "run", "target", "topic_ids")
     },
-    # And on several nodes through all of these.
+    # The same, on several nodes.
     **{
-        f"replay/{name}.py": "tests/unit/replay/test_routing.py"
-        for name in ("places", "routes", "sessions", "subjects")
+        f"traffic/replay/player/{name}.py": "tests/unit/traffic/replay/player/test_routing.py"
+        for name in ("fetch_sessions", "recorded_nodes")
     },
-    "replay/answers.py": "tests/unit/replay/test_standin.py",
-    "replay/explained.py": "tests/captures/test_replay.py",
-    "replay/strict.py": "tests/unit/replay/test_standin.py",
-    "replay/sides.py": "tests/unit/replay/test_differing.py",
-    "replay/telling.py": "tests/unit/replay/test_report.py",
+    "traffic/replay/comparison/known_differences.py": "tests/captures/test_replay.py",
+    **{
+        f"traffic/replay/standin/{name}.py": "tests/unit/traffic/replay/standin/test_standin.py"
+        for name in ("recorded_answers", "strict")
+    },
+    "traffic/replay/diff/usage.py": "tests/unit/traffic/replay/diff/test_captures.py",
+    "traffic/replay/report_text.py": "tests/unit/traffic/replay/test_report.py",
     "server/admission.py": "tests/unit/server/test_connection.py",
-    # The driver's part of the pipeline does nothing without a session.
+    # The part that runs in the Spark driver needs a session.
     **{
-        f"spark/{name}.py": "tests/spark/test_pipeline.py"
-        for name in ("inputs", "pipeline", "stitch")
+        f"traffic/spark/{name}.py": "tests/spark/test_pipeline.py"
+        for name in ("inputs", "pipeline")
     },
-    "spark/sources/contract.py": "tests/unit/spark/sources/test_capture.py",
-    # States and audits are queries: stories of which the truth is known go through them all.
+    "traffic/spark/sources/file_source.py": "tests/unit/traffic/spark/sources/test_capture.py",
+    # States and audits are queries. The tests run them on generated traffic with known results.
     **{
-        f"spark/{name}.py": "tests/spark/test_audits.py"
+        f"traffic/spark/{name}.py": "tests/spark/test_audits.py"
         for name in (
             "audits/classic",
+            "audits/commit_checks",
             "audits/connect",
             "audits/contract",
             "audits/fencing",
-            "audits/health",
-            "audits/judging",
+            "audits/fencing_rules",
             "audits/members",
             "audits/metadata",
             "audits/producers",
-            "audits/spared",
-            "audits/verdicts",
+            "audits/retained_offsets",
             "state/commits",
             "state/epochs",
             "state/errors",
-            "state/extent",
             "state/generations",
-            "state/holdings",
-            "state/marks",
-            "state/order",
+            "state/high_watermarks",
+            "state/metadata_views",
+            "state/partition_ownership",
             "state/producing",
-            "state/repeats",
-            "state/spans",
+            "state/protocol_changes",
+            "state/repeated_heartbeats",
             "state/subscriptions",
             "state/tables",
+            "state/time_range",
+            "state/timing",
             "state/topics",
-            "state/turns",
-            "state/views",
+            "state/windows",
         )
     },
-    "spark/batch.py": "tests/spark/test_follow.py",
-    "spark/follow.py": "tests/spark/test_follow.py",
-    "spark/report/reading.py": "tests/spark/test_report.py",
-    "spark/report/words.py": "tests/unit/spark/report/test_sections.py",
-    "spark/report/writers.py": "tests/unit/spark/report/test_sections.py",
+    "traffic/spark/follow/batch.py": "tests/spark/test_follow.py",
+    "traffic/spark/follow/audits.py": "tests/spark/test_follow.py",
+    "traffic/spark/report/reading.py": "tests/spark/test_report.py",
+    "traffic/spark/report/formatting.py": "tests/unit/traffic/spark/report/test_sections.py",
+    "traffic/spark/report/producers.py": "tests/unit/traffic/spark/report/test_sections.py",
 }
-"""module → the test module that judges it, where that is not its own; the list only shrinks."""
+"""Module → the test module that covers it. Do not add rows for new modules."""
 
-ONLY_SHAPES = {
-    "apis/context.py",
+TYPES_ONLY = {
+    "gateway/call.py",
     "coordinator/contract.py",
     "groups/assignors/contract.py",
-    "groups/classic/caller.py",
     "groups/consumer/member.py",
     "groups/directory.py",
-    "groups/group.py",
-    "groups/offset.py",
+    "groups/modern/member.py",
     "groups/share/intents.py",
     "groups/share/member.py",
     "groups/streams/member.py",
-    "replay/options.py",
-    "storage/marker.py",
-    "spark/report/model.py",
+    "traffic/replay/options.py",
+    "storage/transaction_marker.py",
+    "traffic/spark/report/model.py",
     "transactions/intents.py",
 }
-"""Modules of types and values without a decision of their own: mypy judges them."""
+"""Modules with types and constants only, which mypy checks."""
 
-STANDS_IN = {"testing/clock.py", "testing/coordinator_log.py", "testing/entropy.py"}
-"""What stands in for the world in nearly every test."""
+TEST_DOUBLES = {"testing/clock.py", "testing/coordinator_log.py", "testing/entropy.py"}
+"""Test doubles, which most tests use."""
 
 
 def test_every_module_has_its_tests() -> None:
-    excused = {*JUDGED_ELSEWHERE, *ONLY_SHAPES, *STANDS_IN}
+    listed = {*TESTED_ELSEWHERE, *TYPES_ONLY, *TEST_DOUBLES}
     without = [
         relative.as_posix()
         for path in hand_written_modules()
@@ -213,18 +211,18 @@ def test_every_module_has_its_tests() -> None:
         and not (
             UNIT / (relative := path.relative_to(PACKAGE)).parent / f"test_{path.name}"
         ).exists()
-        and relative.as_posix() not in excused
+        and relative.as_posix() not in listed
     ]
     assert without == []
 
 
-def test_what_is_excused_is_there_and_so_is_what_judges_it() -> None:
-    excused = {*JUDGED_ELSEWHERE, *ONLY_SHAPES, *STANDS_IN}
-    assert {name for name in excused if not (PACKAGE / name).exists()} == set()
-    judges = set(JUDGED_ELSEWHERE.values())
-    assert {judge for judge in judges if not (ROOT / judge).exists()} == set()
+def test_every_listed_module_and_test_module_exists() -> None:
+    listed = {*TESTED_ELSEWHERE, *TYPES_ONLY, *TEST_DOUBLES}
+    assert {name for name in listed if not (PACKAGE / name).exists()} == set()
+    test_modules = set(TESTED_ELSEWHERE.values())
+    assert {path for path in test_modules if not (ROOT / path).exists()} == set()
 
 
-def test_what_has_tests_of_its_own_is_not_excused() -> None:
-    excused = sorted(map(Path, {*JUDGED_ELSEWHERE, *ONLY_SHAPES, *STANDS_IN}))
-    assert [name for name in excused if (UNIT / name.parent / f"test_{name.name}").exists()] == []
+def test_no_listed_module_has_tests_at_the_mirrored_path() -> None:
+    listed = sorted(map(Path, {*TESTED_ELSEWHERE, *TYPES_ONLY, *TEST_DOUBLES}))
+    assert [name for name in listed if (UNIT / name.parent / f"test_{name.name}").exists()] == []

@@ -1,4 +1,4 @@
-"""Decide, append, replay: what lasts changes in replay alone, so a restart can find it again."""
+"""Durable state changes only in `replay_*` methods, so that replaying the log restores it."""
 
 from __future__ import annotations
 
@@ -19,29 +19,27 @@ HARD_STATE: dict[str, dict[str, frozenset[str]]] = {
     "metadata/features.py": {"Features": frozenset()},
     "metadata/producer_ids.py": {"ProducerIds": frozenset()},
     "groups/offsets.py": {"Offsets": frozenset()},
-    "groups/replaying.py": {"GroupReplay": frozenset()},
-    "groups/sweeps.py": {"OffsetSweeps": frozenset()},
+    "groups/modern/group.py": {"ModernGroup": frozenset()},
+    "groups/modern/replay.py": {"GroupReplay": frozenset()},
+    "groups/offset_expiration.py": {"OffsetExpiration": frozenset()},
     "groups/classic/group.py": {"ClassicGroup": frozenset({"soft"})},
-    "groups/classic/groups.py": {"ClassicGroups": frozenset({"_begun", "_undo"})},
-    # `_subscribed` is worked out from the rest, and forgotten when that changes.
+    "groups/classic/groups.py": {"ClassicGroups": frozenset({"_created", "_undo"})},
+    # `_subscribed` is a cache of values derived from the other fields.
     "groups/consumer/group.py": {"ConsumerGroup": frozenset({"soft", "_subscribed"})},
-    "groups/consumer/replay.py": {"ConsumerGroupReplay": frozenset()},
     "groups/share/group.py": {"ShareGroup": frozenset({"soft"})},
-    "groups/share/replay.py": {"ShareGroupReplay": frozenset()},
     "groups/streams/group.py": {"StreamsGroup": frozenset({"soft"})},
-    "groups/streams/replay.py": {"StreamsGroupReplay": frozenset()},
     "shares/shard.py": {"ShareShard": frozenset({"image"})},
-    "transactions/registry.py": {"TransactionRegistry": frozenset({"level"})},
+    "transactions/registry.py": {"TransactionRegistry": frozenset({"transaction_version"})},
     "transactions/shard.py": {"TransactionShard": frozenset()},
-    "transactions/sweeps.py": {
-        "TransactionSweeps": frozenset({"_loaded_ms", "_next_ids_ms", "_next_open_ms"})
+    "transactions/expiration.py": {
+        "TransactionExpiration": frozenset({"_loaded_at_ms", "_next_abort_ms", "_next_removal_ms"})
     },
 }
-"""module → class → its fields that are soft, and may change at any time."""
+"""Module → class → its fields with soft state, which may change at any time."""
 
 MUTATORS = frozenset(
     (
-        "add", "append", "clear", "discard", "drop", "end", "extend", "insert", "outrun", "pop",
+        "add", "append", "clear", "discard", "drop", "end", "extend", "insert", "supersede", "pop",
         "popitem", "remove", "setdefault", "subtract", "update",
     )
 )  # fmt: skip
@@ -58,11 +56,11 @@ def class_in(path: str, name: str) -> ast.ClassDef:
 
 
 def methods_of(node: ast.ClassDef) -> dict[str, ast.FunctionDef]:
-    return {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+    return {member.name: member for member in node.body if isinstance(member, ast.FunctionDef)}
 
 
 def calls_of_self(method: ast.FunctionDef) -> set[str]:
-    """Return the methods of its own class that a method names."""
+    """Return the methods of its own class that a method refers to."""
     return {
         node.attr
         for node in ast.walk(method)
@@ -76,18 +74,18 @@ def is_replayer(name: str) -> bool:
     return name == "__init__" or name.startswith("replay_")
 
 
-def replaying(methods: dict[str, ast.FunctionDef]) -> set[str]:
-    """Return the replayers, and the private methods that nobody but these calls."""
-    found = {name for name in methods if is_replayer(name)}
+def replay_methods(methods: dict[str, ast.FunctionDef]) -> set[str]:
+    """Return the `replay_*` methods, and the private methods that only these call."""
+    names = {name for name in methods if is_replayer(name)}
     while True:
-        outside = set().union(*(calls_of_self(methods[name]) for name in methods.keys() - found))
-        inside = set().union(*(calls_of_self(methods[name]) for name in found))
+        outside = set().union(*(calls_of_self(methods[name]) for name in methods.keys() - names))
+        inside = set().union(*(calls_of_self(methods[name]) for name in names))
         more = {
-            name for name in inside - outside - found if name in methods and name.startswith("_")
+            name for name in inside - outside - names if name in methods and name.startswith("_")
         }
         if not more:
-            return found
-        found |= more
+            return names
+        names |= more
 
 
 def changed_fields(method: ast.FunctionDef) -> Iterator[str]:
@@ -122,19 +120,19 @@ def field_of_self(target: ast.expr) -> str | None:
 
 
 @pytest.mark.parametrize(("path", "name"), CLASSES, ids=[name for _, name in CLASSES])
-def test_what_lasts_changes_in_replay_alone(path: str, name: str) -> None:
+def test_durable_state_changes_only_in_replay_methods(path: str, name: str) -> None:
     methods = methods_of(class_in(path, name))
     soft = HARD_STATE[path][name]
     elsewhere = {
         f"{method}: {field}"
-        for method in methods.keys() - replaying(methods)
+        for method in methods.keys() - replay_methods(methods)
         for field in changed_fields(methods[method])
         if field not in soft
     }
     assert elsewhere == set()
 
 
-def test_a_change_outside_of_replay_would_be_found() -> None:
+def test_change_outside_replay_methods_is_found() -> None:
     source = (
         "class Machine:\n"
         "    def replay_x(self): self._take(1)\n"
@@ -146,6 +144,6 @@ def test_a_change_outside_of_replay_would_be_found() -> None:
     (machine,) = ast.parse(source).body
     assert isinstance(machine, ast.ClassDef)
     methods = methods_of(machine)
-    assert replaying(methods) == {"replay_x", "_take", "replay_y"}
+    assert replay_methods(methods) == {"replay_x", "_take", "replay_y"}
     assert list(changed_fields(methods["decide"])) == ["b"]
     assert list(changed_fields(methods["_shared"])) == ["c"]

@@ -1,7 +1,7 @@
-"""Record the corpus anew: `python -m tests.captures.record [NAME ...]`.
+"""Records the corpus again: `python -m tests.captures.record [NAME ...]`.
 
-Each session has a real Apache Kafka of its own, with `kafkalite capture` in front of it; what comes
-of it is kept beside this file, gzipped.
+Each session has its own Apache Kafka, with `kafkalite capture` in front of it. The gzipped capture
+is stored next to this file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.captures.sessions import SESSIONS, Scene
-from tests.captures.warmth import warm_up
+from tests.captures.warm_up import warm_up
 from tests.clients.served_proxy import ServedProxy
 from tests.oracle.real_kafka import RealKafka
 
@@ -26,12 +26,12 @@ CORPUS = Path(__file__).parent / "kafka-4.3.1"
 
 
 def path_of(session: Session) -> Path:
-    """Return where a session's capture is kept."""
+    """Return the path of a session's capture."""
     return CORPUS / f"{session.name}.pcapng.gz"
 
 
 def record(session: Session, directory: Path) -> bytes:
-    """Have a session, and return its capture."""
+    """Run a session, and return its capture."""
     kafka = RealKafka(directory / "kafka", session.config)
     kafka.start()
     try:
@@ -39,7 +39,7 @@ def record(session: Session, directory: Path) -> bytes:
         proxy = ServedProxy(kafka, directory)
         proxy.open()
         try:
-            session.live(Scene(proxy, directory))
+            session.run(Scene(proxy, directory))
         finally:
             proxy.close()
     finally:
@@ -49,7 +49,7 @@ def record(session: Session, directory: Path) -> bytes:
 
 
 def main(names: Sequence[str]) -> None:
-    """Record the sessions of these names, all if none is given."""
+    """Record the sessions with these names, or all sessions."""
     CORPUS.mkdir(exist_ok=True)
     for session in SESSIONS:
         if names and session.name not in names:

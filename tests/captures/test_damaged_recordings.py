@@ -1,6 +1,6 @@
-"""Recordings of real clients, mutilated in every way: read as they were, less what is missing."""
+"""Damaged recordings of real clients decode to the same frames, except for reported losses."""
 
-# ruff: noqa: S311 - damage is to be repeatable
+# ruff: noqa: S311 - damage must be repeatable
 from __future__ import annotations
 
 from collections import defaultdict
@@ -10,86 +10,86 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.capture.merging import segments
-from kafkalite.capture.model import Direction, Endpoint, Event, Frame, Problem, ProblemKind
-from kafkalite.capture.packets import reverse, sender
-from kafkalite.capture.reading import ignore, read
+from kafkalite.traffic.model import Direction, Endpoint, Event, Frame, Problem, ProblemKind
+from kafkalite.traffic.scalar.merging import segments
+from kafkalite.traffic.scalar.packets import reverse, sender
+from kafkalite.traffic.scalar.reading import ignore, read
 from tests.captures import damage
-from tests.captures.damage import Wired
+from tests.captures.damage import TcpPacket
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 RECORDINGS = sorted((Path(__file__).parent / "kafka-4.3.1").glob("*.pcapng.gz"))
-DAILY = {"java-consumer"}
-"""Read with every run; the others with the long one."""
+IN_EVERY_RUN = {"java-consumer"}
+"""Recordings for every run; the others are read in the long run only."""
 
-Lane = tuple[Endpoint, Direction]
+Stream = tuple[Endpoint, Direction]
 
 
 def recordings() -> list[object]:
     names = {path: path.name.partition(".")[0] for path in RECORDINGS}
     return [
-        pytest.param(path, id=name, marks=() if name in DAILY else [pytest.mark.endurance])
+        pytest.param(path, id=name, marks=() if name in IN_EVERY_RUN else [pytest.mark.endurance])
         for path, name in names.items()
     ]
 
 
-def wired(path: Path) -> list[Wired]:
-    """Return a recording's packets as they can be mutilated."""
+def tcp_packets(path: Path) -> list[TcpPacket]:
+    """Return a recording's packets as input for damage."""
     return [
-        Wired(
-            at_ns=each.at_ns,
-            source=sender(each.flow),
-            target=sender(reverse(each.flow)),
-            seq=each.seq,
-            ack=each.ack,
-            flags=each.flags,
-            payload=each.payload,
+        TcpPacket(
+            at_ns=segment.at_ns,
+            source=sender(segment.flow),
+            target=sender(reverse(segment.flow)),
+            seq=segment.seq,
+            ack=segment.ack,
+            flags=segment.flags,
+            payload=segment.payload,
         )
-        for each in segments([path], ignore)
+        for segment in segments([path], ignore)
     ]
 
 
-def frames(events: Iterable[Event]) -> dict[Lane, list[bytes]]:
-    found: dict[Lane, list[bytes]] = defaultdict(list)
+def frames(events: Iterable[Event]) -> dict[Stream, list[bytes]]:
+    bodies: dict[Stream, list[bytes]] = defaultdict(list)
     for event in events:
         if isinstance(event, Frame):
-            found[event.connection.client, event.direction].append(event.body)
-    return found
+            bodies[event.connection.client, event.direction].append(event.body)
+    return bodies
 
 
 @pytest.mark.parametrize("name", damage.DAMAGES)
 @pytest.mark.parametrize("recording", recordings())
-def test_a_mutilated_recording_says_what_is_left_of_it(
+def test_damaged_recording_decodes_except_for_reported_losses(
     tmp_path: Path, recording: Path, name: str
 ) -> None:
     clean = frames(read([recording], ignore))
     path = tmp_path / "damaged.pcap"
-    path.write_bytes(damage.kept(damage.DAMAGES[name](wired(recording), Random(1))))
+    path.write_bytes(damage.capture_file(damage.DAMAGES[name](tcp_packets(recording), Random(1))))
     problems: list[Problem] = []
     events = list(read([path], problems.append))
-    found = frames(events)
+    damaged = frames(events)
     if name in damage.HARMLESS:
-        assert found == clean
+        assert damaged == clean
         assert problems == []
         return
-    is_begun_late = name in {"begun late", "without handshake"}
-    assert problems or is_begun_late
-    assert found.keys() <= clean.keys()
-    # A connection of which no frame is left has no events; what it lacks is told all the same.
-    touched = {
-        (each.connection, direction)
-        for each in problems
+    starts_late = name in {"late start", "without handshake"}
+    assert problems or starts_late
+    assert damaged.keys() <= clean.keys()
+    # A connection without any readable frame has no events, but its gaps are reported.
+    affected = {
+        (problem.connection, direction)
+        for problem in problems
         for direction in Direction
-        if each.kind is ProblemKind.GAP and direction.name.lower() in each.detail
+        if problem.kind is ProblemKind.GAP and direction.name.lower() in problem.detail
     }
     for (client, direction), bodies in clean.items():
-        rest = iter(bodies)
-        left = found[client, direction]
-        assert all(each in rest for each in left)
-        is_touched = any(
-            str(connection).startswith(f"{client} >") and way is direction
-            for connection, way in touched
+        remaining = iter(bodies)
+        readable = damaged[client, direction]
+        assert all(body in remaining for body in readable)
+        is_affected = any(
+            str(connection).startswith(f"{client} >") and affected_direction is direction
+            for connection, affected_direction in affected
         )
-        assert is_begun_late or is_touched or left == bodies
+        assert starts_late or is_affected or readable == bodies

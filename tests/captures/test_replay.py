@@ -1,8 +1,8 @@
-"""What a real Apache Kafka answered, asked of kafkalite again: no difference without a reason.
+"""Replay of captures of Apache Kafka on kafkalite, without unexplained differences.
 
-The captures are of Kafka 4.3.1, one for each client library; kafkalite is made warm as that Kafka
-was. Differences that are known stand in `kafkalite.replay.explained`, those that no two runs share
-in `kafkalite.replay.findings`: all others fail.
+The captures are of Kafka 4.3.1, one per client library. The coordinators of kafkalite are warmed up
+as those of that Kafka were. `kafkalite.traffic.replay.comparison` has tables of known differences
+and of differences caused by timing. Any other difference fails a test.
 """
 
 from __future__ import annotations
@@ -14,54 +14,54 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kafkalite.capture.messages import is_known, parse_request, request_header
-from kafkalite.replay.calls import replay
-from kafkalite.replay.explained import EXPLAINED
-from kafkalite.replay.findings import Severity
-from kafkalite.replay.library import Library
-from kafkalite.replay.loading import load
-from kafkalite.replay.options import ReplayOptions
-from kafkalite.replay.standin import Lenient
-from kafkalite.replay.telling import replay_text
 from kafkalite.testing import Broker
+from kafkalite.traffic.replay.comparison.findings import Severity
+from kafkalite.traffic.replay.comparison.known_differences import EXPLAINED
+from kafkalite.traffic.replay.loading import load
+from kafkalite.traffic.replay.options import ReplayOptions
+from kafkalite.traffic.replay.player.run import replay
+from kafkalite.traffic.replay.report_text import replay_text
+from kafkalite.traffic.replay.standin.recorded_cluster import RecordedCluster
+from kafkalite.traffic.replay.standin.standin import LenientMatcher
+from kafkalite.traffic.scalar.messages import is_known, parse_request, request_header
 from tests.captures.record import CORPUS, path_of
 from tests.captures.sessions import SESSIONS
-from tests.captures.warmth import warm_up
+from tests.captures.warm_up import warm_up
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafkalite.apis.context import RequestContext
-    from kafkalite.replay.report import ReplayReport
+    from kafkalite.gateway.call import Call
+    from kafkalite.traffic.replay.report import ReplayReport
     from tests.captures.sessions import Session
 
 
 @pytest.fixture(params=SESSIONS, ids=lambda session: session.name)
 def session(request: pytest.FixtureRequest) -> Session:
-    found: Session = request.param
-    return found
+    session: Session = request.param
+    return session
 
 
-def replayed(session: Session, directory: Path, nodes: int = 1) -> ReplayReport:
+def replay_session(session: Session, directory: Path, nodes: int = 1) -> ReplayReport:
     capture = directory / f"{session.name}.pcapng"
     capture.write_bytes(gzip.decompress(path_of(session).read_bytes()))
     with Broker(nodes, config=dict(session.config)) as broker:
-        first = broker.bootstrap_servers.partition(",")[0]
-        warm_up(first, is_alone=nodes == 1)
-        return replay(capture, to=first, options=ReplayOptions(explained=EXPLAINED))
+        bootstrap = broker.bootstrap_servers.partition(",")[0]
+        warm_up(bootstrap, is_alone=nodes == 1)
+        return replay(capture, to=bootstrap, options=ReplayOptions(explained=EXPLAINED))
 
 
-def test_kafkalite_answers_as_kafka_did(session: Session, tmp_path: Path) -> None:
-    report = replayed(session, tmp_path)
+def test_kafkalite_responds_like_the_recorded_kafka(session: Session, tmp_path: Path) -> None:
+    report = replay_session(session, tmp_path)
     assert report.at_least(Severity.DIFFERENCE) == [], replay_text(report)
     assert report.responses > 40
     assert report.responses + sum(report.skipped.values()) >= 0.95 * report.requests
-    # What was not sent was turned away by a Kafka that was not ready, and sent again later.
+    # Skipped requests were refused by a Kafka that was not ready yet, and were sent again later.
     assert sum(report.skipped.values()) <= 10, report.skipped
-    assert _reasons(report) <= _known_reasons()
+    assert _reasons_found(report) <= _known_reasons()
 
 
-AT_ONCE = {"confluent-kafka-transactions", "java-share"}
+IN_EVERY_RUN = {"confluent-kafka-transactions", "java-share"}
 """Sessions that are replayed on three nodes in every run."""
 
 
@@ -69,20 +69,22 @@ AT_ONCE = {"confluent-kafka-transactions", "java-share"}
     "session",
     [
         pytest.param(
-            each, id=each.name, marks=() if each.name in AT_ONCE else pytest.mark.endurance
+            session,
+            id=session.name,
+            marks=() if session.name in IN_EVERY_RUN else pytest.mark.endurance,
         )
-        for each in SESSIONS
+        for session in SESSIONS
     ],
 )
-def test_three_nodes_answer_as_one_kafka_did(session: Session, tmp_path: Path) -> None:
-    report = replayed(session, tmp_path, nodes=3)
+def test_three_nodes_respond_like_one_recorded_node(session: Session, tmp_path: Path) -> None:
+    report = replay_session(session, tmp_path, nodes=3)
     assert report.at_least(Severity.DIFFERENCE) == [], replay_text(report)
     assert report.responses > 40
-    assert "the recorded cluster has 1 nodes, the target 3" in report.notes
+    assert "the recorded cluster has 1 node, the target 3" in report.notes
 
 
-def _reasons(report: ReplayReport) -> set[str]:
-    return {found.reason for found in report.findings if found.severity is Severity.EXPLAINED}
+def _reasons_found(report: ReplayReport) -> set[str]:
+    return {finding.reason for finding in report.findings if finding.severity is Severity.EXPLAINED}
 
 
 @cache
@@ -90,22 +92,24 @@ def _known_reasons() -> frozenset[str]:
     return frozenset(row.reason for row in EXPLAINED)
 
 
-def test_every_explanation_is_of_a_difference_that_there_is(tmp_path: Path) -> None:
+def test_every_explained_difference_occurs(tmp_path: Path) -> None:
     (admin,) = (session for session in SESSIONS if session.name == "java-admin")
-    assert _reasons(replayed(admin, tmp_path)) == _known_reasons()
+    assert _reasons_found(replay_session(admin, tmp_path)) == _known_reasons()
 
 
-def test_whoever_stands_in_for_that_kafka_has_an_answer_to_all_it_was_asked() -> None:
+def test_stand_in_responds_to_every_recorded_request() -> None:
     exchanges = sorted(load([CORPUS], lambda _: None), key=attrgetter("sent_ns"))
-    lenient = Lenient(exchanges, Library.of(exchanges))
-    asked = [
-        each for each in exchanges if each.response and is_known(each.api_key, each.api_version)
+    lenient = LenientMatcher(exchanges, RecordedCluster.from_exchanges(exchanges))
+    answered = [
+        exchange
+        for exchange in exchanges
+        if exchange.response and is_known(exchange.api_key, exchange.api_version)
     ]
-    for exchange in asked:
+    for exchange in answered:
         request, header = parse_request(exchange), request_header(exchange.request)
-        assert lenient.answer(cast("RequestContext", None), header, request).response is not None
-    assert len(asked) > 1900
+        assert lenient.answer(cast("Call", None), header, request).response is not None
+    assert len(answered) > 1900
 
 
-def test_every_session_has_its_capture_and_every_capture_its_session() -> None:
+def test_sessions_and_captures_correspond() -> None:
     assert {path_of(session) for session in SESSIONS} == set(CORPUS.glob("*.pcapng.gz"))

@@ -1,1 +1,1 @@
-"""Real Kafka clients, none of them ours, driven through one story each."""
+"""Tests with real Kafka clients of other projects, each run through the same scenario."""

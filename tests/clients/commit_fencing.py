@@ -1,9 +1,9 @@
-"""How often a Java consumer's commits are refused under each fencing rule, counted.
+"""Counts of refused commits of Java consumers under each fencing rule.
 
-The case that moved KAFKA-19779: members commit while a heartbeat is in flight and others join and
-leave. `python -m tests.clients.commit_fencing` takes each rule through 500 rebalances and prints a
-table; the broker and the clients are processes of their own. Members commit without pause, or
-with `--transactional` every 100 ms in a transaction, which a refused commit aborts.
+The case of KAFKA-19779: members commit while a heartbeat is in flight and others join and leave.
+`python -m tests.clients.commit_fencing` runs 500 rebalances under each rule and prints a table. The
+broker and the clients are separate processes. Members commit without pause, or with
+`--transactional` every 100 ms in a transaction, which a refused commit aborts.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.groups.fencing import FENCING_KEY, RULES
-from tests.clients.roster import java_classes
+from kafkalite.groups.modern.offset_commit_fencing import FENCING_KEY, RULES
+from tests.clients.client_libraries import java_classes
 from tests.oracle.jars import java_command
 from tests.oracle.served_kafkalite import ServedKafkalite
 
@@ -38,28 +38,28 @@ _START_S = 60.0
 TRANSACTIONAL_EVERY_MS = 100
 
 
-# To a transactional producer the broker says that the generation is illegal, and the producer that
-# the commit failed.
-_STALE_IN_ANY_WORDS = ("member epoch", "CommitFailedException")
+# The errors of a plain and of a transactional commit. The broker answers the latter with
+# ILLEGAL_GENERATION, and the producer raises CommitFailedException.
+_STALE_MESSAGES = ("member epoch", "CommitFailedException")
 
 
 class Count(NamedTuple):
-    """What one run of the members counted."""
+    """Counts of one run of the members."""
 
     rule: str
     rebalances: int
     commits: int
     refused: Mapping[str, int]
-    """What commits failed with, in the client's words → how often."""
+    """Error messages of failed commits → count."""
     seconds: float
 
     @property
     def stale(self) -> int:
-        """Commits refused because the member had moved on."""
+        """Commits refused because the member had a later epoch."""
         return sum(
             count
-            for why, count in self.refused.items()
-            if any(words in why for words in _STALE_IN_ANY_WORDS)
+            for message, count in self.refused.items()
+            if any(stale_message in message for stale_message in _STALE_MESSAGES)
         )
 
 
@@ -72,7 +72,7 @@ def count_refusals(
     every_ms: int = 0,
     is_transactional: bool = False,
 ) -> Count:
-    """Run `java/CommitFencing.java` against a broker that is set to this rule already."""
+    """Run `java/CommitFencing.java` against a broker with this rule."""
     command = java_command(
         "CommitFencing",
         bootstrap,
@@ -86,26 +86,30 @@ def count_refusals(
         log_level="off",
     )
     timeout_s = _START_S + rebalances * _SECONDS_PER_REBALANCE
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout)
-    return Count(rule, found["rebalances"], found["commits"], found["refused"], found["seconds"])
+    completed = subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+    assert completed.returncode == 0, completed.stderr[-3000:]
+    result = json.loads(completed.stdout)
+    return Count(
+        rule, result["rebalances"], result["commits"], result["refused"], result["seconds"]
+    )
 
 
 def table(counts: Iterator[Count]) -> Iterator[str]:
-    """Yield the lines of a Markdown table, each as soon as it is known."""
+    """Yield the lines of a Markdown table, each as soon as it is measured."""
     yield "| rule | rebalances | commits | refused as stale | other refusals | seconds |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     for count in counts:
-        others = sum(count.refused.values()) - count.stale
+        other_refusals = sum(count.refused.values()) - count.stale
         yield (
-            f"| {count.rule} | {count.rebalances} | {count.commits} | {count.stale} | {others} | "
-            f"{count.seconds:.0f} |"
+            f"| {count.rule} | {count.rebalances} | {count.commits} | {count.stale} "
+            f"| {other_refusals} | {count.seconds:.0f} |"
         )
-        yield from (f"  {times} times {why}" for why, times in count.refused.items())
+        yield from (f"  {times} times {message}" for message, times in count.refused.items())
 
 
-def measured(rebalances: int, members: int, *, is_transactional: bool) -> Iterator[Count]:
+def count_by_rule(rebalances: int, members: int, *, is_transactional: bool) -> Iterator[Count]:
     """Start a broker for each rule, and count."""
     for rule in RULES:
         with tempfile.TemporaryDirectory() as directory:
@@ -130,8 +134,10 @@ def main() -> None:
     parser.add_argument("--rebalances", type=int, default=500, help="of each rule, at least")
     parser.add_argument("--members", type=int, default=2, help="that stay and commit")
     parser.add_argument("--transactional", action="store_true", help="commit in transactions")
-    chosen = parser.parse_args()
-    counts = measured(chosen.rebalances, chosen.members, is_transactional=chosen.transactional)
+    options = parser.parse_args()
+    counts = count_by_rule(
+        options.rebalances, options.members, is_transactional=options.transactional
+    )
     for line in table(counts):
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()

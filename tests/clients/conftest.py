@@ -1,4 +1,4 @@
-"""The broker that clients meet, one for each of them, and the driver of each client."""
+"""Fixtures: one broker for each client, and the client's driver."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.clients.process import DriverProcess, visiting
-from tests.clients.roster import CLIENTS, Client
+from tests.clients.client_libraries import CLIENTS, Client
+from tests.clients.process import DriverProcess, running_driver
 from tests.oracle.fixtures import broker_under_test
 from tests.oracle.requirements import required
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
-    """A client at its broker."""
+class ConnectedClient:
+    """A client with its driver and broker."""
 
     client: Client
     driver: DriverProcess
@@ -29,7 +29,7 @@ class Seat:
 
 @pytest.fixture(scope="package")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    """Start one broker for a module's tests; they use names of their own."""
+    """Start one broker for a module's tests, which use different names."""
     with required():
         target = broker_under_test(tmp_path_factory.mktemp("broker"))
         target.start()
@@ -37,17 +37,25 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     target.kill()
 
 
-@pytest.fixture(scope="package", params=CLIENTS, ids=lambda client: client.name)
-def seat(
+@pytest.fixture(
+    scope="package",
+    params=[
+        pytest.param(
+            client, id=client.name, marks=() if client.is_from_pip else pytest.mark.endurance
+        )
+        for client in CLIENTS
+    ],
+)
+def connected(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Seat]:
-    """Start a broker and one client's driver beside it."""
+) -> Iterator[ConnectedClient]:
+    """Start a broker and one client's driver."""
     client: Client = request.param
     directory = tmp_path_factory.mktemp(client.name)
     with required():
-        client.command()  # what is lacking is found before a broker is started for it
+        client.command()  # skip before a broker is started if the client is missing
         target = broker_under_test(directory)
         target.start()
-    with visiting(client, target.bootstrap, directory) as driver:
-        yield Seat(client, driver, target)
+    with running_driver(client, target.bootstrap, directory) as driver:
+        yield ConnectedClient(client, driver, target)
     target.kill()

@@ -1,4 +1,4 @@
-"""Kafka Connect as its users run it: distributed workers, driven through their REST API."""
+"""Kafka Connect with distributed workers, controlled through their REST API."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OFFSET_PARTITIONS = 3
 
 _START_TIMEOUT_S = 120.0
 _REST_TIMEOUT_S = 60.0
-# What it does about zombies a worker tells at this level only.
+# A worker logs the fencing of zombies only at this level.
 _LOGGED_CLASS = "org.slf4j.simpleLogger.log.org.apache.kafka.connect.runtime.Worker"
 _SETTINGS: Mapping[str, str] = {
     "group.id": GROUP,
@@ -41,7 +41,7 @@ _SETTINGS: Mapping[str, str] = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     "plugin.discovery": "service_load",
-    # So that a worker that was killed is missed soon, and what it ran goes to another at once.
+    # A killed worker is detected soon, and its tasks move to another at once.
     "session.timeout.ms": "3000",
     "heartbeat.interval.ms": "500",
     "scheduled.rebalance.max.delay.ms": "0",
@@ -53,24 +53,24 @@ _SETTINGS: Mapping[str, str] = {
 
 
 class Worker:
-    """One `connect-distributed` process; it keeps its port, and its log goes on in one file."""
+    """One `connect-distributed` process; port and log file stay the same after a restart."""
 
     def __init__(self, bootstrap: str, directory: Path, name: str) -> None:
         self.port = free_port()
         self.log = directory / f"{name}.log"
-        self.is_awake = False
+        self.is_running = False
         self._bootstrap = bootstrap
         self._properties = directory / f"{name}.properties"
         self._process: subprocess.Popen[bytes] | None = None
-        self._opener = build_opener(ProxyHandler({}))  # straight to the worker
+        self._opener = build_opener(ProxyHandler({}))  # without an HTTP proxy
 
     @property
     def address(self) -> str:
-        """Return `host:port`, which is also how the other workers name this one."""
+        """Return `host:port`; other workers use this address too."""
         return f"127.0.0.1:{self.port}"
 
     def launch(self) -> None:
-        """Start the process without waiting for anything."""
+        """Start the process without waiting."""
         settings = {
             "bootstrap.servers": self._bootstrap,
             "listeners": f"http://{self.address}",
@@ -85,34 +85,34 @@ class Worker:
         )
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        self.is_awake = True
+        self.is_running = True
 
     def freeze(self) -> None:
-        """Stop the worker in the middle of what it does; to all others it is as if it were dead."""
+        """Stop the process with a signal; to others the worker seems dead."""
         assert self._process is not None
-        self.is_awake = False
+        self.is_running = False
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let a frozen worker go on as if nothing had been."""
+        """Continue a stopped process."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
-        self.is_awake = True
+        self.is_running = True
 
     def kill(self) -> None:
-        """End the worker without a word."""
-        self.is_awake = False
+        """Kill the process."""
+        self.is_running = False
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
-    def has_said(self, pattern: bytes, since: int = 0) -> bool:
-        """Tell whether its log has such words, from a place in it on."""
+    def has_printed(self, pattern: bytes, since: int = 0) -> bool:
+        """Return whether its log matches a pattern after a position."""
         return re.search(pattern, self.log.read_bytes()[since:]) is not None
 
     def ask(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
-        """Make one REST call; gives what came back, None if that was nothing."""
+        """Make one REST call; return its result, None if it is empty."""
         request = Request(
             f"http://{self.address}{path}",
             None if body is None else json.dumps(body).encode(),
@@ -124,21 +124,21 @@ class Worker:
         return json.loads(text) if text else None
 
     def wait_until_ready(self) -> None:
-        """Wait until the worker is a member of the group and answers of connectors."""
-        self.insist("GET", "/connectors", timeout_s=_START_TIMEOUT_S)
+        """Wait until the worker is in the group and answers requests about connectors."""
+        self.ask_until_success("GET", "/connectors", timeout_s=_START_TIMEOUT_S)
 
-    def insist(
+    def ask_until_success(
         self, method: str, path: str, body: object = None, timeout_s: float = _START_TIMEOUT_S
     ) -> Any:  # noqa: ANN401 - JSON
-        """Make a REST call until it is answered: during a rebalance the answer is a conflict."""
+        """Repeat a REST call until it succeeds: during a rebalance the response is a conflict."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
                 return self.ask(method, path, body)
             except (HTTPError, URLError, HTTPException, OSError) as refusal:
                 if time.monotonic() > deadline:
-                    last_words = self.log.read_text(errors="replace")[-3000:]
-                    raise AssertionError(f"{method} {path}: {refusal}\n{last_words}") from None
+                    log_tail = self.log.read_text(errors="replace")[-3000:]
+                    raise AssertionError(f"{method} {path}: {refusal}\n{log_tail}") from None
                 if isinstance(refusal, HTTPError):
                     refusal.close()
             time.sleep(0.1)

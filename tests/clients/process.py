@@ -1,4 +1,4 @@
-"""A driver program as a process: one JSON line out, one JSON line back, with a deadline."""
+"""A driver program as a process: it answers each JSON line with one, within a deadline."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from tests.clients.roster import driver_environment
+from tests.clients.client_libraries import driver_environment
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from tests.clients.client_libraries import Client
     from tests.clients.drivers.protocol import Event, ReadRow, SentRow
-    from tests.clients.roster import Client
 
 _ANSWER_TIMEOUT_S = 120.0
 _CLOSE_TIMEOUT_S = 20.0
 
 
 @contextmanager
-def visiting(client: Client, bootstrap: str, directory: Path) -> Iterator[DriverProcess]:
-    """Start a client's driver at a broker, or skip the test where there is no such client."""
+def running_driver(client: Client, bootstrap: str, directory: Path) -> Iterator[DriverProcess]:
+    """Start a client's driver with a broker, or skip the test if the client is missing."""
     with required():
         command = client.command()
     log = directory / f"{client.name}.log"
@@ -37,11 +37,11 @@ def visiting(client: Client, bootstrap: str, directory: Path) -> Iterator[Driver
 
 
 class ClientError(AssertionError):
-    """What the client library raised, as the driver told it."""
+    """An exception of the client library, as reported by the driver."""
 
 
 class DriverProcess:
-    """Speaks to one driver; its standard error goes to a file beside the test."""
+    """Calls one driver process; its standard error goes to a file."""
 
     def __init__(self, command: list[str], log: Path, environment: Mapping[str, str]) -> None:
         self._log = log
@@ -78,14 +78,16 @@ class DriverProcess:
         return cast("dict[str, list[int]]", self._ask("members"))
 
     def events(self) -> list[Event]:
-        """Give what consumers did since the last call, partitions and offsets as numbers again."""
+        """Return the events of consumers since the last call, with offsets as numbers."""
         return [
-            _event(kind, consumer, detail)
-            for kind, consumer, detail in cast("list[tuple[str, str, object]]", self._ask("events"))
+            _event(event_type, consumer, detail)
+            for event_type, consumer, detail in cast(
+                "list[tuple[str, str, object]]", self._ask("events")
+            )
         ]
 
     def close(self) -> None:
-        """End the driver and wait; one that does not end is killed."""
+        """End the driver and wait; kill it if it does not end."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -103,12 +105,10 @@ class DriverProcess:
             self._process.stdin.write(json.dumps({"op": operation, **arguments}) + "\n")
             self._process.stdin.flush()
             line = self._answers.get(timeout=_ANSWER_TIMEOUT_S)
-        except (BrokenPipeError, queue.Empty) as silent:
-            raise ClientError(
-                f"{operation}: no answer ({silent!r}); {self._last_words()}"
-            ) from None
+        except (BrokenPipeError, queue.Empty) as failure:
+            raise ClientError(f"{operation}: no answer ({failure!r}); {self._log_tail()}") from None
         if not line:
-            raise ClientError(f"{operation}: the driver ended; {self._last_words()}")
+            raise ClientError(f"{operation}: the driver ended; {self._log_tail()}")
         answer = cast("dict[str, object]", json.loads(line))
         if "error" in answer:
             raise ClientError(f"{operation}: {answer['error']}")
@@ -120,17 +120,21 @@ class DriverProcess:
             self._answers.put(line)
         self._answers.put("")
 
-    def _last_words(self) -> str:
+    def _log_tail(self) -> str:
         return self._log.read_text(errors="replace")[-2000:]
 
 
-def _event(kind: str, consumer: str, detail: object) -> Event:
-    if kind == "records":
-        return kind, consumer, [_row(row) for row in cast("list[list[object]]", detail)]
-    if kind == "commit":
+def _event(event_type: str, consumer: str, detail: object) -> Event:
+    if event_type == "records":
+        return event_type, consumer, [_row(row) for row in cast("list[list[object]]", detail)]
+    if event_type == "commit":
         offsets = cast("dict[str, int]", detail)
-        return kind, consumer, {int(partition): offset for partition, offset in offsets.items()}
-    return kind, consumer, str(detail)
+        return (
+            event_type,
+            consumer,
+            {int(partition): offset for partition, offset in offsets.items()},
+        )
+    return event_type, consumer, str(detail)
 
 
 def _row(row: list[object]) -> ReadRow:

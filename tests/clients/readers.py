@@ -1,4 +1,4 @@
-"""Everything a topic holds for those who read committed records, by two clients of their own."""
+"""All committed records of a topic, read by two other clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIMEOUT_S = 30.0
 def read_by_librdkafka(
     bootstrap: str, topic: str, partitions: int, isolation_level: str = COMMITTED
 ) -> Rows:
-    """Read every partition until there is no more."""
+    """Read every partition to its end."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -66,9 +66,9 @@ async def _read(bootstrap: str, owned: list[AioTopicPartition]) -> Rows:
     await consumer.start()
     rows: Rows = defaultdict(list)
     ends = await consumer.end_offsets(owned)
-    for each in owned:
-        while await consumer.position(each) < ends[each]:
-            for messages in (await consumer.getmany(each, timeout_ms=100)).values():
+    for partition in owned:
+        while await consumer.position(partition) < ends[partition]:
+            for messages in (await consumer.getmany(partition, timeout_ms=100)).values():
                 for message in messages:
                     rows[message.partition].append((_text(message.key), _text(message.value)))
     await consumer.stop()

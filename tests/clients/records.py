@@ -1,4 +1,4 @@
-"""Records that a story sends: readable, different from each other, some without key or value."""
+"""Records for the scenarios: readable, distinct, some without key or value."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _WORDS = ("alpha", "büro", "γάμμα", "дельта", "エプシロン", "ze
 
 
 def some_records(count: int, partitions: int, start: int = 0) -> list[SentRow]:
-    """Make records numbered from `start`, spread over the partitions in turn.
+    """Return records numbered from `start`, for the partitions in turn.
 
-    Every tenth has no key, every hundred-and-first no value; none lacks both, since a tombstone
-    without a key means nothing.
+    Every tenth has no key, every hundred-and-first no value. None lacks both, because a tombstone
+    without a key is meaningless.
     """
     return [_record(number, partitions) for number in range(start, start + count)]
 

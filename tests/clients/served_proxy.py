@@ -1,4 +1,4 @@
-"""The recording proxy as its users start it: the command in a process of its own."""
+"""The recording proxy as a process, started by its command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tests.clients.roster import driver_environment
+from tests.clients.client_libraries import driver_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ _STOP_TIMEOUT_S = 20.0
 class ServedProxy:
     """`python -m kafkalite capture` in front of a broker; its files are in `captures`.
 
-    It is a broker to whoever asks, which restarts behind it.
+    Clients use it as a broker; the real broker can restart behind it.
     """
 
     def __init__(self, upstream: Target, directory: Path, options: Sequence[str] = ()) -> None:
@@ -31,7 +31,7 @@ class ServedProxy:
         self.port = 0
         self.captures = directory / "captures"
         self.summary = ""
-        """What it said at its end."""
+        """Its output when it ended."""
         self._upstream = upstream
         self._options = options
         self._log = directory / "proxy.log"
@@ -53,7 +53,7 @@ class ServedProxy:
         return self._upstream.data
 
     def open(self) -> None:
-        """Start the proxy and wait for the line that names its address."""
+        """Start the proxy and wait for the line with its address."""
         command = [sys.executable, "-m", "kafkalite", "capture", str(self.captures)]
         command += ["--upstream", self._upstream.bootstrap, "--listen", "127.0.0.1:0"]
         with self._log.open("wb") as log:
@@ -66,12 +66,12 @@ class ServedProxy:
             )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        found = _ADDRESS.search(line)
-        assert found is not None, f"{line}{self.log()}"
-        self.port = int(found[1])
+        match = _ADDRESS.search(line)
+        assert match is not None, f"{line}{self.log()}"
+        self.port = int(match[1])
 
     def close(self) -> None:
-        """End it as Ctrl-C does, and keep what it says."""
+        """Stop it as Ctrl-C does, and store its output."""
         process, self._process = self._process, None
         assert process is not None
         process.send_signal(signal.SIGINT)
@@ -84,7 +84,7 @@ class ServedProxy:
         assert process.returncode == 0, self.log()
 
     def log(self) -> str:
-        """Give what it logged."""
+        """Return its log."""
         return self._log.read_text(errors="replace")
 
     def start(self) -> None:
@@ -96,5 +96,5 @@ class ServedProxy:
         self._upstream.stop()
 
     def kill(self) -> None:
-        """End the broker behind it at once."""
+        """Kill the broker behind it."""
         self._upstream.kill()

@@ -1,7 +1,8 @@
-"""The case that moved KAFKA-19779: a commit is sent while a heartbeat is in flight.
+"""The case of KAFKA-19779: a commit is sent while a heartbeat is in flight.
 
-`python -m tests.clients.commit_fencing` counts how often that hits the Java consumer. Here two
-requests go out in one piece, so that it happens each time; and the Java consumer, for a while.
+`python -m tests.clients.commit_fencing` counts how often that happens to the Java consumer. Here,
+some tests send both requests together, so that it always happens. Others run the Java consumer for
+a while.
 """
 
 from __future__ import annotations
@@ -10,18 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.groups.fencing import ASSIGNMENT_EPOCH, FENCING_KEY, REVOCATION_EPOCH, STRICT
+from kafkalite.groups.modern.offset_commit_fencing import (
+    ASSIGNMENT_EPOCH,
+    FENCING_KEY,
+    REVOCATION_EPOCH,
+    STRICT,
+)
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafkalite.protocol.messages.create_topics import CreateTopicsRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
 from tests.clients.commit_fencing import (
     CONFIG,
     TRANSACTIONAL_EVERY_MS,
+    count_by_rule,
     count_refusals,
-    measured,
 )
 from tests.conformance.raw import RawClient
 from tests.oracle.jars import jar_directory
@@ -35,7 +45,7 @@ pytestmark = pytest.mark.client
 
 _ALL_BROKERS = 4
 _REBALANCES = 10
-_MANY, _MEMBERS = 500, 2
+_LONG_RUN_REBALANCES, _MEMBERS = 500, 2
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +57,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedKafkalite
 
 
 class Member:
-    """A member of a group of one, subscribed by name."""
+    """The only member of a group, subscribed by topic name."""
 
     def __init__(self, client: RawClient, group: str) -> None:
         self._client = client
@@ -66,10 +76,12 @@ class Member:
         )
 
     def commit(self, topic: str) -> OffsetCommitRequest:
-        wish = OffsetCommitRequest.OffsetCommitRequestPartition(
+        offset_to_commit = OffsetCommitRequest.OffsetCommitRequestPartition(
             partition_index=0, committed_offset=1
         )
-        rows = [OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=[wish])]
+        rows = [
+            OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=[offset_to_commit])
+        ]
         return OffsetCommitRequest(
             group_id=self._group,
             generation_id_or_member_epoch=self.epoch,
@@ -103,7 +115,7 @@ def set_rule(client: RawClient, rule: str) -> None:
         (ASSIGNMENT_EPOCH, ErrorCode.NONE),
     ],
 )
-def test_a_commit_behind_a_heartbeat_that_moves_the_member(
+def test_commit_after_a_heartbeat_that_changes_the_epoch(
     served: ServedKafkalite, rule: str, expected: ErrorCode
 ) -> None:
     client = RawClient(served.port)
@@ -119,7 +131,7 @@ def test_a_commit_behind_a_heartbeat_that_moves_the_member(
     member = Member(client, rule)
     member.ask(member.heartbeat(f"{rule}-a"))
     before = member.epoch
-    # The client does not know yet that the first of the two moves it on.
+    # The client does not know yet that the heartbeat increases its epoch.
     client.send(member.heartbeat(f"{rule}-a", f"{rule}-b"), 1)
     client.send(member.commit(f"{rule}-a"), 9)
     assert client.receive().member_epoch == before + 1
@@ -128,8 +140,9 @@ def test_a_commit_behind_a_heartbeat_that_moves_the_member(
     client.close()
 
 
+@pytest.mark.endurance
 @pytest.mark.parametrize("is_transactional", [False, True], ids=["plain", "transactional"])
-def test_the_java_consumer_is_never_refused_what_it_kept(
+def test_java_consumer_can_commit_retained_partitions(
     served: ServedKafkalite,
     is_transactional: bool,  # noqa: FBT001 - the tested difference
 ) -> None:
@@ -151,10 +164,13 @@ def test_the_java_consumer_is_never_refused_what_it_kept(
 
 
 @pytest.mark.endurance
-def test_transactions_are_aborted_only_by_the_rules_that_came_before() -> None:
+def test_transactions_are_aborted_only_by_older_rules() -> None:
     with required():
         jar_directory()
-    counts = {count.rule: count for count in measured(_MANY, _MEMBERS, is_transactional=True)}
-    assert all(count.rebalances >= _MANY for count in counts.values())
+    counts = {
+        count.rule: count
+        for count in count_by_rule(_LONG_RUN_REBALANCES, _MEMBERS, is_transactional=True)
+    }
+    assert all(count.rebalances >= _LONG_RUN_REBALANCES for count in counts.values())
     assert counts[STRICT].stale > counts[REVOCATION_EPOCH].stale >= 0
     assert counts[ASSIGNMENT_EPOCH].refused == {}

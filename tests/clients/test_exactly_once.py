@@ -1,4 +1,4 @@
-"""Read, transform and write in transactions, with every client that can, through kills."""
+"""Exactly-once processing with every client that supports it, despite kills."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.clients.crew import Worker
-from tests.clients.roster import franz_go_worker, java_worker, kafkajs_worker
-from tests.clients.transacting import ASSIGNED, Plan, Story
+from tests.clients.client_libraries import franz_go_worker, java_worker, kafkajs_worker
+from tests.clients.exactly_once_scenario import ASSIGNED, Plan, Scenario
+from tests.clients.worker_processes import Worker
 from tests.oracle.fixtures import broker_under_test
 from tests.oracle.requirements import required
 from tests.oracle.target import COMMON_CONFIG
@@ -19,15 +19,15 @@ from tests.oracle.target import COMMON_CONFIG
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.clients.client_libraries import Command
     from tests.clients.drivers.worker import Task
-    from tests.clients.roster import Command
-    from tests.clients.transacting import Figures
+    from tests.clients.exactly_once_scenario import Results
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 _CONFIG = {
     **COMMON_CONFIG,
-    # So that a worker that was killed is missed soon.
+    # So that a killed worker is detected soon.
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.session.timeout.ms": "1500",
 }
@@ -43,8 +43,8 @@ LONG = Plan(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
-    """A client, how its workers share the partitions, and the transactions the broker speaks."""
+class WorkerSetup:
+    """A client, its group protocol, and the broker's transaction version."""
 
     client: str
     command: Command
@@ -52,7 +52,7 @@ class Cast:
     transaction_version: int = 2
 
     def __str__(self) -> str:
-        """Name the test."""
+        """Return the name of the test."""
         return f"{self.client}-{self.protocol}-{self.transaction_version}"
 
 
@@ -60,57 +60,57 @@ def _python(client: str) -> Command:
     return lambda: [sys.executable, "-m", f"tests.clients.drivers.{client}_worker"]
 
 
-CASTS = (
-    Cast(client="librdkafka", command=_python("confluent"), protocol="consumer"),
-    Cast(client="aiokafka", command=_python("aiokafka"), protocol=ASSIGNED),
+WORKER_SETUPS = (
+    WorkerSetup(client="librdkafka", command=_python("confluent"), protocol="consumer"),
+    WorkerSetup(client="aiokafka", command=_python("aiokafka"), protocol=ASSIGNED),
 )
-# Among the long forms alone: a worker of Go has to be built, each of Java is a process that starts
-# slowly, and the others take as long as one of the above.
-FURTHER_CASTS = (
-    Cast(client="java", command=java_worker),
-    Cast(client="franz-go", command=franz_go_worker),
-    Cast(client="java", command=java_worker, transaction_version=1),
-    Cast(client="kafkajs", command=kafkajs_worker, protocol=ASSIGNED),
-    Cast(client="kafka-python", command=_python("kafka_python")),
-    Cast(client="java", command=java_worker, protocol="consumer", transaction_version=1),
-    Cast(client="java", command=java_worker, protocol="consumer"),
-    Cast(client="librdkafka", command=_python("confluent")),
+# Only in long runs: a Go worker must be built, a Java worker starts slowly, and the others take
+# long too.
+LONG_RUN_WORKER_SETUPS = (
+    WorkerSetup(client="java", command=java_worker),
+    WorkerSetup(client="franz-go", command=franz_go_worker),
+    WorkerSetup(client="java", command=java_worker, transaction_version=1),
+    WorkerSetup(client="kafkajs", command=kafkajs_worker, protocol=ASSIGNED),
+    WorkerSetup(client="kafka-python", command=_python("kafka_python")),
+    WorkerSetup(client="java", command=java_worker, protocol="consumer", transaction_version=1),
+    WorkerSetup(client="java", command=java_worker, protocol="consumer"),
+    WorkerSetup(client="librdkafka", command=_python("confluent")),
 )
 
 
-def _live(cast: Cast, plan: Plan, directory: Path) -> Figures:
+def _run_scenario(setup: WorkerSetup, plan: Plan, directory: Path) -> Results:
     with required():
-        command = cast.command()
-        features = {"transaction.version": str(cast.transaction_version)}
+        command = setup.command()
+        features = {"transaction.version": str(setup.transaction_version)}
         target = broker_under_test(directory / "broker", _CONFIG, features)
         target.start()
 
-    hired = iter(range(1_000))
+    numbers = iter(range(1_000))
 
-    def hire(task: Task, seat: int) -> Worker:
-        return Worker(command, task, directory / f"{seat}-{next(hired)}.log")
+    def start_worker(task: Task, slot: int) -> Worker:
+        return Worker(command, task, directory / f"{slot}-{next(numbers)}.log")
 
     try:
-        story = Story(target, hire, cast.protocol, plan, random.Random(_SEED))  # noqa: S311 - a story that can be told again
-        return story.live()
+        scenario = Scenario(target, start_worker, setup.protocol, plan, random.Random(_SEED))  # noqa: S311 - reproducible
+        return scenario.run()
     finally:
         target.kill()
 
 
-def _check(figures: Figures, plan: Plan) -> None:
-    """Something was rolled back, and every zombie was told that it is one."""
-    sys.stdout.write(f"{figures}\n")
-    assert figures.rolled_back > 0
-    assert figures.fenced.total() == plan.zombies
+def _check(results: Results, plan: Plan) -> None:
+    """Check that transactions were aborted, and that every zombie was fenced."""
+    sys.stdout.write(f"{results}\n")
+    assert results.rolled_back > 0
+    assert results.fenced.total() == plan.zombies
 
 
-@pytest.mark.parametrize("cast", CASTS, ids=str)
-def test_every_record_is_written_once(cast: Cast, tmp_path: Path) -> None:
-    _check(_live(cast, SHORT, tmp_path), SHORT)
+@pytest.mark.parametrize("setup", WORKER_SETUPS, ids=str)
+def test_every_record_is_written_once(setup: WorkerSetup, tmp_path: Path) -> None:
+    _check(_run_scenario(setup, SHORT, tmp_path), SHORT)
 
 
 @pytest.mark.endurance
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("cast", CASTS + FURTHER_CASTS, ids=str)
-def test_every_record_of_many_is_written_once(cast: Cast, tmp_path: Path) -> None:
-    _check(_live(cast, LONG, tmp_path), LONG)
+@pytest.mark.parametrize("setup", WORKER_SETUPS + LONG_RUN_WORKER_SETUPS, ids=str)
+def test_every_record_of_many_is_written_once(setup: WorkerSetup, tmp_path: Path) -> None:
+    _check(_run_scenario(setup, LONG, tmp_path), LONG)

@@ -1,6 +1,6 @@
-"""The Java Admin client: every call is answered, and the answers say what was done.
+"""The Java Admin client: every call is answered, and the answers are correct.
 
-That each answer is also the one a real Kafka gives is compared in `tests/conformance`.
+`tests/conformance` compares the answers with those of a real Kafka.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.oracle.requirements import required
 if TYPE_CHECKING:
     from tests.oracle.target import Target
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 _TOPIC = "admin-topic"
 _GROUPED = "admin-grouped"
@@ -49,7 +49,7 @@ _BOTH_COMMITTED: Answer = {
     f"{_GROUPED}-1": _committed(2),
 }
 
-# Calls whose whole answer is known beforehand.
+# Calls whose complete result is known in advance.
 ANSWERS: dict[str, Answer] = {
     "createTopics refused": {
         "admin-config": _error("InvalidConfiguration"),
@@ -170,7 +170,7 @@ _ENDED: Answer = {
     "timeoutMs": 30_000,
 }
 
-# The same, of transactions.
+# The same for calls about transactions.
 TRANSACTION_ANSWERS: dict[str, Answer] = {
     "fenceProducers of an unknown id": [True, 0],
     "fenceProducers again": [True, 1],
@@ -179,7 +179,7 @@ TRANSACTION_ANSWERS: dict[str, Answer] = {
     "listTransactions of unknown states": [],
     "listTransactions of a producer": [_BOTH_OPEN[1]],
     "listTransactions of no producer": [],
-    # What is not open has been so for ever.
+    # A transaction that is not open has no start time.
     "listTransactions open for an hour": [_FRESH],
     "listTransactions open for a moment": [_BOTH_OPEN[0], _FRESH, _BOTH_OPEN[1]],
     "listTransactions by pattern": [_BOTH_OPEN[1]],
@@ -209,11 +209,11 @@ def sweep(broker: Target) -> dict[str, Answer]:
 
 
 @pytest.mark.parametrize("call", ANSWERS | TRANSACTION_ANSWERS)
-def test_a_call_is_answered_as_it_should_be(sweep: dict[str, Answer], call: str) -> None:
+def test_call_has_the_expected_answer(sweep: dict[str, Answer], call: str) -> None:
     assert sweep[call] == (ANSWERS | TRANSACTION_ANSWERS)[call]
 
 
-def _part(answer: Answer, *path: str | int) -> Answer:
+def _value_at(answer: Answer, *path: str | int) -> Answer:
     for step in path:
         if isinstance(answer, list):
             assert isinstance(step, int)
@@ -225,17 +225,17 @@ def _part(answer: Answer, *path: str | int) -> Answer:
 
 
 def test_a_created_topic_reports_what_was_made(sweep: dict[str, Answer]) -> None:
-    made = sweep["createTopics"]
-    assert _part(made, "hasId") is True
-    assert (_part(made, "partitions"), _part(made, "replicationFactor")) == (2, 1)
-    assert _part(made, "config", "retention.ms", "value") == "3600000"
-    assert _part(made, "config", "retention.ms", "source") == "DYNAMIC_TOPIC_CONFIG"
+    created = sweep["createTopics"]
+    assert _value_at(created, "hasId") is True
+    assert (_value_at(created, "partitions"), _value_at(created, "replicationFactor")) == (2, 1)
+    assert _value_at(created, "config", "retention.ms", "value") == "3600000"
+    assert _value_at(created, "config", "retention.ms", "source") == "DYNAMIC_TOPIC_CONFIG"
     defaults = sweep["createTopics defaults"]
-    assert (_part(defaults, "partitions"), _part(defaults, "replicationFactor")) == (6, 1)
+    assert (_value_at(defaults, "partitions"), _value_at(defaults, "replicationFactor")) == (6, 1)
 
 
 def test_topics_are_described_by_name_by_id_and_in_pages(sweep: dict[str, Answer]) -> None:
-    partition = _part(sweep["describeTopics"], _TOPIC, "partitions", 2)
+    partition = _value_at(sweep["describeTopics"], _TOPIC, "partitions", 2)
     assert isinstance(partition, dict)
     assert partition == {
         "partition": 2,
@@ -245,16 +245,19 @@ def test_topics_are_described_by_name_by_id_and_in_pages(sweep: dict[str, Answer
         "elr": [],
         "lastKnownElr": [],
     }
-    assert "READ" in str(_part(sweep["describeTopics"], _TOPIC, "operations"))
-    # By id the client asks with Metadata, which does not tell eligible leaders.
-    by_id = _part(sweep["describeTopics by id"], _TOPIC, "partitions", 2)
+    assert "READ" in str(_value_at(sweep["describeTopics"], _TOPIC, "operations"))
+    # By id the client uses Metadata, which does not return eligible leaders.
+    by_id = _value_at(sweep["describeTopics by id"], _TOPIC, "partitions", 2)
     assert by_id == {**partition, "elr": None, "lastKnownElr": None}
-    assert _part(sweep["describeTopics in pages"], _TOPIC, "partitions", 2) == partition
-    assert _part(sweep["describeTopics in pages"], "admin-by-id", "partitions", 5, "partition") == 5
+    assert _value_at(sweep["describeTopics in pages"], _TOPIC, "partitions", 2) == partition
+    assert (
+        _value_at(sweep["describeTopics in pages"], "admin-by-id", "partitions", 5, "partition")
+        == 5
+    )
 
 
 def test_configs_come_with_source_type_synonyms_and_documentation(sweep: dict[str, Answer]) -> None:
-    assert _part(sweep["describeConfigs topic set"], "cleanup.policy") == {
+    assert _value_at(sweep["describeConfigs topic set"], "cleanup.policy") == {
         "value": "delete,compact",
         "source": "DYNAMIC_TOPIC_CONFIG",
         "type": "LIST",
@@ -266,43 +269,45 @@ def test_configs_come_with_source_type_synonyms_and_documentation(sweep: dict[st
             ["DEFAULT_CONFIG", "log.cleanup.policy", "delete"],
         ],
     }
-    assert _part(sweep["describeConfigs topic subtracted"], "cleanup.policy", "value") == "compact"
-    by_broker = _part(sweep["describeConfigs topic by broker"], "synonyms")
+    assert (
+        _value_at(sweep["describeConfigs topic subtracted"], "cleanup.policy", "value") == "compact"
+    )
+    by_broker = _value_at(sweep["describeConfigs topic by broker"], "synonyms")
     assert by_broker == [
         ["DYNAMIC_BROKER_CONFIG", "log.retention.ms", "7200000"],
         ["DYNAMIC_DEFAULT_BROKER_CONFIG", "log.retention.ms", "3600000"],
         ["DEFAULT_CONFIG", "log.retention.hours", "168"],
     ]
-    assert _part(sweep["describeConfigs broker"], "num.partitions", "value") == "6"
-    assert _part(sweep["describeConfigs group set"], "consumer.session.timeout.ms", "value") == (
-        "46000"
-    )
+    assert _value_at(sweep["describeConfigs broker"], "num.partitions", "value") == "6"
+    assert _value_at(
+        sweep["describeConfigs group set"], "consumer.session.timeout.ms", "value"
+    ) == ("46000")
 
 
 def test_the_cluster_its_features_and_its_log_directories(sweep: dict[str, Answer]) -> None:
     cluster = sweep["describeCluster"]
-    assert _part(cluster, "nodes") == [{"id": 1, "host": "127.0.0.1", "hasRack": False}]
-    assert (_part(cluster, "controller"), _part(cluster, "idLength")) == (1, 22)
-    features = _part(sweep["describeFeatures"], "finalized")
-    assert _part(features, "group.version") == (
+    assert _value_at(cluster, "nodes") == [{"id": 1, "host": "127.0.0.1", "hasRack": False}]
+    assert (_value_at(cluster, "controller"), _value_at(cluster, "idLength")) == (1, 22)
+    features = _value_at(sweep["describeFeatures"], "finalized")
+    assert _value_at(features, "group.version") == (
         "FinalizedVersionRange[min_version_level:1, max_version_level:1]"
     )
     for index in range(3):
-        size, *rest = _list(_part(sweep["describeLogDirs"], f"{_TOPIC}-{index}"))
+        size, *details = _list(_value_at(sweep["describeLogDirs"], f"{_TOPIC}-{index}"))
         assert isinstance(size, int)
         assert size > 0
-        assert rest == [0, False, True, "null"]
+        assert details == [0, False, True, "null"]
 
 
 @pytest.mark.parametrize("group", ["admin-classic", "admin-consumer"])
 def test_groups_are_described_with_members_and_assignments(
     sweep: dict[str, Answer], group: str
 ) -> None:
-    described = _part(sweep["describeConsumerGroups"], group)
-    assert _part(described, "state") == "STABLE"
-    (member,) = _list(_part(described, "members"))
-    assert _part(member, "host") == "/127.0.0.1"
-    assert _part(member, "partitions") == [f"{_GROUPED}-{index}" for index in range(3)]
+    described = _value_at(sweep["describeConsumerGroups"], group)
+    assert _value_at(described, "state") == "STABLE"
+    (member,) = _list(_value_at(described, "members"))
+    assert _value_at(member, "host") == "/127.0.0.1"
+    assert _value_at(member, "partitions") == [f"{_GROUPED}-{index}" for index in range(3)]
 
 
 def test_an_open_transaction_is_described_with_its_producers(sweep: dict[str, Answer]) -> None:

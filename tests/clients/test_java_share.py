@@ -1,4 +1,4 @@
-"""Java's share consumers: what they say of records, and locks on a clock that is driven."""
+"""Java's share consumers: acknowledgements, and lock expiry with a driven clock."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tests.oracle.requirements import required
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 _SOURCES = Path(__file__).parent / "java_share"
 _TOPIC, _GROUP = "shared", "sharers"
 _IMPLICIT, _EXPLICIT = "implicit", "explicit"
-_SOON_S = 15
+_POLL_TIMEOUT_S = 15
 _FORMATTERS = "org.apache.kafka.tools.consumer.group.share"
-_AT_ONCE = {"group.share.assignment.interval.ms": 0, "group.share.heartbeat.interval.ms": 200}
-_A_WHILE_MS = 400
+_FAST_CONFIG = {"group.share.assignment.interval.ms": 0, "group.share.heartbeat.interval.ms": 200}
+_IDLE_MS = 400
 
 
 class Steps:
-    """The Java program, asked step by step."""
+    """The Java program, controlled step by step."""
 
     def __init__(self, log: Path) -> None:
         command = java_command("ShareSteps", classes=compiled(_SOURCES))
@@ -39,7 +39,7 @@ class Steps:
             )
 
     def ask(self, *line: object) -> Any:  # noqa: ANN401 - what the step answers
-        """Have one step done."""
+        """Run one step."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(line) + "\n")
@@ -47,8 +47,8 @@ class Steps:
         return json.loads(self._process.stdout.readline())
 
     def poll(self, name: str) -> list[tuple[int, int]]:
-        """Wait for records; their offsets, and how often each was delivered."""
-        return [(offset, count) for offset, count in self.ask("poll", name, _SOON_S)]
+        """Wait for records; return their offsets and delivery counts."""
+        return [(offset, count) for offset, count in self.ask("poll", name, _POLL_TIMEOUT_S)]
 
     def close(self) -> None:
         """End the program."""
@@ -58,46 +58,46 @@ class Steps:
 @pytest.fixture(scope="module")
 def steps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steps]:
     with required():
-        found = Steps(tmp_path_factory.mktemp("java") / "share.log")
-    yield found
-    found.close()
+        program = Steps(tmp_path_factory.mktemp("java") / "share.log")
+    yield program
+    program.close()
 
 
-class Table:
-    """A broker with a topic, and share consumers around it."""
+class ShareScenario:
+    """A broker with a topic, and share consumers."""
 
     def __init__(self, broker: Broker, steps: Steps) -> None:
         self._bootstrap = broker.bootstrap_servers
         self._steps = steps
 
-    def lay(self, records: int) -> None:
+    def produce(self, records: int) -> None:
         self._steps.ask("prepare", self._bootstrap, _TOPIC, _GROUP)
         self._steps.ask("produce", self._bootstrap, _TOPIC, records)
 
-    def seat(self, name: str, mode: str, most: int = 500) -> None:
-        self._steps.ask("open", name, self._bootstrap, _GROUP, _TOPIC, mode, most)
+    def add_consumer(self, name: str, mode: str, max_records: int = 500) -> None:
+        self._steps.ask("open", name, self._bootstrap, _GROUP, _TOPIC, mode, max_records)
 
 
-def test_what_was_polled_is_acknowledged_with_the_next_poll(steps: Steps) -> None:
-    with Broker(config=_AT_ONCE) as broker:
-        table = Table(broker, steps)
-        table.lay(10)
-        table.seat("a", _IMPLICIT)
+def test_polled_records_are_acknowledged_with_the_next_poll(steps: Steps) -> None:
+    with Broker(config=_FAST_CONFIG) as broker:
+        scenario = ShareScenario(broker, steps)
+        scenario.produce(10)
+        scenario.add_consumer("a", _IMPLICIT)
         assert steps.poll("a") == [(offset, 1) for offset in range(10)]
         assert steps.ask("commit", "a") == {f"{_TOPIC}-0": "ok"}
         steps.ask("close", "a")
-        table.seat("b", _IMPLICIT)
-        assert steps.ask("idle", "b", _A_WHILE_MS) == 0
+        scenario.add_consumer("b", _IMPLICIT)
+        assert steps.ask("idle", "b", _IDLE_MS) == 0
         steps.ask("produce", broker.bootstrap_servers, _TOPIC, 1)
         assert steps.poll("b") == [(10, 1)]
         steps.ask("close", "b")
 
 
-def test_released_records_come_again_and_rejected_ones_do_not(steps: Steps) -> None:
-    with Broker(config=_AT_ONCE) as broker:
-        table = Table(broker, steps)
-        table.lay(4)
-        table.seat("a", _EXPLICIT)
+def test_released_records_are_delivered_again_and_rejected_ones_are_not(steps: Steps) -> None:
+    with Broker(config=_FAST_CONFIG) as broker:
+        scenario = ShareScenario(broker, steps)
+        scenario.produce(4)
+        scenario.add_consumer("a", _EXPLICIT)
         assert steps.poll("a") == [(offset, 1) for offset in range(4)]
         steps.ask("say", "a", "ACCEPT", [0])
         steps.ask("say", "a", "RELEASE", [1, 3])
@@ -109,29 +109,29 @@ def test_released_records_come_again_and_rejected_ones_do_not(steps: Steps) -> N
         steps.ask("close", "a")
 
 
-def test_a_record_released_too_often_is_given_up(steps: Steps) -> None:
-    with Broker(config={**_AT_ONCE, "group.share.delivery.count.limit": 3}) as broker:
-        table = Table(broker, steps)
-        table.lay(1)
-        table.seat("a", _EXPLICIT)
+def test_record_released_too_often_is_archived(steps: Steps) -> None:
+    with Broker(config={**_FAST_CONFIG, "group.share.delivery.count.limit": 3}) as broker:
+        scenario = ShareScenario(broker, steps)
+        scenario.produce(1)
+        scenario.add_consumer("a", _EXPLICIT)
         for count in (1, 2, 3):
             assert steps.poll("a") == [(0, count)]
             steps.ask("say", "a", "RELEASE", [0])
             assert steps.ask("commit", "a") == {f"{_TOPIC}-0": "ok"}
-        assert steps.ask("idle", "a", _A_WHILE_MS) == 0
-        told = [entry.text for entry in broker.explain(_GROUP) if entry.kind == "archived"]
-        assert told == [
-            "record 0 of shared-0 given up after 3 deliveries (rule delivery-count-limit)"
+        assert steps.ask("idle", "a", _IDLE_MS) == 0
+        texts = [entry.text for entry in broker.explain(_GROUP) if entry.kind == "archived"]
+        assert texts == [
+            "record 0 of shared-0 archived after 3 deliveries (rule delivery-count-limit)"
         ]
         steps.ask("close", "a")
 
 
 def test_two_consumers_share_one_partition(steps: Steps) -> None:
-    with Broker(config=_AT_ONCE) as broker:
-        table = Table(broker, steps)
-        table.lay(20)
-        table.seat("a", _EXPLICIT, most=5)
-        table.seat("b", _EXPLICIT, most=5)
+    with Broker(config=_FAST_CONFIG) as broker:
+        scenario = ShareScenario(broker, steps)
+        scenario.produce(20)
+        scenario.add_consumer("a", _EXPLICIT, max_records=5)
+        scenario.add_consumer("b", _EXPLICIT, max_records=5)
         got: dict[str, list[int]] = {"a": [], "b": []}
         while sum(map(len, got.values())) < 20:
             for name, offsets in got.items():
@@ -145,15 +145,14 @@ def test_two_consumers_share_one_partition(steps: Steps) -> None:
         steps.ask("close", "b")
 
 
-@pytest.mark.endurance
-def test_a_cluster_of_three_shares_too(steps: Steps) -> None:
-    with Broker(brokers=3, topics={_TOPIC: 6}, config=_AT_ONCE) as broker:
-        table = Table(broker, steps)
+def test_share_group_works_on_three_nodes(steps: Steps) -> None:
+    with Broker(brokers=3, topics={_TOPIC: 6}, config=_FAST_CONFIG) as broker:
+        scenario = ShareScenario(broker, steps)
         steps.ask("prepare", broker.bootstrap_servers, "other", _GROUP)
         steps.ask("produce", broker.bootstrap_servers, _TOPIC, 60)
         got = {}
         for name in ("a", "b"):
-            table.seat(name, _EXPLICIT)
+            scenario.add_consumer(name, _EXPLICIT)
             got[name] = 0
         while sum(got.values()) < 60:
             for name in got:
@@ -166,76 +165,76 @@ def test_a_cluster_of_three_shares_too(steps: Steps) -> None:
 
 
 def test_acknowledgements_survive_a_restart(steps: Steps, tmp_path: Path) -> None:
-    with Broker(data_directory=tmp_path, config=_AT_ONCE) as broker:
-        table = Table(broker, steps)
-        table.lay(6)
-        table.seat("a", _EXPLICIT)
+    with Broker(data_directory=tmp_path, config=_FAST_CONFIG) as broker:
+        scenario = ShareScenario(broker, steps)
+        scenario.produce(6)
+        scenario.add_consumer("a", _EXPLICIT)
         assert len(steps.poll("a")) == 6
         steps.ask("say", "a", "ACCEPT", [0, 1, 4])
         steps.ask("say", "a", "RELEASE", [2, 3, 5])
         assert steps.ask("commit", "a") == {f"{_TOPIC}-0": "ok"}
         steps.ask("close", "a")
-    with Broker(data_directory=tmp_path, config=_AT_ONCE) as broker:
-        table = Table(broker, steps)
-        table.seat("b", _EXPLICIT)
+    with Broker(data_directory=tmp_path, config=_FAST_CONFIG) as broker:
+        scenario = ShareScenario(broker, steps)
+        scenario.add_consumer("b", _EXPLICIT)
         assert steps.poll("b") == [(2, 2), (3, 2), (5, 2)]
         steps.ask("say", "b", "ACCEPT", [2, 3, 5])
         assert steps.ask("commit", "b") == {f"{_TOPIC}-0": "ok"}
         steps.ask("close", "b")
 
 
-def test_locks_run_out_when_the_clock_is_driven(steps: Steps) -> None:
-    with Broker(config=_AT_ONCE) as broker:
-        table = Table(broker, steps)
-        table.lay(3)
-        table.seat("a", _EXPLICIT)
+def test_locks_expire_when_the_clock_advances(steps: Steps) -> None:
+    with Broker(config=_FAST_CONFIG) as broker:
+        scenario = ShareScenario(broker, steps)
+        scenario.produce(3)
+        scenario.add_consumer("a", _EXPLICIT)
         assert steps.poll("a") == [(offset, 1) for offset in range(3)]
         steps.ask("say", "a", "RENEW", [2])
         broker.clock.advance(seconds=20)
         assert steps.ask("commit", "a") == {f"{_TOPIC}-0": "ok"}
-        table.seat("b", _EXPLICIT)
+        scenario.add_consumer("b", _EXPLICIT)
         broker.clock.advance(seconds=10)
         assert steps.poll("b") == [(0, 2), (1, 2)]
         steps.ask("say", "a", "ACCEPT", [0, 1])
         assert steps.ask("commit", "a") == {f"{_TOPIC}-0": "InvalidRecordStateException"}
         steps.ask("say", "b", "ACCEPT", [0, 1])
         assert steps.ask("commit", "b") == {f"{_TOPIC}-0": "ok"}
-        (told,) = [entry for entry in broker.explain(_GROUP) if entry.kind == "expired"]
-        assert "did not acknowledge records 0 to 1 of shared-0 in time" in told.text
+        (texts,) = [entry for entry in broker.explain(_GROUP) if entry.kind == "expired"]
+        assert "did not acknowledge records 0 to 1 of shared-0 in time" in texts.text
         steps.ask("close", "b")
         steps.ask("close", "a")
 
 
-@pytest.mark.endurance
 def test_kafkas_own_share_consumers_read_and_acknowledge(steps: Steps) -> None:
-    with Broker(config=_AT_ONCE) as broker:
-        table = Table(broker, steps)
-        table.lay(5)
-        where = ("--topic", _TOPIC, "--max-messages", "3")
-        told = run_tool(
+    with Broker(config=_FAST_CONFIG) as broker:
+        scenario = ShareScenario(broker, steps)
+        scenario.produce(5)
+        options = ("--topic", _TOPIC, "--max-messages", "3")
+        texts = run_tool(
             "kafka-console-share-consumer",
             broker.bootstrap_servers,
-            *(*where, "--group", _GROUP, "--timeout-ms", "15000"),
+            *(*options, "--group", _GROUP, "--timeout-ms", "15000"),
         )
-        assert told.lines == ["value 0", "value 1", "value 2"], told
-        told = run_tool(
+        assert texts.lines == ["value 0", "value 1", "value 2"], texts
+        texts = run_tool(
             "kafka-console-consumer",
             broker.bootstrap_servers,
             *("--topic", "__share_group_state", "--from-beginning", "--max-messages", "2"),
             *("--formatter", f"{_FORMATTERS}.ShareGroupStateMessageFormatter"),
         )
-        begun, changed = json.loads(f"[{told.stdout.replace('}{', '},{')}]")
-        assert begun["key"]["data"]["groupId"] == _GROUP
-        assert begun["value"]["data"]["startOffset"] == -1
+        initial, changed = json.loads(f"[{texts.stdout.replace('}{', '},{')}]")
+        assert initial["key"]["data"]["groupId"] == _GROUP
+        assert initial["value"]["data"]["startOffset"] == -1
         assert changed["key"]["type"] == 1
-        # More than one poll gives: it acknowledges with the next, for which it waits seconds.
+        # More records than one poll returns: the tool acknowledges with its next poll, which
+        # waits for seconds if there are no records.
         steps.ask("produce", broker.bootstrap_servers, _TOPIC, 1500)
-        told = run_tool(
+        texts = run_tool(
             "kafka-verifiable-share-consumer",
             broker.bootstrap_servers,
             *("--topic", _TOPIC, "--max-messages", "501", "--group-id", _GROUP),
         )
-        events = [json.loads(line) for line in told.lines]
+        events = [json.loads(line) for line in texts.lines]
         counts = [event["count"] for event in events if event["name"] == "records_consumed"]
         assert sum(counts) > 500
         acknowledged = [event for event in events if event["name"] == "offsets_acknowledged"]

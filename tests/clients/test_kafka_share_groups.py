@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from tests.oracle.target import Target
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 TOOL = "kafka-share-groups"
 
 
 @pytest.fixture
 def world(broker: Target) -> Iterator[World]:
-    """Ask the broker of this package by hand what no tool asks."""
+    """Return a `World` for requests that no tool sends."""
     with required():
         jar_directory()
     world = World(broker.port, "shared")
@@ -40,7 +40,6 @@ def run(broker: Target, name: str, *arguments: str) -> Output:
     return output
 
 
-@pytest.mark.endurance
 def test_kafka_share_groups_lists_describes_resets_and_deletes(
     broker: Target, world: World
 ) -> None:
@@ -49,8 +48,8 @@ def test_kafka_share_groups_lists_describes_resets_and_deletes(
     name, topic = group.group, group.topic
 
     assert [name, "Stable"] in run(broker, TOOL, "--list", "--state").rows
-    head, row = run(broker, TOOL, "--describe", "--group", name, "--members", "--verbose").rows
-    assert (head[0], row[0]) == ("GROUP", name)
+    heading, row = run(broker, TOOL, "--describe", "--group", name, "--members", "--verbose").rows
+    assert (heading[0], row[0]) == ("GROUP", name)
     assert row[-1] == f"{topic}:0,1"
     assert str(epoch) in row
     world.ask(group.beat("a", LEAVE), V1)
@@ -59,15 +58,15 @@ def test_kafka_share_groups_lists_describes_resets_and_deletes(
         "--execute",
     )  # fmt: skip
     assert reset.rows[1:] == [[name, topic, "0", "0"], [name, topic, "1", "0"]]
-    told = run(broker, TOOL, "--describe", "--group", name)
-    assert told.rows[1:] == [[name, topic, "0", "0", "0"], [name, topic, "1", "0", "3"]]
+    output = run(broker, TOOL, "--describe", "--group", name)
+    assert output.rows[1:] == [[name, topic, "0", "0", "0"], [name, topic, "1", "0", "3"]]
     forgotten = run(broker, TOOL, "--delete-offsets", "--group", name, "--topic", topic)
     assert forgotten.rows[1:] == [[topic, "Successful"]]
-    gone = run(broker, TOOL, "--delete", "--group", name)
-    assert gone.lines == [f"Deletion of requested share groups ('{name}') was successful."]
+    deleted = run(broker, TOOL, "--delete", "--group", name)
+    assert deleted.lines == [f"Deletion of requested share groups ('{name}') was successful."]
 
 
-def test_a_console_share_consumer_reads_what_is_there(broker: Target, world: World) -> None:
+def test_console_share_consumer_reads_existing_records(broker: Target, world: World) -> None:
     create_topic(world, "shared-console")
     fill(world, "shared-console", b"one", b"two", b"three")
     reset = ("share.auto.offset.reset", SET, "earliest")

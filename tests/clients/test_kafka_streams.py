@@ -1,6 +1,6 @@
 """A Kafka Streams application under the streams group protocol (KIP-1071).
 
-Its totals are right, whatever becomes of its instances.
+Its totals are correct while instances join, leave and are killed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.clients.client_libraries import java_classes
 from tests.clients.observer import committed_offsets, end_offsets, wait_until
-from tests.clients.roster import java_classes
 from tests.clients.tools import run_tool
 from tests.clients.word_count import APPLICATION, COUNTS, LINES, Instance
 from tests.oracle.fixtures import broker_under_test
@@ -33,10 +33,10 @@ _PARTITIONS = 2
 _TIMEOUT_S = 60.0
 _CONFIG = {
     **COMMON_CONFIG,
-    # So that an instance that was killed is missed soon.
+    # So that a killed instance is detected soon.
     "group.streams.heartbeat.interval.ms": "200",
     "group.streams.session.timeout.ms": "2000",
-    # So that the other instance has the store already.
+    # So that the other instance has a copy of the store.
     "group.streams.num.standby.replicas": "1",
 }
 
@@ -49,30 +49,30 @@ def target(tmp_path: Path) -> Iterator[Target]:
         target = broker_under_test(tmp_path / "broker", _CONFIG)
         target.start()
     admin = AdminClient({"bootstrap.servers": target.bootstrap})
-    wanted = [NewTopic(LINES, _PARTITIONS, 1), NewTopic(COUNTS, 1, 1)]
-    for made in admin.create_topics(wanted).values():
-        made.result()
+    requested = [NewTopic(LINES, _PARTITIONS, 1), NewTopic(COUNTS, 1, 1)]
+    for future in admin.create_topics(requested).values():
+        future.result()
     yield target
     target.kill()
 
 
-class Story:
-    """What was said so far, and what the application makes of it."""
+class Scenario:
+    """The lines written so far, and the output of the application."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._producer = Producer({"bootstrap.servers": target.bootstrap})
-        self._said: Counter[str] = Counter()
+        self._written: Counter[str] = Counter()
 
-    def say(self, *lines: str) -> None:
+    def write(self, *lines: str) -> None:
         """Write lines, spread over the partitions."""
         for index, line in enumerate(lines):
             self._producer.produce(LINES, line, partition=index % _PARTITIONS)
-            self._said.update(line.split())
+            self._written.update(line.split())
         self._producer.flush()
 
     def check(self) -> None:
-        """Wait until every line is read for good, and the last count of every word is right."""
+        """Wait until every line is committed, and check the last count of every word."""
         bootstrap = self._target.bootstrap
         for topic in (LINES, f"{APPLICATION}-words-repartition"):
             wait_until(
@@ -86,7 +86,7 @@ class Story:
                 ),
                 f"all of {topic} to be read",
             )
-        assert self._counted() == self._said
+        assert self._counted() == self._written
 
     def _counted(self) -> dict[str, int]:
         consumer = Consumer(
@@ -94,10 +94,10 @@ class Story:
              "enable.partition.eof": False}
         )  # fmt: skip
         consumer.assign([TopicPartition(COUNTS, 0, 0)])
-        _, end = consumer.get_watermark_offsets(TopicPartition(COUNTS, 0), 10)
+        _, end_offset = consumer.get_watermark_offsets(TopicPartition(COUNTS, 0), 10)
         counted: dict[str, int] = {}
         position = 0
-        while position < end:
+        while position < end_offset:
             message = consumer.poll(10)
             assert message is not None
             assert message.error() is None
@@ -108,7 +108,7 @@ class Story:
 
 
 def _wait_for_shares(instance: Instance, *shares: int) -> None:
-    """Wait until the active tasks are shared so, and others keep copies of the counting tasks."""
+    """Wait until members have these numbers of active tasks; several have standby tasks too."""
 
     def is_settled() -> bool:
         group = instance.described()
@@ -123,8 +123,8 @@ def _wait_for_shares(instance: Instance, *shares: int) -> None:
     wait_until(is_settled, f"shares of {shares}", _TIMEOUT_S)
 
 
-def test_a_word_count_is_right_whoever_comes_and_goes(target: Target, tmp_path: Path) -> None:
-    story = Story(target)
+def test_word_count_is_right_while_instances_join_and_leave(target: Target, tmp_path: Path) -> None:
+    scenario = Scenario(target)
     running: list[Instance] = []
 
     def start(name: str) -> Instance:
@@ -133,36 +133,36 @@ def test_a_word_count_is_right_whoever_comes_and_goes(target: Target, tmp_path: 
         return instance
 
     try:
-        _tell(story, target, start)
+        _run_scenario(scenario, target, start)
     finally:
         for instance in running:
             instance.kill()
 
 
-def _tell(story: Story, target: Target, start: Callable[[str], Instance]) -> None:
+def _run_scenario(scenario: Scenario, target: Target, start: Callable[[str], Instance]) -> None:
     first = start("first")
-    story.say("a b a", "c a", "b b")
+    scenario.write("a b a", "c a", "b b")
     first.wait_for("state RUNNING")
-    story.check()
+    scenario.check()
     _wait_for_shares(first, 4)
 
     second = start("second")
     _wait_for_shares(first, 2, 2)
-    story.say("a c", "d a b", "d d")
-    story.check()
+    scenario.write("a c", "d a b", "d d")
+    scenario.check()
     _check_tools(target)
 
     second.kill()
     _wait_for_shares(first, 4)
-    story.say("a", "e d c b a")
-    story.check()
+    scenario.write("a", "e d c b a")
+    scenario.check()
 
     third = start("third")
     _wait_for_shares(first, 2, 2)
     first.close()
     _wait_for_shares(third, 4)
-    story.say("e", "e a")
-    story.check()
+    scenario.write("e", "e a")
+    scenario.check()
     third.close()
 
 

@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools find in kafkalite the broker they were written for."""
+"""Kafka's own command-line tools with kafkalite."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     Tool: TypeAlias = Callable[..., Output]
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 
 @pytest.fixture
 def tool(broker: Target) -> Tool:
-    """Run a tool against the broker of this package; it must end well unless told otherwise."""
+    """Run a tool against the broker; it must exit with the given status, by default 0."""
     with required():
         jar_directory()
 
@@ -45,15 +45,15 @@ def _create(tool: Tool, topic: str, *arguments: str) -> None:
 
 def test_kafka_topics_creates_describes_alters_and_deletes(tool: Tool) -> None:
     _create(tool, "made", "--partitions", "3", "--config", "retention.ms=1000")
-    again = tool("kafka-topics", "--create", "--topic", "made", status=1)
-    assert again.lines == ["Error while executing topic command : Topic 'made' already exists."]
+    repeated = tool("kafka-topics", "--create", "--topic", "made", status=1)
+    assert repeated.lines == ["Error while executing topic command : Topic 'made' already exists."]
     tool("kafka-topics", "--create", "--if-not-exists", "--topic", "made")
 
-    head, *partitions = tool("kafka-topics", "--describe", "--topic", "made").lines
+    heading, *partitions = tool("kafka-topics", "--describe", "--topic", "made").lines
     assert re.fullmatch(
         r"Topic: made\tTopicId: [\w-]{22}\tPartitionCount: 3\tReplicationFactor: 1\t"
         r"Configs: (min\.insync\.replicas=1,)?retention\.ms=1000",
-        head,
+        heading,
     )
     assert [line.split("\t")[:5] for line in partitions] == [
         ["Topic: made", f"Partition: {index}", "Leader: 1", "Replicas: 1", "Isr: 1"]
@@ -68,9 +68,7 @@ def test_kafka_topics_creates_describes_alters_and_deletes(tool: Tool) -> None:
     assert "made" not in tool("kafka-topics", "--list").lines
 
 
-@pytest.mark.parametrize(
-    "protocol", [pytest.param("classic", marks=pytest.mark.endurance), "consumer"]
-)
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_console_producer_and_consumer_and_their_group(tool: Tool, protocol: str) -> None:
     topic, group = f"console-{protocol}", f"readers-{protocol}"
     _create(tool, topic, "--partitions", "1")
@@ -90,8 +88,8 @@ def test_console_producer_and_consumer_and_their_group(tool: Tool, protocol: str
     ]
     read = tool("kafka-console-consumer", *consume, "--max-messages", "2")
     assert read.lines == ["Offset:0\ta\t1", "Offset:1\tb\t2"]
-    rest = tool("kafka-console-consumer", *consume, "--max-messages", "1")
-    assert rest.lines == ["Offset:2\tc\t3"]
+    next_read = tool("kafka-console-consumer", *consume, "--max-messages", "1")
+    assert next_read.lines == ["Offset:2\tc\t3"]
 
     assert group in tool("kafka-consumer-groups", "--list").lines
     described = tool("kafka-consumer-groups", "--describe", "--group", group)
@@ -100,7 +98,6 @@ def test_console_producer_and_consumer_and_their_group(tool: Tool, protocol: str
     assert ["Empty", "0"] in [row[-2:] for row in state.rows]
 
 
-@pytest.mark.endurance
 def test_kafka_consumer_groups_resets_and_deletes(tool: Tool) -> None:
     _create(tool, "rewound", "--partitions", "1")
     tool("kafka-console-producer", "--topic", "rewound", text="1\n2\n3\n")
@@ -108,21 +105,22 @@ def test_kafka_consumer_groups_resets_and_deletes(tool: Tool) -> None:
         "kafka-console-consumer",
         *("--topic", "rewound", "--group", "rewinders", "--from-beginning", "--max-messages", "3"),
     )
-    named = ["--group", "rewinders"]
+    group_options = ["--group", "rewinders"]
     reset = tool(
         "kafka-consumer-groups",
-        *("--reset-offsets", "--topic", "rewound", "--shift-by", "-2", "--execute", *named),
+        *("--reset-offsets", "--topic", "rewound", "--shift-by", "-2", "--execute", *group_options),
     )
     assert ["rewinders", "rewound", "0", "1"] in reset.rows
-    deleted = tool("kafka-consumer-groups", "--delete-offsets", "--topic", "rewound", *named)
-    assert ["rewound", "0", "Successful"] in deleted.rows
-    gone = tool("kafka-consumer-groups", "--delete", *named)
-    assert "Deletion of requested consumer groups ('rewinders') was successful." in gone.stdout
-    unknown = tool("kafka-consumer-groups", "--delete", *named)
+    deleted_offsets = tool(
+        "kafka-consumer-groups", "--delete-offsets", "--topic", "rewound", *group_options
+    )
+    assert ["rewound", "0", "Successful"] in deleted_offsets.rows
+    deleted = tool("kafka-consumer-groups", "--delete", *group_options)
+    assert "Deletion of requested consumer groups ('rewinders') was successful." in deleted.stdout
+    unknown = tool("kafka-consumer-groups", "--delete", *group_options)
     assert "GroupIdNotFoundException" in unknown.stdout
 
 
-@pytest.mark.endurance
 def test_kafka_configs_alters_and_describes(tool: Tool) -> None:
     _create(tool, "tuned")
     topic = ["--entity-type", "topics", "--entity-name", "tuned"]
@@ -155,7 +153,6 @@ def test_kafka_configs_alters_and_describes(tool: Tool) -> None:
     assert any(line.startswith("advertised.listeners=PLAINTEXT://") for line in broker.lines)
 
 
-@pytest.mark.endurance
 def test_kafka_get_offsets_log_dirs_and_delete_records(tool: Tool, tmp_path: Path) -> None:
     _create(tool, "measured", "--partitions", "2")
     tool("kafka-console-producer", "--topic", "measured", text="a\nb\nc\n")
@@ -168,16 +165,16 @@ def test_kafka_get_offsets_log_dirs_and_delete_records(tool: Tool, tmp_path: Pat
     described = tool("kafka-log-dirs", "--describe", "--topic-list", "measured")
     (broker,) = json.loads(described.lines[-1])["brokers"]
     (directory,) = broker["logDirs"]
-    sizes = {found["partition"]: found["size"] for found in directory["partitions"]}
+    sizes = {row["partition"]: row["size"] for row in directory["partitions"]}
     assert set(sizes) == {"measured-0", "measured-1"}
     assert [sizes[f"measured-{index}"] > 0 for index in (0, 1)] == [count > 0 for count in counts]
 
     full = counts.index(max(counts))
-    wanted = {"topic": "measured", "partition": full, "offset": -1}
+    requested = {"topic": "measured", "partition": full, "offset": -1}
     plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps({"version": 1, "partitions": [wanted]}))
-    cut = tool("kafka-delete-records", "--offset-json-file", str(plan))
-    assert f"partition: measured-{full}\tlow_watermark: {max(counts)}" in cut.lines
+    plan.write_text(json.dumps({"version": 1, "partitions": [requested]}))
+    deleted = tool("kafka-delete-records", "--offset-json-file", str(plan))
+    assert f"partition: measured-{full}\tlow_watermark: {max(counts)}" in deleted.lines
 
 
 def test_tools_that_ask_about_the_cluster(tool: Tool) -> None:

@@ -1,4 +1,4 @@
-"""librdkafka's share consumer: what it says of records counts, what it is late with is lost."""
+"""librdkafka's share consumer: acknowledgements, release and lock expiry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONFIG = {
     "group.share.assignment.interval.ms": 0,
     "group.share.heartbeat.interval.ms": 100,
 }
-_SOON_S = 15.0
+_TIMEOUT_S = 15.0
 
 
 @pytest.fixture
@@ -45,11 +45,11 @@ def _consumer(broker: Broker) -> Any:  # noqa: ANN401 - the library is not typed
     return consumer
 
 
-def _polled(
+def _poll(
     consumer: Any,  # noqa: ANN401
-    timeout_s: float = _SOON_S,
+    timeout_s: float = _TIMEOUT_S,
 ) -> list[Any]:
-    """Wait for messages; none after `timeout_s` seconds."""
+    """Return messages; none after `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         messages = list(consumer.poll(0.1))
@@ -64,13 +64,13 @@ def _produce(broker: Broker, *values: str) -> None:
     )
     for value in values:
         producer.produce(_TOPIC, value)
-    assert producer.flush(_SOON_S) == 0
+    assert producer.flush(_TIMEOUT_S) == 0
 
 
-def _begun(broker: Broker) -> Any:  # noqa: ANN401 - the library is not typed
-    """Return a consumer that has begun at the end of the log, where groups begin."""
+def _start_consumer(broker: Broker) -> Any:  # noqa: ANN401 - the library is not typed
+    """Return a consumer that has started at the end of the log, where groups start."""
     consumer = _consumer(broker)
-    deadline = time.monotonic() + _SOON_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < deadline:
         _produce(broker, "early")
         early = list(consumer.poll(0.2))
@@ -82,27 +82,27 @@ def _begun(broker: Broker) -> Any:  # noqa: ANN401 - the library is not typed
     return consumer
 
 
-def test_what_is_released_or_late_goes_to_another(broker: Broker) -> None:
-    first = _begun(broker)
+def test_released_or_expired_records_go_to_another_consumer(broker: Broker) -> None:
+    first = _start_consumer(broker)
     _produce(broker, "a", "b", "c")
-    got = _polled(first)
+    got = _poll(first)
     assert [message.value() for message in got] == [b"a", b"b", b"c"]
     kinds = confluent_kafka.AcknowledgeType
     first.acknowledge(got[0], kinds.ACCEPT)
     first.acknowledge(got[1], kinds.RELEASE)
     assert list(first.commit_sync().values()) == [None]
     second = _consumer(broker)
-    again = _polled(second)
-    assert [message.value() for message in again] == [b"b"]
-    second.acknowledge(again[0], kinds.ACCEPT)
+    redelivered = _poll(second)
+    assert [message.value() for message in redelivered] == [b"b"]
+    second.acknowledge(redelivered[0], kinds.ACCEPT)
     second.commit_sync()
     broker.clock.advance(seconds=30)
-    late = _polled(second)
+    late = _poll(second)
     assert [message.value() for message in late] == [b"c"]
     second.acknowledge(late[0], kinds.ACCEPT)
     assert list(second.commit_sync().values()) == [None]
-    told = [entry.text for entry in broker.explain(_GROUP) if entry.kind == "expired"]
-    assert len(told) == 1
-    assert "rule acquisition-lock" in told[0]
+    texts = [entry.text for entry in broker.explain(_GROUP) if entry.kind == "expired"]
+    assert len(texts) == 1
+    assert "rule acquisition-lock" in texts[0]
     first.close()
     second.close()

@@ -1,4 +1,4 @@
-"""A Java producer chooses its protocol of transactions by the release that a broker presents."""
+"""A Java producer selects its transaction protocol by the broker's presented release."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from kafkalite.protocol.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.storage.batch import BatchView, split_batches
 from kafkalite.testing import Broker
 from tests.conformance.raw import RawClient
@@ -17,7 +17,7 @@ from tests.oracle.requirements import required
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 _TOPIC: Final = "transacted"
 _RECORDS: Final = 12
@@ -25,8 +25,8 @@ _FETCH: Final = 12
 _TIMEOUT_S: Final = 60
 
 
-def transact(bootstrap: str) -> None:
-    """Let Kafka's own benchmark send records, each in a transaction of its own."""
+def run_transactions(bootstrap: str) -> None:
+    """Run Kafka's own benchmark, which sends each record in a separate transaction."""
     with required():
         command = java_command(
             "org.apache.kafka.tools.ProducerPerformance",
@@ -35,8 +35,10 @@ def transact(bootstrap: str) -> None:
             *("--transaction-duration-ms", "1"),
             *("--producer-props", f"bootstrap.servers={bootstrap}", "linger.ms=0"),
         )
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    completed = subprocess.run(
+        command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+    )
+    assert completed.returncode == 0, completed.stderr[-2000:]
 
 
 def log_of(port: int) -> list[BatchView]:
@@ -54,7 +56,6 @@ def log_of(port: int) -> list[BatchView]:
     return split_batches(bytes(answer.responses[0].partitions[0].records))
 
 
-@pytest.mark.endurance
 @pytest.mark.parametrize(
     ("release", "config", "has_an_epoch_each"),
     [
@@ -69,12 +70,12 @@ def test_a_java_producer_ends_transactions_as_the_release_does(
     has_an_epoch_each: bool,  # noqa: FBT001
 ) -> None:
     with Broker(topics={_TOPIC: 1}, config=config, as_version=release) as broker:
-        transact(broker.bootstrap_servers)
+        run_transactions(broker.bootstrap_servers)
         batches = log_of(int(broker.bootstrap_servers.rpartition(":")[2]))
     written = [batch for batch in batches if not batch.is_control]
     markers = [batch for batch in batches if batch.is_control]
     assert sum(batch.record_count for batch in written) == _RECORDS
     assert len(markers) > 1
     epochs = [batch.producer_epoch for batch in markers]
-    # KIP-890 ends each transaction at an epoch of its own, which only EndTxn v5 tells a client.
+    # With KIP-890 each end increases the epoch, which only EndTxn v5 returns to the client.
     assert len(set(epochs)) == (len(epochs) if has_an_epoch_each else 1)

@@ -1,6 +1,6 @@
-"""What real clients asked of kafkalite is asked again, and answered alike in every field.
+"""Recorded requests of real clients are replayed, and get equal responses.
 
-The same is done with what a real Kafka answered them, in tests/captures.
+tests/captures does the same with recordings of a real Kafka.
 """
 
 from __future__ import annotations
@@ -10,35 +10,39 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.replay.calls import replay
-from kafkalite.replay.findings import Severity
-from kafkalite.replay.options import ReplayOptions
-from kafkalite.replay.telling import replay_text
 from kafkalite.testing import Broker
-from tests.clients.process import visiting
-from tests.clients.roster import CLIENTS
-from tests.clients.story import Group, codec_round_trip, group_reads_while_members_come_and_go
+from kafkalite.traffic.replay.comparison.findings import Severity
+from kafkalite.traffic.replay.options import ReplayOptions
+from kafkalite.traffic.replay.player.run import replay
+from kafkalite.traffic.replay.report_text import replay_text
+from tests.clients.client_libraries import CLIENTS
+from tests.clients.client_scenario import (
+    Group,
+    codec_round_trip,
+    group_reads_while_members_come_and_go,
+)
+from tests.clients.process import running_driver
 from tests.oracle.target import COMMON_CONFIG
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.clients.roster import Client
+    from tests.clients.client_libraries import Client
 
 pytestmark = pytest.mark.client
 
-AT_ONCE = {"confluent-kafka", "aiokafka"}
-"""Clients whose life is short enough for every run."""
+IN_EVERY_RUN = {"confluent-kafka", "aiokafka"}
+"""Clients whose scenario is short enough for every test run."""
 
 
 CONFIG = {**COMMON_CONFIG, "group.initial.rebalance.delay.ms": "1000"}
-"""A group whose first members are not waited for begins with those that a busy machine let in by
-then, which no replay can know."""
+"""Without an initial rebalance delay, the first generation has the members that happened to join
+in time, which a replay cannot repeat."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """A broker that records, as the stories of clients know one."""
+class RecordingTarget:
+    """A recording broker, with the interface of a Target."""
 
     bootstrap: str
     name: str = "kafkalite"
@@ -51,26 +55,28 @@ class Recorded:
         pytest.param(
             client,
             id=client.name,
-            marks=() if client.name in AT_ONCE else pytest.mark.endurance,
+            marks=() if client.name in IN_EVERY_RUN else pytest.mark.endurance,
         )
         for client in CLIENTS
     ],
 )
-def test_what_clients_asked_is_answered_alike(client: Client, tmp_path: Path) -> None:
+def test_replayed_requests_get_equal_responses(client: Client, tmp_path: Path) -> None:
     capture = tmp_path / "capture"
     with (
         Broker(config=CONFIG, capture=capture) as broker,
-        visiting(client, broker.bootstrap_servers, tmp_path) as driver,
+        running_driver(client, broker.bootstrap_servers, tmp_path) as driver,
     ):
-        target = Recorded(broker.bootstrap_servers)
+        target = RecordingTarget(broker.bootstrap_servers)
         codec_round_trip(driver, client.codecs[-1])
         for protocol in client.protocols:
             group = Group(driver, target, f"{protocol}-group", f"{protocol}-orders", protocol)  # type: ignore[arg-type]  # it is not restarted
             group_reads_while_members_come_and_go(group)
-    with Broker(config=CONFIG) as other:
-        # By its clock, members that stood still too long when it was recorded are as long silent.
+    with Broker(config=CONFIG) as replayed_on:
+        # With this clock, members that were silent for too long in the recording time out here too.
         report = replay(
-            capture, to=other.bootstrap_servers, options=ReplayOptions(clock=other.clock)
+            capture,
+            to=replayed_on.bootstrap_servers,
+            options=ReplayOptions(clock=replayed_on.clock),
         )
     assert report.broken_off is None
     assert report.at_least(Severity.DIFFERENCE) == [], replay_text(report)

@@ -1,4 +1,4 @@
-"""A sniffer on the wire and our own recording of the same traffic say the same."""
+"""A network sniffer and our own recording of the same traffic are equal."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from kafkalite.capture.model import Direction, Event, Frame, Gap, Problem
-from kafkalite.capture.reading import read
 from kafkalite.testing import Broker
+from kafkalite.traffic.model import Direction, Event, Frame, Gap, Problem
+from kafkalite.traffic.scalar.reading import read
 from tests.clients.observer import wait_until
 from tests.oracle.requirements import LackingError, program, required
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 RECORDS = 500
 LEAVE_GROUP = b"\0\x0d"
@@ -35,7 +35,7 @@ def sniffing(port: str, path: Path) -> Iterator[None]:
         command = [program("dumpcap"), "-q", "-i", "lo", "-f", f"tcp port {port}", "-w", str(path)]
         sniffer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert sniffer.stderr is not None
-        # It names its file once it captures, and ends where it may not.
+        # tshark prints its file's name when it captures, and ends if it has no permission.
         if not any(line.startswith("File:") for line in iter(sniffer.stderr.readline, "")):
             sniffer.wait()
             raise LackingError("dumpcap may not capture here")
@@ -47,7 +47,7 @@ def sniffing(port: str, path: Path) -> Iterator[None]:
         sniffer.stderr.close()
 
 
-def work(bootstrap: str) -> None:
+def produce_and_consume(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(RECORDS):
         producer.produce("t", key=str(number), value=os.urandom(300))
@@ -56,56 +56,58 @@ def work(bootstrap: str) -> None:
         {"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
     )
     consumer.subscribe(["t"])
-    seen = 0
-    while seen < RECORDS:
+    count = 0
+    while count < RECORDS:
         message = consumer.poll(1)
         if message is not None:
             assert message.error() is None
-            seen += 1
+            count += 1
     consumer.commit()
     consumer.close()
 
 
-def lanes(events: list[Event]) -> dict[Lane, list[bytes]]:
-    found: dict[Lane, list[bytes]] = defaultdict(list)
+def frames_by_lane(events: list[Event]) -> dict[Lane, list[bytes]]:
+    frames: dict[Lane, list[bytes]] = defaultdict(list)
     for event in events:
         if isinstance(event, Frame):
-            found[event.connection.client.port, event.direction].append(event.body)
-    return found
+            frames[event.connection.client.port, event.direction].append(event.body)
+    return frames
 
 
-def has_left(found: dict[Lane, list[bytes]]) -> bool:
-    """Whether the consumer is seen to leave its group, which is the last that is said."""
+def has_left(frames: dict[Lane, list[bytes]]) -> bool:
+    """Whether the capture has the consumer's last request, which leaves its group."""
     return any(
         body.startswith(LEAVE_GROUP)
-        for (_, direction), bodies in found.items()
+        for (_, direction), bodies in frames.items()
         for body in bodies
         if direction is Direction.REQUEST
     )
 
 
-def test_a_sniffer_sees_the_frames_that_we_record(tmp_path: Path) -> None:
+def test_sniffed_frames_equal_recorded_frames(tmp_path: Path) -> None:
     sniffed = tmp_path / "sniffed.pcapng"
     problems: list[Problem] = []
 
-    def of(path: Path) -> list[Event]:
+    def events_of(path: Path) -> list[Event]:
         return list(read([path], problems.append))
 
     with Broker(capture=tmp_path / "own") as broker:
         servers = broker.bootstrap_servers
         with sniffing(servers.rpartition(":")[2], sniffed):
-            work(servers)
-            wait_until(lambda: has_left(lanes(of(sniffed))), "the sniffer saw all of it")
+            produce_and_consume(servers)
+            wait_until(
+                lambda: has_left(frames_by_lane(events_of(sniffed))), "the sniffer saw all of it"
+            )
     problems.clear()
-    own = lanes(of(tmp_path / "own"))
+    recorded = frames_by_lane(events_of(tmp_path / "own"))
     assert problems == []
-    events = of(sniffed)
-    # A sniffer that is too slow loses packets, which is told; of the others all is there.
-    gaps = (each for each in events if isinstance(each, Gap))
-    touched = {(each.connection.client.port, each.direction) for each in gaps}
-    found = lanes(events)
-    assert len(found) > 4
-    assert len(touched) < len(found)
-    for lane, bodies in found.items():
-        if lane not in touched:
-            assert bodies == own[lane][: len(bodies)]
+    events = events_of(sniffed)
+    # A slow sniffer loses packets and reports that; all other frames are there.
+    gaps = (event for event in events if isinstance(event, Gap))
+    incomplete = {(gap.connection.client.port, gap.direction) for gap in gaps}
+    frames = frames_by_lane(events)
+    assert len(frames) > 4
+    assert len(incomplete) < len(frames)
+    for lane, bodies in frames.items():
+        if lane not in incomplete:
+            assert bodies == recorded[lane][: len(bodies)]

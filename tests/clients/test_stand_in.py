@@ -1,4 +1,4 @@
-"""Real clients at a cluster that was recorded: they find what was there, as it was answered."""
+"""Real clients with a stand-in for a recorded cluster: they get the recorded responses."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    Told = tuple[list[bytes], int]
-    Client = Callable[[str], Awaitable[Told]]
+    Reply = tuple[list[bytes], int]
+    Client = Callable[[str], Awaitable[Reply]]
 
 pytestmark = [
     pytest.mark.client,
-    # kafka-python reads its own files in an old way.
+    # kafka-python reads its own files with deprecated functions.
     pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning"),
 ]
 
 VALUES = [b"apple", b"pear", b"plum", b"fig"]
 PATIENCE_S = 120
-"""Only what hangs takes so long, however busy the machine is."""
+"""Even on a busy machine, only a hanging client takes longer."""
 
 
-async def confluent(bootstrap: str, protocol: str = "classic") -> Told:
+async def confluent(bootstrap: str, protocol: str = "classic") -> Reply:
     producer = Producer({"bootstrap.servers": bootstrap})
     for value in VALUES:
         producer.produce("orders", value, partition=0)
@@ -49,14 +49,14 @@ async def confluent(bootstrap: str, protocol: str = "classic") -> Told:
     read = consumer.consume(len(VALUES), PATIENCE_S)
     (committed,) = consumer.commit(asynchronous=False) or []
     consumer.close()
-    return [each.value() or b"" for each in read], committed.offset
+    return [record.value() or b"" for record in read], committed.offset
 
 
-async def confluent_consumer(bootstrap: str) -> Told:
+async def confluent_consumer(bootstrap: str) -> Reply:
     return await confluent(bootstrap, "consumer")
 
 
-async def aiokafka(bootstrap: str) -> Told:
+async def aiokafka(bootstrap: str) -> Reply:
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
         for value in VALUES:
             await producer.send_and_wait("orders", value, partition=0)
@@ -74,7 +74,7 @@ async def aiokafka(bootstrap: str) -> Told:
         return read, await consumer.committed(partition)
 
 
-async def kafka_python(bootstrap: str) -> Told:
+async def kafka_python(bootstrap: str) -> Reply:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         from kafka import KafkaConsumer, KafkaProducer  # noqa: PLC0415 - it warns of itself
@@ -102,7 +102,7 @@ async def kafka_python(bootstrap: str) -> Told:
 CLIENTS = (confluent, confluent_consumer, aiokafka, kafka_python)
 
 
-def named(client: Client) -> str:
+def client_name(client: Client) -> str:
     return client.__name__
 
 
@@ -111,27 +111,27 @@ async def record(client: Client, path: Path) -> None:
         assert await client(broker.bootstrap_servers) == (VALUES, len(VALUES))
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=named)
-async def test_a_client_lives_again_what_was_recorded(client: Client, tmp_path: Path) -> None:
+@pytest.mark.parametrize("client", CLIENTS, ids=client_name)
+async def test_client_repeats_its_recorded_session(client: Client, tmp_path: Path) -> None:
     await record(client, tmp_path)
 
     async with Broker(replay=tmp_path, match="lenient") as broker:
-        # It writes and commits again, and is told what was told the first time.
+        # It writes and commits again, and gets the same responses as the first time.
         assert await client(broker.bootstrap_servers) == (VALUES, len(VALUES))
 
 
-async def test_another_client_reads_what_one_has_written(tmp_path: Path) -> None:
+async def test_another_client_reads_recorded_records(tmp_path: Path) -> None:
     await record(confluent_consumer, tmp_path)
 
     async with Broker(replay=tmp_path, match="seeded") as broker:
         read, committed = await aiokafka(broker.bootstrap_servers)
 
-    # The group goes on behind what it had read; what is new was written since.
+    # The group continues after the records that it had read.
     assert (read, committed) == (VALUES, 2 * len(VALUES))
 
 
-async def test_a_client_that_asks_of_all_partitions_at_once_is_answered(tmp_path: Path) -> None:
-    """What each of them is told does not depend on who else is asked about in the same breath."""
+async def test_request_for_all_partitions_at_once_is_answered(tmp_path: Path) -> None:
+    """The response for a partition does not depend on the other partitions of the request."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         from kafka import KafkaConsumer  # noqa: PLC0415 - it warns of itself
@@ -159,65 +159,69 @@ async def test_a_client_that_asks_of_all_partitions_at_once_is_answered(tmp_path
         reader.close()
 
 
-@pytest.mark.parametrize("client", [confluent, confluent_consumer], ids=named)
-async def test_threads_that_race_are_answered_by_position(client: Client, tmp_path: Path) -> None:
+@pytest.mark.parametrize("client", [confluent, confluent_consumer], ids=client_name)
+async def test_racing_threads_are_answered_by_offset(client: Client, tmp_path: Path) -> None:
     await record(client, tmp_path)
 
     async with Broker(replay=tmp_path, match="strict") as broker:
         assert await client(broker.bootstrap_servers) == (VALUES, len(VALUES))
 
 
-def test_partitions_are_read_by_offset_whichever_is_asked_for_first(tmp_path: Path) -> None:
-    """A client that is given records of a partition that it did not ask for ends its process."""
+@pytest.mark.endurance
+def test_partitions_are_read_by_offset_in_any_order(tmp_path: Path) -> None:
+    """A client that gets records of a partition that it did not request aborts its process."""
     with required():
         kcat = program("kcat")
 
     def read(bootstrap: str) -> list[str]:
         command = [kcat, "-C", "-b", bootstrap, "-t", "orders", "-o", "beginning", "-e", "-q"]
-        done = subprocess.run(
+        completed = subprocess.run(
             [*command, "-f", "%p %s\n"],
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
             check=True,
         )
-        return sorted(done.stdout.splitlines())
+        return sorted(completed.stdout.splitlines())
 
-    said = sorted(f"{partition} {value.decode()}" for partition in range(3) for value in VALUES)
+    expected_lines = sorted(
+        f"{partition} {value.decode()}" for partition in range(3) for value in VALUES
+    )
     with Broker(topics={"orders": 3}, capture=tmp_path) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         for value in VALUES:
             for partition in range(3):
                 producer.produce("orders", value, partition=partition)
         assert producer.flush(PATIENCE_S) == 0
-        assert read(broker.bootstrap_servers) == said
+        assert read(broker.bootstrap_servers) == expected_lines
     for _ in range(3):
         with Broker(replay=tmp_path, match="strict") as broker:
-            assert read(broker.bootstrap_servers) == said
+            assert read(broker.bootstrap_servers) == expected_lines
 
 
-def test_what_is_said_word_for_word_is_answered_word_for_word(tmp_path: Path) -> None:
+@pytest.mark.endurance
+def test_identical_requests_get_identical_responses(tmp_path: Path) -> None:
     with required():
         kcat = program("kcat")
 
     def ask(bootstrap: str) -> list[str]:
         command = [kcat, "-b", bootstrap, "-L", "-J", "-t", "orders"]
-        done = subprocess.run(
+        completed = subprocess.run(
             command, capture_output=True, text=True, timeout=PATIENCE_S, check=True
         )
-        return done.stdout.replace(bootstrap, "").split()
+        return completed.stdout.replace(bootstrap, "").split()
 
     with Broker(topics={"orders": 3}, capture=tmp_path) as broker:
-        told = ask(broker.bootstrap_servers)
+        reply = ask(broker.bootstrap_servers)
     with Broker(replay=tmp_path, match="strict") as broker:
-        assert ask(broker.bootstrap_servers) == told
+        assert ask(broker.bootstrap_servers) == reply
 
 
-async def test_what_was_not_recorded_is_left_to_the_live_broker(tmp_path: Path) -> None:
+async def test_unrecorded_topics_are_served_by_the_live_broker(tmp_path: Path) -> None:
     with Broker(topics={"orders": 1}, capture=tmp_path) as broker:
         Producer({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=PATIENCE_S)
 
-    # Nobody produced there, so there is nothing to be told of that but by the live broker.
+    # The recording has no Produce request for it, so only the live broker can answer.
     live = Broker(topics={"orders": 1}, replay=tmp_path, match="lenient", on_miss="live")
     async with live as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})

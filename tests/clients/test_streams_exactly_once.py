@@ -1,7 +1,7 @@
-"""Kafka Streams with `exactly_once_v2`: every word is counted once, whatever becomes of instances.
+"""Kafka Streams with `exactly_once_v2`: every word is counted once, despite kills.
 
-Each update of a count is written, so that the committed counts of a word must be 1, 2, 3 and so on:
-one that was lost leaves a gap, one that was counted twice stands there twice.
+Each update of a count is written, so the committed counts of a word must be 1, 2, 3 and so on: a
+lost update leaves a gap, and a repeated one appears twice.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.clients.committed import CommittedReader
-from tests.clients.meanwhile import meanwhile
+from tests.clients.background import in_background
+from tests.clients.client_libraries import java_classes
+from tests.clients.committed_reader import CommittedReader
 from tests.clients.observer import wait_until
-from tests.clients.roster import java_classes
 from tests.clients.word_count import COUNTS, LINES, Instance
 from tests.oracle.fixtures import broker_under_test
 from tests.oracle.requirements import required
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tests.oracle.target import Target
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 _PARTITIONS = 2
 _PATIENCE_S = 120.0
@@ -40,14 +40,14 @@ _WORDS = [f"word-{number}" for number in range(50)]
 _LOG = logging.getLogger(__name__)
 _CONFIG = {
     **COMMON_CONFIG,
-    # So that an instance that was killed is missed soon.
+    # So that a killed instance is detected soon.
     "group.streams.heartbeat.interval.ms": "200",
     "group.streams.session.timeout.ms": "2000",
 }
 
 
-class Speech:
-    """Says lines of words, on and on; knows which words were said for certain, and how often."""
+class WordSource:
+    """Writes lines of words, and counts the acknowledged words."""
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer(
@@ -59,19 +59,19 @@ class Speech:
             }
         )
         self._dice = random.Random(7)  # noqa: S311 - words, not secrets
-        self.said: Counter[str] = Counter()
+        self.written_words: Counter[str] = Counter()
 
-    def say(self, lines: int) -> None:
-        """Say so many lines, spread over the partitions."""
+    def write(self, lines: int) -> None:
+        """Write lines, spread over the partitions."""
         for number in range(lines):
             words = self._dice.choices(_WORDS, k=3)
             self._producer.produce(LINES, " ".join(words), partition=number % _PARTITIONS)
-            self.said.update(words)
+            self.written_words.update(words)
         assert self._producer.flush(_PATIENCE_S) == 0
 
 
-class Story:
-    """Two instances of an application, and what it makes of a speech."""
+class Scenario:
+    """Two instances of an application, and their results for a topic of words."""
 
     def __init__(self, target: Target, directory: Path, protocol: str) -> None:
         self._target = target
@@ -81,36 +81,36 @@ class Story:
         self.kills = 0
 
     def start(self, *names: str) -> None:
-        """Start instances, the first time or again: they find what they left on disk."""
+        """Start or restart instances; they reuse their files."""
         for name in names:
             self._instances[name] = Instance(
                 self._target.bootstrap, name, self._directory, self._protocol, "exactly_once_v2"
             )
 
     def kill(self, *names: str) -> None:
-        """End instances without a word."""
+        """Kill instances."""
         for name in names:
             self._instances.pop(name).kill()
             self.kills += 1
 
     def kill_broker(self) -> None:
-        """Kill the broker, and start it on what it had written."""
+        """Kill the broker, and start it with its files."""
         self._target.kill()
         self._target.start()
         self.kills += 1
 
-    def end(self) -> None:
-        """End what still runs."""
+    def stop(self) -> None:
+        """End all running instances."""
         for instance in self._instances.values():
             instance.kill()
 
     def wait_for_more(self, reader: CommittedReader, updates: int) -> None:
-        """Wait until so many more counts are committed."""
-        wanted = len(reader.messages) + updates
+        """Wait until `updates` more counts are committed."""
+        requested = len(reader.messages) + updates
 
         def is_there() -> bool:
             reader.read()
-            return len(reader.messages) >= wanted
+            return len(reader.messages) >= requested
 
         wait_until(is_there, f"{updates} more counts", _PATIENCE_S)
 
@@ -122,69 +122,71 @@ def target(tmp_path: Path) -> Iterator[Target]:
         target = broker_under_test(tmp_path / "broker", _CONFIG)
         target.start()
     admin = AdminClient({"bootstrap.servers": target.bootstrap})
-    wanted = [NewTopic(LINES, _PARTITIONS, 1), NewTopic(COUNTS, 1, 1)]
-    for made in admin.create_topics(wanted).values():
-        made.result()
+    requested = [NewTopic(LINES, _PARTITIONS, 1), NewTopic(COUNTS, 1, 1)]
+    for future in admin.create_topics(requested).values():
+        future.result()
     yield target
     target.kill()
 
 
 @pytest.fixture
-def story(request: pytest.FixtureRequest, target: Target, tmp_path: Path) -> Iterator[Story]:
-    """Give an application whose group has the protocol that the test says."""
-    story = Story(target, tmp_path, request.param)
-    yield story
-    story.end()
+def scenario(request: pytest.FixtureRequest, target: Target, tmp_path: Path) -> Iterator[Scenario]:
+    """Return an application with the group protocol in the test's parameter."""
+    scenario = Scenario(target, tmp_path, request.param)
+    yield scenario
+    scenario.stop()
 
 
-@pytest.mark.endurance
-@pytest.mark.parametrize("story", ["classic"], indirect=True)
-def test_an_instance_that_was_killed_leaves_no_trace(story: Story, target: Target) -> None:
-    story.start("one")
-    speech = Speech(target.bootstrap)
+@pytest.mark.parametrize("scenario", ["classic"], indirect=True)
+def test_killed_instance_has_no_effect_on_counts(scenario: Scenario, target: Target) -> None:
+    scenario.start("one")
+    words_source = WordSource(target.bootstrap)
     with _reader(target) as reader:
-        with meanwhile(lambda: speech.say(2)):
-            story.wait_for_more(reader, 10)
-            story.kill("one")
-            story.start("one")
-            story.wait_for_more(reader, 10)
-        _check(reader, speech)
+        with in_background(lambda: words_source.write(2)):
+            scenario.wait_for_more(reader, 10)
+            scenario.kill("one")
+            scenario.start("one")
+            scenario.wait_for_more(reader, 10)
+        _check(reader, words_source)
 
 
-@pytest.mark.endurance
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("story", ["classic", "streams"], indirect=True)
-def test_every_word_is_counted_once_through_kills(story: Story, target: Target) -> None:
+@pytest.mark.parametrize("scenario", ["classic", "streams"], indirect=True)
+def test_every_word_is_counted_once_through_kills(scenario: Scenario, target: Target) -> None:
     started = time.monotonic()
-    story.start("one", "two")
-    speech = Speech(target.bootstrap)
+    scenario.start("one", "two")
+    words_source = WordSource(target.bootstrap)
     with _reader(target) as reader:
-        with meanwhile(lambda: speech.say(2)):
-            story.wait_for_more(reader, 100)
+        with in_background(lambda: words_source.write(2)):
+            scenario.wait_for_more(reader, 100)
             for killed in (["one"], ["two"], ["one"], ["one", "two"], ["two"], ["one"]):
-                story.kill(*killed)
+                scenario.kill(*killed)
                 if len(killed) == 1:
-                    story.wait_for_more(reader, 200)
-                story.start(*killed)
-                story.wait_for_more(reader, 200)
-            story.kill_broker()
-            story.wait_for_more(reader, 200)
-        _check(reader, speech)
+                    scenario.wait_for_more(reader, 200)
+                scenario.start(*killed)
+                scenario.wait_for_more(reader, 200)
+            scenario.kill_broker()
+            scenario.wait_for_more(reader, 200)
+        _check(reader, words_source)
     seconds = time.monotonic() - started
-    _LOG.info("%d words, %d kills, %.0f s", speech.said.total(), story.kills, seconds)
+    _LOG.info(
+        "%d words, %d kills, %.0f s", words_source.written_words.total(), scenario.kills, seconds
+    )
 
 
 def _reader(target: Target) -> CommittedReader:
     return CommittedReader(target.bootstrap, {COUNTS: 1}, _PATIENCE_S)
 
 
-def _check(reader: CommittedReader, speech: Speech) -> None:
+def _check(reader: CommittedReader, words_source: WordSource) -> None:
     def is_all_counted() -> bool:
         reader.read()
-        return len(reader.messages) >= speech.said.total()
+        return len(reader.messages) >= words_source.written_words.total()
 
     wait_until(is_all_counted, "every word to be counted", _PATIENCE_S)
     counts: defaultdict[str, list[int]] = defaultdict(list)
     for message in reader.messages:
         counts[(message.key() or b"").decode()].append(int(message.value() or b""))
-    assert counts == {word: list(range(1, times + 1)) for word, times in speech.said.items()}
+    assert counts == {
+        word: list(range(1, times + 1)) for word, times in words_source.written_words.items()
+    }

@@ -1,4 +1,4 @@
-"""Three emulated nodes: clients find the leader of each partition and the group's coordinator."""
+"""Three emulated nodes: clients find partition leaders and group coordinators."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.clients.process import visiting
-from tests.clients.roster import client_named
-from tests.clients.story import (
+from tests.clients.client_libraries import client_named
+from tests.clients.client_scenario import (
     PARTITIONS,
     Group,
     group_reads_while_members_come_and_go,
     group_resumes_after_a_restart,
 )
+from tests.clients.process import running_driver
 from tests.oracle.served_kafkalite import ServedKafkalite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.clients.client_libraries import Client
     from tests.clients.process import DriverProcess
-    from tests.clients.roster import Client
 
 pytestmark = pytest.mark.client
 
@@ -38,14 +38,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedKafkalit
 
 
 @pytest.fixture(params=["confluent-kafka", "java"])
-def visitor(
+def connected_driver(
     request: pytest.FixtureRequest,
     cluster: ServedKafkalite,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Client, DriverProcess]]:
     """Start one client's driver at the cluster."""
     client = client_named(request.param)
-    with visiting(client, cluster.bootstrap, tmp_path_factory.mktemp(client.name)) as driver:
+    with running_driver(client, cluster.bootstrap, tmp_path_factory.mktemp(client.name)) as driver:
         yield client, driver
 
 
@@ -60,13 +60,13 @@ def test_leaders_are_spread_over_the_nodes(cluster: ServedKafkalite) -> None:
 
 
 @pytest.mark.endurance
-def test_a_client_lives_its_life_on_three_nodes(
-    visitor: tuple[Client, DriverProcess], cluster: ServedKafkalite
+def test_client_scenario_on_three_nodes(
+    connected_driver: tuple[Client, DriverProcess], cluster: ServedKafkalite
 ) -> None:
-    client, driver = visitor
+    client, driver = connected_driver
     for protocol in client.protocols:
         names = f"{client.name}-{protocol}"
         group = Group(driver, cluster, f"{names}-group", f"{names}-moving", protocol)
         group_reads_while_members_come_and_go(group)
-        again = Group(driver, cluster, f"{names}-again", f"{names}-resumed", protocol)
-        group_resumes_after_a_restart(again)
+        restarted_group = Group(driver, cluster, f"{names}-again", f"{names}-resumed", protocol)
+        group_resumes_after_a_restart(restarted_group)

@@ -1,4 +1,4 @@
-"""Kafka's own tools for transactions: some tell of them and end them, some make them."""
+"""Kafka's own tools that describe, end and use transactions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.clients.tools import Output, run_tool
-from tests.conformance import transacting
+from tests.conformance import transactional_producer
 from tests.conformance.raw import RawClient
 from tests.oracle.jars import jar_directory
 from tests.oracle.requirements import required
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
     from tests.oracle.target import Target
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
 _BEFORE_VERIFICATION = 11  # a version of Produce that adds no partition to a transaction
 
 
 class Tools:
-    """The tools at one broker; each must end well unless told otherwise."""
+    """The tools with one broker; each must exit with the given status, by default 0."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -47,28 +47,28 @@ class Tools:
         return output
 
     def ask(self, *arguments: str) -> list[dict[str, str]]:
-        """Give the table that `kafka-transactions` prints, a row at a time."""
-        heads, *rows = self("kafka-transactions", *arguments).rows
-        return [dict(zip(heads, row, strict=True)) for row in rows]
+        """Return the rows of the table that `kafka-transactions` prints."""
+        headings, *rows = self("kafka-transactions", *arguments).rows
+        return [dict(zip(headings, row, strict=True)) for row in rows]
 
     def create(self, *topics: str, partitions: int = 1) -> None:
-        wanted = [NewTopic(topic, partitions, 1) for topic in topics]
-        for made in self.admin.create_topics(wanted).values():
-            made.result()
+        requested = [NewTopic(topic, partitions, 1) for topic in topics]
+        for future in self.admin.create_topics(requested).values():
+            future.result()
 
     def transactional(self, transactional_id: str) -> Producer:
-        """Give a producer that could begin a transaction now."""
+        """Return an initialised transactional producer."""
         producer = Producer(
             {"bootstrap.servers": self.target.bootstrap, "transactional.id": transactional_id}
         )
         producer.init_transactions()
         return producer
 
-    def verify(self, is_wanted: str) -> None:
-        """Say whether partitions ask the coordinator before they take transactional records."""
+    def verify(self, setting: str) -> None:
+        """Set whether leaders verify transactions before they append records."""
         entry = ConfigEntry(
             "transaction.partition.verification.enable",
-            is_wanted,
+            setting,
             incremental_operation=AlterConfigOpType.SET,
         )
         brokers = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
@@ -83,22 +83,22 @@ def tools(broker: Target) -> Tools:
     return Tools(broker)
 
 
-def test_kafka_transactions_tells_of_an_open_transaction_and_ends_it(tools: Tools) -> None:
-    tools.create("told")
-    producer = tools.transactional("teller")
+def test_kafka_transactions_describes_and_ends_an_open_transaction(tools: Tools) -> None:
+    tools.create("listed")
+    producer = tools.transactional("listed-id")
     producer.begin_transaction()
-    producer.produce("told", b"a")
+    producer.produce("listed", b"a")
     assert producer.flush(10) == 0
 
-    (listed,) = tools.ask("list", "--transactional-id-pattern", "tell.*")
-    assert listed["TransactionalId"] == "teller"
+    (listed,) = tools.ask("list", "--transactional-id-pattern", "listed.*")
+    assert listed["TransactionalId"] == "listed-id"
     assert (listed["Coordinator"], listed["TransactionState"]) == ("1", "Ongoing")
-    (described,) = tools.ask("describe", "--transactional-id", "teller")
+    (described,) = tools.ask("describe", "--transactional-id", "listed-id")
     assert described["ProducerId"] == listed["ProducerId"]
     assert described["TransactionState"] == "Ongoing"
-    assert described["TopicPartitions"] == "told-0"
+    assert described["TopicPartitions"] == "listed-0"
     assert int(described["TransactionDurationMs"]) >= 0
-    tools("kafka-transactions", "forceTerminateTransaction", "--transactionalId", "teller")
+    tools("kafka-transactions", "forceTerminateTransaction", "--transactionalId", "listed-id")
     with pytest.raises(KafkaException) as refused:
         producer.commit_transaction()
     assert refused.value.args[0].code() == KafkaError._FENCED
@@ -106,39 +106,45 @@ def test_kafka_transactions_tells_of_an_open_transaction_and_ends_it(tools: Tool
 
 @pytest.fixture
 def unverified(tools: Tools) -> Iterator[Tools]:
-    """Have transactional records taken without a question, as brokers before Kafka 3.6 did."""
+    """Disable the verification of transactions, as before Kafka 3.6."""
     tools.verify("false")
     yield tools
     tools.verify("true")
 
 
-@pytest.mark.endurance
 def test_a_hanging_transaction_is_found_and_aborted(unverified: Tools) -> None:
     tools = unverified
     tools.create("hung")
     tools.transactional("careless")
     with closing(RawClient(tools.target.port)) as client:
-        started = client.call(transacting.initialise("careless"), transacting.OLD.init)
-        producer = transacting.Producer(started.producer_id, started.producer_epoch)
-        late = transacting.write("careless", producer, "hung", b"never committed")
+        started = client.call(
+            transactional_producer.init_producer_id("careless"), transactional_producer.OLD.init
+        )
+        producer = transactional_producer.Producer(started.producer_id, started.producer_epoch)
+        late = transactional_producer.write("careless", producer, "hung", b"never committed")
         (topic,) = client.call(late, _BEFORE_VERIFICATION).responses
         assert topic.partition_responses[0].error_code == ErrorCode.NONE
 
-        (found,) = tools.ask("find-hanging", "--topic", "hung")
-        assert (found["Topic"], found["Partition"]) == ("hung", "0")
-        assert found["ProducerId"] == str(producer.producer_id)
-        assert found["StartOffset"] == "0"
-        latest = transacting.latest("hung", 0)
+        (hanging,) = tools.ask("find-hanging", "--topic", "hung")
+        assert (hanging["Topic"], hanging["Partition"]) == ("hung", "0")
+        assert hanging["ProducerId"] == str(producer.producer_id)
+        assert hanging["StartOffset"] == "0"
+        latest = transactional_producer.latest("hung", 0)
         assert client.call(latest, 7).topics[0].partitions[0].offset == 0
-        where = ("--topic", "hung", "--partition", "0")
-        tools("kafka-transactions", "abort", *where, "--start-offset", found["StartOffset"])
+        partition_options = ("--topic", "hung", "--partition", "0")
+        tools(
+            "kafka-transactions",
+            "abort",
+            *partition_options,
+            "--start-offset",
+            hanging["StartOffset"],
+        )
         assert client.call(latest, 7).topics[0].partitions[0].offset == 2
-        (state,) = tools.ask("describe-producers", *where)
-        assert state["ProducerId"] == found["ProducerId"]
+        (state,) = tools.ask("describe-producers", *partition_options)
+        assert state["ProducerId"] == hanging["ProducerId"]
         assert state["CurrentTransactionStartOffset"] == "None"
 
 
-@pytest.mark.endurance
 def test_tools_that_write_and_read_in_transactions(tools: Tools) -> None:
     count = "3000"
     tools.create("measured-writes")
@@ -162,23 +168,22 @@ def test_tools_that_write_and_read_in_transactions(tools: Tools) -> None:
     assert read.lines == [str(number) for number in range(int(count))]
 
 
-@pytest.mark.endurance
-def test_what_a_copier_copies_is_there_once(tools: Tools, tmp_path: Path) -> None:
-    """The copier of Kafka's own system tests, which aborts at random."""
+def test_copied_records_are_there_once(tools: Tools, tmp_path: Path) -> None:
+    """The transactional copier of Kafka's own system tests aborts at random."""
     count = "5000"
     tools.create("original", "copy")
     produced = tools(
         "kafka-verifiable-producer",
         *("--topic", "original", "--max-messages", count, "--throughput", "-1"),
     )
-    assert _last(produced)["acked"] == int(count)
+    assert _totals(produced)["acked"] == int(count)
     copied = tools(
         "transactional-message-copier",
         *("--input-topic", "original", "--input-partition", "0", "--output-topic", "copy"),
         *("--max-messages", count, "--consumer-group", "copiers", "--transactional-id", "copier"),
         *("--transaction-size", "50", "--enable-random-aborts"),
     )
-    assert _last(copied)["consumed"] == int(count)
+    assert _totals(copied)["consumed"] == int(count)
     settings = tmp_path / "reader.properties"
     settings.write_text("isolation.level=read_committed\n")
     consumed = tools(
@@ -191,7 +196,7 @@ def test_what_a_copier_copies_is_there_once(tools: Tools, tmp_path: Path) -> Non
     assert values == list(range(int(count)))
 
 
-def _last(output: Output) -> dict[str, int]:
-    """Give what a tool said of its whole work."""
-    told: dict[str, int] = json.loads(output.lines[-1])
-    return told
+def _totals(output: Output) -> dict[str, int]:
+    """Return the totals that a tool printed."""
+    totals: dict[str, int] = json.loads(output.lines[-1])
+    return totals

@@ -1,7 +1,7 @@
-"""What transactional producers and their readers are told: fenced, aborted, timed out, woken.
+"""Transactional producers and their readers: fencing, aborts, timeouts, long polls.
 
-The words of each client are those it has with a real Kafka 4.3 in the same place. The broker's time
-stands still: transactions time out when a test lets them.
+The expected errors of each client are those with a real Kafka 4.3. The broker's clock is paused:
+transactions time out when a test advances it.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from aiokafka.structs import TopicPartition as AioTopicPartition
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafkalite.testing import Broker
+from tests.clients.client_libraries import driver_environment, java_classes
 from tests.clients.process import ClientError, DriverProcess
 from tests.clients.readers import COMMITTED, UNCOMMITTED, read_by_librdkafka
-from tests.clients.roster import driver_environment, java_classes
 from tests.oracle.jars import java_command
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.clients.roster import Command
+    from tests.clients.client_libraries import Command
 
 pytestmark = pytest.mark.client
 
 _TIMEOUT_MS = 60_000
 _LONG_MS = 100_000
-_NEVER: dict[str, str | float] = {"connections.max.idle.ms": -1}
+_NO_IDLE_TIMEOUT: dict[str, str | float] = {"connections.max.idle.ms": -1}
 
 
 class _Producers(DriverProcess):
@@ -74,7 +74,7 @@ _FENCED = {
     "aiokafka": "errors.ProducerFenced",
     "kafka-python": "errors.ProducerFencedError",
 }
-# The coordinator aborted at a new epoch that only the Java client could learn of.
+# The coordinator aborted with a new epoch, which only the Java client can get.
 _COMMIT_TIMED_OUT = {**_FENCED, "java": "errors.InvalidTxnStateException"}
 _SEND_TIMED_OUT = {
     **_FENCED,
@@ -85,12 +85,12 @@ _SEND_TIMED_OUT = {
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(clock="manual", config=_NEVER) as broker:
+    with Broker(clock="manual", config=_NO_IDLE_TIMEOUT) as broker:
         yield broker
 
 
-class Seat:
-    """A client's producers at the broker; every test has a topic of its own, as it is named."""
+class ProducerScenario:
+    """A client's producers with the broker; every test has its own topic."""
 
     def __init__(self, client: str, broker: Broker, producers: _Producers) -> None:
         self.client = client
@@ -98,100 +98,110 @@ class Seat:
         self.producers = producers
 
     def read(self, topic: str, isolation_level: str = COMMITTED) -> list[str | None]:
-        """Give the values in a topic's only partition."""
+        """Return the values in a topic's only partition."""
         rows = read_by_librdkafka(self.broker.bootstrap_servers, topic, 1, isolation_level)
         return [value for _key, value in rows.get(0, [])]
 
     def open(self, topic: str, *values: str) -> None:
-        """Leave a transaction open with these records; producer and id are named as the topic."""
+        """Leave a transaction open with these records; the topic's name is used for all names."""
         self.producers.init(topic, topic)
         self.producers.begin(topic)
         for value in values:
             self.producers.send(topic, topic, value)
 
     def write(self, producer: str, topic: str, value: str) -> None:
-        """Write one record in a transaction that is committed."""
+        """Write one record in a committed transaction."""
         self.producers.begin(producer)
         self.producers.send(producer, topic, value)
         self.producers.commit(producer)
 
 
-@pytest.fixture(scope="module", params=_COMMANDS)
-def seat(
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=pytest.mark.endurance if name == "java" else ())
+        for name in _COMMANDS
+    ],
+)
+def scenario(
     request: pytest.FixtureRequest, broker: Broker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Seat]:
+) -> Iterator[ProducerScenario]:
     client: str = request.param
     with required():
         command = _COMMANDS[client]()
     log = tmp_path_factory.mktemp(client) / "producers.log"
     producers = _Producers([*command, broker.bootstrap_servers], log, driver_environment())
-    yield Seat(client, broker, producers)
+    yield ProducerScenario(client, broker, producers)
     producers.close()
 
 
 @contextmanager
-def _raises(words: str) -> Iterator[None]:
+def _raises(text: str) -> Iterator[None]:
     with pytest.raises(ClientError) as raised:
         yield
-    assert words in str(raised.value)
+    assert text in str(raised.value)
 
 
-def test_of_two_producers_with_one_id_the_first_is_fenced(seat: Seat) -> None:
-    topic = f"fenced-{seat.client}"
-    seat.open(topic, "of the first")
-    seat.producers.init("second", topic)
-    with _raises(_FENCED[seat.client]):
-        seat.producers.commit(topic)
-    seat.write("second", topic, "of the second")
-    assert seat.read(topic) == ["of the second"]
-    assert seat.read(topic, UNCOMMITTED) == ["of the first", "of the second"]
+def test_of_two_producers_with_one_id_the_first_is_fenced(scenario: ProducerScenario) -> None:
+    topic = f"fenced-{scenario.client}"
+    scenario.open(topic, "of the first")
+    scenario.producers.init("second", topic)
+    with _raises(_FENCED[scenario.client]):
+        scenario.producers.commit(topic)
+    scenario.write("second", topic, "of the second")
+    assert scenario.read(topic) == ["of the second"]
+    assert scenario.read(topic, UNCOMMITTED) == ["of the first", "of the second"]
 
 
-def test_what_is_aborted_is_read_by_nobody_who_reads_committed_records(seat: Seat) -> None:
-    topic = f"aborted-{seat.client}"
-    seat.open(topic, "dropped", "dropped as well")
-    assert seat.read(topic) == []
-    seat.producers.abort(topic)
-    assert seat.read(topic) == []
-    seat.write(topic, topic, "kept")
-    assert seat.read(topic) == ["kept"]
-    assert seat.read(topic, UNCOMMITTED) == ["dropped", "dropped as well", "kept"]
+def test_aborted_records_are_invisible_to_committed_readers(
+    scenario: ProducerScenario,
+) -> None:
+    topic = f"aborted-{scenario.client}"
+    scenario.open(topic, "dropped", "dropped as well")
+    assert scenario.read(topic) == []
+    scenario.producers.abort(topic)
+    assert scenario.read(topic) == []
+    scenario.write(topic, topic, "committed")
+    assert scenario.read(topic) == ["committed"]
+    assert scenario.read(topic, UNCOMMITTED) == ["dropped", "dropped as well", "committed"]
 
 
-def test_a_transaction_that_timed_out_cannot_be_committed(seat: Seat) -> None:
-    topic = f"late-{seat.client}"
-    seat.open(topic, "too late")
-    seat.broker.clock.advance(minutes=2)
-    with _raises(_COMMIT_TIMED_OUT[seat.client]):
-        seat.producers.commit(topic)
-    assert seat.read(topic) == []
+def test_a_transaction_that_timed_out_cannot_be_committed(scenario: ProducerScenario) -> None:
+    topic = f"late-{scenario.client}"
+    scenario.open(topic, "too late")
+    scenario.broker.clock.advance(minutes=2)
+    with _raises(_COMMIT_TIMED_OUT[scenario.client]):
+        scenario.producers.commit(topic)
+    assert scenario.read(topic) == []
 
 
-def test_nothing_is_written_to_a_transaction_that_timed_out(seat: Seat) -> None:
-    topic = f"later-{seat.client}"
-    seat.open(topic, "too late")
-    seat.broker.clock.advance(minutes=2)
-    with _raises(_SEND_TIMED_OUT[seat.client]):
-        seat.producers.send(topic, topic, "much too late")
-    assert seat.read(topic, UNCOMMITTED) == ["too late"]
+def test_write_to_a_timed_out_transaction_is_refused(scenario: ProducerScenario) -> None:
+    topic = f"later-{scenario.client}"
+    scenario.open(topic, "too late")
+    scenario.broker.clock.advance(minutes=2)
+    with _raises(_SEND_TIMED_OUT[scenario.client]):
+        scenario.producers.send(topic, topic, "much too late")
+    assert scenario.read(topic, UNCOMMITTED) == ["too late"]
 
 
-def test_an_abort_that_comes_late_is_taken_from_those_who_learn_of_epochs(seat: Seat) -> None:
-    topic = f"late-abort-{seat.client}"
-    seat.open(topic, "too late")
-    seat.broker.clock.advance(minutes=2)
-    if seat.client == "java":
-        seat.producers.abort(topic)
-        seat.write(topic, topic, "in time")
-        assert seat.read(topic) == ["in time"]
+def test_late_abort_is_accepted_from_clients_that_know_the_epoch(
+    scenario: ProducerScenario,
+) -> None:
+    topic = f"late-abort-{scenario.client}"
+    scenario.open(topic, "too late")
+    scenario.broker.clock.advance(minutes=2)
+    if scenario.client == "java":
+        scenario.producers.abort(topic)
+        scenario.write(topic, topic, "in time")
+        assert scenario.read(topic) == ["in time"]
     else:
-        with _raises(_FENCED[seat.client]):
-            seat.producers.abort(topic)
-        assert seat.read(topic) == []
+        with _raises(_FENCED[scenario.client]):
+            scenario.producers.abort(topic)
+        assert scenario.read(topic) == []
 
 
 def _writer(broker: Broker, topic: str) -> Producer:
-    """Return a producer that has written one record for good, and another that is undecided."""
+    """Return a producer with one committed record, and another in an open transaction."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic})
     producer.init_transactions()
     producer.begin_transaction()

@@ -1,8 +1,8 @@
 """Wireshark's Kafka dissector and ours agree on the traffic of real clients.
 
-Recordings of a real Kafka are read by both: every frame's envelope, and of every message that
-tshark can decode the fields that it has a name for. Where they differ, it is for one of the
-reasons in the tables below.
+Both read recordings of a real Kafka. The test compares every frame's envelope, and of every message
+that tshark can decode the fields that it has names for. The tables below have the reasons of all
+permitted differences.
 """
 
 # ruff: noqa: ANN401 - messages of any API
@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from kafkalite.capture.messages import is_known, parse_request, parse_response, response_version
-from kafkalite.capture.model import Direction, Exchange, Problem
-from kafkalite.capture.reading import exchanges, read
 from kafkalite.protocol import codec
 from kafkalite.protocol.spec import FieldSpec, load_spec, snake_case
-from tests.clients.dissection import NULL, Dissected, dissect
+from kafkalite.traffic.model import Direction, Exchange, Problem
+from kafkalite.traffic.scalar.messages import (
+    is_known,
+    parse_request,
+    parse_response,
+    response_version,
+)
+from kafkalite.traffic.scalar.reading import exchanges, read
+from tests.clients.dissection import NULL, DissectedFrame, dissect
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
@@ -31,14 +36,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.client
 
 CAPTURES = Path(__file__).parents[1] / "captures" / "kafka-4.3.1"
-DAILY = (
-    "aiokafka-transactions",
-    "confluent-kafka-classic",
-    "java-classic",
-    "kafka-python",
-    "kafkajs",
-)
-"""Read with every run; the others with the long one."""
 
 BY_ENTITY: Final = {
     "topicName": "kafka.topic_name",
@@ -76,7 +73,7 @@ BY_NAME: Final = {
     "SessionId": "kafka.fetch_session_id",
     "Acks": "kafka.required_acks",
 }
-"""What a field's value is, or else its name → tshark's name of the field."""
+"""The field's entity, or its name if it has none → tshark's name of the field."""
 
 COMPARED: Final = frozenset((*BY_ENTITY.values(), *BY_NAME.values()))
 
@@ -90,7 +87,7 @@ COMPLAINTS: Final = (
         "tshark 4.0 takes metadata and assignments for missing where lengths are not compact",
     ),
 )
-"""What tshark says of messages that it did not decode, of which APIs (None: any), and why."""
+"""tshark's complaints about messages that it cannot decode: APIs (None: any) and reasons."""
 
 DIFFERENCES: Final = {
     (
@@ -104,85 +101,86 @@ DIFFERENCES: Final = {
         Direction.RESPONSE,
     ): "the refusal of a version is in v0, which tshark misses",
 }
-"""Messages that tshark decodes, but not as Kafka writes them, and how that comes."""
+"""Messages that tshark decodes wrongly, and the reasons."""
 
 
-def captures() -> list[object]:
-    """Return every recording, those for the long run marked."""
-    return [
-        pytest.param(
-            path,
-            id=path.name.partition(".")[0],
-            marks=() if path.name.partition(".")[0] in DAILY else pytest.mark.endurance,
-        )
-        for path in sorted(CAPTURES.glob("*.pcapng.gz"))
-    ]
-
-
-@pytest.mark.parametrize("capture", captures())
-def test_both_read_the_same(capture: Path) -> None:
+@pytest.mark.endurance
+@pytest.mark.parametrize(
+    "capture",
+    sorted(CAPTURES.glob("*.pcapng.gz")),
+    ids=lambda path: path.name.partition(".")[0],
+)
+def test_tshark_and_kafkalite_decode_the_same_fields(capture: Path) -> None:
     problems: list[Problem] = []
-    read_here = list(exchanges(read([capture], problems.append)))
+    recorded = list(exchanges(read([capture], problems.append)))
     assert problems == []
-    ports = {each.connection.broker.port for each in read_here}
+    ports = {exchange.connection.broker.port for exchange in recorded}
     with required():
         lanes = dissect(capture, ports)
     by_connection: dict[tuple[int, int], list[Exchange]] = defaultdict(list)
-    for each in sorted(read_here, key=lambda each: each.position):
-        ends = (each.connection.client.port, each.connection.broker.port)
-        by_connection[ends].append(each)
+    for recorded_exchange in sorted(
+        recorded, key=lambda recorded_exchange: recorded_exchange.position
+    ):
+        lane = (recorded_exchange.connection.client.port, recorded_exchange.connection.broker.port)
+        by_connection[lane].append(recorded_exchange)
     compared: Counter[str] = Counter()
-    for (client, broker), asked in by_connection.items():
-        answered = [each for each in asked if each.response is not None]
-        for exchange, theirs in zip(asked, lanes[client, broker], strict=True):
-            compare(exchange, Direction.REQUEST, theirs, compared)
-        for exchange, theirs in zip(answered, lanes[broker, client], strict=True):
-            compare(exchange, Direction.RESPONSE, theirs, compared)
-    assert compared["envelopes"] == sum(1 + (each.response is not None) for each in read_here)
+    for (client, broker), connection_exchanges in by_connection.items():
+        with_response = [
+            recorded_exchange
+            for recorded_exchange in connection_exchanges
+            if recorded_exchange.response is not None
+        ]
+        for exchange, frame in zip(connection_exchanges, lanes[client, broker], strict=True):
+            compare(exchange, Direction.REQUEST, frame, compared)
+        for exchange, frame in zip(with_response, lanes[broker, client], strict=True):
+            compare(exchange, Direction.RESPONSE, frame, compared)
+    assert compared["envelopes"] == sum(
+        1 + (exchange.response is not None) for exchange in recorded
+    )
     assert compared["fields"] >= 10, "nearly nothing could be compared"
 
 
 def compare(
-    exchange: Exchange, direction: Direction, theirs: Dissected, compared: Counter[str]
+    exchange: Exchange, direction: Direction, frame: DissectedFrame, compared: Counter[str]
 ) -> None:
-    """Compare one frame; count what was compared."""
+    """Compare one frame; count the compared envelopes and fields."""
     name = codec.api_name(exchange.api_key)
-    compare_envelope(exchange, direction, theirs)
+    compare_envelope(exchange, direction, frame)
     compared["envelopes"] += 1
     is_list_of_versions = name == "ApiVersions" and direction is Direction.RESPONSE
-    if theirs.complaints and not is_list_of_versions:
-        # Some complaints follow from others; one that is explained explains them.
-        told = f"{name} v{exchange.api_version} {direction.name}: {theirs.complaints}"
-        assert any(is_explained(each, name) for each in theirs.complaints), told
+    if frame.complaints and not is_list_of_versions:
+        # Some complaints are consequences of others, so it is enough that one has a reason.
+        description = f"{name} v{exchange.api_version} {direction.name}: {frame.complaints}"
+        assert any(is_explained(complaint, name) for complaint in frame.complaints), description
         return
     if not is_known(exchange.api_key, exchange.api_version) and direction is Direction.REQUEST:
         return
-    ours = fields_of(exchange, direction)
+    fields = fields_of(exchange, direction)
     if (name, exchange.api_version, direction) in DIFFERENCES:
         return
-    for field in (ours.keys() | theirs.fields.keys()) & COMPARED:
-        assert ours.get(field, []) == theirs.fields.get(field, []), (
+    for field in (fields.keys() | frame.fields.keys()) & COMPARED:
+        assert fields.get(field, []) == frame.fields.get(field, []), (
             f"{name} v{exchange.api_version} {direction.name}: {field}"
         )
         compared["fields"] += 1
 
 
-def compare_envelope(exchange: Exchange, direction: Direction, theirs: Dissected) -> None:
+def compare_envelope(exchange: Exchange, direction: Direction, frame: DissectedFrame) -> None:
     """Compare API, version, correlation and client id."""
-    assert theirs.first("kafka.correlation_id") == str(exchange.correlation_id)
+    assert frame.first_value("kafka.correlation_id") == str(exchange.correlation_id)
     if direction is Direction.RESPONSE:
-        # An answer has no API of its own; tshark knows it where it knows the request.
-        assert theirs.first("kafka.response_key") in {None, str(exchange.api_key)}
+        # A response has no API key; tshark knows it if it knows the request.
+        assert frame.first_value("kafka.response_key") in {None, str(exchange.api_key)}
         return
-    assert theirs.first("kafka.api_key") == str(exchange.api_key)
-    assert theirs.first("kafka.api_version") == str(exchange.api_version)
-    assert theirs.first("kafka.client_id") == (
+    assert frame.first_value("kafka.api_key") == str(exchange.api_key)
+    assert frame.first_value("kafka.api_version") == str(exchange.api_version)
+    assert frame.first_value("kafka.client_id") == (
         NULL if exchange.client_id is None else exchange.client_id
     )
 
 
 def is_explained(complaint: str, name: str) -> bool:
-    """Whether a table says why tshark did not decode a message."""
+    """Whether a table has the reason for which tshark did not decode a message."""
     return any(
         re.search(pattern, complaint) is not None and (names is None or name in names)
         for pattern, names, _ in COMPLAINTS
@@ -198,9 +196,9 @@ def fields_of(exchange: Exchange, direction: Direction) -> dict[str, list[str]]:
         message = parse_response(exchange)
         version = response_version(exchange.response or b"", exchange.api_key, version)
     spec = load_spec("apis", f"{snake_case(name)}_{direction.name.lower()}")
-    found: dict[str, list[str]] = defaultdict(list)
-    collect(message, spec.fields, spec.structs, version, found)
-    return found
+    values: dict[str, list[str]] = defaultdict(list)
+    collect(message, spec.fields, spec.structs, version, values)
+    return values
 
 
 def collect(
@@ -208,23 +206,23 @@ def collect(
     fields: Sequence[FieldSpec],
     structs: Mapping[str, StructSpec],
     version: int,
-    found: dict[str, list[str]],
+    values: dict[str, list[str]],
 ) -> None:
-    """Put the values of a struct into `found`."""
+    """Put the values of a struct into `values`."""
     for field in fields:
         if version not in field.versions:
             continue
         value = getattr(message, field.attribute)
         struct = structs.get(field.type)
-        theirs = BY_ENTITY.get(field.entity or "") or BY_NAME.get(field.name)
-        for each in (value or ()) if field.is_array else (value,):
-            if struct is not None and each is not None:
-                collect(each, struct.fields, structs, version, found)
-            elif theirs is not None:
-                found[theirs].append(NULL if each is None else str(each))
+        tshark_name = BY_ENTITY.get(field.entity or "") or BY_NAME.get(field.name)
+        for item in (value or ()) if field.is_array else (value,):
+            if struct is not None and item is not None:
+                collect(item, struct.fields, structs, version, values)
+            elif tshark_name is not None:
+                values[tshark_name].append(NULL if item is None else str(item))
 
 
-def test_each_difference_has_its_reason() -> None:
+def test_each_difference_has_a_reason() -> None:
     reasons = [*(reason for _, _, reason in COMPLAINTS), *DIFFERENCES.values()]
     assert all("tshark" in reason for reason in reasons)
     assert {name for name, _, _ in DIFFERENCES} <= {codec.api_name(key) for key in codec.api_keys()}

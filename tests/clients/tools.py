@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools, run from the official jars as the shell scripts run them."""
+"""Kafka's own command-line tools, run from the official jars as by the shell scripts."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ MAIN_CLASSES = {
     "transactional-message-copier": f"{_TOOLS}.TransactionalMessageCopier",
 }
 
-# Where the broker's address is not the last thing to say, by the name of `--bootstrap-server`.
+# Tools whose `--bootstrap-server` must not come last.
 _ADDRESS_OPTIONS = {"transactional-message-copier": "--broker-list"}
 _ADDRESS_FIRST = {"kafka-transactions"}
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a tool printed, and how it ended."""
+    """The output of a tool, and its exit status."""
 
     status: int
     stdout: str
@@ -49,21 +49,21 @@ class Output:
 
     @property
     def lines(self) -> list[str]:
-        """Give the printed lines, blanks at their ends and empty ones left out."""
+        """Return the printed lines without trailing spaces and empty lines."""
         return [line.strip() for line in self.stdout.splitlines() if line.strip()]
 
     @property
     def rows(self) -> list[list[str]]:
-        """Give the printed lines split into columns."""
+        """Return the printed lines split into columns."""
         return [line.split() for line in self.lines]
 
 
 def run_tool(name: str, bootstrap: str, *arguments: str, text: str = "") -> Output:
-    """Run one tool against a broker, whatever its exit status."""
+    """Run one tool against a broker; any exit status is allowed."""
     address = (_ADDRESS_OPTIONS.get(name, "--bootstrap-server"), bootstrap)
-    said = (*address, *arguments) if name in _ADDRESS_FIRST else (*arguments, *address)
-    command = java_command(MAIN_CLASSES[name], *said)
-    done = subprocess.run(
+    command_line = (*address, *arguments) if name in _ADDRESS_FIRST else (*arguments, *address)
+    command = java_command(MAIN_CLASSES[name], *command_line)
+    completed = subprocess.run(
         command, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
     )
-    return Output(done.returncode, done.stdout, done.stderr)
+    return Output(completed.returncode, completed.stdout, completed.stderr)

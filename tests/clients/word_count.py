@@ -1,4 +1,4 @@
-"""The word count as a process: a Kafka Streams application, told what to do line by line."""
+"""The word count as a process: a Kafka Streams application that reads commands, one per line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import threading
 from typing import TYPE_CHECKING, TypedDict
 
-from tests.clients.roster import java_classes
+from tests.clients.client_libraries import java_classes
 from tests.oracle.jars import java_command
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ _TIMEOUT_S = 60.0
 
 
 class Member(TypedDict):
-    """A member as the Java Admin tells it; a task is a subtopology and a partition."""
+    """A member as the Java Admin returns it; a task is a subtopology and a partition."""
 
     active: list[str]
     standby: list[str]
 
 
 class Group(TypedDict):
-    """A group as the Java Admin tells it."""
+    """A group as the Java Admin returns it."""
 
     state: str
     members: dict[str, Member]
@@ -65,33 +65,33 @@ class Instance:
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
 
-    def wait_for(self, start: str) -> str:
-        """Return what follows `start` in the next line that begins so."""
+    def wait_for(self, prefix: str) -> str:
+        """Return the rest of the next line that begins with `prefix`."""
         try:
-            while not (line := self._lines.get(timeout=_TIMEOUT_S)).startswith(start):
+            while not (line := self._lines.get(timeout=_TIMEOUT_S)).startswith(prefix):
                 pass
         except queue.Empty:
-            raise AssertionError(f"no {start!r}: {self._log.read_text()[-2_000:]}") from None
-        return line.removeprefix(start)
+            raise AssertionError(f"no {prefix!r}: {self._log.read_text()[-2_000:]}") from None
+        return line.removeprefix(prefix)
 
     def described(self) -> Group:
-        """Return the group as the Java Admin tells it."""
+        """Return the group as the Java Admin returns it."""
         self._ask("describe")
-        told: Group = json.loads(self.wait_for("group "))
-        return told
+        group: Group = json.loads(self.wait_for("group "))
+        return group
 
     def close(self) -> None:
-        """Let the instance leave."""
+        """Close the instance, which leaves the group."""
         self._ask("close")
         self.wait_for("closed")
-        self._end()
+        self._wait()
 
     def kill(self) -> None:
-        """End the instance without a word."""
+        """Kill the instance."""
         self._process.kill()
-        self._end()
+        self._wait()
 
-    def _end(self) -> None:
+    def _wait(self) -> None:
         self._process.wait(_TIMEOUT_S)
         self._reader.join(_TIMEOUT_S)
         for pipe in (self._process.stdin, self._process.stdout):

@@ -1,1 +1,1 @@
-"""One scenario, two brokers: what a real Kafka answers is what kafkalite must answer."""
+"""Conformance tests: scenarios whose answers by a real Kafka and by kafkalite are compared."""

@@ -1,4 +1,4 @@
-"""Record batches made by hand, right or deliberately wrong; no code of the accused is used."""
+"""Record batches built by hand, valid or deliberately invalid; no code of the emulator is used."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from crc32c import crc32c
 
 _BEFORE_CRC = struct.Struct(">qiib")
-_COVERED = struct.Struct(">hiqqqhii")
-_LENGTH_STARTS = 12
+_CHECKSUMMED = struct.Struct(">hiqqqhii")
+_LENGTH_END = 12
 
 BASE_TIMESTAMP = 1_700_000_000_000
 
@@ -20,7 +20,7 @@ CONTROL = 0x20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch to be encoded; the defaults make a plain one of one record."""
+    """A batch to be encoded; the defaults give a batch of one record without special fields."""
 
     values: tuple[bytes | None, ...] = (b"value",)
     key: bytes | None = b"key"
@@ -35,12 +35,12 @@ class Batch:
     crc_error: int = 0
 
     def encode(self) -> bytes:
-        """Encode the batch as a client would; `crc_error` is added to the right checksum."""
+        """Encode the batch as a client would; `crc_error` is added to the correct checksum."""
         count = len(self.values)
         records = b"".join(self._record(index, value) for index, value in enumerate(self.values))
         largest = self.timestamp + self.timestamp_step * (count - 1)
-        covered = (
-            _COVERED.pack(
+        checksummed = (
+            _CHECKSUMMED.pack(
                 self.attributes,
                 count - 1,
                 self.timestamp,
@@ -52,10 +52,10 @@ class Batch:
             )
             + records
         )
-        checksum = (crc32c(covered) + self.crc_error) % 2**32
-        length = _BEFORE_CRC.size - _LENGTH_STARTS + 4 + len(covered)
-        head = _BEFORE_CRC.pack(self.base_offset, length, -1, self.magic)
-        return head + struct.pack(">I", checksum) + covered
+        checksum = (crc32c(checksummed) + self.crc_error) % 2**32
+        length = _BEFORE_CRC.size - _LENGTH_END + 4 + len(checksummed)
+        header = _BEFORE_CRC.pack(self.base_offset, length, -1, self.magic)
+        return header + struct.pack(">I", checksum) + checksummed
 
     def _record(self, index: int, value: bytes | None) -> bytes:
         body = (
@@ -70,7 +70,7 @@ class Batch:
 
 
 def batch(*values: bytes | None) -> bytes:
-    """Encode a plain batch of these values."""
+    """Encode a batch of these values."""
     return Batch(values=values or (b"value",)).encode()
 
 
@@ -79,10 +79,10 @@ def _nullable(data: bytes | None) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    rest = number << 1 if number >= 0 else (-number << 1) - 1
+    remaining = number << 1 if number >= 0 else (-number << 1) - 1
     out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
+    while remaining > 0x7F:
+        out.append(remaining & 0x7F | 0x80)
+        remaining >>= 7
+    out.append(remaining)
     return bytes(out)

@@ -1,46 +1,49 @@
-"""The differences between two transcripts, each with the path to where it is."""
+"""The differences between two transcripts, each with its path."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.conformance.normal import Tree
+    from tests.conformance.normalization import Tree
     from tests.conformance.world import Entry
 
 
-def differences(real: list[Entry], ours: list[Entry]) -> list[str]:
-    """Compare answer by answer, field by field; an empty list means alike."""
-    found = []
-    if len(real) != len(ours):
-        found.append(f"answers: real {len(real)}, ours {len(ours)}")
-    for index, (theirs, own) in enumerate(zip(real, ours, strict=False)):
-        path = f"[{index}] {theirs.asked}"
-        if theirs.asked != own.asked:
-            found.append(f"{path}: ours went another way: {own.asked}")
+def differences(real: list[Entry], emulated: list[Entry]) -> list[str]:
+    """Compare answer by answer, field by field; an empty list means equal."""
+    lines = []
+    if len(real) != len(emulated):
+        lines.append(f"answers: real {len(real)}, emulated {len(emulated)}")
+    for index, (real_entry, emulated_entry) in enumerate(zip(real, emulated, strict=False)):
+        path = f"[{index}] {real_entry.title}"
+        if real_entry.title != emulated_entry.title:
+            lines.append(f"{path}: the emulator took another path: {emulated_entry.title}")
             break
-        found += tree_differences(path, theirs.answer, own.answer)
-    return found
+        lines += tree_differences(path, real_entry.answer, emulated_entry.answer)
+    return lines
 
 
-def tree_differences(path: str, real: Tree, ours: Tree) -> list[str]:
+def tree_differences(path: str, real: Tree, emulated: Tree) -> list[str]:
     """Compare two trees of plain values."""
-    if isinstance(real, dict) and isinstance(ours, dict):
-        found = []
-        for name in sorted(real.keys() | ours.keys()):
-            if name not in real or name not in ours:
-                here = ours.get(name, "(absent)") if name not in real else "(absent)"
-                found.append(f"{path}.{name}: real {real.get(name, '(absent)')!r}, ours {here!r}")
+    if isinstance(real, dict) and isinstance(emulated, dict):
+        lines = []
+        for name in sorted(real.keys() | emulated.keys()):
+            if name not in real or name not in emulated:
+                emulated_value = emulated.get(name, "(absent)") if name not in real else "(absent)"
+                real_value = real.get(name, "(absent)")
+                lines.append(f"{path}.{name}: real {real_value!r}, emulated {emulated_value!r}")
             else:
-                found += tree_differences(f"{path}.{name}", real[name], ours[name])
-        return found
-    if isinstance(real, list) and isinstance(ours, list) and len(real) == len(ours):
+                lines += tree_differences(f"{path}.{name}", real[name], emulated[name])
+        return lines
+    if isinstance(real, list) and isinstance(emulated, list) and len(real) == len(emulated):
         return [
             difference
-            for index, (theirs, own) in enumerate(zip(real, ours, strict=True))
-            for difference in tree_differences(f"{path}[{_row_name(theirs, index)}]", theirs, own)
+            for index, (real_entry, emulated_entry) in enumerate(zip(real, emulated, strict=True))
+            for difference in tree_differences(
+                f"{path}[{_row_name(real_entry, index)}]", real_entry, emulated_entry
+            )
         ]
-    return [] if real == ours else [f"{path}: real {real!r}, ours {ours!r}"]
+    return [] if real == emulated else [f"{path}: real {real!r}, emulated {emulated!r}"]
 
 
 def _row_name(row: Tree, index: int) -> str:

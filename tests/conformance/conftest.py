@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.oracle.fixtures import broker_under_test, real_kafka
+from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.oracle.target import Target
 
@@ -18,10 +20,34 @@ __all__ = ["real_kafka"]
 
 
 @pytest.fixture(scope="session")
-def accused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    """Start the broker whose answers are judged; with KAFKALITE_TARGET=kafka, another Kafka."""
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    """Start the broker under test; with KAFKALITE_TARGET=kafka, this is a second real Kafka."""
     with required():
-        target = broker_under_test(tmp_path_factory.mktemp("accused"))
+        target = broker_under_test(tmp_path_factory.mktemp("emulator"))
         target.start()
     yield target
     target.kill()
+
+
+@pytest.fixture
+def attempt(request: pytest.FixtureRequest) -> int:
+    """Return how often the test has been started: 2 if it is run again after a failure."""
+    return int(getattr(request.node, "execution_count", 1))
+
+
+@pytest.fixture
+def restartable(tmp_path: Path) -> Iterator[tuple[Target, Target]]:
+    """Start a real Kafka and a broker under test that no other test uses.
+
+    A restart would affect later tests on the same broker, such as by the leader epochs of internal
+    topics.
+    """
+    kafka, emulator = RealKafka(tmp_path / "kafka"), broker_under_test(tmp_path / "emulator")
+    try:
+        with required():
+            kafka.start()
+            emulator.start()
+        yield kafka, emulator
+    finally:
+        kafka.kill()
+        emulator.kill()

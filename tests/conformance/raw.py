@@ -1,6 +1,6 @@
-"""A client without opinions: it sends any message in any version and shows what came back.
+"""RawClient: a client that sends any message in any version and returns the raw answer.
 
-Frames and headers are packed by hand here, so that a judge shares no framing with the accused.
+Frames and headers are packed by hand here, so that the tests share no framing with the emulator.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class RawClient:
         self.send_body(key, version, b"".join(out))
 
     def send_body(self, key: int, version: int, body: bytes) -> None:
-        """Send a request whose body is given as bytes, right or wrong."""
+        """Send a request whose body is given as bytes, valid or not."""
         self._correlation_id += 1
-        head = struct.pack(">hhih", key, version, self._correlation_id, len(_CLIENT_ID))
+        header = struct.pack(">hhih", key, version, self._correlation_id, len(_CLIENT_ID))
         tags = b"\0" if codec.is_flexible(key, version) else b""
-        self.send_frame(head + _CLIENT_ID + tags + body)
+        self.send_frame(header + _CLIENT_ID + tags + body)
         self._awaited.append((key, version, self._correlation_id))
 
     def forget_last(self) -> None:
-        """Expect no answer to the last request, as acks=0 promises."""
+        """Expect no response to the last request, because it has acks=0."""
         self._awaited.pop()
 
     def send_frame(self, frame: bytes) -> None:
@@ -61,14 +61,14 @@ class RawClient:
         self.send_bytes(struct.pack(">i", len(frame)) + frame)
 
     def send_bytes(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes without a length prefix."""
         try:
             self._socket.sendall(data)
         except OSError as error:
             raise ConnectionClosedError(str(error)) from None
 
     def receive(self, answer_version: int | None = None) -> Any:  # noqa: ANN401 - see call
-        """Wait for the next answer; `answer_version` when it is not the version that was asked."""
+        """Wait for the next answer; pass `answer_version` if it is not the request's."""
         key, version, correlation_id = self._awaited.pop(0)
         frame = self.receive_frame()
         version = version if answer_version is None else answer_version

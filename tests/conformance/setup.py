@@ -1,18 +1,18 @@
-"""Preparations that scenarios share; none of them leaves a word in the transcript."""
+"""Common preparations of scenarios, without entries in the transcript."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.create_topics import CreateTopicsRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
-from kafkalite.protocol.messages.list_groups import ListGroupsRequest
-from kafkalite.protocol.messages.list_offsets import ListOffsetsRequest
-from kafkalite.protocol.messages.metadata import MetadataRequest
-from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.messages.produce import ProduceRequest
 from tests.conformance.batches import batch
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ UNKNOWN_ID = bytes(range(16))
 def create_topic(
     world: World, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
 ) -> bytes:
-    """Create a topic and wait until its leader answers for it; gives its id."""
+    """Create a topic and wait for its leader; return the topic id."""
     topic = CreateTopicsRequest.CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -39,23 +39,31 @@ def create_topic(
         ],
     )
     response = world.probe(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
-    (made,) = response.topics
-    assert made.error_code in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}, made
+    (created,) = response.topics
+    assert created.error_code in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}, created
     wait_for_leader(world, name, partitions)
     wait_for_metadata(world, name, partitions)
-    topic_id: bytes = made.topic_id
+    # In a second run of a scenario the topic exists, and CreateTopics then returns no id.
+    topic_id = created.topic_id if created.error_code == ErrorCode.NONE else _topic_id(world, name)
     world.name_topic(topic_id, name)
     return topic_id
 
 
+def _topic_id(world: World, name: str) -> bytes:
+    request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name)])
+    (topic,) = world.probe(request, 12).topics
+    topic_id: bytes = topic.topic_id
+    return topic_id
+
+
 def wait_for_leader(world: World, name: str, partitions: int = 1) -> None:
-    """Wait until every partition of a topic answers with an offset."""
-    world.settle(list_offsets(name, *range(partitions)), 7, _all_known, note=False)
+    """Wait until ListOffsets succeeds for every partition of a topic."""
+    world.call_until(list_offsets(name, *range(partitions)), 7, _all_known, is_recorded=False)
 
 
 def wait_for_metadata(world: World, name: str, partitions: int = 1) -> None:
-    """Wait until Metadata tells a leader for every partition of a topic."""
-    asked = MetadataRequest(
+    """Wait until Metadata has a leader for every partition of a topic."""
+    request = MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
     )
 
@@ -64,7 +72,7 @@ def wait_for_metadata(world: World, name: str, partitions: int = 1) -> None:
         leaders = [partition.leader_id for partition in topic.partitions]
         return len(leaders) == partitions and min(leaders, default=-1) >= 0
 
-    world.settle(asked, 9, is_known, note=False)
+    world.call_until(request, 9, is_known, is_recorded=False)
 
 
 def list_offsets(
@@ -109,21 +117,36 @@ def fill(world: World, name: str, *values: bytes, partition: int = 0) -> None:
     assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE, response
 
 
-def ready_group(world: World, group: str) -> None:
+def wait_for_group_coordinator(world: World, group: str) -> None:
     """Wait until the group's coordinator exists and has loaded."""
     find = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
-    world.settle(
-        find, 4, lambda found: found.coordinators[0].error_code == ErrorCode.NONE, note=False
+    world.call_until(
+        find,
+        4,
+        lambda response: response.coordinators[0].error_code == ErrorCode.NONE,
+        is_recorded=False,
     )
-    wanted = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group)])
-    world.settle(wanted, 8, lambda found: found.groups[0].error_code == ErrorCode.NONE, note=False)
-    world.settle(
-        ListGroupsRequest(), 4, lambda found: found.error_code == ErrorCode.NONE, note=False
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group)]
+    )
+    world.call_until(
+        request,
+        8,
+        lambda response: response.groups[0].error_code == ErrorCode.NONE,
+        is_recorded=False,
+    )
+    world.call_until(
+        ListGroupsRequest(),
+        4,
+        lambda response: response.error_code == ErrorCode.NONE,
+        is_recorded=False,
     )
 
 
 def producer_id(world: World) -> tuple[int, int]:
     """Get a producer id and its epoch."""
-    asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-    found = world.settle(asked, 4, lambda answer: answer.error_code == ErrorCode.NONE, note=False)
-    return found.producer_id, found.producer_epoch
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    response = world.call_until(
+        request, 4, lambda answer: answer.error_code == ErrorCode.NONE, is_recorded=False
+    )
+    return response.producer_id, response.producer_epoch

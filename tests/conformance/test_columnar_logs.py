@@ -1,7 +1,7 @@
-"""Data directories by the column, a real Kafka's and ours, hold what the scalar reading finds.
+"""The columnar and the scalar reader give the same records of data directories, Kafka's and ours.
 
-And that is what clients wrote: records of every codec, of transactions, with headers; and what
-groups of both protocols and transactions left behind.
+The records are those that clients wrote, with every codec, in transactions and with headers, and
+those of coordinators for groups of both protocols and for transactions.
 """
 
 from __future__ import annotations
@@ -12,8 +12,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kafkalite.columnar.coordinator_records import LOGS
-from kafkalite.columnar.logs import (
+from kafkalite.ports.files import OsFiles
+from kafkalite.protocol import codec
+from kafkalite.protocol._generated.codecs.index import RECORD_TYPES
+from kafkalite.protocol.schema import message_tree
+from kafkalite.protocol.spec import load_spec
+from kafkalite.storage.recovery import valid_batches
+from kafkalite.traffic.columnar.coordinator_records import LOGS
+from kafkalite.traffic.columnar.data_directories import (
     PROBLEMS,
     RECORDS,
     LogOptions,
@@ -21,13 +27,7 @@ from kafkalite.columnar.logs import (
     find_segments,
     read_segment,
 )
-from kafkalite.columnar.plan import plain
-from kafkalite.ports.files import OsFiles
-from kafkalite.protocol import codec
-from kafkalite.protocol.codecs.index import RECORD_TYPES
-from kafkalite.protocol.schema import message_tree
-from kafkalite.protocol.spec import load_spec
-from kafkalite.storage.recovery import believable_batches
+from kafkalite.traffic.columnar.decode_plan import to_arrow_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,27 +78,27 @@ def write(target: Target) -> None:
 def transact(servers: Config, consumer: Consumer) -> None:
     producer = Producer({**servers, "transactional.id": "columnar"})
     producer.init_transactions(20)
-    for ends in (producer.commit_transaction, producer.abort_transaction):
+    for end_transaction in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
         producer.produce(TOPIC, b"in a transaction", partition=0)
-        assert producer.flush(20) == 0  # an abort drops what was not sent
-        there = [TopicPartition(TOPIC, 0, 3)]
-        producer.send_offsets_to_transaction(there, consumer.consumer_group_metadata(), 20)
-        ends(20)
+        assert producer.flush(20) == 0  # an abort drops unsent records
+        offsets = [TopicPartition(TOPIC, 0, 3)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 20)
+        end_transaction(20)
 
 
 def columnar(segments: list[Segment]) -> Rows:
-    made: Rows = {}
+    rows_by_table: Rows = {}
     for segment in segments:
         with open(segment.path, "rb") as file:  # noqa: PTH123 - a path is text here
             for table, rows in read_segment(file, segment.path, LogOptions(with_control=True)):
-                made.setdefault(table, []).extend(rows.to_pylist())
-    return made
+                rows_by_table.setdefault(table, []).extend(rows.to_pylist())
+    return rows_by_table
 
 
 def batches(segment: Segment) -> Iterator[BatchView]:
     file = OsFiles().open(segment.path)
-    for _, batch in believable_batches(file.pread, file.size, segment.base_offset):
+    for _, batch in valid_batches(file.pread, file.size, segment.base_offset):
         yield batch
 
 
@@ -116,7 +116,7 @@ def scalar_records(segments: list[Segment]) -> list[tuple[object, ...]]:
 
 def as_tuple(row: dict[str, object]) -> tuple[object, ...]:
     at = row["timestamp"].timestamp()  # type: ignore[attr-defined]
-    headers = tuple((each["key"], each["value"]) for each in row["headers"])  # type: ignore[attr-defined]
+    headers = tuple((header["key"], header["value"]) for header in row["headers"])  # type: ignore[attr-defined]
     return (
         *(row["topic"], row["partition"], row["offset"], round(at * 1000)),
         *(row["key"], row["value"], headers, row["is_control"], row["producer_id"]),
@@ -124,8 +124,8 @@ def as_tuple(row: dict[str, object]) -> tuple[object, ...]:
 
 
 def scalar_tables(segments: list[Segment]) -> dict[str, list[object]]:
-    """Decode what coordinators wrote, record by record."""
-    made: dict[str, list[object]] = {}
+    """Decode the records of coordinators one by one."""
+    rows_by_table: dict[str, list[object]] = {}
     for segment in segments:
         log = LOGS.get(segment.topic)
         if log is None:
@@ -135,14 +135,14 @@ def scalar_tables(segments: list[Segment]) -> dict[str, list[object]]:
                 assert record.key is not None
                 number = int.from_bytes(record.key[:2], "big")
                 table, key_name, value_name, version = RECORD_TYPES[log][number]
-                key = plain(codec.decode_key(record.key, log), tree(key_name, version))
+                key = to_arrow_value(codec.decode_key(record.key, log), tree(key_name, version))
                 value = None
                 if record.value is not None:
-                    spoken = int.from_bytes(record.value[:2], "big")
+                    value_version = int.from_bytes(record.value[:2], "big")
                     message = codec.decode_value(number, record.value, log)
-                    value = plain(message, tree(value_name, spoken))
-                made.setdefault(table, []).append((record.offset, key, value))
-    return made
+                    value = to_arrow_value(message, tree(value_name, value_version))
+                rows_by_table.setdefault(table, []).append((record.offset, key, value))
+    return rows_by_table
 
 
 def tree(name: str, version: int) -> KafkaStruct:
@@ -150,28 +150,33 @@ def tree(name: str, version: int) -> KafkaStruct:
 
 
 @pytest.mark.parametrize(
-    "name", ["accused", pytest.param("real_kafka", marks=pytest.mark.endurance)]
+    "name", ["emulator", pytest.param("real_kafka", marks=pytest.mark.endurance)]
 )
-def test_a_data_directory_is_what_the_scalar_reading_finds(
+def test_the_columnar_reading_equals_the_scalar_reading(
     name: str, request: pytest.FixtureRequest
 ) -> None:
     target: Target = request.getfixturevalue(name)
     write(target)
-    # What Kafka keeps of its cluster has records in a frame of their own.
+    # Kafka's cluster metadata has records in a different format.
     segments = [
-        each
-        for each in find_segments(OsFiles(), str(target.data))
-        if each.topic == TOPIC or each.topic in LOGS
+        segment
+        for segment in find_segments(OsFiles(), str(target.data))
+        if segment.topic == TOPIC or segment.topic in LOGS
     ]
 
-    made = columnar(segments)
+    rows_by_table = columnar(segments)
 
-    assert made.get(PROBLEMS) is None
-    assert [as_tuple(row) for row in made[RECORDS]] == scalar_records(segments)
-    assert sum(row["topic"] == TOPIC and not row["is_control"] for row in made[RECORDS]) == 202
+    assert rows_by_table.get(PROBLEMS) is None
+    assert [as_tuple(row) for row in rows_by_table[RECORDS]] == scalar_records(segments)
+    assert (
+        sum(row["topic"] == TOPIC and not row["is_control"] for row in rows_by_table[RECORDS])
+        == 202
+    )
     expected = scalar_tables(segments)
-    assert set(made) - {RECORDS} == set(expected)
+    assert set(rows_by_table) - {RECORDS} == set(expected)
     for table, rows in expected.items():
-        assert [(row["offset"], row["key"], row["value"]) for row in made[table]] == rows, table
+        assert [
+            (row["offset"], row["key"], row["value"]) for row in rows_by_table[table]
+        ] == rows, table
     assert {"offset_commit", "group_metadata", "transaction_log"} < set(expected)
     assert {"consumer_group_metadata", "consumer_group_current_member_assignment"} < set(expected)

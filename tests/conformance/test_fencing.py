@@ -1,4 +1,4 @@
-"""`kafkalite fence-producers` at a real Kafka and at kafkalite: the same lines, the same effect."""
+"""`kafkalite fence-producers` has the same output and effect with a real Kafka and kafkalite."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.cli.main import main
-from kafkalite.protocol.messages.end_txn import EndTxnRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
-from kafkalite.protocol.messages.list_transactions import ListTransactionsRequest
+from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol._generated.messages.list_transactions import ListTransactionsRequest
 from tests.conformance.raw import RawClient
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ FENCED, NEW, LONG = "fenced-by-command", "new-by-command", "timeout-by-command"
 
 
 def fence(capsys: pytest.CaptureFixture[str], target: Target, *arguments: str) -> list[str]:
-    """Return what is printed, without producer ids, and how the command ended."""
+    """Return the printed text without producer ids, and the exit status of the command."""
     status: object = 0
-    where = f"127.0.0.1:{target.port}"
+    address = f"127.0.0.1:{target.port}"
     try:
-        main(["fence-producers", "--bootstrap-server", where, *arguments])
+        main(["fence-producers", "--bootstrap-server", address, *arguments])
     except SystemExit as end:
         status = end.code
     out, err = capsys.readouterr()
@@ -35,42 +35,41 @@ def fence(capsys: pytest.CaptureFixture[str], target: Target, *arguments: str) -
 
 
 def play(capsys: pytest.CaptureFixture[str], target: Target) -> list[object]:
-    """Fence a zombie, twice, and say what it hears and what the broker shows."""
-    told: list[object] = [fence(capsys, target, FENCED, NEW)]
+    """Fence a zombie twice; return its error codes and the broker's descriptions."""
+    results: list[object] = [fence(capsys, target, FENCED, NEW)]
     client = RawClient(target.port)
     try:
         client.call(FindCoordinatorRequest(key=FENCED, key_type=1), 3)
         begun = client.call(
             InitProducerIdRequest(transactional_id=FENCED, transaction_timeout_ms=60_000), 5
         )
-        told.append(begun.producer_epoch)
-        told.append(fence(capsys, target, FENCED))
+        results.append(begun.producer_epoch)
+        results.append(fence(capsys, target, FENCED))
         zombie = EndTxnRequest(
             transactional_id=FENCED,
             producer_id=begun.producer_id,
             producer_epoch=begun.producer_epoch,
             committed=True,
         )
-        told += [client.call(zombie, version).error_code for version in (1, 4, 5)]
-        told.append(fence(capsys, target, LONG, "--timeout", "16m"))
+        results += [client.call(zombie, version).error_code for version in (1, 4, 5)]
+        results.append(fence(capsys, target, LONG, "--timeout", "16m"))
         pattern = ".*-by-command"
         listed = client.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
-        told.append(
+        results.append(
             sorted(
-                (each.transactional_id, each.transaction_state)
-                for each in listed.transaction_states
+                (row.transactional_id, row.transaction_state) for row in listed.transaction_states
             )
         )
     finally:
         client.close()
-    return told
+    return results
 
 
-def test_the_command_does_the_same_at_both(
-    real_kafka: Target, accused: Target, capsys: pytest.CaptureFixture[str]
+def test_fence_producers_has_the_same_effect_on_both_brokers(
+    real_kafka: Target, emulator: Target, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real, ours = play(capsys, real_kafka), play(capsys, accused)
-    assert ours == real
+    real, emulated = play(capsys, real_kafka), play(capsys, emulator)
+    assert emulated == real
     assert real[0] == [
         f"{FENCED}: producer id N, epoch 0", f"{NEW}: producer id N, epoch 0", "0",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The fine print of groups and their offsets, played to a real Kafka and to kafkalite."""
+"""Details of groups and offsets, compared with a real Kafka."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conformance.compare import differences
-from tests.conformance.playing import play, play_together, transcript_of
+from tests.conformance.scenario_runs import ConcurrentRuns, play
 from tests.conformance.scenarios import (
     classic_rules,
     group_records,
@@ -17,9 +17,7 @@ from tests.conformance.scenarios import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.conformance.playing import Scenario, Transcript
+    from tests.conformance.scenario_runs import Scenario
     from tests.oracle.target import Target
 
 pytestmark = pytest.mark.oracle
@@ -30,23 +28,21 @@ WAITING = (*group_waits.WAITING, *share_groups.WAITING)
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_kafkalite_answers_as_kafka_does(
-    scenario: Scenario, real_kafka: Target, accused: Target
+    scenario: Scenario, real_kafka: Target, emulator: Target
 ) -> None:
-    found = differences(play(scenario, real_kafka), play(scenario, accused))
-    assert not found, "\n".join(found)
+    lines = differences(play(scenario, real_kafka), play(scenario, emulator))
+    assert not lines, "\n".join(lines)
 
 
 @pytest.fixture(scope="module")
-def waited(real_kafka: Target, accused: Target) -> Mapping[tuple[str, str], Transcript]:
-    """Play everything that waits, at once."""
-    return play_together(WAITING, {"real": real_kafka, "ours": accused})
+def runs(real_kafka: Target, emulator: Target) -> ConcurrentRuns:
+    """Run all waiting scenarios concurrently."""
+    return ConcurrentRuns(WAITING, real_kafka, emulator)
 
 
 @pytest.mark.parametrize("scenario", [scenario.__name__ for scenario in WAITING])
 def test_kafkalite_waits_as_long_as_kafka_does(
-    scenario: str, waited: Mapping[tuple[str, str], Transcript]
+    scenario: str, runs: ConcurrentRuns, attempt: int
 ) -> None:
-    found = differences(
-        transcript_of(waited[scenario, "real"]), transcript_of(waited[scenario, "ours"])
-    )
-    assert not found, "\n".join(found)
+    lines = runs.differences(scenario, attempt)
+    assert not lines, "\n".join(lines)

@@ -1,7 +1,7 @@
-"""The log on disk is Kafka's own: its tool reads ours, and each broker goes on with the other's.
+"""The log on disk is Kafka's: its tool reads ours, and each broker continues the other's log.
 
-What is compared is what a user of a data directory would meet: every record and its offset, the
-indexes, the snapshots of producers, aborted transactions, and leader epochs.
+The tests compare every record and its offset, the indexes, the snapshots of producers, aborted
+transactions, and leader epochs.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.config.log_config import LogConfig
+from kafkalite.ports.background import run_steps
 from kafkalite.ports.files import OsFiles
 from kafkalite.storage import batch as batches
 from kafkalite.storage.batch import BatchView, ControlKind, ControlMarker, build_control_batch
-from kafkalite.storage.cleaning import clean
-from kafkalite.storage.compaction import compaction_of
+from kafkalite.storage.compaction import plan_log_compaction
 from kafkalite.storage.log import Log
-from kafkalite.storage.records import NewRecord
+from kafkalite.storage.log_cleaner import clean
+from kafkalite.storage.record_format import NewRecord
 from kafkalite.storage.timestamps import offset_for_timestamp
 from tests.oracle.jars import java_command
 from tests.oracle.real_kafka import RealKafka
@@ -41,12 +42,12 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def dump(*options: str) -> str:
-    """Return what DumpLogSegments says."""
+    """Return the output of DumpLogSegments."""
     with required():
         command = java_command("org.apache.kafka.tools.DumpLogSegments", *options)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
 
 
 def files_of(directory: Path, suffix: str) -> list[str]:
@@ -54,14 +55,14 @@ def files_of(directory: Path, suffix: str) -> list[str]:
 
 
 def append_all_kinds(log: Log) -> None:
-    """Append what a log can hold: every codec, an idempotent producer, transactions."""
+    """Append every kind of batch: all codecs, an idempotent producer, transactions."""
     sequence = 0
     for number in range(200):
         count = number % 7 + 1
         now_ms = START_MS + 10 * number
         records = [
-            NewRecord(b"key %d" % each, b"value" * (number % 23), now_ms + each, (("h", None),))
-            for each in range(count)
+            NewRecord(b"key %d" % index, b"value" * (number % 23), now_ms + index, (("h", None),))
+            for index in range(count)
         ]
         is_transactional = number % 10 == 5
         producer = (
@@ -71,9 +72,9 @@ def append_all_kinds(log: Log) -> None:
         data = batches.build_batch(records, attributes=attributes, producer=producer)
         log.append([BatchView(data)], leader_epoch=number // 50, now_ms=now_ms)
         if is_transactional:
-            kind = ControlKind.ABORT if number % 20 == 5 else ControlKind.COMMIT
+            control_kind = ControlKind.ABORT if number % 20 == 5 else ControlKind.COMMIT
             marker = build_control_batch(
-                ControlMarker(kind, 3), producer_id=77, producer_epoch=0, now_ms=now_ms
+                ControlMarker(control_kind, 3), producer_id=77, producer_epoch=0, now_ms=now_ms
             )
             log.append([BatchView(marker)], leader_epoch=number // 50, now_ms=now_ms)
         else:
@@ -81,7 +82,7 @@ def append_all_kinds(log: Log) -> None:
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> tuple[Log, Path]:
+def closed_log(tmp_path_factory: pytest.TempPathFactory) -> tuple[Log, Path]:
     """Return a log of several segments, closed, and its directory."""
     directory = tmp_path_factory.mktemp("ours") / "t-0"
     log = Log.open(OsFiles(), str(directory), SMALL, now_ms=0, topic_id="AAAAAAAAAAAAAAAAAAAAAg")
@@ -91,46 +92,48 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> tuple[Log, Path]:
     return log, directory
 
 
-def test_kafkas_tool_finds_every_batch_valid(ours: tuple[Log, Path]) -> None:
-    log, directory = ours
-    said = dump(
+def test_kafkas_tool_finds_every_batch_valid(closed_log: tuple[Log, Path]) -> None:
+    log, directory = closed_log
+    output = dump(
         "--deep-iteration", "--print-data-log", "--files", ",".join(files_of(directory, ".log"))
     )
-    heads = [line for line in said.splitlines() if line.startswith("baseOffset")]
+    headers = [line for line in output.splitlines() if line.startswith("baseOffset")]
     views = list(log.batches())
-    assert len(heads) == len(views)
-    for head, view in zip(heads, views, strict=True):
-        assert head.endswith(f"crc: {view.crc} isvalid: true")
-        assert head.startswith(f"baseOffset: {view.base_offset} lastOffset: {view.last_offset} ")
-        assert f"compresscodec: {CODECS[view.compression]} " in head
-        assert f"partitionLeaderEpoch: {view.leader_epoch} " in head
-    offsets = [int(each) for each in re.findall(r"^\| offset: (\d+)", said, re.MULTILINE)]
+    assert len(headers) == len(views)
+    for header, view in zip(headers, views, strict=True):
+        assert header.endswith(f"crc: {view.crc} isvalid: true")
+        assert header.startswith(f"baseOffset: {view.base_offset} lastOffset: {view.last_offset} ")
+        assert f"compresscodec: {CODECS[view.compression]} " in header
+        assert f"partitionLeaderEpoch: {view.leader_epoch} " in header
+    offsets = [int(offset) for offset in re.findall(r"^\| offset: (\d+)", output, re.MULTILINE)]
     assert offsets == list(range(log.end_offset))
 
 
-def test_kafkas_tool_finds_the_indexes_right(ours: tuple[Log, Path]) -> None:
-    _, directory = ours
+def test_kafkas_tool_accepts_the_indexes(closed_log: tuple[Log, Path]) -> None:
+    _, directory = closed_log
     files = ",".join(files_of(directory, "index"))
-    sane = dump("--index-sanity-check", "--files", files)
-    assert sane.count("passed sanity check") == len(files_of(directory, ".index")) * 2
-    looked_at = dump("--verify-index-only", "--files", files)
-    assert "ismatch" not in looked_at
-    assert "Found" not in looked_at
-    assert "not found" not in looked_at
+    sanity_check = dump("--index-sanity-check", "--files", files)
+    assert sanity_check.count("passed sanity check") == len(files_of(directory, ".index")) * 2
+    checked = dump("--verify-index-only", "--files", files)
+    assert "ismatch" not in checked
+    assert "Found" not in checked
+    assert "not found" not in checked
 
 
-def test_kafkas_tool_reads_producers_and_aborted_transactions(ours: tuple[Log, Path]) -> None:
-    log, directory = ours
+def test_kafkas_tool_reads_producers_and_aborted_transactions(closed_log: tuple[Log, Path]) -> None:
+    log, directory = closed_log
     aborted = dump("--files", ",".join(files_of(directory, ".txnindex")))
-    found = re.findall(
+    rows = re.findall(
         r"producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastS\S+ (\d+)", aborted
     )
-    assert [tuple(map(int, row)) for row in found] == [
-        tuple(each) for each in log.aborted_transactions(0, log.end_offset)
+    assert [tuple(map(int, row)) for row in rows] == [
+        tuple(transaction) for transaction in log.aborted_transactions(0, log.end_offset)
     ]
     producers = dump("--files", files_of(directory, ".snapshot")[-1])
-    last = re.findall(r"producerId: (\d+) .* lastSequence: (\d+) lastOffset: (\d+)", producers)
-    assert [tuple(map(int, row)) for row in last] == [
+    producer_rows = re.findall(
+        r"producerId: (\d+) .* lastSequence: (\d+) lastOffset: (\d+)", producers
+    )
+    assert [tuple(map(int, row)) for row in producer_rows] == [
         (entry.producer_id, entry.last_sequence, entry.batches[-1].last_offset)
         for entry in log.producers.entries
     ]
@@ -143,18 +146,17 @@ def test_kafkas_tool_finds_a_compacted_log_valid(tmp_path: Path) -> None:
     tombstone = batches.build_batch([NewRecord(b"key 3", None, START_MS)])
     log.append([BatchView(tombstone)], leader_epoch=9, now_ms=0)
     log.roll(0)
-    plan = compaction_of(log, last_stable_offset=log.end_offset, now_ms=START_MS)
+    plan = plan_log_compaction(log, last_stable_offset=log.end_offset, now_ms=START_MS)
     assert plan is not None
-    for _ in clean(log, plan, now_ms=START_MS):
-        pass
+    run_steps(clean(log, plan, now_ms=START_MS))
     log.close()
-    said = dump("--deep-iteration", "--files", ",".join(files_of(tmp_path / "t-0", ".log")))
-    assert "isvalid: false" not in said
-    assert said.count("isvalid: true") == len(list(log.batches()))
-    assert "deleteHorizonMs: OptionalLong[" in said
+    output = dump("--deep-iteration", "--files", ",".join(files_of(tmp_path / "t-0", ".log")))
+    assert "isvalid: false" not in output
+    assert output.count("isvalid: true") == len(list(log.batches()))
+    assert "deleteHorizonMs: OptionalLong[" in output
 
 
-# --- a directory that goes from one broker to the other ---------------------------------------
+# --- a directory that is moved from one broker to the other -----------------------------------
 
 
 @pytest.fixture
@@ -174,26 +176,26 @@ def produce_all_kinds(bootstrap: str) -> None:
     for number, codec in enumerate(CODECS):
         client = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5}
         producer = Producer({**client, "enable.idempotence": True})
-        for each in range(300):
-            key = f"{codec} {each}".encode()
-            producer.produce("t", b"v" * 1500, key, timestamp=START_MS + 1000 * number + each)
+        for index in range(300):
+            key = f"{codec} {index}".encode()
+            producer.produce("t", b"v" * 1500, key, timestamp=START_MS + 1000 * number + index)
         producer.flush(30)
-    for end in ("commit_transaction", "abort_transaction"):
-        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": end})
+    for end_method in ("commit_transaction", "abort_transaction"):
+        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": end_method})
         producer.init_transactions(30)
         producer.begin_transaction()
-        for each in range(20):
-            producer.produce("t", b"txn", f"{end} {each}".encode())
-        producer.flush(30)  # an abort drops what was not sent yet
-        getattr(producer, end)(30)
+        for index in range(20):
+            producer.produce("t", b"txn", f"{end_method} {index}".encode())
+        producer.flush(30)  # an abort drops unsent records
+        getattr(producer, end_method)(30)
 
 
 def consume_all(bootstrap: str, isolation: str) -> list[Row]:
-    """Return offset, key and value of every record that a consumer of `t` gets."""
+    """Return offset, key and value of every record of `t` that a consumer reads."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": "judge",
+            "group.id": "conformance",
             "isolation.level": isolation,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
@@ -225,13 +227,13 @@ def data_records(log: Log) -> list[Row]:
 
 @pytest.mark.endurance
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_each_broker_goes_on_with_the_others_log(
+def test_each_broker_continues_the_others_log(
     kafka: RealKafka,
     tmp_path: Path,
     is_clean: bool,  # noqa: FBT001
 ) -> None:
     produce_all_kinds(kafka.bootstrap)
-    seen_before = consume_all(kafka.bootstrap, "read_uncommitted")
+    before = consume_all(kafka.bootstrap, "read_uncommitted")
     if is_clean:
         kafka.stop()
     else:
@@ -240,16 +242,16 @@ def test_each_broker_goes_on_with_the_others_log(
     directory = tmp_path / "kafka" / "data" / "t-0"
     config = LogConfig(segment_bytes=1 << 20)
     log = Log.open(OsFiles(), str(directory), config, now_ms=0, clean_shutdown=is_clean)
-    assert data_records(log) == seen_before
+    assert data_records(log) == before
     assert log.start_offset == 0
     assert log.epochs.entries == [(0, 0)]
     assert len(log.segments) > 1
-    assert [each.last_offset for each in log.aborted_transactions(0, log.end_offset)] == [
-        log.end_offset - 1
-    ]
-    found = offset_for_timestamp(log, START_MS + 1000)
-    assert found is not None
-    assert (found.offset, found.timestamp) == (300, START_MS + 1000)
+    assert [
+        transaction.last_offset for transaction in log.aborted_transactions(0, log.end_offset)
+    ] == [log.end_offset - 1]
+    position = offset_for_timestamp(log, START_MS + 1000)
+    assert position is not None
+    assert (position.offset, position.timestamp) == (300, START_MS + 1000)
     producers = {entry.producer_id for entry in log.producers.entries}
     assert len(producers) == len(CODECS) + 2
 
@@ -265,16 +267,16 @@ def test_each_broker_goes_on_with_the_others_log(
     aborted = log.aborted_transactions(0, log.end_offset)
     committed = consume_all(kafka.bootstrap, "read_committed")
     assert len(committed) < len(expected) - len(aborted)
-    stopped = {each[0] for each in expected} - {each[0] for each in committed}
-    assert stopped == {
+    aborted_offsets = {row[0] for row in expected} - {row[0] for row in committed}
+    assert aborted_offsets == {
         record.offset
         for view in log.batches()
         if view.is_transactional
         and not view.is_control
         and any(
-            each.producer_id == view.producer_id
-            and each.first_offset <= view.base_offset <= each.last_offset
-            for each in aborted
+            transaction.producer_id == view.producer_id
+            and transaction.first_offset <= view.base_offset <= transaction.last_offset
+            for transaction in aborted
         )
         for record in view.records()
     }

@@ -1,7 +1,7 @@
-"""Under each `group.consumer.migration.policy` groups mix and change as on a real Kafka.
+"""Under each `group.consumer.migration.policy` groups migrate as on a real Kafka.
 
-The policy is a matter of the broker's start, so each but the default takes brokers of its own. They
-play one scenario; `python -m tests.conformance.test_migration_policies` plays all of them.
+The policy can only be set at the start, so each policy but the default needs separate brokers. One
+scenario is run for each; `python -m tests.conformance.test_migration_policies` runs all scenarios.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
 POLICIES = ("disabled", "upgrade", "downgrade")
-"""Those besides `bidirectional`, which every scenario of migration meets in the common brokers."""
+"""All policies except `bidirectional`, which all other migration scenarios use."""
 
 
 def _differences(
@@ -37,12 +37,12 @@ def _differences(
 ) -> list[str]:
     config = {**COMMON_CONFIG, "group.consumer.migration.policy": policy}
     targets: list[Target] = []
-    found: list[str] = []
+    lines: list[str] = []
     try:
         with required():
             targets += [
                 RealKafka(directory / "kafka", config),
-                broker_under_test(directory / "accused", config),
+                broker_under_test(directory / "emulator", config),
             ]
             for target in targets:
                 target.start()
@@ -55,26 +55,29 @@ def _differences(
                 finally:
                     world.close()
                 transcripts.append(world.transcript)
-            found += [f"{policy}: {scenario.__name__}{each}" for each in differences(*transcripts)]
+            lines += [
+                f"{policy}: {scenario.__name__}{difference}"
+                for difference in differences(*transcripts)
+            ]
     finally:
         for target in targets:
             target.kill()
-    return found
+    return lines
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_policy_means_what_it_means_to_kafka(policy: str, tmp_path: Path) -> None:
-    found = _differences(tmp_path, policy, [migration.a_policy_decides_who_may_mix])
-    assert not found, "\n".join(found)
+def test_a_migration_policy_has_the_same_effect_as_in_kafka(policy: str, tmp_path: Path) -> None:
+    lines = _differences(tmp_path, policy, [migration.the_migration_policy_is_applied])
+    assert not lines, "\n".join(lines)
 
 
 def main() -> None:
-    """Play every scenario of migration under every policy."""
-    found = []
+    """Run every scenario of migration under every policy."""
+    lines = []
     for policy in (*POLICIES, "bidirectional"):
         with tempfile.TemporaryDirectory() as directory:
-            found += _differences(Path(directory), policy, migration.SCENARIOS)
-    sys.stdout.write("\n".join([*found, f"{len(found)} differences\n"]))
+            lines += _differences(Path(directory), policy, migration.SCENARIOS)
+    sys.stdout.write("\n".join([*lines, f"{len(lines)} differences\n"]))
 
 
 if __name__ == "__main__":

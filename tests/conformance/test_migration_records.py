@@ -1,7 +1,7 @@
-"""A migration leaves the records in the log that it leaves in Kafka's, and each in its place.
+"""A migration writes the same records as in Kafka, in the same order.
 
-Both brokers play the same scenarios; then the logs of their groups are read, and compared record by
-record. What Kafka's hash tables put in any order stands in the order of its keys here.
+Both brokers run the same scenarios. Then the logs of their groups are compared record by record.
+Elements that Kafka writes in the order of a hash table are sorted by key first.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import pytest
 from kafkalite.config.log_config import LogConfig
 from kafkalite.coordinator.runtime import partition_of
 from kafkalite.coordinator.serde import CoordinatorSerde
-from kafkalite.groups.records import written_version
+from kafkalite.groups.offsets_topic_records import written_version
 from kafkalite.ports.files import OsFiles
 from kafkalite.protocol import codec
 from kafkalite.protocol.message import Message
 from kafkalite.storage.log import Log
 from tests.conformance.compare import differences
-from tests.conformance.normal import Normaliser
+from tests.conformance.normalization import Normaliser
 from tests.conformance.scenarios import migration
 from tests.conformance.world import Entry, World
 from tests.oracle.target import COMMON_CONFIG
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.conformance.normal import Tree
+    from tests.conformance.normalization import Tree
     from tests.oracle.target import Target
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
 SCENARIOS = (
     migration.a_consumer_upgrades_a_classic_group,
-    migration.a_classic_member_goes_over_under_its_own_id,
+    migration.a_classic_member_changes_protocol_with_its_own_id,
     migration.static_members_change_their_protocol,
-    migration.a_static_successor_may_want_other_topics,
+    migration.a_static_successor_may_subscribe_to_other_topics,
     migration.the_last_consumer_leaves_a_classic_group_behind,
 )
 
 NOT_COMPARED = frozenset(
     (
-        # Times, and hashes that are compared with their own kind alone.
+        # Timestamps, and hashes that are comparable only within one broker.
         "assignment_timestamp", "current_state_timestamp", "commit_timestamp", "metadata_hash",
-        # A hash table's first is not the first that came.
+        # The first element of a hash map is not the first that was added.
         "leader",
-        # What only kafkalite writes.
-        "revocation_epoch", "is_revocation_under_way",
+        # Fields that only kafkalite writes.
+        "revocation_epoch", "is_revocation_under_way", "is_join_confirmed",
     )
 )  # fmt: skip
 
@@ -69,7 +69,7 @@ def _play(scenario: Callable[[World], None], target: Target, name: str) -> World
 
 
 def _batches(target: Target, group: str, directory: Path) -> Iterator[list[tuple[object, object]]]:
-    """Yield what the group's log says of it, batch by batch, from a copy of the log."""
+    """Yield the group's records batch by batch, from a copy of the log."""
     partition = partition_of(group, int(COMMON_CONFIG["offsets.topic.num.partitions"]))
     copy = directory / target.name
     copy.mkdir()
@@ -81,9 +81,11 @@ def _batches(target: Target, group: str, directory: Path) -> Iterator[list[tuple
         # Other tests end transactions on the same partition.
         records = [] if view.is_control else view.records()
         decoded = [serde.decode(record.key, record.value) for record in records]
-        mine = [each for each in decoded if each is not None and _group_of(each.key) == group]
-        if mine:
-            yield [(each.key, each.value) for each in mine]
+        group_records = [
+            record for record in decoded if record is not None and _group_of(record.key) == group
+        ]
+        if group_records:
+            yield [(record.key, record.value) for record in group_records]
     log.close()
 
 
@@ -105,31 +107,31 @@ def _entries(target: Target, world: World, directory: Path) -> list[Entry]:
 
 def _tree(names: Normaliser, key: object, value: object) -> dict[str, Tree]:
     assert isinstance(key, Message)
-    of: dict[str, Tree] = {"kind": type(key).__name__, **names.tree(key)}
+    key_values: dict[str, Tree] = {"kind": type(key).__name__, **names.tree(key)}
     if value is None:
-        return {"of": of, "value": "tombstone"}
+        return {"of": key_values, "value": "tombstone"}
     assert isinstance(value, Message)
-    said = names.tree(value)
+    tree = names.tree(value)
     for member in getattr(value, "members", ()):
-        # The order of topics and partitions in these bytes is a hash table's as well.
-        for name, kind in _EMBEDDED.items():
+        # In these bytes too, topics and partitions have the order of a hash map.
+        for name, message_name in _EMBEDDED.items():
             data = getattr(member, name)
             if data:
-                said[f"{name} of {names.tree(member)['member_id']}"] = names.tree(
-                    codec.decode_message(kind, data)
+                tree[f"{name} of {names.tree(member)['member_id']}"] = names.tree(
+                    codec.decode_message(message_name, data)
                 )
-    return {"of": of, "value": said}
+    return {"of": key_values, "value": tree}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_the_log_says_what_kafkas_says(
-    scenario: Callable[[World], None], real_kafka: Target, accused: Target, tmp_path: Path
+def test_the_records_of_a_migration_equal_kafkas(
+    scenario: Callable[[World], None], real_kafka: Target, emulator: Target, tmp_path: Path
 ) -> None:
     name = f"logged-{scenario.__name__.replace('_', '-')}"
     logs = []
-    for target in (real_kafka, accused):
+    for target in (real_kafka, emulator):
         world = _play(scenario, target, name)
         logs.append(_entries(target, world, tmp_path))
     assert logs[0]
-    found = differences(*logs)
-    assert not found, "\n".join(found)
+    lines = differences(*logs)
+    assert not lines, "\n".join(lines)

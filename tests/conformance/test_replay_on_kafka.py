@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.control.access import MECHANISMS, Access, Login
-from kafkalite.control.kafka_client import KafkaClient
-from kafkalite.protocol.messages.alter_user_scram_credentials import (
+from kafkalite.client.access import MECHANISMS, Access, Login
+from kafkalite.client.client import KafkaClient
+from kafkalite.protocol._generated.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
 )
-from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.versions import Versions
-from kafkalite.proxy.tls import towards_cluster
-from kafkalite.replay.calls import ReplayError, replay
-from kafkalite.replay.findings import Severity
-from kafkalite.replay.options import ReplayOptions
-from kafkalite.replay.telling import replay_text
 from kafkalite.server.addresses import Address
 from kafkalite.testing import Broker
+from kafkalite.traffic.proxy.tls import client_context
+from kafkalite.traffic.replay.comparison.findings import Severity
+from kafkalite.traffic.replay.options import ReplayOptions
+from kafkalite.traffic.replay.player.run import ReplayError, replay
+from kafkalite.traffic.replay.report_text import replay_text
 from tests.conformance.raw import RawClient
 from tests.oracle.real_cluster import real_cluster
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
 from tests.oracle.target import COMMON_CONFIG
-from tests.unit.proxy.certificates import Certificates
-from tests.unit.replay.life import PARTITIONS, live
+from tests.unit.traffic.proxy.certificates import Certificates
+from tests.unit.traffic.replay.client_workload import PARTITIONS, run_workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,25 +45,27 @@ _ROUNDS = 4096
 
 
 @pytest.mark.parametrize("recorded", [1, 3])
-def test_three_nodes_of_kafka_answer_what_kafkalite_did(recorded: int, tmp_path: Path) -> None:
+def test_three_nodes_of_kafka_answer_like_kafkalite(recorded: int, tmp_path: Path) -> None:
     capture = tmp_path / "capture"
     with Broker(recorded, config=COMMON_CONFIG, capture=capture) as broker:
         if recorded == 1:
             with closing(RawClient(_port(broker.bootstrap_servers))) as client:
-                live(client)
+                run_workload(client)
         else:
             asyncio.run(_produce(broker.bootstrap_servers))
     with required(), real_cluster(tmp_path / "kafka", 3, COMMON_CONFIG) as nodes:
         report = replay(capture, to=nodes[0].bootstrap)
     assert report.broken_off is None
-    differing = {(found.api, found.path): found for found in report.at_least(Severity.DIFFERENCE)}
-    # What each of the two serves is no matter of where it serves it.
+    differing = {
+        (finding.api, finding.path): finding for finding in report.at_least(Severity.DIFFERENCE)
+    }
+    # The supported APIs are independent of the address.
     assert {api for api, _ in differing} <= {"ApiVersions"}, replay_text(report)
     assert report.responses > 20
 
 
 async def _produce(bootstrap: str) -> None:
-    """Let a client of all nodes write and read every partition."""
+    """Write and read every partition with a client that connects to all nodes."""
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer  # noqa: PLC0415 - for this test alone
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # noqa: PLC0415 - as above
 
@@ -72,11 +74,11 @@ async def _produce(bootstrap: str) -> None:
     await admin.create_topics([NewTopic("orders", PARTITIONS, 1)])
     await admin.close()
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=50) as producer:
-        sent = [
+        futures = [
             await producer.send("orders", b"%d" % number, partition=number % PARTITIONS)
             for number in range(60)
         ]
-        await asyncio.gather(*sent)
+        await asyncio.gather(*futures)
     consumer = AIOKafkaConsumer(
         "orders", bootstrap_servers=bootstrap, group_id="shop", auto_offset_reset="earliest"
     )
@@ -92,7 +94,7 @@ def _port(bootstrap: str) -> int:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealKafka, Certificates]]:
-    """Run a Kafka that speaks TLS alone, and knows one user by three mechanisms."""
+    """Run a Kafka that accepts only TLS, and has one user for three SASL mechanisms."""
     directory = tmp_path_factory.mktemp("secured")
     certificates = Certificates(directory)
     store = directory / "store.pem"
@@ -124,18 +126,18 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealKafk
         kafka = RealKafka(directory / "kafka", config)
         kafka.start()
     try:
-        asyncio.run(_have_user(kafka, certificates))
+        asyncio.run(_create_user(kafka, certificates))
         yield kafka, certificates
     finally:
         kafka.kill()
 
 
 def _access(certificates: Certificates, mechanism: str, password: str = PASSWORD) -> Access:
-    tls = towards_cluster(certificates.authority, None, None, is_checked=True)
+    tls = client_context(certificates.authority, None, None, verify_server=True)
     return Access(tls, Login(mechanism, USER, password))
 
 
-async def _have_user(kafka: RealKafka, certificates: Certificates) -> None:
+async def _create_user(kafka: RealKafka, certificates: Certificates) -> None:
     row = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
     rows = [
         row(
@@ -149,10 +151,10 @@ async def _have_user(kafka: RealKafka, certificates: Certificates) -> None:
     ]
     address = Address.parse(kafka.bootstrap)
     async with KafkaClient([address], _access(certificates, "PLAIN")) as client:
-        for each in rows:  # of one user, one at a time
-            asked = AlterUserScramCredentialsRequest(upsertions=[each])
-            told = await client.ask_any(asked, Versions(0, 0))
-            assert [result.error_code for result in told.results] == [0]
+        for upsertion in rows:  # of one user, one at a time
+            request = AlterUserScramCredentialsRequest(upsertions=[upsertion])
+            response = await client.ask_any(request, Versions(0, 0))
+            assert [result.error_code for result in response.results] == [0]
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +169,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_who_knows_the_password_is_let_in(
+def test_requests_with_the_password_are_accepted(
     mechanism: str, secured: tuple[RealKafka, Certificates], capture: Path
 ) -> None:
     kafka, certificates = secured
@@ -184,15 +186,15 @@ def test_who_knows_the_password_is_let_in(
         )
 
 
-def test_who_comes_without_is_told_so(
+def test_requests_without_authentication_are_refused(
     secured: tuple[RealKafka, Certificates], capture: Path
 ) -> None:
     kafka, certificates = secured
-    with pytest.raises(ReplayError, match="speaks TLS alone"):
+    with pytest.raises(ReplayError, match="accepts TLS only"):
         replay(capture, to=kafka.bootstrap)
     tls = _access(certificates, "PLAIN").tls
-    with pytest.raises(ReplayError, match="does it want a password"):
+    with pytest.raises(ReplayError, match="does it require a password"):
         replay(capture, to=kafka.bootstrap, options=ReplayOptions(access=Access(tls)))
-    system = towards_cluster(None, None, None, is_checked=True)
+    system = client_context(None, None, None, verify_server=True)
     with pytest.raises(ReplayError, match="its certificate is not trusted"):
         replay(capture, to=kafka.bootstrap, options=ReplayOptions(access=Access(system)))

@@ -1,4 +1,4 @@
-"""After a restart kafkalite knows what a real Kafka knows after one."""
+"""The state of kafkalite after a restart equals that of a real Kafka."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
 
 def _play(target: Target) -> list[Entry]:
-    # Kafka elects anew for every restart; with one log for all replicas there is no election.
+    # Kafka elects leaders at every restart; with one log for all replicas there is no election.
     world = World(target.port, "restarted", ignored=frozenset({"leader_epoch"}))
     try:
         before = prepare(world)
@@ -30,8 +30,6 @@ def _play(target: Target) -> list[Entry]:
     return world.transcript
 
 
-def test_everything_promised_is_still_there_after_a_restart(
-    real_kafka: Target, accused: Target
-) -> None:
-    found = differences(_play(real_kafka), _play(accused))
-    assert not found, "\n".join(found)
+def test_the_state_after_a_restart_equals_kafkas(restartable: tuple[Target, Target]) -> None:
+    lines = differences(*map(_play, restartable))
+    assert not lines, "\n".join(lines)

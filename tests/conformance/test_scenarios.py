@@ -1,12 +1,13 @@
-"""Every scenario is played to a real Kafka and to kafkalite, and the answers are compared."""
+"""Every scenario runs on a real Kafka and on kafkalite, and the responses are compared."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conformance.compare import differences
+from tests.conformance.scenario_runs import play
 from tests.conformance.scenarios import (
     classic_groups,
     commits,
@@ -15,6 +16,7 @@ from tests.conformance.scenarios import (
     consumer_groups,
     consumer_members,
     consumer_walks,
+    error_texts,
     fetching,
     group_admin,
     metadata,
@@ -30,14 +32,10 @@ from tests.conformance.scenarios import (
     streams_walks,
     topics,
 )
-from tests.conformance.world import Entry, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from tests.conformance.scenario_runs import Scenario
     from tests.oracle.target import Target
-
-    Scenario: TypeAlias = Callable[[World], None]
 
 pytestmark = pytest.mark.oracle
 
@@ -57,6 +55,7 @@ SCENARIOS = (
     *consumer_walks.SCENARIOS,
     *group_admin.SCENARIOS,
     *share_fetching.SCENARIOS,
+    *error_texts.SCENARIOS,
     *migration.SCENARIOS,
     *share_groups.SCENARIOS,
     *share_offsets.SCENARIOS,
@@ -66,20 +65,9 @@ SCENARIOS = (
 )
 
 
-def _play(scenario: Scenario, target: Target) -> list[Entry]:
-    world = World(target.port, scenario.__name__.replace("_", "-"))
-    try:
-        scenario(world)
-    finally:
-        world.close()
-    return world.transcript
-
-
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_kafkalite_answers_as_kafka_does(
-    scenario: Scenario, real_kafka: Target, accused: Target
+    scenario: Scenario, real_kafka: Target, emulator: Target
 ) -> None:
-    real = _play(scenario, real_kafka)
-    ours = _play(scenario, accused)
-    found = differences(real, ours)
-    assert not found, "\n".join(found)
+    lines = differences(play(scenario, real_kafka), play(scenario, emulator))
+    assert not lines, "\n".join(lines)

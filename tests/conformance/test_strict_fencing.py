@@ -1,7 +1,7 @@
-"""Rule `strict` is what Kafka did before 4.3: the last release that did is the judge.
+"""Rule `strict` is Kafka's behavior before 4.3; it is compared with the last such release.
 
-Releases count epochs differently, so that what is compared is what becomes of commits at the
-epochs a member has had, by their order.
+Releases count epochs differently, so a member's epochs are numbered in their order, and the results
+of commits at these epochs are compared.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from kafkalite.groups.fencing import FENCING_KEY, STRICT
+from kafkalite.groups.modern.offset_commit_fencing import FENCING_KEY, STRICT
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.consumer_groups import Consumers, new_group
@@ -32,69 +32,69 @@ RELEASE: Final = "4.2.0"
 _HEARTBEAT, _COMMIT, _LEAVE = 1, 9, -1
 
 
-class Past:
-    """A member, the epochs it has had, and what became of its commits."""
+class RecordedMember:
+    """A member, its epochs so far, and the results of its commits."""
 
     def __init__(self, world: World, group: Consumers, member: str) -> None:
         self._world = world
         self._group = group
         self._member = member
         self.epochs: list[int] = []
-        self.seen: list[tuple[str, int, int, str]] = []
+        self.results: list[tuple[str, int, int, str]] = []
 
     def beat(self, owned: Sequence[int] | None = None, **fields: Any) -> Any:  # noqa: ANN401
         """Join, or send a heartbeat at the last epoch."""
-        asked = (
+        request = (
             self._group.heartbeat(self._member, self.epochs[-1], owned, **fields)
             if self.epochs
             else self._group.join(self._member, **fields)
         )
-        answer = self._world.probe(asked, _HEARTBEAT)
+        answer = self._world.probe(request, _HEARTBEAT)
         assert answer.error_code == ErrorCode.NONE, answer
         if not self.epochs or answer.member_epoch != self.epochs[-1]:
             self.epochs.append(answer.member_epoch)
         return answer
 
-    def commit(self, moment: str, *partitions: int) -> None:
-        """Commit at every epoch so far, and at one that is not yet."""
+    def commit(self, situation: str, *partitions: int) -> None:
+        """Commit at every epoch so far, and at the next one."""
         for partition in partitions:
             for age, epoch in enumerate([self.epochs[-1] + 1, *reversed(self.epochs)]):
-                asked = commit(
+                request = commit(
                     self._group.group,
                     self._group.topic,
                     partition,
                     member_id=self._member,
                     epoch=epoch,
                 )
-                (topic,) = self._world.probe(asked, _COMMIT).topics
+                (topic,) = self._world.probe(request, _COMMIT).topics
                 code = ErrorCode(topic.partitions[0].error_code).name
-                self.seen.append((moment, partition, age, code))
+                self.results.append((situation, partition, age, code))
 
 
 def play(target: Target) -> list[tuple[str, int, int, str]]:
     world = World(target.port, "strict")
     group = new_group(world)
-    first, second = Past(world, group, "first"), Past(world, group, "second")
+    first, second = RecordedMember(world, group, "first"), RecordedMember(world, group, "second")
     first.beat()
     first.commit("alone", 0)
     second.beat()
     first.beat()
-    first.commit("told to give up", 0, 3)
+    first.commit("asked to revoke", 0, 3)
     first.beat([0, 1])
     first.commit("has given up", 0, 3)
-    while (told := second.beat()).assignment is None:
+    while (response := second.beat()).assignment is None:
         pass
     second.commit("was given", 0, 3)
-    assert told.assignment.topic_partitions
+    assert response.assignment.topic_partitions
     world.probe(group.heartbeat("second", _LEAVE), _HEARTBEAT)
     first.beat()
     first.commit("was given back", 0, 3)
     world.close()
-    return first.seen + second.seen
+    return first.results + second.results
 
 
 @pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+def earlier_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     with required():
         kafka = RealKafka(tmp_path_factory.mktemp("older-kafka"), release=RELEASE)
         kafka.start()
@@ -102,14 +102,16 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     kafka.kill()
 
 
-def test_the_strict_rule_is_that_of_earlier_releases(judge: Target, tmp_path: Path) -> None:
+def test_the_strict_rule_is_that_of_earlier_releases(earlier_kafka: Target, tmp_path: Path) -> None:
     config: Mapping[str, str] = {**COMMON_CONFIG, FENCING_KEY: STRICT}
-    accused = ServedKafkalite(tmp_path, config)
-    accused.start()
+    emulator = ServedKafkalite(tmp_path, config)
+    emulator.start()
     try:
-        ours = play(accused)
+        emulated = play(emulator)
     finally:
-        accused.kill()
-    assert ours == play(judge)
-    refused = {(moment, age) for moment, _, age, code in ours if code == "STALE_MEMBER_EPOCH"}
+        emulator.kill()
+    assert emulated == play(earlier_kafka)
+    refused = {
+        (situation, age) for situation, _, age, code in emulated if code == "STALE_MEMBER_EPOCH"
+    }
     assert ("has given up", 2) in refused

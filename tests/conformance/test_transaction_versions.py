@@ -1,4 +1,4 @@
-"""Clusters of older levels of `transaction.version`, where clients speak the old protocol only."""
+"""Clusters with earlier levels of `transaction.version`, with the old protocol only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conformance.compare import differences
-from tests.conformance.playing import play
+from tests.conformance.scenario_runs import play
 from tests.conformance.scenarios import (
     transactional_ids,
     transactional_offsets,
@@ -24,7 +24,7 @@ from tests.oracle.target import COMMON_CONFIG
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conformance.playing import Scenario
+    from tests.conformance.scenario_runs import Scenario
     from tests.oracle.target import Target
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
@@ -37,8 +37,8 @@ _MODULES = (
     transactional_offsets,
     transactional_records,
 )
-# These try Produce v12 as well. No client sends that to a cluster of level 0; a real Kafka fails to
-# write it down, and leaves the transactional id pending for good.
+# These scenarios use Produce v12 as well. No client sends it to a cluster of level 0: a real Kafka
+# cannot record it, and the transactional id remains pending.
 _BEYOND_LEVEL_0 = frozenset(
     (
         transactional_writes.producers_of_batches_are_checked.__name__,
@@ -55,10 +55,10 @@ _OLD = tuple(
 SCENARIOS = (
     transactional_ids.apis_of_transactions_are_announced,
     transactional_ids.producers_are_initialised_in_every_version,
-    transactions.the_oldest_clients_have_transactions_too,
-    transactions.ends_of_the_old_protocol_are_judged_by_state,
+    transactions.the_first_versions_of_transactions,
+    transactions.ends_of_the_old_protocol_are_checked_by_state,
     transactional_writes.batches_without_a_producer_in_a_transaction,
-    transactional_records.what_was_refused_is_not_recorded,
+    transactional_records.refused_requests_are_not_recorded,
     *_OLD,
 )
 
@@ -73,11 +73,11 @@ def brokers(
         real = RealKafka(tmp_path_factory.mktemp("levelled-kafka"), features=features)
         real.start()
     try:
-        directory = tmp_path_factory.mktemp("levelled-accused")
-        ours = broker_under_test(directory, COMMON_CONFIG, features)
-        ours.start()
-        yield real, ours
-        ours.kill()
+        directory = tmp_path_factory.mktemp("levelled-emulator")
+        emulator = broker_under_test(directory, COMMON_CONFIG, features)
+        emulator.start()
+        yield real, emulator
+        emulator.kill()
     finally:
         real.kill()
 
@@ -86,6 +86,6 @@ def brokers(
 def test_kafkalite_answers_as_kafka_does(
     scenario: Scenario, brokers: tuple[Target, Target]
 ) -> None:
-    real, ours = brokers
-    found = differences(play(scenario, real), play(scenario, ours))
-    assert not found, "\n".join(found)
+    real, emulator = brokers
+    lines = differences(play(scenario, real), play(scenario, emulator))
+    assert not lines, "\n".join(lines)

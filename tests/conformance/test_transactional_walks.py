@@ -1,4 +1,4 @@
-"""Two transactional producers walk at random, a long way, at a real Kafka and at kafkalite."""
+"""Random walks of two transactional producers, compared with a real Kafka."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ _STEPS = 120
 
 @pytest.fixture
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, Target]]:
-    """Start both brokers anew.
+    """Start both brokers with empty logs.
 
-    A real Kafka elects a coordinator for each start of its own, and markers tell which one it was.
+    A real Kafka elects a coordinator at each start, and markers have its epoch.
     """
     with required():
         real = RealKafka(tmp_path_factory.mktemp("walked-kafka"))
         real.start()
     try:
-        ours = broker_under_test(tmp_path_factory.mktemp("walked-accused"))
-        ours.start()
+        emulator = broker_under_test(tmp_path_factory.mktemp("walked-emulator"))
+        emulator.start()
         try:
-            yield real, ours
+            yield real, emulator
         finally:
-            ours.kill()
+            emulator.kill()
     finally:
         real.kill()
 
 
-def _walked(target: Target, seed: int) -> list[Entry]:
+def _walk_transcript(target: Target, seed: int) -> list[Entry]:
     world = World(target.port, "long-walk")
     try:
         walk(world, seed, _STEPS)
@@ -54,11 +54,11 @@ def _walked(target: Target, seed: int) -> list[Entry]:
 
 
 @pytest.mark.timeout(900)
-def test_long_walks_end_where_kafka_is(brokers: tuple[Target, Target]) -> None:
-    real, ours = brokers
-    found = [
+def test_long_walks_get_the_same_answers(brokers: tuple[Target, Target]) -> None:
+    real, emulator = brokers
+    lines = [
         f"seed {seed}: {line}"
         for seed in _SEEDS
-        for line in differences(_walked(real, seed), _walked(ours, seed))
+        for line in differences(_walk_transcript(real, seed), _walk_transcript(emulator, seed))
     ]
-    assert not found, "\n".join(found)
+    assert not lines, "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Transactions, played to a real Kafka and to kafkalite by clients of either protocol."""
+"""Transactions of clients of either protocol, on a real Kafka and on kafkalite."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conformance.compare import differences
-from tests.conformance.playing import play_together, transcript_of
+from tests.conformance.scenario_runs import ConcurrentRuns
 from tests.conformance.scenarios import (
     transactional_ids,
     transactional_offsets,
@@ -20,7 +19,7 @@ from tests.conformance.scenarios import (
 )
 
 if TYPE_CHECKING:
-    from tests.conformance.playing import Scenario
+    from tests.conformance.scenario_runs import Scenario
     from tests.oracle.target import Target
 
 pytestmark = pytest.mark.oracle
@@ -39,10 +38,8 @@ SCENARIOS = (
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_kafkalite_answers_as_kafka_does(
-    scenario: Scenario, real_kafka: Target, accused: Target
+    scenario: Scenario, real_kafka: Target, emulator: Target
 ) -> None:
-    # Side by side: a real coordinator writes its markers in its own time.
-    played = play_together((scenario,), {"real": real_kafka, "ours": accused})
-    real, ours = (transcript_of(played[scenario.__name__, name]) for name in ("real", "ours"))
-    found = differences(real, ours)
-    assert not found, "\n".join(found)
+    # Concurrently: a real coordinator writes its markers asynchronously.
+    lines = ConcurrentRuns([scenario], real_kafka, emulator).differences(scenario.__name__)
+    assert not lines, "\n".join(lines)

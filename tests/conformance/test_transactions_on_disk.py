@@ -1,7 +1,8 @@
-"""Logs with transactions in them go from one broker to the other and back, and stay Kafka's own.
+"""A data directory with transactions is moved from Kafka to kafkalite and back.
 
-Some transactions are committed, some aborted, one is open when Kafka is killed. Ours finds them so,
-ends the open one, goes on with others, compacts the log; then Kafka reads what was committed.
+Some transactions are committed, some are aborted, and one is open when Kafka is killed. kafkalite
+loads them in the same states, ends the open one, runs further transactions and compacts the log.
+Then Kafka reads the committed records.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from kafkalite.config.log_config import LogConfig
 from kafkalite.metadata.image import PartitionImage
 from kafkalite.partitions.partition import Partition
+from kafkalite.ports.background import run_steps
 from kafkalite.ports.files import OsFiles
 from kafkalite.storage import batch as batches
 from kafkalite.storage.batch import BatchView
-from kafkalite.storage.cleaning import clean
-from kafkalite.storage.compaction import compaction_of
+from kafkalite.storage.compaction import plan_log_compaction
 from kafkalite.storage.log import Log
-from kafkalite.storage.marker import TransactionMarker
-from kafkalite.storage.records import NewRecord
+from kafkalite.storage.log_cleaner import clean
+from kafkalite.storage.record_format import NewRecord
+from kafkalite.storage.transaction_marker import TransactionMarker
 from tests.conformance.test_log_on_disk import Row, consume_all, dump, files_of
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
@@ -44,9 +46,9 @@ IMAGE = PartitionImage(
     index=0, leader=1, leader_epoch=0, partition_epoch=0, replicas=(1,), isr=(1,)
 )
 NOW_MS = 4_000_000_000_000
-"""Beyond every horizon that Kafka's cleaner could have set."""
-DEAD, OURS = 900_001, 900_002
-"""Producer ids that Kafka has not given to anybody."""
+"""Later than any delete horizon that Kafka's log cleaner could have set."""
+HANGING, WRITER = 900_001, 900_002
+"""Producer ids that Kafka has not issued."""
 
 
 @pytest.fixture
@@ -60,27 +62,29 @@ def kafka(tmp_path: Path) -> Iterator[RealKafka]:
 
 
 def produce_transactions(bootstrap: str) -> dict[bytes, bytes]:
-    """Write the same keys again and again, and return what was committed last."""
+    """Write the same keys several times; return the last committed value of each."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     config = {"segment.bytes": str(1 << 20), "cleanup.policy": "compact"}
     admin.create_topics([NewTopic("t", 1, 1, config=config)])["t"].result(30)
     latest: dict[bytes, bytes] = {}
-    for number, end in enumerate(("commit", "abort", "commit", "abort", "open")):
+    for number, outcome in enumerate(("commit", "abort", "commit", "abort", "open")):
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"id-{number}"})
         producer.init_transactions(30)
         producer.begin_transaction()
-        wrote = {b"key %d" % each: b"%d" % number + b"v" * 9000 for each in range(number, 40)}
-        for key, value in wrote.items():
+        written = {b"key %d" % index: b"%d" % number + b"v" * 9000 for index in range(number, 40)}
+        for key, value in written.items():
             producer.produce("t", value, key)
         assert producer.flush(30) == 0
-        if end != "open":
-            getattr(producer, f"{end}_transaction")(30)
-        if end == "commit":
-            latest |= wrote
+        if outcome != "open":
+            getattr(producer, f"{outcome}_transaction")(30)
+        if outcome == "commit":
+            latest |= written
     return latest
 
 
-def test_a_log_with_transactions_goes_to_and_fro(kafka: RealKafka, tmp_path: Path) -> None:
+def test_a_log_with_transactions_moves_between_both_brokers(
+    kafka: RealKafka, tmp_path: Path
+) -> None:
     latest = produce_transactions(kafka.bootstrap)
     kafka.kill()
 
@@ -88,7 +92,7 @@ def test_a_log_with_transactions_goes_to_and_fro(kafka: RealKafka, tmp_path: Pat
     log = Log.open(OsFiles(), str(directory), COMPACT, now_ms=0)
     partition = Partition("t", bytes(16), IMAGE, log)
     (open_producer,) = (
-        one for one in log.producers.entries if one.transaction_first_offset is not None
+        entry for entry in log.producers.entries if entry.transaction_first_offset is not None
     )
     assert partition.last_stable_offset == open_producer.transaction_first_offset
     assert len(log.aborted_transactions(0, log.end_offset)) == 2
@@ -98,32 +102,32 @@ def test_a_log_with_transactions_goes_to_and_fro(kafka: RealKafka, tmp_path: Pat
     partition.append_marker(fenced, NOW_MS)
     assert partition.last_stable_offset == partition.end_offset
 
-    latest |= append_ours(partition)
+    latest |= append_transactions(partition)
     log.roll(NOW_MS)
     compact(partition)
     log.roll(NOW_MS)
-    append(partition, DEAD, {b"key 1": b"never"})
+    append(partition, HANGING, {b"key 1": b"never"})
     stable_offset = partition.last_stable_offset
     assert stable_offset == partition.end_offset - 1
     log.close()
 
-    heads = dump("--files", ",".join(files_of(directory, ".log")))
-    assert "isvalid: false" not in heads
-    assert heads.count("isvalid: true") == len(list(log.batches()))
+    batch_headers = dump("--files", ",".join(files_of(directory, ".log")))
+    assert "isvalid: false" not in batch_headers
+    assert batch_headers.count("isvalid: true") == len(list(log.batches()))
     producers = dump("--files", files_of(directory, ".snapshot")[-1])
     first_offset = rf"currentTxnFirstOffset: OptionalLong\[{stable_offset}\]"
-    assert re.search(rf"producerId: {DEAD} .*{first_offset}", producers)
+    assert re.search(rf"producerId: {HANGING} .*{first_offset}", producers)
 
     kafka.start()
     committed = consume_all(kafka.bootstrap, "read_committed")
     assert {key: value for _, key, value in committed} == latest
     assert all(offset is not None and offset < stable_offset for offset, _, _ in committed)
-    assert [row for row in consume_all(kafka.bootstrap, "read_uncommitted") if hidden(row)] == [
-        (stable_offset, b"key 1", b"never")
-    ]
+    assert [
+        row for row in consume_all(kafka.bootstrap, "read_uncommitted") if is_uncommitted(row)
+    ] == [(stable_offset, b"key 1", b"never")]
 
 
-def hidden(row: Row) -> bool:
+def is_uncommitted(row: Row) -> bool:
     return row[2] == b"never" or (row[2] or b"")[:1] in b"134"
 
 
@@ -140,13 +144,13 @@ def append(
     partition.append(BatchView(data), NOW_MS, is_verified=True)
 
 
-def append_ours(partition: Partition) -> dict[bytes, bytes]:
-    """Go on with transactions of a producer whose epoch grows; return what was committed."""
+def append_transactions(partition: Partition) -> dict[bytes, bytes]:
+    """Append transactions of a producer whose epoch grows; return the committed values."""
     committed: dict[bytes, bytes] = {}
     for epoch, is_commit in enumerate((True, False, True, False)):
-        rows = {b"ours %d" % each: b"ours %d" % epoch for each in range(epoch, 6)}
-        append(partition, OURS, rows, epoch)
-        marker = TransactionMarker(OURS, epoch + 1, 0, is_commit, 2)
+        rows = {b"ours %d" % index: b"ours %d" % epoch for index in range(epoch, 6)}
+        append(partition, WRITER, rows, epoch)
+        marker = TransactionMarker(WRITER, epoch + 1, 0, is_commit, 2)
         partition.append_marker(marker, NOW_MS)
         if is_commit:
             committed |= rows
@@ -155,7 +159,6 @@ def append_ours(partition: Partition) -> dict[bytes, bytes]:
 
 def compact(partition: Partition) -> None:
     log = partition.log
-    plan = compaction_of(log, last_stable_offset=partition.last_stable_offset, now_ms=NOW_MS)
+    plan = plan_log_compaction(log, last_stable_offset=partition.last_stable_offset, now_ms=NOW_MS)
     assert plan is not None
-    for _ in clean(log, plan, now_ms=NOW_MS):
-        pass
+    run_steps(clean(log, plan, now_ms=NOW_MS))

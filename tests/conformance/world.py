@@ -1,4 +1,4 @@
-"""What a scenario sees of a broker: connections, and a transcript of normalised answers."""
+"""World: a broker's connections and a transcript of normalized answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.conformance.normal import Normaliser, Tree
+from tests.conformance.normalization import Normaliser, Tree
 from tests.conformance.raw import ConnectionClosedError, RawClient
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from kafkalite.protocol.message import Message
 
-_SETTLE_TIMEOUT_S = 15.0
+_CALL_TIMEOUT_S = 15.0
 _PAUSE_S = 0.02
 
 
@@ -22,7 +22,7 @@ _PAUSE_S = 0.02
 class Entry:
     """One answer in a transcript."""
 
-    asked: str
+    title: str
     answer: Tree
 
 
@@ -41,78 +41,83 @@ class World:
         self._normaliser = Normaliser(self.ignored)
 
     def ask(self, request: Message, version: int, on: str = "main") -> Any:  # noqa: ANN401
-        """Send a request, put its answer into the transcript and give it back.
+        """Send a request, put its response into the transcript and return it.
 
-        A connection that is closed instead is an answer too, and given back as None.
+        If the connection is closed instead, the transcript has that, and None is returned.
         """
         self.send(request, version, on)
-        return self.hear(on, asked=_title(request, version))
+        return self.receive(on, title=_title(request, version))
 
     def send(self, request: Message, version: int, on: str = "main") -> None:
-        """Send a request whose answer may come later."""
+        """Send a request whose response may be delayed."""
         self.connection(on).send(request, version)
 
-    def hear(
-        self, on: str = "main", *, asked: str = "answer", answer_version: int | None = None
+    def receive(
+        self, on: str = "main", *, title: str = "answer", answer_version: int | None = None
     ) -> Any:  # noqa: ANN401
         """Wait for the next answer on a connection and put it into the transcript."""
         try:
             response = self.connection(on).receive(answer_version)
         except ConnectionClosedError:
             self._drop(on)
-            self.note(asked, "the connection was closed")
+            self.record(title, "the connection was closed")
             return None
-        self.note(asked, self._normaliser.tree(response))
+        self.record(title, self._normaliser.tree(response))
         return response
 
     def probe(self, request: Message, version: int) -> Any:  # noqa: ANN401
-        """Ask without a word in the transcript."""
+        """Send a request without an entry in the transcript."""
         return self.connection("probe").call(request, version)
 
-    def settle(
-        self, request: Message, version: int, until: Callable[[Any], bool], *, note: bool = True
+    def call_until(
+        self,
+        request: Message,
+        version: int,
+        until: Callable[[Any], bool],
+        *,
+        is_recorded: bool = True,
     ) -> Any:  # noqa: ANN401
-        """Ask again until an answer is as wanted, and put that one into the transcript.
+        """Repeat a request until its response is as expected; put that one into the transcript.
 
-        A real broker applies what its controller decided a moment later.
+        A real broker applies decisions of its controller with a delay.
         """
-        deadline = time.monotonic() + _SETTLE_TIMEOUT_S
+        deadline = time.monotonic() + _CALL_TIMEOUT_S
         while True:
             response = self.probe(request, version)
             if until(response) or time.monotonic() > deadline:
-                if note:
-                    self.note(_title(request, version), self._normaliser.tree(response))
+                if is_recorded:
+                    self.record(_title(request, version), self._normaliser.tree(response))
                 return response
             time.sleep(_PAUSE_S)
 
     def name_topic(self, topic_id: bytes, name: str) -> None:
-        """Let a topic's id appear by the topic's name."""
+        """Use the topic's name as the symbol of its id."""
         self._normaliser.name("topic_id", topic_id, f"id of {name}")
 
     def name_member(self, member_id: str, name: str) -> None:
-        """Let a member's id appear by a name, for answers that list members as they please."""
+        """Use a name as the symbol of a member id, for responses with members in any order."""
         self._normaliser.name("member_id", member_id, name)
 
     def tree(self, message: Message) -> Tree:
-        """Turn a message that was not an answer into plain values, ids by the same symbols."""
+        """Convert a message that is not a response to plain values, with the same symbols."""
         return self._normaliser.tree(message)
 
     def symbol(self, field: str, value: object) -> Tree:
-        """Give an id that was not in an answer by the same symbols."""
+        """Return the symbol of an id that was not in a response."""
         return self._normaliser.symbol(field, value)
 
-    def note(self, asked: str, answer: Tree) -> None:
-        """Put something observed into the transcript."""
-        self.transcript.append(Entry(asked, answer))
+    def record(self, title: str, answer: Tree) -> None:
+        """Add an entry to the transcript."""
+        self.transcript.append(Entry(title, answer))
 
     def connection(self, name: str) -> RawClient:
-        """Give a connection by name, opened when first named."""
+        """Return a connection by name; it is opened at the first use."""
         if name not in self._connections:
             self._connections[name] = RawClient(self.port)
         return self._connections[name]
 
-    def hang_up(self, name: str) -> None:
-        """End a connection as a client does that has died."""
+    def disconnect(self, name: str) -> None:
+        """Close a connection without further requests."""
         self._drop(name)
 
     def close(self) -> None:

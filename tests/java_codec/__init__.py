@@ -1,1 +1,1 @@
-"""Kafka's own Java codec and its own definitions, as judges of the wire format."""
+"""The wire format compared with Kafka's Java codec and its message definitions."""

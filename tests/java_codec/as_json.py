@@ -1,4 +1,4 @@
-"""Messages as the JSON that Kafka's generated converters read."""
+"""Converts messages to the JSON that Kafka's generated converters read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def as_json(spec: MessageSpec, version: int, message: Message) -> dict[str, Any]:
-    """Write the fields a version has; a struct behind a tag that is None is left out."""
+    """Return the fields of a version; a tagged struct that is None is omitted."""
     return _struct(spec, version, spec.fields, message)
 
 
 def _struct(
     spec: MessageSpec, version: int, fields: Sequence[FieldSpec], message: Message
 ) -> dict[str, Any]:
-    found = {}
+    values = {}
     for field in fields:
         if version not in field.versions:
             continue
@@ -30,8 +30,8 @@ def _struct(
         is_absent_struct = value is None and field.tag is not None and field.type[0].isupper()
         if is_absent_struct and field.nullable is None:
             continue
-        found[field.name[0].lower() + field.name[1:]] = _value(spec, version, field, value)
-    return found
+        values[field.name[0].lower() + field.name[1:]] = _value(spec, version, field, value)
+    return values
 
 
 def _value(spec: MessageSpec, version: int, field: FieldSpec, value: Any) -> Any:  # noqa: ANN401

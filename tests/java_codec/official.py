@@ -1,4 +1,4 @@
-"""The definitions Kafka itself is generated from, as they lie in its jars."""
+"""Kafka's message definitions, read from its jars."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.oracle.jars import jar_directory
 from tests.oracle.requirements import program
 
 KINDS: Final = {"coordinator-key": "key", "coordinator-value": "value"}
-"""What the specs call those kinds of message that have another name in the definitions."""
+"""Kinds of messages with another name in our specs."""
 
 _POM: Final = Path(__file__).parent / "pom.xml"
 _COMMENT: Final = re.compile(r"^\s*//.*$", re.MULTILINE)
 
 Definition = dict[str, Any]
-"""One definition as its JSON says it; only read, and only here and in the test beside this."""
+"""The JSON of one definition; used only here and in `test_official_definitions`."""
 
 
 @functools.cache
 def older_jar_directory() -> Path:
-    """Fetch the clients of the last release before Kafka 4."""
+    """Return a directory with the clients of the last release before Kafka 4."""
     maven = program("mvn")
     program("java")
 
@@ -41,31 +41,31 @@ def older_jar_directory() -> Path:
 
 @functools.cache
 def definitions() -> dict[str, Definition]:
-    """Read every definition of the pinned release, by the message's name."""
-    # Kafka Streams defines messages too, for its own members alone; no broker reads them.
+    """Return the definitions of the pinned release, by message name."""
+    # Kafka Streams defines messages for its own use; brokers do not read them.
     jars = set(jar_directory().glob("kafka-*.jar")) - set(jar_directory().glob("kafka-streams*"))
     return definitions_in(sorted(jars))
 
 
 @functools.cache
 def older_definitions() -> dict[str, Definition]:
-    """Read those of the last release before Kafka 4."""
+    """Return the definitions of the last release before Kafka 4."""
     return definitions_in(sorted(older_jar_directory().glob("kafka-clients-*.jar")))
 
 
 def definitions_in(jars: list[Path]) -> dict[str, Definition]:
-    """Read every definition in some jars, by the message's name."""
-    found: dict[str, Definition] = {}
+    """Return all definitions in the jars, by message name."""
+    definitions_by_name: dict[str, Definition] = {}
     for jar in jars:
         with zipfile.ZipFile(jar) as archive:
             for name in archive.namelist():
                 if re.fullmatch(r"common/(message|metadata)/\w+\.json", name):
                     text = _COMMENT.sub("", archive.read(name).decode())
                     definition = json.loads(text)
-                    found[definition["name"]] = definition
-    return found
+                    definitions_by_name[definition["name"]] = definition
+    return definitions_by_name
 
 
-def speaks(definition: Definition) -> Versions:
-    """Return the versions a release speaks of a message, the unstable one included."""
+def supported_versions(definition: Definition) -> Versions:
+    """Return the versions of a message in a release, including the unstable one."""
     return Versions.parse(definition["validVersions"])

@@ -1,4 +1,4 @@
-"""Our error codes are Kafka's: the same numbers, names, and the same ones worth a retry."""
+"""Our error codes equal Kafka's: numbers, names, and whether they are retriable."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.oracle.jars import compiled, java_command
 from tests.oracle.requirements import program, required
 
-_JUDGE: Final = Path(__file__).parent / "judge"
+pytestmark = pytest.mark.endurance
+
+_JAVA: Final = Path(__file__).parent / "java"
 
 
-def test_codes_names_and_retries_are_kafkas() -> None:
+def test_codes_names_and_retriability_equal_kafka() -> None:
     with required():
         program("java")
-        command = java_command("ErrorCodes", classes=compiled(_JUDGE), log_level="off")
+        command = java_command("ErrorCodes", classes=compiled(_JAVA), log_level="off")
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    theirs = [line.split("\t") for line in printed.splitlines()]
-    ours = [[str(int(code)), code.name, str(code.retriable).lower()] for code in ErrorCode]
-    assert ours == theirs
+    expected = [line.split("\t") for line in printed.splitlines()]
+    codes = [[str(int(code)), code.name, str(code.retriable).lower()] for code in ErrorCode]
+    assert codes == expected

@@ -1,8 +1,8 @@
-"""Byte for byte what Kafka's own Java classes write, and read by them to the last byte.
+"""Encoded messages equal those of Kafka's Java classes, and the classes read ours completely.
 
-Random messages of every version go to one Java program per release as JSON and as our frame.
-It answers with the frame it makes of each, and all three must be one. What Kafka 4 no longer
-speaks is judged by the last release that did.
+Random messages of every version are sent to one Java program per release, as JSON and as our frame.
+The program answers with the frame that it encodes from each; all three must be equal. Versions that
+Kafka 4 dropped are compared with the last release that had them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.java_codec.official import (
     definitions,
     older_definitions,
     older_jar_directory,
-    speaks,
+    supported_versions,
 )
 from tests.oracle.jars import classpath, compiled, jar_directory, java_command
 from tests.oracle.requirements import program, required
@@ -36,16 +36,19 @@ if TYPE_CHECKING:
     from kafkalite.protocol.primitives import KafkaStruct
     from kafkalite.protocol.spec import MessageSpec
 
+pytestmark = pytest.mark.endurance
+
 ROUNDS: Final = 20 if IS_LONG else 5
 EDGES: Final = (126, 127, 128)
-ADDED: Final = (
+ADDITIONAL_FIELDS: Final = (
     "revocation_epoch",
     "is_revocation_under_way",
+    "is_join_confirmed",
     "active_task_revocation_epoch",
     "is_active_task_revocation_under_way",
 )
-"""Fields of our own; see the ledger."""
-_JUDGE: Final = Path(__file__).parent / "judge"
+"""Our additional fields; see the ledger."""
+_JAVA: Final = Path(__file__).parent / "java"
 _PACKAGES: Final = {
     "group": "org.apache.kafka.coordinator.group.generated",
     "share": "org.apache.kafka.coordinator.share.generated",
@@ -79,10 +82,10 @@ def messages(name: str, version: int, tree: KafkaStruct) -> Iterator[Message]:
     samples = Samples(f"{name} {version} java")
     for _ in range(ROUNDS):
         yield samples.draw(tree)
-    for number, way in enumerate(counted_nodes(tree)):
-        # Long arrays of rows are the work of the property test: as JSON they are a gigabyte.
-        if not isinstance(way[-1], KafkaArray):
-            yield samples.focused(tree, way, EDGES[(number + version) % len(EDGES)])
+    for number, path in enumerate(counted_nodes(tree)):
+        # Long arrays of rows are covered by the property test; as JSON they would be a gigabyte.
+        if not isinstance(path[-1], KafkaArray):
+            yield samples.draw_with_length(tree, path, EDGES[(number + version) % len(EDGES)])
 
 
 def samples_of(spec: MessageSpec, version: int) -> Iterator[Sample]:
@@ -96,17 +99,17 @@ def samples_of(spec: MessageSpec, version: int) -> Iterator[Sample]:
 
 
 def is_beyond_json(message: Message) -> bool:
-    """Whether a message says what Kafka's JSON cannot: tags its classes know only as bytes."""
+    """Whether Kafka's JSON cannot represent a message, because of unknown tagged fields."""
     return "unknown_tags={" in repr(message) or any(
-        getattr(message, attribute, 0) for attribute in ADDED
+        getattr(message, attribute, 0) for attribute in ADDITIONAL_FIELDS
     )
 
 
-def judged(samples: list[Sample], class_path: str) -> list[tuple[str, str]]:
-    """Let one Java program answer all samples."""
-    # The class path of a release stands in front of the one the command brings.
-    command = java_command("FrameJudge", classes=Path(class_path), heap="512m")
-    finished = subprocess.run(
+def java_frames(samples: list[Sample], class_path: str) -> list[tuple[str, str]]:
+    """Return the Java program's frames for all samples."""
+    # The class path of the release comes before the default one.
+    command = java_command("FrameEncoder", classes=Path(class_path), heap="512m")
+    completed = subprocess.run(
         command,
         input="\n".join(sample.line for sample in samples),
         capture_output=True,
@@ -115,46 +118,46 @@ def judged(samples: list[Sample], class_path: str) -> list[tuple[str, str]]:
         timeout=240,
     )
     answers = []
-    for line in finished.stdout.splitlines():
+    for line in completed.stdout.splitlines():
         from_json, _, from_frame = line.partition("\t")
         answers.append((from_json, from_frame))
     return answers
 
 
-def complaints(samples: list[Sample], class_path: str) -> list[str]:
-    answers = judged(samples, class_path)
+def differences(samples: list[Sample], class_path: str) -> list[str]:
+    answers = java_frames(samples, class_path)
     assert len(answers) == len(samples)
-    found = []
+    different = []
     for sample, (from_json, from_frame) in zip(samples, answers, strict=True):
         where = f"{sample.name} v{sample.version}"
-        ours = sample.frame.hex()
-        if from_json not in ("-", ours):
-            found.append(f"{where} from JSON: {from_json[:300]} is not {ours[:300]}")
-        if from_frame != ours:
-            found.append(f"{where} from our frame: {from_frame[:300]} is not {ours[:300]}")
-    return found
+        frame = sample.frame.hex()
+        if from_json not in ("-", frame):
+            different.append(f"{where} from JSON: {from_json[:300]} is not {frame[:300]}")
+        if from_frame != frame:
+            different.append(f"{where} from our frame: {from_frame[:300]} is not {frame[:300]}")
+    return different
 
 
 @pytest.fixture(scope="module")
-def judge() -> Path:
+def java_classes() -> Path:
     with required():
         program("java")
         jar_directory()
-        return compiled(_JUDGE)
+        return compiled(_JAVA)
     raise AssertionError
 
 
-def test_every_message_is_what_kafka_writes(judge: Path) -> None:
+def test_frames_of_every_message_equal_kafka(java_classes: Path) -> None:
     samples = [
         sample
         for name, spec in sorted(all_specs().items())
-        for version in spec.versions.within(speaks(definitions()[name]))
+        for version in spec.versions.within(supported_versions(definitions()[name]))
         for sample in samples_of(spec, version)
     ]
-    assert complaints(samples, str(judge)) == []
+    assert differences(samples, str(java_classes)) == []
 
 
-def test_versions_kafka_dropped_are_what_it_wrote_before(judge: Path) -> None:
+def test_frames_of_dropped_versions_equal_the_older_release(java_classes: Path) -> None:
     with required():
         older = older_jar_directory()
     older_path = os.pathsep.join(str(jar) for jar in sorted(older.glob("*.jar")))
@@ -165,23 +168,23 @@ def test_versions_kafka_dropped_are_what_it_wrote_before(judge: Path) -> None:
         for sample in samples_of(spec, version)
     ]
     assert {sample.name for sample in samples} >= {"OffsetCommitRequest", "ListOffsetsRequest"}
-    assert complaints(samples, os.pathsep.join((str(judge), older_path))) == []
+    assert differences(samples, os.pathsep.join((str(java_classes), older_path))) == []
 
 
 def dropped_versions(spec: MessageSpec) -> list[int]:
-    now = speaks(definitions()[spec.name])
+    now = supported_versions(definitions()[spec.name])
     return [version for version in spec.versions.within(spec.versions) if version not in now]
 
 
-def test_every_version_is_judged_by_one_release_or_the_other() -> None:
+def test_every_version_is_in_one_of_the_two_releases() -> None:
     with required():
         jar_directory()
         older_jar_directory()
     for name, spec in all_specs().items():
         for version in dropped_versions(spec):
-            assert version in speaks(older_definitions()[name]), f"{name} v{version}"
+            assert version in supported_versions(older_definitions()[name]), f"{name} v{version}"
 
 
-def test_the_class_path_is_the_release_s_own() -> None:
+def test_class_path_has_the_jars_of_the_release() -> None:
     with required():
         assert "kafka-clients-4.3.1" in classpath()

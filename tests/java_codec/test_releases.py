@@ -1,7 +1,7 @@
-"""The tables of releases say what the jars of those releases say.
+"""The tables of releases equal the jars of those releases.
 
-By default the pinned release judges, and the last one before Kafka 4, whose jars other tests want
-as well; the long form fetches the jars of every release that can be presented.
+By default the pinned release is compared, and the last one before Kafka 4, whose jars other tests
+use as well. The long level downloads the jars of every supported release.
 """
 
 from __future__ import annotations
@@ -14,15 +14,22 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from kafkalite.apis.table import TABLE
-from kafkalite.config.releases import Feature, presented, release_names
+from kafkalite.config.releases import Feature, presented_release, release_names
 from kafkalite.protocol.versions import Versions
-from tests.java_codec.official import Definition, definitions_in, older_jar_directory, speaks
+from tests.java_codec.official import (
+    Definition,
+    definitions_in,
+    older_jar_directory,
+    supported_versions,
+)
 from tests.oracle.built import built_once, run_build
 from tests.oracle.jars import compiled, jar_directory
 from tests.oracle.requirements import program, required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+pytestmark = pytest.mark.endurance
 
 PINNED: Final = "4.3"
 BEFORE_KAFKA_4: Final = "3.9"
@@ -40,8 +47,8 @@ LATEST_PATCH: Final = {
     "4.2": "4.2.0",
 }
 
-NOT_OURS: Final = "kraft.version"
-"""The one feature left out: there is no quorum here that could have it."""
+OMITTED_FEATURE: Final = "kraft.version"
+"""The omitted feature: there is no quorum."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -54,7 +61,7 @@ def _jars() -> Iterator[None]:
 
 @functools.cache
 def jars_of(release: str) -> Path:
-    """Fetch what a release says of its APIs and features: two jars, without what they need."""
+    """Return the two jars of a release with its APIs and features, without dependencies."""
     if release == PINNED:
         return jar_directory()
     version = LATEST_PATCH[release]
@@ -62,64 +69,86 @@ def jars_of(release: str) -> Path:
 
     def fetch(directory: Path) -> None:
         for artifact in ("kafka-clients", "kafka-server-common"):
-            wanted = f"-Dartifact=org.apache.kafka:{artifact}:{version}"
+            coordinates = f"-Dartifact=org.apache.kafka:{artifact}:{version}"
             goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
             run_build(
-                [maven, "-q", "-B", goal, wanted, f"-DoutputDirectory={directory}"], directory
+                [maven, "-q", "-B", goal, coordinates, f"-DoutputDirectory={directory}"], directory
             )
 
     return built_once(f"kafka-{version}", [Path(__file__)], fetch)
 
 
-def shown(definition: Definition) -> Versions | None:
-    """Return the versions that a broker tells clients of, None for an API it keeps to itself."""
+def advertised_versions(definition: Definition) -> Versions | None:
+    """Return the versions that a broker advertises; None for an API that it does not advertise."""
     if "broker" not in definition.get("listeners", ()) or definition["validVersions"] == "none":
         return None
-    every = speaks(definition)
+    all_versions = supported_versions(definition)
     if not definition.get("latestVersionUnstable", False):
-        return every
-    return Versions(every.lowest, every.highest - 1) if every.highest > every.lowest else None
+        return all_versions
+    return (
+        Versions(all_versions.lowest, all_versions.highest - 1)
+        if all_versions.highest > all_versions.lowest
+        else None
+    )
+
+
+def unstable_in(directory: Path) -> dict[str, int]:
+    """Return the unstable latest versions of the brokers' APIs in a release."""
+    versions_by_name = {}
+    for definition in definitions_in(sorted(directory.glob("kafka-clients-*.jar"))).values():
+        if "broker" in definition.get("listeners", ()) and definition.get("latestVersionUnstable"):
+            versions_by_name[TABLE[definition["apiKey"]].name] = supported_versions(
+                definition
+            ).highest
+    return versions_by_name
 
 
 def apis_in(directory: Path) -> dict[str, Versions]:
-    """Return what brokers of a release tell of their APIs; each by the name it has now."""
-    found = {}
+    """Return the APIs that brokers of a release advertise, by current name."""
+    versions_by_name = {}
     for name, definition in definitions_in(sorted(directory.glob("kafka-clients-*.jar"))).items():
-        if definition["type"] == "request" and (versions := shown(definition)) is not None:
+        if (
+            definition["type"] == "request"
+            and (versions := advertised_versions(definition)) is not None
+        ):
             key = definition["apiKey"]
-            found[TABLE[key].name if key in TABLE else name.removesuffix("Request")] = versions
-    return found
+            versions_by_name[TABLE[key].name if key in TABLE else name.removesuffix("Request")] = (
+                versions
+            )
+    return versions_by_name
 
 
 def features_in(directory: Path) -> dict[str, Feature]:
-    """Return the features of a release, as its own classes tell them."""
+    """Return the features of a release, printed by its own classes."""
     logging = sorted(jar_directory().glob("slf4j-*.jar"))
     jars = [*sorted(directory.glob("kafka-*.jar")), *logging]
     path = ":".join(map(str, [compiled(Path(__file__).parent / "formatted"), *jars]))
-    told = subprocess.run(
+    printed = subprocess.run(
         [program("java"), "-cp", path, "FormattedFeatures"],
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    rows = [line.split() for line in told.stdout.splitlines()]
-    return {name: Feature(*map(int, levels)) for name, *levels in rows if name != NOT_OURS}
+    rows = [line.split() for line in printed.stdout.splitlines()]
+    return {name: Feature(*map(int, levels)) for name, *levels in rows if name != OMITTED_FEATURE}
 
 
-def test_the_pinned_release_says_the_same_of_apis_and_features() -> None:
-    assert presented(PINNED).apis == apis_in(jars_of(PINNED))
-    assert presented(PINNED).features == features_in(jars_of(PINNED))
+def test_apis_and_features_equal_the_pinned_release() -> None:
+    assert presented_release(PINNED).apis == apis_in(jars_of(PINNED))
+    assert presented_release(PINNED).unstable == unstable_in(jars_of(PINNED))
+    assert presented_release(PINNED).features == features_in(jars_of(PINNED))
 
 
-def test_the_last_release_before_kafka_4_says_the_same_of_apis() -> None:
-    assert presented(BEFORE_KAFKA_4).apis == apis_in(older_jar_directory())
+def test_apis_equal_the_last_release_before_kafka_4() -> None:
+    assert presented_release(BEFORE_KAFKA_4).apis == apis_in(older_jar_directory())
+    assert presented_release(BEFORE_KAFKA_4).unstable == unstable_in(older_jar_directory())
 
 
-@pytest.mark.endurance
 @pytest.mark.parametrize("release", release_names())
-def test_every_release_says_the_same_of_apis_and_features(release: str) -> None:
+def test_apis_and_features_equal_every_release(release: str) -> None:
     with required():
         directory = jars_of(release)
-    assert presented(release).apis == apis_in(directory)
-    assert presented(release).features == features_in(directory)
+    assert presented_release(release).apis == apis_in(directory)
+    assert presented_release(release).unstable == unstable_in(directory)
+    assert presented_release(release).features == features_in(directory)

@@ -1,1 +1,1 @@
-"""The judges' machinery: a real Kafka from its jars, and kafkalite as users start it."""
+"""Brokers for comparison tests: a real Kafka from its jars, and kafkalite as users start it."""

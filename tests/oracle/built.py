@@ -1,4 +1,4 @@
-"""Things fetched or compiled once per machine: keyed by what they are made from."""
+"""A cache of files that are fetched or compiled once per machine, keyed by their inputs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-_DONE = ".done"
+_COMPLETE_MARKER = ".done"
 
 
 def built_once(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
-    """Give the directory `build` filled from these sources, building it if none is there yet.
+    """Return the directory that `build` fills from these sources; build it if it is not cached.
 
-    Two runs at once build it once: the second waits for the first.
+    If two processes need it at the same time, the second waits for the first.
     """
     digest = hashlib.sha256()
     for source in sorted(sources):
@@ -29,22 +29,22 @@ def built_once(name: str, sources: Iterable[Path], build: Callable[[Path], None]
     directory.parent.mkdir(parents=True, exist_ok=True)
     with directory.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (directory / _DONE).exists():
+        if not (directory / _COMPLETE_MARKER).exists():
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir()
             build(directory)
-            (directory / _DONE).touch()
+            (directory / _COMPLETE_MARKER).touch()
     return directory
 
 
 def run_build(command: list[str], directory: Path, timeout_s: float = 300.0) -> None:
-    """Run one build command in a directory; raises UnavailableError with its last words."""
+    """Run one build command in a directory; raises UnavailableError with the end of its output."""
     try:
-        finished = subprocess.run(
+        completed = subprocess.run(
             command, cwd=directory, capture_output=True, text=True, timeout=timeout_s, check=False
         )
     except subprocess.TimeoutExpired:
         raise UnavailableError(f"{command[0]} did not finish within {timeout_s:.0f} s") from None
-    if finished.returncode != 0:
-        words = (finished.stdout + finished.stderr).strip()[-1500:]
-        raise UnavailableError(f"{' '.join(command[:3])} failed: {words}")
+    if completed.returncode != 0:
+        output = (completed.stdout + completed.stderr).strip()[-1500:]
+        raise UnavailableError(f"{' '.join(command[:3])} failed: {output}")

@@ -1,4 +1,4 @@
-"""Fixtures shared by the judges: the broker under test, and the real Kafka beside it."""
+"""Fixtures of comparisons: the broker under test and a real Kafka."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
 from tests.oracle.served_kafkalite import ServedKafkalite
@@ -28,20 +29,27 @@ def broker_under_test(
     *,
     control: bool = False,
 ) -> Target:
-    """Give the broker that the tests judge: kafkalite, or Kafka to judge the tests themselves.
+    """Return the broker under test: kafkalite, or Kafka to check the tests themselves.
 
-    With `control`, kafkalite can be asked why; Kafka has no such place.
+    `control` enables kafkalite's control API. Kafka has none.
     """
-    chosen = os.environ.get(TARGET, "kafkalite")
-    if chosen == "kafka":
+    target = os.environ.get(TARGET, "kafkalite")
+    if target == "kafka":
         return RealKafka(directory, config, features=features)
-    assert chosen == "kafkalite", f"{TARGET}={chosen}"
-    return ServedKafkalite(directory, {**config, **features}, control=control)
+    assert target == "kafkalite", f"{TARGET}={target}"
+    # Both brokers get kafkalite's defaults as settings, because DescribeConfigs reports whether a
+    # value is a default.
+    return ServedKafkalite(
+        directory,
+        {**KAFKALITE_DEFAULTS, **config, **features},
+        control=control,
+        options=("--defaults", "kafka"),
+    )
 
 
 @pytest.fixture(scope="session")
 def real_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
-    """One real Kafka for the whole run; scenarios use names of their own."""
+    """Start a real Kafka for the whole run. Each scenario uses its own names."""
     with required():
         kafka = RealKafka(tmp_path_factory.mktemp("kafka"))
         kafka.start()

@@ -1,6 +1,6 @@
 """Kafka's official jars, and programs of ours compiled against them.
 
-The jars come from Maven Central by `pom.xml` beside this file and are kept in the cache directory.
+The jars come from Maven Central by `pom.xml` in this directory and are stored in the cache.
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ from pathlib import Path
 from tests.oracle.built import built_once, run_build
 from tests.oracle.requirements import LackingError, UnavailableError, program
 
-_JAVA_NEEDED = 17
+_MIN_JAVA_VERSION = 17
+_RELOAD4J_BINDING = "slf4j-reload4j"
 _POM = Path(__file__).parent / "pom.xml"
 
-# Short-lived programs: the quick compiler and the small collector start fastest.
+# For short-lived programs: C1 and the serial collector start fastest.
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
 def jar_directory(release: str | None = None) -> Path:
-    """Fetch every jar of a Kafka release, the pinned one if none is named.
+    """Fetch every jar of a Kafka release, by default the pinned one.
 
-    LackingError without Java and Maven.
+    Raises LackingError without Java and Maven.
     """
-    found = _fetched(release)
-    if isinstance(found, Path):
-        return found
-    raise found
+    result = _fetch_result(release)
+    if isinstance(result, Path):
+        return result
+    raise result
 
 
 @functools.cache
-def _fetched(release: str | None) -> Path | LackingError | UnavailableError:
-    """Fetch once per run; a registry that cannot be reached is not asked again and again."""
+def _fetch_result(release: str | None) -> Path | LackingError | UnavailableError:
+    """Fetch once per run; an unreachable registry is not requested again."""
     try:
         return _fetch_jars(release)
     except (LackingError, UnavailableError) as reason:
@@ -56,19 +57,23 @@ def _fetch_jars(release: str | None) -> Path:
 
 
 def _check_java() -> None:
-    """Kafka 4 needs Java 17; with an older one it is as if there were none."""
-    told = subprocess.run(
+    """Kafka 4 needs Java 17; an older version counts as not installed."""
+    output = subprocess.run(
         [program("java"), "-version"], capture_output=True, text=True, timeout=60, check=False
     )
-    found = re.search(r'version "(\d+)', told.stderr + told.stdout)
-    if found is None or int(found[1]) < _JAVA_NEEDED:
-        raise LackingError(f"Java {_JAVA_NEEDED} is needed, this is {found and found[1]}")
+    match = re.search(r'version "(\d+)', output.stderr + output.stdout)
+    if match is None or int(match[1]) < _MIN_JAVA_VERSION:
+        raise LackingError(f"Java {_MIN_JAVA_VERSION} is needed, this is {match and match[1]}")
 
 
 @functools.cache
 def classpath(release: str | None = None) -> str:
-    """All jars as one class path, in a stable order so that class-data archives fit."""
-    return ":".join(str(jar) for jar in sorted(jar_directory(release).glob("*.jar")))
+    """All jars as one class path, in a stable order so that class-data archives fit.
+
+    Releases before 4.0 contain their own SLF4J binding, which would print nothing.
+    """
+    jars = sorted(jar_directory(release).glob("*.jar"))
+    return ":".join(str(jar) for jar in jars if not jar.name.startswith(_RELOAD4J_BINDING))
 
 
 def java_command(
@@ -89,7 +94,7 @@ def java_command(
 
 @functools.cache
 def compiled(source_directory: Path) -> Path:
-    """Compile every Java file of a directory against the jars; gives the class directory."""
+    """Compile every Java file of a directory against the jars; return the class directory."""
     compiler = program("javac")
     sources = sorted(source_directory.glob("*.java"))
     path = classpath()

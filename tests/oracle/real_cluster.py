@@ -18,13 +18,13 @@ _HEAP = "256m"
 def real_cluster(
     directory: Path, nodes: int, config: Mapping[str, str]
 ) -> Iterator[list[RealKafka]]:
-    """Run so many nodes of one cluster, and end them."""
+    """Run the nodes of one cluster, and stop them."""
     first = RealKafka(directory / "1", config, heap=_HEAP)
-    found = [first]
+    cluster = [first]
     for number in range(2, nodes + 1):
-        own: dict[str, str] = {}
-        node = RealKafka(directory / str(number), own, heap=_HEAP, formats=())
-        own |= {
+        node_config: dict[str, str] = {}
+        node = RealKafka(directory / str(number), node_config, heap=_HEAP, formats=())
+        node_config |= {
             **config,
             "process.roles": "broker",
             "node.id": str(number),
@@ -32,9 +32,9 @@ def real_cluster(
             "listeners": f"PLAINTEXT://{node.bootstrap}",
             "advertised.listeners": f"PLAINTEXT://{node.bootstrap}",
         }
-        found.append(node)
+        cluster.append(node)
     with ExitStack() as running:
-        for node in found:
+        for node in cluster:
             running.callback(node.kill)
             node.start()
-        yield found
+        yield cluster

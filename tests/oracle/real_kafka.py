@@ -8,7 +8,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from kafkalite.config.preset import PRESET
+from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
 from tests.oracle.jars import java_command
 from tests.oracle.requirements import UnavailableError
 from tests.oracle.target import COMMON_CONFIG, NO_FEATURES, free_port
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 _READY = "Kafka Server started"
-_START_TIMEOUT_S = 60.0
-_STOP_TIMEOUT_S = 30.0
-_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-# What bin/kafka-server-start.sh gives the JVM: for measurements, not for tests.
-AS_SHIPPED = (
+_START_TIMEOUT_S = 180.0
+_STOP_TIMEOUT_S = 120.0
+_THREAD_DUMP_S = 2.0
+_FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+# JVM options of bin/kafka-server-start.sh: for measurements, not for tests.
+PRODUCTION_FLAGS = (
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -47,10 +48,11 @@ class RealKafka:
         config: Mapping[str, str] = COMMON_CONFIG,
         *,
         heap: str = "512m",
-        flags: tuple[str, ...] = _QUICK,
+        flags: tuple[str, ...] = _FAST_START,
         release: str | None = None,
         features: Mapping[str, str] = NO_FEATURES,
         formats: tuple[str, ...] = ("--standalone",),
+        preset: Mapping[str, str] = KAFKALITE_DEFAULTS,
     ) -> None:
         self.port = free_port()
         self._controller_port = free_port()
@@ -61,6 +63,7 @@ class RealKafka:
         self._release = release
         self._features = features
         self._formats = formats
+        self._preset = preset
         self._log = directory / "kafka.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -71,7 +74,7 @@ class RealKafka:
 
     @property
     def controller(self) -> str:
-        """Return where other nodes find the controller, `host:port`."""
+        """Return the address of the controller, `host:port`."""
         return f"127.0.0.1:{self._controller_port}"
 
     @property
@@ -99,18 +102,18 @@ class RealKafka:
             *("format", *self._formats, "-t", CLUSTER_ID, "-c", str(properties), *levels),
             release=self._release,
         )
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        if done.returncode != 0:
-            raise UnavailableError(f"Kafka could not format its storage: {done.stderr[-800:]}")
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        if completed.returncode != 0:
+            raise UnavailableError(f"Kafka could not format its storage: {completed.stderr[-800:]}")
 
     def start(self) -> None:
-        """Start the broker and wait for the log line that says it serves."""
+        """Start the broker and wait for the log line with which it reports that it is ready."""
         self.prepare()
         self.launch()
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._is_ready():
             if self._process is None or self._process.poll() is not None:
-                raise UnavailableError(f"Kafka ended at start: {self.last_words()}")
+                raise UnavailableError(f"Kafka ended at start: {self.log_tail()}")
             if time.monotonic() > deadline:
                 self.kill()
                 raise UnavailableError(f"Kafka was not ready within {_START_TIMEOUT_S:.0f} s")
@@ -126,14 +129,23 @@ class RealKafka:
             flags=self._flags,
             release=self._release,
         )
-        with self._log.open("wb") as log:
+        with self._log.open("wb") as log:  # a new file, since `start` reads it for the ready line
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def stop(self) -> None:
-        """Stop cleanly and wait for the end."""
+        """Stop cleanly and wait for the end.
+
+        A broker that does not end in time is killed, so that it can be started again.
+        """
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        self._process.wait(_STOP_TIMEOUT_S)
+        try:
+            self._process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGQUIT)  # a JVM writes its threads' stacks to its log
+            time.sleep(_THREAD_DUMP_S)
+            self.kill()
+            raise TimeoutError(f"Kafka did not stop: {self._log.read_text()[-20_000:]}") from None
         self._process = None
 
     def kill(self) -> None:
@@ -143,8 +155,8 @@ class RealKafka:
             self._process.wait()
             self._process = None
 
-    def last_words(self) -> str:
-        """Give the end of the broker's own log."""
+    def log_tail(self) -> str:
+        """Return the end of the broker's own log."""
         return self._log.read_text(errors="replace")[-2000:]
 
     def _is_ready(self) -> bool:
@@ -156,8 +168,8 @@ class RealKafka:
     def _properties(self) -> dict[str, str]:
         controller = self.controller
         return {
-            # Where kafkalite's own defaults differ from Kafka's, both are told the same.
-            **PRESET,
+            # Both brokers get the same values for settings whose defaults differ.
+            **self._preset,
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.bootstrap.servers": controller,

@@ -1,8 +1,8 @@
-"""What a machine lacks, and what it should have given us: the two reasons a judge is silent.
+"""Skips of tests on machines without required tools, and failures where tools are required.
 
-A machine without Java cannot run a Java client; that is nobody's fault and the test is skipped.
-A machine with Java on which the client could not be fetched or built has a fault, and
-`KAFKALITE_REQUIRE_CLIENTS=1` (set by `.ci/run`) makes it count.
+A test with a Java client is skipped on a machine without Java. If Java exists, but the client
+cannot be fetched or built, the test is skipped as well, unless `KAFKALITE_REQUIRE_CLIENTS=1` (set
+by `.ci/run`) makes it fail.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ CACHE = "KAFKALITE_TEST_CACHE"
 
 
 class LackingError(Exception):
-    """The machine has no such program."""
+    """A required program is not installed."""
 
 
 class UnavailableError(Exception):
-    """The machine has the program, but something it needs could not be fetched or built."""
+    """The program is installed, but a dependency could not be fetched or built."""
 
 
 def program(name: str) -> str:
-    """Where a program is; raises LackingError on a machine that has none."""
+    """Return the path of a program; raises LackingError if it is not installed."""
     path = shutil.which(name)
     if path is None:
         raise LackingError(f"{name} is not installed")
@@ -39,14 +39,14 @@ def program(name: str) -> str:
 
 
 def cache_dir() -> Path:
-    """Where jars, node modules and built helpers stay between runs."""
-    chosen = os.environ.get(CACHE)
-    return Path(chosen) if chosen else Path.home() / ".cache" / "kafkalite-tests"
+    """Return the cache directory of jars, node modules and built programs."""
+    directory = os.environ.get(CACHE)
+    return Path(directory) if directory else Path.home() / ".cache" / "kafkalite-tests"
 
 
 @contextmanager
 def required() -> Iterator[None]:
-    """Skip the test when the machine lacks what is set up inside, fail it when it should not."""
+    """Skip or fail the test if the body raises LackingError or UnavailableError."""
     try:
         yield
     except LackingError as lacking:

@@ -1,4 +1,4 @@
-"""kafkalite as its users start it: the command in a process of its own."""
+"""ServedKafkalite: the `serve` command in a process of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STOP_TIMEOUT_S = 5.0
 
 
 class ServedKafkalite:
-    """`python -m kafkalite serve` on a data directory; it keeps its port as it keeps its data."""
+    """`python -m kafkalite serve` with a fixed data directory and port."""
 
     name = "kafkalite"
 
@@ -58,7 +58,7 @@ class ServedKafkalite:
 
     @property
     def control_url(self) -> str:
-        """Return where the broker can be asked why, if it was given such a place."""
+        """Return the address of the control API, if it has one."""
         assert self._control_port is not None
         return f"http://127.0.0.1:{self._control_port}"
 
@@ -95,7 +95,7 @@ class ServedKafkalite:
             )
 
     def stop(self) -> None:
-        """Stop by SIGTERM; the promise is two seconds and a clean exit status."""
+        """Stop by SIGTERM; it must end within two seconds with exit status 0."""
         process, self._process = self._process, None
         assert process is not None
         process.send_signal(signal.SIGTERM)
@@ -107,7 +107,7 @@ class ServedKafkalite:
             raise
         finally:
             _close(process)
-        assert status == 0, f"exit status {status}: {self.last_words()}"
+        assert status == 0, f"exit status {status}: {self.log_tail()}"
 
     def kill(self) -> None:
         """End the process at once."""
@@ -117,25 +117,25 @@ class ServedKafkalite:
             _close(self._process)
             self._process = None
 
-    def last_words(self) -> str:
-        """Give the last words of the broker's own log."""
+    def log_tail(self) -> str:
+        """Return the end of the broker's log."""
         return self._log.read_text(errors="replace")[-2000:]
 
     def _announced_port(self, stdout: IO[bytes]) -> int:
-        seen = b""
+        output = b""
         deadline = time.monotonic() + _START_TIMEOUT_S
         with selectors.DefaultSelector() as selector:
             selector.register(stdout, selectors.EVENT_READ)
             while time.monotonic() < deadline and selector.select(deadline - time.monotonic()):
                 chunk = os.read(stdout.fileno(), 4096)
-                seen += chunk
-                found = _ADDRESS.search(seen)
-                if found and seen[found.end() :]:
-                    return int(found[1])
+                output += chunk
+                match = _ADDRESS.search(output)
+                if match and output[match.end() :]:
+                    return int(match[1])
                 if not chunk:
                     break
         self.kill()
-        raise AssertionError(f"no address from kafkalite: {seen!r} {self.last_words()}")
+        raise AssertionError(f"no address from kafkalite: {output!r} {self.log_tail()}")
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:

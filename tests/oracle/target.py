@@ -1,4 +1,4 @@
-"""A broker under test, whichever it is: started, stopped and started again on its data."""
+"""A broker under test, of either kind: started, stopped and restarted on its data."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-# What both brokers are told beyond kafkalite's preset, so that groups move at once and a restart
-# is quick.  Everything else stays at Kafka's defaults: a default that differs is a finding.
+# Settings of both brokers in addition to kafkalite's preset, for fast rebalances and restarts.
+# All other settings have Kafka's defaults, so that different defaults are found.
 COMMON_CONFIG: Mapping[str, str] = {
     "num.partitions": "6",
     "offsets.topic.num.partitions": "5",
@@ -21,6 +21,10 @@ COMMON_CONFIG: Mapping[str, str] = {
     "group.consumer.assignment.interval.ms": "0",
     "group.share.assignment.interval.ms": "0",
     "group.streams.assignment.interval.ms": "0",
+    # Test records are older than the default retention, and a real Kafka would delete them during a
+    # test: its first check is made 30 s after the start.
+    "log.initial.task.delay.ms": "86400000",
+    "log.retention.check.interval.ms": "86400000",
 }
 
 NO_FEATURES: Mapping[str, str] = {}
@@ -30,7 +34,7 @@ _PORTS = (20_000, 32_000)
 
 
 class Target(Protocol):
-    """One broker on a port and a data directory that it keeps for its whole life."""
+    """One broker with a fixed port and data directory."""
 
     name: str
     port: int
@@ -60,14 +64,14 @@ def restart(target: Target) -> None:
 
 
 def free_port(count: int = 1) -> int:
-    """Find a TCP port that nobody listens on, with `count` - 1 free ones behind it.
+    """Find a free TCP port that is followed by `count` - 1 free ones.
 
-    It lies below the ports that systems give to outgoing connections.  A client that tries to
-    reach a broker that is down takes those one after the other, and if the broker's own came up,
-    it would be connected to itself and the broker could not have its port back.
+    It is below the ports that systems use for outgoing connections. A client that reconnects to
+    a stopped broker uses those one after the other. If it used the broker's port, it would connect
+    to itself, and the broker could not listen on its port again.
     """
     while True:
-        first = random.SystemRandom().randrange(*_PORTS)  # whatever seed a test run has
+        first = random.SystemRandom().randrange(*_PORTS)  # independent of the test run's seed
         if all(_is_free(first + step) for step in range(count)):
             return first
 

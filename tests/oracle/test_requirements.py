@@ -1,4 +1,4 @@
-"""What a machine lacks is skipped; what it should have given counts when clients are required."""
+"""Skips for missing programs, and failures for unavailable required clients."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.oracle.requirements import (
 )
 
 
-def test_a_program_that_is_not_there_is_lacking() -> None:
+def test_a_missing_program_raises_lacking_error() -> None:
     with pytest.raises(LackingError, match="no-such-program"):
         program("no-such-program")
 
 
 @pytest.mark.parametrize("is_required", ["0", "1"])
-def test_what_is_lacking_is_always_skipped(
+def test_a_missing_program_skips_the_test(
     monkeypatch: pytest.MonkeyPatch, is_required: str
 ) -> None:
     monkeypatch.setenv(REQUIRE_CLIENTS, is_required)
@@ -27,7 +27,7 @@ def test_what_is_lacking_is_always_skipped(
         raise LackingError("no runtime")
 
 
-def test_what_is_unavailable_is_skipped_on_a_users_machine(
+def test_an_unavailable_dependency_skips_the_test_by_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(REQUIRE_CLIENTS, raising=False)
@@ -35,7 +35,7 @@ def test_what_is_unavailable_is_skipped_on_a_users_machine(
         raise UnavailableError("no registry")
 
 
-def test_what_is_unavailable_fails_where_clients_are_required(
+def test_an_unavailable_dependency_fails_the_test_if_clients_are_required(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(REQUIRE_CLIENTS, "1")

@@ -1,1 +1,1 @@
-"""Measurements; run by hand, not by pytest."""
+"""Benchmarks. They are run by hand, except for the small versions that pytest runs."""

@@ -1,14 +1,14 @@
-"""How many requests a second the audits judge, from Parquet to their tables.
+"""Measures how many requests the audits process per second, from Parquet to their tables.
 
     python -m tests.perf.audit_bench [--check] [--events 4000000] [--cores 2] [--audits fencing]
 
-An event is a request with its answer: two frames of a capture. The fencing audit has heartbeats and
-commits of many groups; where others are asked for, there is as much produced and fetched.
+An event is a request with its response: two frames of a capture. The fencing audit reads heartbeats
+and commits of many groups; for other audits, produce and fetch requests are added.
 
-The first round finds Java cold. Then a quarter of it all is audited, and all of it: what the
-two differ in is what each further request costs, and the rest is what is paid once, however much
-there is: planning, and compilers. The processor time is that of Java and of Python's workers.
-With --check the exit status is 1 below the floor, by what further requests cost.
+The first round warms up Java. Then a quarter of the requests is audited, and all of them: the
+difference is the cost of each further request, and the remainder is the fixed cost: planning and
+compiling. The CPU time includes Java and the Python workers. With --check the exit status is 1 if
+the rate of further requests is below the minimum.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkalite.spark.requests import Requests
+    from kafkalite.traffic.spark.requests import Requests
 
 FLOOR_PER_SECOND = 600_000
 FENCING = "fencing"
-_PART = 4
-_CAPTURED = 220
-"""How many bytes of a capture one request and its answer are, about."""
+_SMALL_DIVISOR = 4
+_BYTES_PER_EVENT = 220
+"""The approximate size in bytes of a request and its response in a capture."""
 
 
-class Measured(NamedTuple):
-    """What was done, and how fast."""
+class Measurement(NamedTuple):
+    """The result of one round."""
 
     events: int
     seconds: float
@@ -47,53 +47,55 @@ class Measured(NamedTuple):
 
     @property
     def per_second(self) -> float:
-        """Requests audited in a second."""
+        """Requests audited per second."""
         return self.events / self.seconds
 
-    def beyond(self, less: Measured) -> Measured:
-        """Return what the requests cost that there are more of than in another."""
-        return Measured(
-            self.events - less.events,
-            self.seconds - less.seconds,
-            self.processor_seconds - less.processor_seconds,
+    def minus(self, smaller: Measurement) -> Measurement:
+        """Return the cost of the requests that a smaller round does not have."""
+        return Measurement(
+            self.events - smaller.events,
+            self.seconds - smaller.seconds,
+            self.processor_seconds - smaller.processor_seconds,
         )
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return the result as one line."""
         each_us = self.processor_seconds / self.events * 1e6
         return (
             f"{self.events:,} requests in {self.seconds:.2f} s: {self.per_second:,.0f} requests/s,"
-            f" {2 * self.per_second:,.0f} frames/s; {self.processor_seconds:.1f} s of processors:"
-            f" {each_us:.2f} us a request, {2e6 / each_us:,.0f} requests/s of two"
+            f" {2 * self.per_second:,.0f} frames/s; {self.processor_seconds:.1f} s of CPU time:"
+            f" {each_us:.2f} us per request, {2e6 / each_us:,.0f} requests/s on two cores"
         )
 
 
-def measure(spark: SparkSession, folder: Path, audits: Sequence[str], events: int) -> Measured:
-    """Make these audits of all requests in a folder, states and tables written as in any run."""
-    from kafkalite.spark.audits import AUDITS, STATES, AuditOptions  # noqa: PLC0415 - heavy
-    from kafkalite.spark.places import place  # noqa: PLC0415 - heavy
-    from kafkalite.spark.requests import Requests  # noqa: PLC0415 - heavy
+def measure(spark: SparkSession, folder: Path, audits: Sequence[str], events: int) -> Measurement:
+    """Run these audits on all requests in a directory, and write their states and tables."""
+    from kafkalite.traffic.spark.audits import AUDITS, STATES, AuditOptions  # noqa: PLC0415 - heavy
+    from kafkalite.traffic.spark.locations import location  # noqa: PLC0415 - heavy
+    from kafkalite.traffic.spark.requests import Requests  # noqa: PLC0415 - heavy
 
-    def written(made: DataFrame, where: str) -> DataFrame:
+    def write_and_read(frame: DataFrame, where: str) -> DataFrame:
         url = str(folder / where)
-        made.write.mode("overwrite").parquet(url)
-        return spark.read.schema(made.schema).parquet(url)
+        frame.write.mode("overwrite").parquet(url)
+        return spark.read.schema(frame.schema).parquet(url)
 
     def derive(every: Requests, name: str) -> DataFrame:
-        return written(STATES[name](every, AuditOptions()), f"state/{name}")
+        return write_and_read(STATES[name](every, AuditOptions()), f"state/{name}")
 
-    worked, begun = _processor_seconds(os.getpid()), time.perf_counter()
-    requests = Requests.read(spark, place(str(folder)), derive)
+    cpu_before, begun = _processor_seconds(os.getpid()), time.perf_counter()
+    requests = Requests.read(spark, location(str(folder)), derive)
     for audit in audits:
         before = time.perf_counter()
-        for name, made in AUDITS[audit].tables(requests, AuditOptions()).items():
-            written(made, f"audits/{name}")
+        for name, frame in AUDITS[audit].tables(requests, AuditOptions()).items():
+            write_and_read(frame, f"audits/{name}")
         sys.stdout.write(f"  {audit}: {time.perf_counter() - before:.1f} s\n")
-    took = Measured(events, time.perf_counter() - begun, _processor_seconds(os.getpid()) - worked)
+    measurement = Measurement(
+        events, time.perf_counter() - begun, _processor_seconds(os.getpid()) - cpu_before
+    )
     if FENCING in audits:
         commits = events // (2 if len(audits) == 1 else len(audit_traffic.ALL))
         _check(spark.read.parquet(str(folder / "audits/fencing_totals")), commits)
-    return took
+    return measurement
 
 
 def _check(totals: DataFrame, commits: int) -> None:
@@ -104,51 +106,53 @@ def _check(totals: DataFrame, commits: int) -> None:
 
 
 def _processor_seconds(pid: int) -> float:
-    """Return what a process has worked, and all that it started or that these did."""
-    told = {}
-    for each in Path("/proc").glob("[0-9]*/stat"):
-        # Some end while they are looked at; their parents have their time then.
+    """Return the CPU time of a process and all its descendants."""
+    processes = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        # A process may end meanwhile; its time is then counted for its parent.
         with contextlib.suppress(OSError):
-            number, _, rest = each.read_text().partition(" (")
-            fields = rest.rpartition(") ")[2].split()
-            told[int(number)] = (int(fields[1]), sum(map(int, fields[11:15])) / 100)
+            number, _, fields_text = path.read_text().partition(" (")
+            fields = fields_text.rpartition(") ")[2].split()
+            processes[int(number)] = (int(fields[1]), sum(map(int, fields[11:15])) / 100)
 
     def of(parent: int) -> float:
-        return told[parent][1] + sum(of(each) for each, (its, _) in told.items() if its == parent)
+        return processes[parent][1] + sum(
+            of(child) for child, (ppid, _) in processes.items() if ppid == parent
+        )
 
     return of(pid)
 
 
 def main() -> None:
-    """Measure, print, and with --check judge."""
-    from kafkalite.spark.session import start  # noqa: PLC0415 - heavy
-    from kafkalite.spark.sizing import sized  # noqa: PLC0415 - heavy
+    """Measure and print; with `--check`, exit with 1 if the rate is below the minimum."""
+    from kafkalite.traffic.spark.session import start  # noqa: PLC0415 - heavy
+    from kafkalite.traffic.spark.tuning import settings_for_size  # noqa: PLC0415 - heavy
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--events", type=int, default=4_000_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--audits", default=FENCING, help="names, or `all`")
-    asked = parser.parse_args()
-    audits = _ALL if asked.audits == "all" else tuple(asked.audits.split(","))
+    options = parser.parse_args()
+    audits = _ALL if options.audits == "all" else tuple(options.audits.split(","))
     apis = audit_traffic.GROUPS_ALONE if audits == (FENCING,) else audit_traffic.ALL
-    spark = start(f"local[{asked.cores}]", {"spark.driver.memory": "4g"})
+    spark = start(f"local[{options.cores}]", {"spark.driver.memory": "4g"})
     with tempfile.TemporaryDirectory() as scratch:
-        rounds: list[Measured] = []
-        for each in (asked.events, asked.events // _PART, asked.events):
+        rounds: list[Measurement] = []
+        for events in (options.events, options.events // _SMALL_DIVISOR, options.events):
             folder = Path(scratch) / str(len(rounds))
-            audit_traffic.write(folder, apis, each)
-            # The settings of the whole for its part, too: else the two would differ in their plans.
-            with sized(spark, asked.events * _CAPTURED):
-                rounds.append(measure(spark, folder, audits, each))
+            audit_traffic.write(folder, apis, events)
+            # The same settings for both sizes, so that both have the same query plan.
+            with settings_for_size(spark, options.events * _BYTES_PER_EVENT):
+                rounds.append(measure(spark, folder, audits, events))
             sys.stdout.write(f"{rounds[-1]}\n")
             sys.stdout.flush()
     spark.stop()
-    _, part, whole = rounds
-    further = whole.beyond(part)
-    once = part.seconds - part.events / further.per_second
-    sys.stdout.write(f"each further: {further}\nonce, with Java warm: {once:.1f} s\n")
-    if asked.check and further.per_second < FLOOR_PER_SECOND:
+    _, small, large = rounds
+    further = large.minus(small)
+    fixed_s = small.seconds - small.events / further.per_second
+    sys.stdout.write(f"further requests: {further}\nfixed cost, Java warm: {fixed_s:.1f} s\n")
+    if options.check and further.per_second < FLOOR_PER_SECOND:
         sys.exit(f"below {FLOOR_PER_SECOND:,}/s")
 
 

@@ -1,8 +1,8 @@
-"""Large synthetic captures, made fast: templates of real messages, numbers filled in by columns.
+"""Writes large synthetic captures fast: numpy fills varying fields into message templates.
 
-`python -m tests.perf.big_capture --megabytes N --out DIR` writes rotated files of 64 MB, a mix of
-heartbeats, commits, produce, fetch and metadata over some hundred connections that go on from
-file to file. Checksums of IP are right; those of TCP are zero, as where a network card makes them.
+`python -m tests.perf.big_capture --megabytes N --out DIR` writes rotated files of 64 MB with a mix
+of heartbeats, commits, produce, fetch and metadata requests. Its hundred or so connections continue
+from file to file. IP checksums are valid; TCP checksums are zero, as with checksum offloading.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from kafkalite.capture.notes import PacketNote, packet_text
+from kafkalite.traffic.formats.comments import PacketNote, encode_packet_note
 from tests.perf.big_messages import TEMPLATES
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 FILE_BYTES: Final = 64_000_000
 CONNECTIONS: Final = 312
-_HEAD: Final = 28 + 40
+_PAYLOAD_START: Final = 28 + 40
 _STEP_NS: Final = 3_000
 _START_NS: Final = 1_750_000_000_000_000_000
 _PORT: Final = 9092
 _SYN, _SYN_ACK, _PUSH_ACK = 0x02, 0x12, 0x18
 _SPREAD: Final = 7919
-"""A prime: which message comes next is spread, and the same in every run."""
+"""A prime that distributes the message types; the order is the same in every run."""
 
 
 @dataclass(frozen=True)
-class Made:
-    """What was written."""
+class WrittenCapture:
+    """A written capture."""
 
     files: tuple[Path, ...]
     frames: int
@@ -47,24 +47,26 @@ class Made:
 
 
 def main() -> None:
-    """Make a capture, and say what is in it."""
+    """Write a capture, and print its contents in numbers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--connections", type=int, default=CONNECTIONS)
     parser.add_argument("--file-megabytes", type=int, default=FILE_BYTES // 1_000_000)
-    parser.add_argument("--no-notes", action="store_true", help="as tcpdump writes files")
-    asked = parser.parse_args()
-    made = write(
-        asked.out,
-        asked.megabytes * 1_000_000,
-        connections=asked.connections,
-        file_bytes=asked.file_megabytes * 1_000_000,
-        notes=not asked.no_notes,
+    parser.add_argument(
+        "--no-notes", action="store_true", help="omit packet comments, as tcpdump does"
+    )
+    options = parser.parse_args()
+    capture = write(
+        options.out,
+        options.megabytes * 1_000_000,
+        connections=options.connections,
+        file_bytes=options.file_megabytes * 1_000_000,
+        notes=not options.no_notes,
     )
     sys.stdout.write(
-        f"{made.size / 1e6:.0f} MB, {made.frames:,} frames, {made.commits:,} commits, "
-        f"{len(made.files)} files\n"
+        f"{capture.size / 1e6:.0f} MB, {capture.frames:,} frames, {capture.commits:,} commits, "
+        f"{len(capture.files)} files\n"
     )
 
 
@@ -75,8 +77,8 @@ def write(
     connections: int = CONNECTIONS,
     file_bytes: int = FILE_BYTES,
     notes: bool = True,
-) -> Made:
-    """Write a capture of about so many bytes."""
+) -> WrittenCapture:
+    """Write a capture of about `size` bytes."""
     directory.mkdir(parents=True, exist_ok=True)
     world = World(connections, notes=notes)
     files: list[Path] = []
@@ -87,11 +89,11 @@ def write(
         path.write_bytes(data)
         files.append(path)
         written += len(data)
-    return Made(tuple(files), world.frames, world.commits, written)
+    return WrittenCapture(tuple(files), world.frames, world.commits, written)
 
 
 class World:
-    """All connections, and how far each has come."""
+    """All connections and their positions."""
 
     def __init__(self, connections: int, *, notes: bool) -> None:
         self.frames = self.commits = 0
@@ -101,13 +103,18 @@ class World:
         self._now = _START_NS + connections * 1_000_000
         self._seq = np.full((2, connections), 1001, np.int64)
         self._correlation = np.zeros(connections, np.int64)
-        self._deck = np.repeat(np.arange(len(TEMPLATES)), [each.weight for each in TEMPLATES])
-        self._frames = [(each.request, each.response) for each in TEMPLATES]
+        self._deck = np.repeat(
+            np.arange(len(TEMPLATES)), [template.weight for template in TEMPLATES]
+        )
+        self._frames = [(template.request, template.response) for template in TEMPLATES]
         self._blocks = [
-            (packet(0, 0, 0, _PUSH_ACK, one, at_ns=0), packet(0, 1, 0, _PUSH_ACK, other, at_ns=0))
-            for one, other in self._frames
+            (
+                packet(0, 0, 0, _PUSH_ACK, request, at_ns=0),
+                packet(0, 1, 0, _PUSH_ACK, response, at_ns=0),
+            )
+            for request, response in self._frames
         ]
-        sizes = np.array([len(one) + len(other) for one, other in self._blocks])
+        sizes = np.array([len(request) + len(response) for request, response in self._blocks])
         self._mean = float(sizes[self._deck].mean())
 
     def file(self, size: int) -> bytes:
@@ -116,15 +123,15 @@ class World:
         count = max(int(size / self._mean), 1)
         number = np.arange(self._exchanges, self._exchanges + count)
         line = number % self._count
-        kind = self._deck[(number // self._count + line * _SPREAD) % len(self._deck)]
-        turn = np.arange(count) // self._count
-        body = self._exchange(line, kind, self._correlation[line] + turn + 1)
+        template_index = self._deck[(number // self._count + line * _SPREAD) % len(self._deck)]
+        round_number = np.arange(count) // self._count
+        body = self._exchange(line, template_index, self._correlation[line] + round_number + 1)
         self._correlation += np.bincount(line, minlength=self._count)
         self._exchanges += count
         return _SECTION + _INTERFACE + opening + body.tobytes()
 
     def _openings(self) -> Iterator[bytes]:
-        """Open all connections, or say in their first packets that they go on."""
+        """Yield the SYN packets, or for a later file the first packets of continued connections."""
         for line in range(self._count):
             opened = _START_NS + line * 1_000_000
             if not self._exchanges:
@@ -132,7 +139,7 @@ class World:
                 yield packet(line, 1, 1000, _SYN_ACK, b"", at_ns=opened + 1000)
             elif self._notes:
                 self._correlation[line] += 1
-                note = packet_text(PacketNote(opened=opened, client=f"{client(line)}:40000"))
+                note = encode_packet_note(PacketNote(opened=opened, client=f"{client(line)}:40000"))
                 for side in (0, 1):
                     frame = bytearray(self._frames[0][side])
                     at = 8 if side == 0 else 4
@@ -146,20 +153,22 @@ class World:
                     self.frames += 1
 
     def _exchange(
-        self, line: NDArray[Any], kind: NDArray[Any], correlation: NDArray[Any]
+        self, line: NDArray[Any], template_index: NDArray[Any], correlation: NDArray[Any]
     ) -> NDArray[np.uint8]:
-        """Write requests and responses, in turns."""
+        """Write alternating requests and responses."""
         count = len(line)
-        sizes = np.array([(len(one), len(other)) for one, other in self._blocks])[kind]
+        sizes = np.array([(len(request), len(response)) for request, response in self._blocks])[
+            template_index
+        ]
         ends = np.cumsum(sizes.ravel())
         starts = (ends - sizes.ravel()).reshape(-1, 2)
         out = np.zeros(int(ends[-1]), np.uint8)
         at_ns = self._now + np.arange(2 * count).reshape(-1, 2) * _STEP_NS
         for side in (0, 1):
-            frame_sizes = np.array([len(each[side]) for each in self._frames])[kind]
+            frame_sizes = np.array([len(frame[side]) for frame in self._frames])[template_index]
             seq = self._sequence(line, frame_sizes, side)
-            for index in np.unique(kind).tolist():
-                rows = np.flatnonzero(kind == index)
+            for index in np.unique(template_index).tolist():
+                rows = np.flatnonzero(template_index == index)
                 template = np.frombuffer(self._blocks[index][side], np.uint8)
                 blocks = np.repeat(template[None], len(rows), axis=0)
                 _fill(
@@ -170,11 +179,13 @@ class World:
                 out[at[:, None] + np.arange(len(template))] = blocks
         self._now += 2 * count * _STEP_NS
         self.frames += 2 * count
-        self.commits += int(np.array([each.is_commit for each in TEMPLATES])[kind].sum())
+        self.commits += int(
+            np.array([template.is_commit for template in TEMPLATES])[template_index].sum()
+        )
         return out
 
     def _sequence(self, line: NDArray[Any], sizes: NDArray[Any], side: int) -> NDArray[Any]:
-        """Return the sequence number of each frame, and go on behind them."""
+        """Return the sequence number of each frame, and advance the positions."""
         order = np.argsort(line, kind="stable")
         total = np.cumsum(sizes[order]) - sizes[order]
         firsts = np.searchsorted(line[order], np.arange(self._count))
@@ -194,10 +205,10 @@ def _fill(
     at_ns: NDArray[Any],
     correlation: NDArray[Any],
 ) -> None:
-    """Write into copies of a template what differs from packet to packet."""
+    """Copy a template for each packet, and fill in the varying fields."""
 
-    def put(at: int, numbers: NDArray[Any], kind: str) -> None:
-        typed = numbers.astype(kind)
+    def put(at: int, numbers: NDArray[Any], dtype: str) -> None:
+        typed = numbers.astype(dtype)
         blocks[:, at : at + typed.dtype.itemsize] = typed[:, None].view(np.uint8)
 
     put(12, at_ns >> 32, "<u4")
@@ -205,8 +216,8 @@ def _fill(
     host = line + 1
     put(28 + (14 if side == 0 else 18), host, ">u2")
     put(28 + 24, seq, ">u4")
-    put(_HEAD + (8 if side == 0 else 4), correlation, ">u4")
-    # The template's checksum is that of host 1.
+    put(_PAYLOAD_START + (8 if side == 0 else 4), correlation, ">u4")
+    # The template has the checksum of host 1.
     start = int(blocks[0, 38]) << 8 | int(blocks[0, 39])
     total = (0xFFFF - start) - 1 + host
     put(28 + 10, 0xFFFF - ((total & 0xFFFF) + (total >> 16)), ">u2")
@@ -220,14 +231,14 @@ def client(line: int) -> str:
 def packet(
     line: int, side: int, seq: int, flags: int, frame: bytes, *, at_ns: int, comment: str = ""
 ) -> bytes:
-    """Return a packet as a block."""
+    """Return a packet as a pcapng block."""
     host = bytes((10, 1)) + (line + 1).to_bytes(2)
-    ends = (host, bytes((10, 0, 0, 1))) if side == 0 else (bytes((10, 0, 0, 1)), host)
+    hosts = (host, bytes((10, 0, 0, 1))) if side == 0 else (bytes((10, 0, 0, 1)), host)
     ports = (40000, _PORT) if side == 0 else (_PORT, 40000)
-    ip = pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(frame), 0, 0x4000, 64, 6, 0, *ends)
-    words = sum(int.from_bytes(ip[at : at + 2]) for at in range(0, 20, 2))
-    words = (words & 0xFFFF) + (words >> 16)
-    checksum = 0xFFFF - ((words & 0xFFFF) + (words >> 16))
+    ip = pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(frame), 0, 0x4000, 64, 6, 0, *hosts)
+    checksum_sum = sum(int.from_bytes(ip[at : at + 2]) for at in range(0, 20, 2))
+    checksum_sum = (checksum_sum & 0xFFFF) + (checksum_sum >> 16)
+    checksum = 0xFFFF - ((checksum_sum & 0xFFFF) + (checksum_sum >> 16))
     ip = ip[:10] + checksum.to_bytes(2) + ip[12:]
     tcp = pack(">HHIIBBHHH", *ports, seq, 0, 5 << 4, flags, 65535, 0, 0)
     data = ip + tcp + frame

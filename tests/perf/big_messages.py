@@ -1,4 +1,4 @@
-"""The messages that large captures are made of: real ones, each with its share of the traffic."""
+"""The messages in large captures, each with its share of the traffic."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafkalite.protocol import codec
-from kafkalite.wire.headers import response_head
+from kafkalite.wire.headers import response_header_packer
 
 _NAMES: Final = 6
-"""How many variants there are of each message that names a group."""
+"""The number of variants of each message that contains a group ID."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """An exchange: two frames with their lengths, and correlation ids to be filled in."""
+    """An exchange: two frames with length prefixes; the correlation IDs are filled in later."""
 
     request: bytes
     response: bytes
@@ -27,8 +27,8 @@ def _request(key: int, version: int, body: Any) -> bytes:  # noqa: ANN401 - any 
     codec.request_builder(key, version)(body, out)
     name = b"consumer-of-billing-1"
     tags = b"\0" if codec.is_flexible(key, version) else b""
-    head = key.to_bytes(2) + version.to_bytes(2) + bytes(4) + len(name).to_bytes(2) + name + tags
-    frame = head + b"".join(out)
+    header = key.to_bytes(2) + version.to_bytes(2) + bytes(4) + len(name).to_bytes(2) + name + tags
+    frame = header + b"".join(out)
     return len(frame).to_bytes(4) + frame
 
 
@@ -36,8 +36,8 @@ def _response(key: int, version: int, body: Any) -> bytes:  # noqa: ANN401 - any
     out: list[bytes | memoryview] = []
     codec.response_builder(key, version)(body, out)
     frame = b"".join(out)
-    head = response_head(key, is_flexible=codec.is_flexible(key, version))
-    return head(len(frame), 0) + frame
+    write_header = response_header_packer(key, is_flexible=codec.is_flexible(key, version))
+    return write_header(len(frame), 0) + frame
 
 
 def _heartbeat(number: int) -> Template:
@@ -121,4 +121,4 @@ TEMPLATES: Final = (
     _fetch(900, 3),
     _metadata(),
 )
-"""What there is to choose from; of a hundred exchanges about a third are commits."""
+"""All templates; about a third of the exchanges are commits."""

@@ -1,7 +1,7 @@
-"""An OffsetCommit v8 request, written the two ways one would without a compiler.
+"""Two codecs of the OffsetCommit v8 request that do not use generated code.
 
-`Reader` and `Writer` are what a careful hand writes over `struct`: precompiled formats, a method
-per type. `STOCK` is the message in construct's own pieces, interpreted.
+`Reader` and `Writer` are hand-written and use precompiled `struct` formats, with one method per
+type. `STOCK` defines the message with the classes of construct, which interprets it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How fast the generated codec is, beside a hand-written one and construct itself.
+"""Measures the generated codec compared with a hand-written one and with construct.
 
-`python -m tests.perf.codec_speed` prints the times; with `--check` it fails where a target is
-missed. All run in one process in turns, and what counts is the median of the thread's own CPU
-time, so neighbours on the machine do not matter much.
+`python -m tests.perf.codec_speed` prints the times; with `--check` it fails if a target is missed.
+All run in alternating rounds in one process. The result is the median of the CPU time of the
+thread, so that other load on the machine has little effect.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from time import thread_time_ns
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.protocol import codec
-from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from tests.perf import codec_rivals as rivals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 OF_HAND_WRITTEN: Final = 0.45
-"""The most that parse and build together may take of the hand-written pair's time."""
+"""The largest permitted time of parse and build, relative to the hand-written codec."""
 
 TIMES_STOCK: Final = 80
-"""How many times slower interpreted construct has to be at least."""
+"""The minimum speedup compared with construct."""
 
 ROUNDS: Final = 41
 _API_KEY: Final = 8
@@ -32,7 +32,7 @@ _PARTITIONS: Final = 10
 
 
 def message() -> OffsetCommitRequest:
-    """Make an OffsetCommit as clients send them: ten partitions of one topic, no metadata."""
+    """Return a typical OffsetCommit: ten partitions of one topic, no metadata."""
     partition = OffsetCommitRequest.OffsetCommitRequestPartition
     topic = OffsetCommitRequest.OffsetCommitRequestTopic(
         name="orders-and-returns",
@@ -49,8 +49,8 @@ def message() -> OffsetCommitRequest:
     )
 
 
-def contestants() -> dict[str, Callable[[], object]]:
-    """Name what is timed; each does the same work on the same bytes."""
+def benchmarks() -> dict[str, Callable[[], object]]:
+    """Return the benchmarks by name; all process the same bytes."""
     request = message()
     build_into = codec.request_builder(_API_KEY, _VERSION)
     parse = codec.request_parser(_API_KEY, _VERSION)
@@ -64,7 +64,7 @@ def contestants() -> dict[str, Callable[[], object]]:
     by_hand = rivals.read_request(frame)
     by_stock = rivals.STOCK.parse(frame)
     if not frame == rivals.write_request(by_hand) == rivals.STOCK.build(by_stock):
-        raise AssertionError("the three do not write the same bytes")
+        raise AssertionError("the three codecs do not write the same bytes")
     return {
         "generated parse": lambda: parse(frame, 0, len(frame)),
         "generated build": build,
@@ -75,9 +75,9 @@ def contestants() -> dict[str, Callable[[], object]]:
     }
 
 
-def measured() -> dict[str, float]:
-    """Time each contestant in turns; microseconds per message."""
-    runs = contestants()
+def measure() -> dict[str, float]:
+    """Run the benchmarks in alternating rounds, and return microseconds per message."""
+    runs = benchmarks()
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(ROUNDS):
         for name, run in runs.items():
@@ -90,15 +90,15 @@ def measured() -> dict[str, float]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the times; exit status 1 where a target is missed and `--check` is given."""
-    times = measured()
+    """Print the times; with `--check`, return exit status 1 if a target is missed."""
+    times = measure()
     for name, time in times.items():
         sys.stdout.write(f"{name:20} {time:8.2f} µs\n")
-    ours, by_hand, stock = (
-        times[f"{who} parse"] + times[f"{who} build"]
-        for who in ("generated", "hand-written", "construct")
+    generated, by_hand, stock = (
+        times[f"{codec_name} parse"] + times[f"{codec_name} build"]
+        for codec_name in ("generated", "hand-written", "construct")
     )
-    share, factor = ours / by_hand, stock / ours
+    share, factor = generated / by_hand, stock / generated
     sys.stdout.write(f"of hand-written      {share:8.2f}     (at most {OF_HAND_WRITTEN})\n")
     sys.stdout.write(f"times construct      {factor:8.1f}     (at least {TIMES_STOCK})\n")
     missed = share > OF_HAND_WRITTEN or factor < TIMES_STOCK

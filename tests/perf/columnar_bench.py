@@ -1,7 +1,8 @@
-"""How fast captures become tables, in columns and on one core, without Spark; and tshark beside.
+"""Measures how fast the columnar reader converts captures to tables on one core, without Spark.
 
-`python -m tests.perf.columnar_bench [--megabytes N] [--check]` makes a capture and prints what one
-core does with it, in turns, by CPU time. With `--check` it fails where a floor is missed.
+`python -m tests.perf.columnar_bench [--megabytes N] [--check]` writes a capture, reads it in
+alternating rounds, and prints the speeds by CPU time, with tshark for comparison. With `--check` it
+fails if a speed is below its minimum.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ from pathlib import Path
 from time import process_time
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.columnar.exchanges import typed
-from kafkalite.columnar.options import Options, Table
-from kafkalite.columnar.reading import read_file
+from kafkalite.traffic.columnar.options import Options, Table
+from kafkalite.traffic.columnar.reading import read_file
+from kafkalite.traffic.columnar.typed_exchanges import decode_pairs
 from tests.perf.big_capture import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tests.perf.big_capture import Made
+    from tests.perf.big_capture import WrittenCapture
 
 TIMES_TSHARK: Final = 20
-"""How many times as fast as tshark the way to typed commits has to be at least, core by core."""
+"""The minimum speedup of typed commits compared with tshark, both on one core."""
 FRAMES_PER_S: Final = {"paired requests": 1_800_000, "typed OffsetCommit": 2_000_000}
-"""The floors, which leave as much time for Spark where two cores are to do as much together."""
+"""The minimum speeds; they leave Spark half of the CPU time to reach them on two cores."""
 
 _OFFSET_COMMIT: Final = 8
 _TSHARK_BYTES: Final = 4_000_000
-"""tshark gets a part: its time grows with the packets, and it is the slow one."""
+"""tshark reads a smaller capture, because it is slow and its time is linear in the packets."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What one way of reading does."""
+    """The speed of one reader."""
 
     name: str
     seconds: float
@@ -48,43 +49,43 @@ class Speed:
 
     @property
     def frames_per_s(self) -> float:
-        """Frames a second of CPU time."""
+        """Frames per second of CPU time."""
         return self.frames / self.seconds
 
 
 def main() -> int:
-    """Measure, print, and judge when asked to."""
+    """Measure and print; with `--check`, exit with 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--check", action="store_true")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        made = write(Path(directory) / "big", asked.megabytes * 1_000_000)
+        capture = write(Path(directory) / "big", options.megabytes * 1_000_000)
         small = write(Path(directory) / "small", _TSHARK_BYTES)
-        speeds = measured(made, small, asked.rounds)
+        speeds = measure(capture, small, options.rounds)
     sys.stdout.write(table(speeds))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     sys.stdout.write(f"peak memory {peak} MB\n")
-    failures = missed(speeds) if asked.check else []
+    failures = missed(speeds) if options.check else []
     sys.stderr.writelines(f"missed: {failure}\n" for failure in failures)
     return 1 if failures else 0
 
 
-def measured(made: Made, small: Made, rounds: int) -> list[Speed]:
-    """Run every way in turns; the best of each is what the machine's company left alone."""
-    ways: dict[str, Callable[[], None]] = {
-        "paired requests": lambda: to_pairs(made.files, Options()),
-        "paired, no payload": lambda: to_pairs(made.files, Options(payload=False)),
-        "typed OffsetCommit": lambda: to_commits(made.files),
+def measure(capture: WrittenCapture, small: WrittenCapture, rounds: int) -> list[Speed]:
+    """Run the readers in alternating rounds, and return the best speed of each."""
+    readers: dict[str, Callable[[], None]] = {
+        "paired requests": lambda: to_pairs(capture.files, Options()),
+        "paired, no payload": lambda: to_pairs(capture.files, Options(payload=False)),
+        "typed OffsetCommit": lambda: to_commits(capture.files),
     }
     best: dict[str, float] = {}
     for _ in range(rounds):
-        for name, way in ways.items():
+        for name, reader in readers.items():
             started = process_time()
-            way()
+            reader()
             best[name] = min(best.get(name, float("inf")), process_time() - started)
-    speeds = [Speed(name, seconds, made.frames, made.size) for name, seconds in best.items()]
+    speeds = [Speed(name, seconds, capture.frames, capture.size) for name, seconds in best.items()]
     tshark = shutil.which("tshark")
     if tshark:
         speeds.append(Speed("tshark", by_tshark(tshark, small.files), small.frames, small.size))
@@ -92,7 +93,7 @@ def measured(made: Made, small: Made, rounds: int) -> list[Speed]:
 
 
 def to_pairs(paths: Sequence[Path], options: Options) -> None:
-    """Read captures to pairs, and forget these."""
+    """Read captures to pairs, and discard them."""
     for path in paths:
         with path.open("rb") as file:
             for _ in read_file(file, path.name, options):
@@ -104,13 +105,13 @@ def to_commits(paths: Sequence[Path]) -> None:
     options = Options(api_keys=frozenset({_OFFSET_COMMIT}))
     for path in paths:
         with path.open("rb") as file:
-            for part, batch in read_file(file, path.name, options):
-                if part is Table.PAIRS:
-                    typed(_OFFSET_COMMIT, batch)
+            for kind, batch in read_file(file, path.name, options):
+                if kind is Table.PAIRS:
+                    decode_pairs(_OFFSET_COMMIT, batch)
 
 
 def by_tshark(tshark: str, paths: Sequence[Path]) -> float:
-    """Return the CPU time in which tshark decodes the same kind of traffic."""
+    """Return the CPU time of tshark for the same kind of traffic."""
     fields = ["-Y", "kafka", "-T", "fields", "-e", "kafka.api_key", "-e", "kafka.correlation_id"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     for path in paths:
@@ -121,7 +122,7 @@ def by_tshark(tshark: str, paths: Sequence[Path]) -> float:
 
 
 def missed(speeds: Sequence[Speed]) -> list[str]:
-    """Name the floors that are missed."""
+    """Describe each speed below its minimum."""
     by_name = {speed.name: speed for speed in speeds}
     failures = [
         f"{name}: {by_name[name].frames_per_s:,.0f} frames/s, not {floor:,}"
@@ -136,12 +137,12 @@ def missed(speeds: Sequence[Speed]) -> list[str]:
 
 
 def table(speeds: Sequence[Speed]) -> str:
-    """Return the figures as Markdown."""
+    """Return the speeds as Markdown."""
     lines = ["| one core | s CPU | MB/s | M frames/s |\n| --- | --- | --- | --- |\n"]
     lines += [
-        f"| {each.name} | {each.seconds:.2f} | {each.size / each.seconds / 1e6:.0f} "
-        f"| {each.frames_per_s / 1e6:.3f} |\n"
-        for each in speeds
+        f"| {speed.name} | {speed.seconds:.2f} | {speed.size / speed.seconds / 1e6:.0f} "
+        f"| {speed.frames_per_s / 1e6:.3f} |\n"
+        for speed in speeds
     ]
     return "".join(lines)
 

@@ -1,8 +1,8 @@
-"""How fast columns are decoded, beside the scalar codec on the same bytes.
+"""Measures the columnar decoder compared with the scalar codec on the same bytes.
 
-`python -m tests.perf.columnar_decode` prints messages a second and MB/s of both, in turns in one
-process, by the thread's own CPU time; with `--check` it fails where the columnar decode is not as
-many times faster as it has been.
+`python -m tests.perf.columnar_decode` runs both in alternating rounds in one process, and prints
+messages per second and MB/s by the CPU time of the thread. With `--check` it fails if a speedup of
+the columnar decoder is below its minimum.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kafkalite.capture.model import Direction
-from kafkalite.columnar.decode import decode
-from kafkalite.columnar.records import read_column
 from kafkalite.protocol import codec
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafkalite.protocol.messages.fetch import FetchRequest
-from kafkalite.protocol.messages.metadata import MetadataResponse
-from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
-from kafkalite.protocol.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataResponse
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.storage.batch import BatchView, build_batch, split_batches
-from kafkalite.storage.records import NewRecord
+from kafkalite.storage.record_format import NewRecord
+from kafkalite.traffic.columnar.decode import decode
+from kafkalite.traffic.columnar.records import read_column
+from kafkalite.traffic.model import Direction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,20 +40,20 @@ _TOPIC: Final = bytes(range(16))
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
-    """The same messages, decoded in both ways."""
+class Comparison:
+    """The same messages, decoded by both."""
 
     name: str
     messages: int
     size: int
     columnar: Callable[[], object]
     scalar: Callable[[], object]
-    at_least: float
-    """So many times faster than scalar it has to be."""
+    min_speedup: float
+    """The minimum speedup compared with the scalar codec."""
 
 
 def frames(messages: Sequence[Any], builder: codec.Builder) -> list[bytes]:
-    """Write messages, each as often as it takes for a batch of usual size."""
+    """Encode messages, and repeat them up to the usual size of a batch."""
     written = []
     for message in messages:
         out: codec.Out = []
@@ -61,44 +63,44 @@ def frames(messages: Sequence[Any], builder: codec.Builder) -> list[bytes]:
     return written * max(1, min(_ROWS // len(written), _BYTES // size))
 
 
-def contest(  # noqa: PLR0917 - a row of a table
+def compare(  # noqa: PLR0917 - a row of a table
     api_key: int,
     version: int,
     direction: Direction,
     messages: Sequence[Any],
-    at_least: float,
+    min_speedup: float,
     fields: Sequence[str] | None = None,
-) -> Contest:
-    """Set up one API's messages."""
+) -> Comparison:
+    """Return the benchmark of the messages of one API."""
     builders = (codec.request_builder, codec.response_builder)
     parsers = (codec.request_parser, codec.response_parser)
     written = frames(messages, builders[direction](api_key, version))
     parse = parsers[direction](api_key, version)
     column = pa.array(written, pa.binary())
-    pruned = "" if fields is None else f", {len(fields)} of its fields"
-    return Contest(
+    pruned = "" if fields is None else f", {len(fields)} fields"
+    return Comparison(
         f"{codec.api_name(api_key)} v{version} {direction.name.lower()}{pruned}",
         len(written),
         sum(map(len, written)),
         lambda: decode(api_key, version, direction, column, fields=fields),
         lambda: [parse(frame, 0, len(frame)) for frame in written],
-        at_least,
+        min_speedup,
     )
 
 
 def commits() -> list[OffsetCommitRequest]:
-    """Make small commits, as consumers of one partition send them."""
-    kind = OffsetCommitRequest
+    """Return small commits, as from consumers of one partition."""
+    message_class = OffsetCommitRequest
     return [
-        kind(
+        message_class(
             group_id=f"group-{number % 60}",
             generation_id_or_member_epoch=number,
             member_id="abcdefghijklmnopqrstuv",
             topics=[
-                kind.OffsetCommitRequestTopic(
+                message_class.OffsetCommitRequestTopic(
                     name=f"topic-{number % 9}",
                     partitions=[
-                        kind.OffsetCommitRequestPartition(
+                        message_class.OffsetCommitRequestPartition(
                             partition_index=number % 5,
                             committed_offset=7 * number,
                             committed_leader_epoch=3,
@@ -113,39 +115,39 @@ def commits() -> list[OffsetCommitRequest]:
 
 
 def heartbeats() -> list[ConsumerGroupHeartbeatRequest]:
-    """Make heartbeats that say nothing new, and one in twenty that does."""
-    kind = ConsumerGroupHeartbeatRequest
+    """Return heartbeats, every twentieth with a subscription and partitions."""
+    message_class = ConsumerGroupHeartbeatRequest
     return [
-        kind(
+        message_class(
             group_id=f"group-{number % 60}",
             member_id="abcdefghijklmnopqrstuv",
             member_epoch=number,
             subscribed_topic_names=None if number % 20 else ["orders", "returns"],
             topic_partitions=None
             if number % 20
-            else [kind.TopicPartitions(topic_id=_TOPIC, partitions=[1, 2, 3])],
+            else [message_class.TopicPartitions(topic_id=_TOPIC, partitions=[1, 2, 3])],
         )
         for number in range(2000)
     ]
 
 
-def clusters() -> list[MetadataResponse]:
-    """Make answers about twenty topics of six partitions."""
-    kind = MetadataResponse
+def metadata_responses() -> list[MetadataResponse]:
+    """Return Metadata responses with twenty topics of six partitions."""
+    message_class = MetadataResponse
     return [
-        kind(
+        message_class(
             brokers=[
-                kind.MetadataResponseBroker(node_id=node, host=f"broker-{node}", port=9092)
+                message_class.MetadataResponseBroker(node_id=node, host=f"broker-{node}", port=9092)
                 for node in range(3)
             ],
             cluster_id="5L6g3nShT-eMCtK--X86sw",
             controller_id=number % 3,
             topics=[
-                kind.MetadataResponseTopic(
+                message_class.MetadataResponseTopic(
                     name=f"topic-{topic}",
                     topic_id=_TOPIC,
                     partitions=[
-                        kind.MetadataResponsePartition(
+                        message_class.MetadataResponsePartition(
                             partition_index=index,
                             leader_id=index % 3,
                             leader_epoch=number,
@@ -163,19 +165,19 @@ def clusters() -> list[MetadataResponse]:
 
 
 def fetches() -> list[FetchRequest]:
-    """Make fetches of sessions: of no partition mostly, and of a hundred now and then."""
-    kind = FetchRequest
+    """Return Fetch requests with sessions, every tenth with a hundred partitions."""
+    message_class = FetchRequest
     return [
-        kind(
+        message_class(
             max_wait_ms=500,
             session_id=number,
             topics=[]
             if number % 10
             else [
-                kind.FetchTopic(
+                message_class.FetchTopic(
                     topic_id=_TOPIC,
                     partitions=[
-                        kind.FetchPartition(partition=index, fetch_offset=number)
+                        message_class.FetchPartition(partition=index, fetch_offset=number)
                         for index in range(100)
                     ],
                 )
@@ -186,23 +188,23 @@ def fetches() -> list[FetchRequest]:
 
 
 def batch(records: int) -> bytes:
-    """Make a batch of small records."""
+    """Return a batch of small records."""
     rows = [NewRecord(b"key-%d" % n, b"value" * 20, 1_700_000_000_000 + n) for n in range(records)]
     return build_batch(rows)
 
 
 def produces() -> list[ProduceRequest]:
-    """Make batches of ten records to one partition."""
-    kind = ProduceRequest
+    """Return Produce requests with one batch of ten records."""
+    message_class = ProduceRequest
     data = batch(10)
     return [
-        kind(
+        message_class(
             acks=-1,
             timeout_ms=30_000,
             topic_data=[
-                kind.TopicProduceData(
+                message_class.TopicProduceData(
                     name="orders",
-                    partition_data=[kind.PartitionProduceData(index=number, records=data)],
+                    partition_data=[message_class.PartitionProduceData(index=number, records=data)],
                 )
             ],
         )
@@ -210,8 +212,8 @@ def produces() -> list[ProduceRequest]:
     ]
 
 
-def records() -> Contest:
-    """Set up batches of a hundred records."""
+def records() -> Comparison:
+    """Return the benchmark of batches of a hundred records."""
     data = batch(100)
     column = pa.array([data] * 300, pa.binary())
 
@@ -219,52 +221,52 @@ def records() -> Contest:
         views: list[BatchView] = [view for _ in range(300) for view in split_batches(data)]
         return [view.records() for view in views if view.has_valid_crc()]
 
-    return Contest(
+    return Comparison(
         "records", 300 * 100, 300 * len(data), lambda: list(read_column(column)), scalar, 6
     )
 
 
-def contests() -> list[Contest]:
-    """Set up all."""
+def comparisons() -> list[Comparison]:
+    """Return all benchmarks."""
     some = ("group_id", "topics.partitions.committed_offset")
     return [
-        contest(8, 9, Direction.REQUEST, commits(), 50),
-        contest(8, 9, Direction.REQUEST, commits(), 70, some),
-        contest(68, 1, Direction.REQUEST, heartbeats(), 20),
-        contest(3, 12, Direction.RESPONSE, clusters(), 45),
-        contest(1, 17, Direction.REQUEST, fetches(), 28),
-        contest(0, 12, Direction.REQUEST, produces(), 35),
+        compare(8, 9, Direction.REQUEST, commits(), 50),
+        compare(8, 9, Direction.REQUEST, commits(), 70, some),
+        compare(68, 1, Direction.REQUEST, heartbeats(), 20),
+        compare(3, 12, Direction.RESPONSE, metadata_responses(), 45),
+        compare(1, 17, Direction.REQUEST, fetches(), 28),
+        compare(0, 12, Direction.REQUEST, produces(), 35),
         records(),
     ]
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """Time one run by the CPU time of this thread."""
+    """Return the CPU time of this thread for one run."""
     began = thread_time_ns()
     run()
     return (thread_time_ns() - began) / 1e9
 
 
-def measured(each: Contest) -> tuple[float, float]:
-    """Time both in turns; the medians in seconds."""
-    each.columnar()
-    turns = [(seconds(each.columnar), seconds(each.scalar)) for _ in range(ROUNDS)]
-    return statistics.median(turn[0] for turn in turns), statistics.median(t[1] for t in turns)
+def measure(comparison: Comparison) -> tuple[float, float]:
+    """Run both in alternating rounds, and return the median seconds of each."""
+    comparison.columnar()
+    times = [(seconds(comparison.columnar), seconds(comparison.scalar)) for _ in range(ROUNDS)]
+    return statistics.median(pair[0] for pair in times), statistics.median(t[1] for t in times)
 
 
 def main() -> int:
-    """Print, and with `--check` judge."""
+    """Measure and print; with `--check`, return 1 if a speedup is below its minimum."""
     pa.set_cpu_count(1)
     np.seterr(all="raise")
     missed = 0
-    for each in contests():
-        columnar, scalar = measured(each)
+    for comparison in comparisons():
+        columnar, scalar = measure(comparison)
         ratio = scalar / columnar
-        missed += ratio < each.at_least
+        missed += ratio < comparison.min_speedup
         print(  # noqa: T201
-            f"{each.name:45} {each.messages / columnar / 1e6:7.2f} M/s"
-            f" {each.size / columnar / 1e6:6.0f} MB/s, {ratio:5.1f} times the scalar"
-            f" {each.messages / scalar / 1e6:.3f} M/s (at least {each.at_least:g})"
+            f"{comparison.name:45} {comparison.messages / columnar / 1e6:7.2f} M/s"
+            f" {comparison.size / columnar / 1e6:6.0f} MB/s, {ratio:5.1f} times the scalar"
+            f" {comparison.messages / scalar / 1e6:.3f} M/s (at least {comparison.min_speedup:g})"
         )
     return int(missed > 0 and "--check" in sys.argv)
 

@@ -1,4 +1,4 @@
-"""The brokers that are measured beside each other, each as its users would start it."""
+"""The brokers that are compared, each started as its users would start it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tests.oracle.built import built_once, run_build
-from tests.oracle.real_kafka import AS_SHIPPED, RealKafka
+from tests.oracle.real_kafka import PRODUCTION_FLAGS, RealKafka
 from tests.oracle.requirements import UnavailableError, program
 from tests.oracle.served_kafkalite import ServedKafkalite
 from tests.oracle.target import free_port
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _KFAKE_SOURCES = Path(__file__).parent / "kfake"
 _START_TIMEOUT_S = 60.0
 
-# Both brokers are told the same where Kafka's default would only make a measurement slow.
+# Both brokers get the same settings where Kafka's default would only slow down a benchmark.
 _CONFIG: Mapping[str, str] = {
     "num.partitions": "1",
     "offsets.topic.num.partitions": "5",
@@ -42,10 +42,10 @@ class Competitor(Protocol):
         """Start the process without waiting for anything."""
 
     def kill(self) -> None:
-        """End the process."""
+        """Kill the process."""
 
-    def last_words(self) -> str:
-        """Give the end of what the broker logged."""
+    def log_tail(self) -> str:
+        """Return the end of the log of the broker."""
 
 
 class Kfake:
@@ -69,19 +69,19 @@ class Kfake:
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
     def kill(self) -> None:
-        """End the process."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
-    def last_words(self) -> str:
-        """Give nothing: kfake is silent."""
+    def log_tail(self) -> str:
+        """Return nothing: kfake does not log."""
         return ""
 
 
 def kfake_program() -> Path:
-    """Build kfake; LackingError on a machine without Go."""
+    """Build kfake; raises LackingError if Go is not installed."""
     go = program("go")
     sources = [_KFAKE_SOURCES / name for name in ("main.go", "go.mod", "go.sum")]
 
@@ -94,7 +94,7 @@ def kfake_program() -> Path:
 
 
 def makers(directory: Path) -> dict[str, Callable[[], Competitor]]:
-    """Give a maker of each broker; every one made begins with an empty data directory."""
+    """Return a factory for each broker; every broker starts with an empty data directory."""
     numbers = iter(range(1_000_000))
 
     def kafkalite() -> Competitor:
@@ -102,7 +102,7 @@ def makers(directory: Path) -> dict[str, Callable[[], Competitor]]:
 
     def kafka() -> Competitor:
         broker = RealKafka(
-            directory / f"kafka-{next(numbers)}", _CONFIG, heap="1g", flags=AS_SHIPPED
+            directory / f"kafka-{next(numbers)}", _CONFIG, heap="1g", flags=PRODUCTION_FLAGS
         )
         broker.prepare()
         return broker
@@ -111,12 +111,12 @@ def makers(directory: Path) -> dict[str, Callable[[], Competitor]]:
 
 
 def start(broker: Competitor) -> float:
-    """Start a broker; gives the seconds from the start of its process to its first answer."""
-    begin = time.perf_counter()
+    """Start a broker; returns the seconds from process start to the first response."""
+    started = time.perf_counter()
     broker.launch()
-    if not wait_for_answer(broker.port, begin + _START_TIMEOUT_S):
+    if not wait_for_answer(broker.port, started + _START_TIMEOUT_S):
         broker.kill()
         raise UnavailableError(
-            f"{broker.name} did not answer within {_START_TIMEOUT_S:.0f} s: {broker.last_words()}"
+            f"{broker.name} did not answer within {_START_TIMEOUT_S:.0f} s: {broker.log_tail()}"
         )
-    return time.perf_counter() - begin
+    return time.perf_counter() - started

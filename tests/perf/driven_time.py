@@ -1,7 +1,7 @@
-"""What time costs, driven or not; by hand: `python -m tests.perf.driven_time`.
+"""Measures the cost of the driven clock: `python -m tests.perf.driven_time`.
 
-The clock's own calls, which every request makes, and jumps of a whole broker that keeps the offsets
-of a group in one of fifty shards.
+It measures calls of the clock, which every request makes, and time jumps of a complete broker that
+has committed offsets in one of fifty shards.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from confluent_kafka import Consumer, TopicPartition
 
-from kafkalite.ports.clock import DrivenClock
+from kafkalite.ports.clock import AdjustableClock
 from kafkalite.server.logging import Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.testing import Broker
@@ -25,12 +25,12 @@ _JUMPS = (timedelta(days=1), timedelta(days=7), timedelta(days=365), timedelta(d
 
 
 def nothing() -> None:
-    """Be called."""
+    """Do nothing."""
 
 
-async def of_the_clock() -> dict[str, float]:
-    """Return nanoseconds of each call of a clock that goes by the machine's time."""
-    clock = DrivenClock()
+async def measure_clock() -> dict[str, float]:
+    """Return nanoseconds per call of a clock that follows the system time."""
+    clock = AdjustableClock()
     calls = {
         "now_ms": clock.now_ms,
         "call_at and cancel": lambda: clock.call_at(clock.now_ms() + 500, nothing).cancel(),
@@ -41,27 +41,27 @@ async def of_the_clock() -> dict[str, float]:
     }
 
 
-def of_jumps() -> dict[str, float]:
-    """Return milliseconds of each jump of a broker, offsets being kept for ever."""
+def measure_jumps() -> dict[str, float]:
+    """Return milliseconds per time jump of a broker whose offsets never expire."""
     config = {"offsets.retention.minutes": 2**31 - 1}
-    took = {}
+    durations_ms = {}
     with Broker(topics={"orders": 6}, config=config) as broker:
         consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
         consumer.commit(offsets=[TopicPartition("orders", 0, 7)], asynchronous=False)
         consumer.close()
         for jump in _JUMPS:
-            begun = time.perf_counter()
+            started = time.perf_counter()
             broker.clock.advance(jump)
-            took[f"{jump.days} days"] = (time.perf_counter() - begun) * 1e3
-    return took
+            durations_ms[f"{jump.days} days"] = (time.perf_counter() - started) * 1e3
+    return durations_ms
 
 
 def main() -> None:
-    """Print all of it."""
+    """Print the results."""
     with asyncio.Runner(loop_factory=lambda: new_event_loop(Log())) as runner:
-        for name, nanoseconds in runner.run(of_the_clock()).items():
+        for name, nanoseconds in runner.run(measure_clock()).items():
             sys.stdout.write(f"{name:20} {nanoseconds:8.0f} ns\n")
-    for name, milliseconds in of_jumps().items():
+    for name, milliseconds in measure_jumps().items():
         sys.stdout.write(f"{name:20} {milliseconds:8.1f} ms\n")
 
 

@@ -1,4 +1,4 @@
-"""How long a consumer waits: from its first word to the group until its first record."""
+"""Measures the time from a consumer's first group request to its first record."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _TIMEOUT_S = 60.0
 
 
 def wait_for_first_record(port: int, topic: str, protocol: str, group: str) -> float:
-    """Subscribe and wait; the time runs from the join to the record.
+    """Subscribe, and return the seconds from the join to the first record.
 
-    librdkafka says nothing of when it joins, so it first learns the brokers and the coordinator
-    of another group; what is left is the group protocol and one fetch.
+    librdkafka does not report when it joins, so the consumer first finds the brokers and the
+    coordinator of another group. The remaining time is the group protocol and one fetch.
     """
     consumer = Consumer(
         {
@@ -27,10 +27,10 @@ def wait_for_first_record(port: int, topic: str, protocol: str, group: str) -> f
         }
     )
     consumer.list_topics(topic, _TIMEOUT_S)
-    begin = time.perf_counter()
+    started = time.perf_counter()
     consumer.subscribe([topic])
     message = consumer.poll(_TIMEOUT_S)
-    taken = time.perf_counter() - begin
+    taken = time.perf_counter() - started
     assert message is not None
     assert message.error() is None, message.error()
     consumer.close()
@@ -38,7 +38,7 @@ def wait_for_first_record(port: int, topic: str, protocol: str, group: str) -> f
 
 
 def fill(port: int, topic: str) -> None:
-    """Produce the record that will be waited for."""
+    """Produce the record that the consumer waits for."""
     producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "acks": "all"})
     producer.list_topics(topic, _TIMEOUT_S)
     producer.produce(topic, b"first", partition=0)
@@ -46,10 +46,10 @@ def fill(port: int, topic: str) -> None:
 
 
 def measure(port: int, topic: str, protocol: str, group: str) -> float:
-    """Wait for a first record in a process of its own; gives the seconds."""
+    """Wait for a first record in a separate process; returns the seconds."""
     command = [sys.executable, "-m", __name__, str(port), topic, protocol, group]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return float(done.stdout)
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return float(completed.stdout)
 
 
 if __name__ == "__main__":

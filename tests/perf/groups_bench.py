@@ -1,8 +1,8 @@
 """Groups under load: `python -m tests.perf.groups_bench [--check] [--peers kafka,kfake]`.
 
-Everything is processor time of the broker on one core, so that other work on the machine hardly
-counts; rates are per second of it. `--check` fails when a promise is not kept. Not part of
-pytest's run, which has a short version of its own.
+All results are CPU time of the broker on one core, so that other load on the machine has little
+effect; rates are per second of CPU time. `--check` fails if a target is missed. pytest runs only a
+small version, in `test_groups.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.perf import (
 )
 from tests.perf.competitors import makers, start
 from tests.perf.groups_records import KINDS
-from tests.perf.report import OURS, machine
+from tests.perf.report import KAFKALITE, machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
 _SECONDS = 3.0
 _MEMBERS, _PARTITIONS = 1_000, 10_000
 _IDLE_KB = (3.0, 3.0, 4.0)
-"""By kind; a member of a consumer group has three records, and a session of its own."""
-_MEMORY = "/dev/shm"  # noqa: S108 - a directory of our own is made in it
+"""By kind; a member of a consumer group has three records and a separate session."""
+_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is made in it
 
 
 class Row(NamedTuple):
-    """One line of the table; `promise` is the least it must be, or else the most."""
+    """One line of the table; `target` is the minimum, or the maximum if `less_is_better`."""
 
-    what: str
+    label: str
     value: float
     unit: str
-    promise: float | None = None
+    target: float | None = None
     less_is_better: bool = False
-    beside: str = ""
-    """What the value stands beside: a floor, or the work it took."""
+    note: str = ""
+    """Additional information, such as a theoretical maximum or the work done."""
 
-    def is_kept(self) -> bool:
-        """Whether the value is as good as was promised."""
-        if self.promise is None:
+    def meets_target(self) -> bool:
+        """Whether the value reaches the target."""
+        if self.target is None:
             return True
-        return self.value <= self.promise if self.less_is_better else self.value >= self.promise
+        return self.value <= self.target if self.less_is_better else self.value >= self.target
 
 
 Rates = tuple[tuple[str, "Callable[[int, int, float], Rate]", float], ...]
@@ -68,31 +68,31 @@ RATES: Rates = (
         150_000,
     ),
 )
-"""What is pipelined in one connection, and how many a core must answer in a second."""
+"""The requests pipelined in one connection, and the target responses per second per core."""
 
 
 def main() -> int:
-    """Measure, print, and judge when asked to."""
+    """Measure and print; with `--check`, exit with 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--peers", default="", help="measure commits of these beside ours")
+    parser.add_argument("--peers", default="", help="also measure the commits of these brokers")
     parser.add_argument("--groups", type=int, default=100_000)
     parser.add_argument("--records", type=int, default=1_000_000)
     options = parser.parse_args()
     rows: list[Row] = []
-    for row in measured(options.peers, options.groups, options.records):
+    for row in measure_all(options.peers, options.groups, options.records):
         rows.append(row)
         sys.stdout.write(line(row))
         sys.stdout.flush()
     sys.stdout.write(f"{machine()}\n")
-    broken = [row for row in rows if not row.is_kept()] if options.check else []
-    sys.stderr.writelines(f"not kept: {line(row)}" for row in broken)
-    return 1 if broken else 0
+    missed = [row for row in rows if not row.meets_target()] if options.check else []
+    sys.stderr.writelines(f"target missed: {line(row)}" for row in missed)
+    return 1 if missed else 0
 
 
-def measured(peers: str, groups: int, records: int) -> Iterator[Row]:
-    """Yield every row as soon as it is there."""
-    for name in [OURS, *filter(None, peers.split(","))]:
+def measure_all(peers: str, groups: int, records: int) -> Iterator[Row]:
+    """Yield each row when it is measured."""
+    for name in [KAFKALITE, *filter(None, peers.split(","))]:
         try:
             yield from _rates(name)
         except (LackingError, UnavailableError) as absent:
@@ -110,13 +110,13 @@ def _rates(name: str) -> Iterator[Row]:
         start(broker)
         try:
             groups_commits.create_topic(broker.port)
-            for what, measure, promise in RATES:
+            for label, measure, target in RATES:
                 rate = measure(broker.port, broker.pid, _SECONDS)
                 yield Row(
-                    what if name == OURS else f"{what}: {name}",
+                    label if name == KAFKALITE else f"{label}: {name}",
                     rate.per_cpu_second,
                     "/s",
-                    promise if name == OURS else None,
+                    target if name == KAFKALITE else None,
                 )
         finally:
             broker.kill()
@@ -124,28 +124,28 @@ def _rates(name: str) -> Iterator[Row]:
 
 def _big_group() -> Iterator[Row]:
     for assignor in ("uniform", "range"):
-        what = f"{_MEMBERS} members, {_PARTITIONS} partitions, {assignor}"
-        measured = groups_big.measure(assignor, members=_MEMBERS, partitions=_PARTITIONS)
-        for when, settled in zip(("all join", "one leaves"), measured, strict=True):
-            longest_ms = settled.longest_seconds * 1000
-            beside = f"{settled.heartbeats} heartbeats, the longest {longest_ms:.0f} ms"
-            yield Row(f"{what}: {when}", settled.cpu_seconds, "s", 3.0, True, beside)
+        label = f"{_MEMBERS} members, {_PARTITIONS} partitions, {assignor}"
+        costs = groups_big.measure(assignor, members=_MEMBERS, partitions=_PARTITIONS)
+        for change, cost in zip(("all join", "one leaves"), costs, strict=True):
+            longest_ms = cost.longest_seconds * 1000
+            note = f"{cost.heartbeats} heartbeats, the longest {longest_ms:.0f} ms"
+            yield Row(f"{label}: {change}", cost.cpu_seconds, "s", 3.0, True, note)
 
 
 def _idle_groups(groups: int) -> Iterator[Row]:
-    for kind, promise in zip(KINDS, _IDLE_KB, strict=True):
+    for kind, target in zip(KINDS, _IDLE_KB, strict=True):
         idle = groups_idle.measure(kind, groups)
-        beside = f"restart with {groups} in {idle.restart_cpu_seconds:.2f} s"
+        note = f"restart with {groups} in {idle.restart_cpu_seconds:.2f} s"
         kilobytes = idle.bytes_per_group / 1024
-        yield Row(f"an idle group: {kind}", kilobytes, "KB", promise, True, beside)
+        yield Row(f"an idle group: {kind}", kilobytes, "KB", target, True, note)
 
 
 def _expiry(groups: int) -> Iterator[Row]:
-    for what, swept in zip(
+    for label, swept in zip(
         ("finds nothing", "takes all"), groups_expiry.measure(groups), strict=True
     ):
         yield Row(
-            f"longest step of an expiry that {what}",
+            f"longest step of an expiry that {label}",
             swept.longest_seconds * 1000,
             "ms",
             50.0,
@@ -155,24 +155,24 @@ def _expiry(groups: int) -> Iterator[Row]:
 
 
 def _replay(records: int) -> Iterator[Row]:
-    for mix, promise in (("typical", 1_000_000.0), ("unique", None)):
+    for mix, target in (("typical", 1_000_000.0), ("unique", None)):
         for per_batch in (1, 10):
             replayed = groups_replay.measure(mix, per_batch, records)
-            beside = f"{replayed.floor_per_second:,.0f}/s with the batches' heads alone"
+            note = f"{replayed.floor_per_second:,.0f}/s reading only the batch headers"
             yield Row(
                 f"records replayed, {mix} keys, {per_batch} in a batch",
                 replayed.per_second,
                 "/s",
-                promise,
-                beside=beside,
+                target,
+                note=note,
             )
 
 
 def line(row: Row) -> str:
-    """Write a row as a line of the table."""
+    """Return a row as a line of the table."""
     digits = 0 if row.unit == "/s" else 2
-    promise = "" if row.promise is None else f"{row.promise:,.{digits}f}"
-    return f"{row.what:<60}{row.value:>12,.{digits}f} {row.unit:<4}{promise:>10}  {row.beside}\n"
+    target = "" if row.target is None else f"{row.target:,.{digits}f}"
+    return f"{row.label:<60}{row.value:>12,.{digits}f} {row.unit:<4}{target:>10}  {row.note}\n"
 
 
 if __name__ == "__main__":

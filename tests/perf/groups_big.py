@@ -1,8 +1,8 @@
-"""One consumer group of many members and partitions: what it costs until it is stable.
+"""The cost of a rebalance of one consumer group with many members and partitions.
 
-Members do what a client does: they join, adopt what they are given, report what they own, and let
-go of what is taken from them at once. Their heartbeats go through codec, machine and log; the
-clock is virtual, so a rebalance takes the rounds it takes and no time is spent waiting.
+Members behave like clients: they join, accept assigned partitions, report what they own, and
+release revoked partitions at once. Their heartbeats pass through codec, state machine and log. The
+clock is virtual, so a rebalance takes several rounds of heartbeats but no waiting.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from tests.perf.groups_world import World
 from tests.perf.pipeline import frame
 
@@ -29,18 +31,18 @@ _MOST_ROUNDS = 20
 _TopicPartitions = ConsumerGroupHeartbeatRequest.TopicPartitions
 
 
-class Settled(NamedTuple):
-    """What it took for a group to become stable."""
+class RebalanceCost(NamedTuple):
+    """The cost until a group was stable."""
 
     cpu_seconds: float
-    """Of the broker alone; the members' own work is not counted."""
+    """Of the broker only, without the members."""
     heartbeats: int
     longest_seconds: float
-    """The heartbeat that held up everybody else for longest."""
+    """The longest time of one heartbeat."""
 
 
 class _Member:
-    """A client's half of the protocol, as far as it goes into a heartbeat."""
+    """The client side of the protocol."""
 
     def __init__(self, number: int, topics: Sequence[str], assignor: str) -> None:
         self.member_id = f"member-{number:04d}-{'x' * 24}"
@@ -51,7 +53,7 @@ class _Member:
         self._assignor = assignor
 
     def next_frame(self) -> bytes:
-        """Return the next heartbeat; it says only what the last one did not."""
+        """Return the next heartbeat, which contains only changed fields."""
         beat = ConsumerGroupHeartbeatRequest(
             group_id=_GROUP, member_id=self.member_id, member_epoch=self.epoch
         )
@@ -69,7 +71,7 @@ class _Member:
         return frame(beat, _VERSION)
 
     def leave(self) -> bytes:
-        """Return the last heartbeat."""
+        """Return the heartbeat that leaves the group."""
         beat = ConsumerGroupHeartbeatRequest(
             group_id=_GROUP, member_id=self.member_id, member_epoch=_LEAVE_EPOCH
         )
@@ -92,44 +94,44 @@ class BigGroup:
         self._world = World(directory, {**limits, **(settings or {})})
         topics = {f"topic-{number}": partitions // _TOPICS for number in range(_TOPICS)}
         for topic, count in topics.items():
-            self._world.cluster.have_topics({topic: count})
+            self._world.cluster.create_missing_topics({topic: count})
         self._members = [_Member(number, sorted(topics), assignor) for number in range(members)]
         self._partitions = partitions // _TOPICS * _TOPICS
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._cpu = self._longest = 0.0
         self._heartbeats = 0
 
-    def join(self) -> Settled:
-        """Let everybody join, a millisecond apart, and go on until all is handed out."""
-        self._begin()
+    def join(self) -> RebalanceCost:
+        """Let all members join, a millisecond apart, and rebalance until stable."""
+        self._reset()
         for member in self._members:
             self._beat(member)
             self._world.clock.advance(1)
-        return self._settle()
+        return self._rebalance()
 
-    def lose_one(self) -> Settled:
-        """Let one member leave, and go on until the others have all that was its."""
-        self._begin()
+    def lose_one(self) -> RebalanceCost:
+        """Let one member leave, and rebalance until stable."""
+        self._reset()
         self._serve(self._members.pop().leave())
-        return self._settle()
+        return self._rebalance()
 
     def close(self) -> None:
-        """Let the directory go."""
+        """Close the directory."""
         self._world.close()
 
-    def _settle(self) -> Settled:
+    def _rebalance(self) -> RebalanceCost:
         for _ in range(_MOST_ROUNDS):
             self._world.clock.advance(_HEARTBEAT_MS)
-            before = self._standing()
+            before = self._assignments()
             for member in self._members:
                 self._beat(member)
-            if self._standing() == before and self._is_complete():
-                return Settled(self._cpu, self._heartbeats, self._longest)
+            if self._assignments() == before and self._is_complete():
+                return RebalanceCost(self._cpu, self._heartbeats, self._longest)
         raise AssertionError(f"not stable after {_MOST_ROUNDS} rounds")
 
-    def _standing(self) -> list[tuple[int, dict[bytes, tuple[int, ...]]]]:
+    def _assignments(self) -> list[tuple[int, dict[bytes, tuple[int, ...]]]]:
         return [(member.epoch, member.owned) for member in self._members]
 
     def _is_complete(self) -> bool:
@@ -149,14 +151,14 @@ class BigGroup:
         member.epoch = response.member_epoch
         if response.assignment is not None:
             member.owned = {
-                given.topic_id: tuple(given.partitions)
-                for given in response.assignment.topic_partitions
+                assigned.topic_id: tuple(assigned.partitions)
+                for assigned in response.assignment.topic_partitions
             }
 
     def _serve(self, request: bytes) -> bytes:
-        begun = time.process_time()
+        started = time.process_time()
         data = self._world.serve(request)
-        taken = time.process_time() - begun
+        taken = time.process_time() - started
         self._cpu += taken
         self._longest = max(self._longest, taken)
         self._heartbeats += 1
@@ -165,8 +167,8 @@ class BigGroup:
 
 def measure(
     assignor: str, *, members: int, partitions: int, settings: Mapping[str, str] | None = None
-) -> tuple[Settled, Settled]:
-    """Return what it takes after all have joined, and after one has left."""
+) -> tuple[RebalanceCost, RebalanceCost]:
+    """Return the cost after all have joined, and after one has left."""
     with tempfile.TemporaryDirectory() as directory:
         group = BigGroup(
             directory,

@@ -1,4 +1,4 @@
-"""Expiry over very many groups: how long any one step keeps everybody else waiting."""
+"""Measures how long each step of expiring very many groups blocks other requests."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _SETTINGS = {
 }
 
 
-class Swept(NamedTuple):
-    """What a round over all groups took."""
+class SweepCost(NamedTuple):
+    """The cost of one pass over all groups."""
 
     steps: int
     longest_seconds: float
     cpu_seconds: float
 
 
-def measure(groups: int) -> tuple[Swept, Swept]:
-    """Return a round that finds nothing to expire, and one that expires everything."""
+def measure(groups: int) -> tuple[SweepCost, SweepCost]:
+    """Return a pass that finds nothing to expire, and one that expires everything."""
     with tempfile.TemporaryDirectory() as directory:
         world = World(directory, _SETTINGS)
         topic = world.cluster.partitions.topic("__consumer_offsets")
@@ -50,15 +50,15 @@ def measure(groups: int) -> tuple[Swept, Swept]:
     return nothing, everything
 
 
-def _sweep(world: World, ms: int) -> Swept:
-    """Let time pass, deadline by deadline."""
+def _sweep(world: World, ms: int) -> SweepCost:
+    """Advance the clock from deadline to deadline."""
     clock = world.clock
     until_ms = clock.now_ms() + ms
     steps, longest, total = 0, 0.0, 0.0
     while (deadline_ms := clock.next_deadline_ms) is not None and deadline_ms <= until_ms:
-        begun = time.process_time()
+        started = time.process_time()
         clock.advance(max(0, deadline_ms - clock.now_ms()))
-        taken = time.process_time() - begun
+        taken = time.process_time() - started
         steps, longest, total = steps + 1, max(longest, taken), total + taken
     clock.advance(until_ms - clock.now_ms())
-    return Swept(steps, longest, total)
+    return SweepCost(steps, longest, total)

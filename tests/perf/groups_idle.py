@@ -1,7 +1,7 @@
-"""A hundred thousand idle groups: what they take up, and how long a restart with them takes.
+"""The memory of a hundred thousand idle groups, and the duration of a restart with them.
 
-The broker is one that users would start, on a directory that holds the groups' records. What is
-counted is the difference to the same broker with an empty directory.
+The broker is started as users would start it, on a directory with the records of the groups. The
+result is the difference to the same broker with an empty directory.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.config.log_config import LogConfig
 from kafkalite.coordinator.runtime import partition_of
 from kafkalite.ports.files import OsFiles
-from kafkalite.protocol.messages.create_topics import CreateTopicsRequest
-from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
 from kafkalite.storage.log import Log
 from tests.conformance.raw import RawClient
 from tests.oracle.served_kafkalite import ServedKafkalite
@@ -37,11 +37,11 @@ _PATIENCE_S = 120.0
 
 
 class Idle(NamedTuple):
-    """What idle groups cost."""
+    """The cost of idle groups."""
 
     bytes_per_group: float
     restart_seconds: float
-    """Until the broker answers."""
+    """Until the broker responds."""
     restart_cpu_seconds: float
 
 
@@ -50,8 +50,8 @@ def measure(kind: str, groups: int) -> Idle:
     with tempfile.TemporaryDirectory() as directory:
         broker = ServedKafkalite(Path(directory), _CONFIG)
         broker.start()
-        _have_offsets_topic(broker.port)
-        topic_id = _have_topic(broker.port)
+        _ensure_offsets_topic(broker.port)
+        topic_id = _create_topic(broker.port)
         broker.stop()
         empty = _run(broker, 0)
         _fill(Path(directory) / "data", kind, groups, topic_id)
@@ -64,9 +64,9 @@ def measure(kind: str, groups: int) -> Idle:
 
 
 def _run(broker: ServedKafkalite, groups: int) -> Idle:
-    begun = time.perf_counter()
+    started = time.perf_counter()
     broker.start()
-    started = time.perf_counter() - begun
+    start_seconds = time.perf_counter() - started
     cpu = cpu_seconds(broker.pid)
     resident = _resident_bytes(broker.pid)
     client = RawClient(broker.port, _PATIENCE_S)
@@ -76,11 +76,11 @@ def _run(broker: ServedKafkalite, groups: int) -> Idle:
         assert described.groups[0].group_id == "group-0"
     client.close()
     broker.kill()
-    return Idle(resident, started, cpu)
+    return Idle(resident, start_seconds, cpu)
 
 
 def _fill(data: Path, kind: str, groups: int, topic_id: bytes) -> None:
-    """Put the groups' records where a coordinator would have put them."""
+    """Write the records of the groups to the partitions a coordinator would use."""
     led: dict[int, list[str]] = {}
     for group_id in (f"group-{number}" for number in range(groups)):
         led.setdefault(partition_of(group_id, _PARTITIONS), []).append(group_id)
@@ -92,11 +92,13 @@ def _fill(data: Path, kind: str, groups: int, topic_id: bytes) -> None:
 
 
 def _batches(kind: str, group_ids: list[str], topic_id: bytes) -> Iterator[bytes]:
-    decisions = itertools.chain.from_iterable(KINDS[kind](each, topic_id) for each in group_ids)
+    decisions = itertools.chain.from_iterable(
+        KINDS[kind](group_id, topic_id) for group_id in group_ids
+    )
     return map(batch_of, decisions)
 
 
-def _have_offsets_topic(port: int) -> None:
+def _ensure_offsets_topic(port: int) -> None:
     client = RawClient(port)
     find = FindCoordinatorRequest(coordinator_keys=["group-0"])
     deadline = time.monotonic() + _PATIENCE_S
@@ -106,14 +108,14 @@ def _have_offsets_topic(port: int) -> None:
     client.close()
 
 
-def _have_topic(port: int) -> bytes:
-    """Make the topic that the groups read, and return its id."""
+def _create_topic(port: int) -> bytes:
+    """Create the topic that the groups read, and return its ID."""
     client = RawClient(port)
     topic = CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1)
-    made = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
-    assert not made.topics[0].error_code, made
+    response = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+    assert not response.topics[0].error_code, response
     client.close()
-    topic_id: bytes = made.topics[0].topic_id
+    topic_id: bytes = response.topics[0].topic_id
     return topic_id
 
 

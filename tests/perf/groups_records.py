@@ -1,7 +1,6 @@
-"""Logs of groups as long as a measurement needs them, written without deciding anything.
+"""Group logs of any length for benchmarks, written without a coordinator.
 
-The records are those that a coordinator would have written, in the batches in which it would have
-written them: one for each decision.
+The records and batches are the same as a coordinator would write: one batch per decision.
 """
 
 from __future__ import annotations
@@ -10,19 +9,21 @@ import itertools
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.serde import CoordinatorSerde
-from kafkalite.groups.consumer import records as consumer_records
+from kafkalite.groups.consumer import consumer_group_records as consumer_records
 from kafkalite.groups.consumer.member import CurrentAssignment, MemberMetadata
-from kafkalite.groups.offset import OffsetAndMetadata
-from kafkalite.groups.records import (
+from kafkalite.groups.group import OffsetAndMetadata
+from kafkalite.groups.offsets_topic_records import (
     group_metadata_record,
     offset_commit_record,
     written_version,
 )
+from kafkalite.protocol._generated.records.consumer_protocol_subscription import (
+    ConsumerProtocolSubscription,
+)
+from kafkalite.protocol._generated.records.group_metadata import GroupMetadataValue
 from kafkalite.protocol.codec import encode_value
-from kafkalite.protocol.records.consumer_protocol_subscription import ConsumerProtocolSubscription
-from kafkalite.protocol.records.group_metadata import GroupMetadataValue
 from kafkalite.storage.batch import BatchView, build_batch
-from kafkalite.storage.records import NewRecord
+from kafkalite.storage.record_format import NewRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,12 +41,12 @@ _SERDE = CoordinatorSerde(written_version)
 
 
 def batch_of(decision: Sequence[Record], now_ms: int = NOW_MS) -> bytes:
-    """Return what one decision puts on the log."""
+    """Return the batch of one decision."""
     return build_batch([NewRecord(*_SERDE.encode(record), now_ms) for record in decision])
 
 
 def append(log: Log, batches: Iterator[bytes]) -> int:
-    """Put batches on a log, and return how many records they hold."""
+    """Append batches to a log, and return the number of records."""
     count = 0
     while views := list(map(BatchView, itertools.islice(batches, _AT_ONCE))):
         log.append(views, leader_epoch=0, now_ms=NOW_MS)
@@ -56,7 +57,7 @@ def append(log: Log, batches: Iterator[bytes]) -> int:
 def commit(
     group_id: str, topic: str, partition: int, offset: int, topic_id: bytes = TOPIC_ID
 ) -> Record:
-    """Return the record of a commit, as clients of today make it."""
+    """Return the record of a commit, as from current clients."""
     return offset_commit_record(
         group_id,
         topic,
@@ -71,7 +72,7 @@ def commit(
 
 
 def simple_group(group_id: str, topic_id: bytes) -> Iterator[list[Record]]:
-    """Yield the decisions of a group that nobody joined and that committed two offsets."""
+    """Yield the decisions of a group without members and with two committed offsets."""
     yield [commit(group_id, TOPIC, 0, 4_711, topic_id)]
     yield [commit(group_id, TOPIC, 1, 4_712, topic_id)]
 
@@ -130,4 +131,4 @@ KINDS = {
     "classic, a member, a commit": classic_group,
     "consumer, a member, a commit": consumer_group,
 }
-"""What an idle group may be, by what it is called in the table."""
+"""The kinds of idle groups, by their names in the table."""

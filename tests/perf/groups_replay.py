@@ -1,8 +1,8 @@
-"""How many records a second a coordinator takes in when it loads its log.
+"""Measures how many records per second a coordinator loads from its log.
 
-Two mixes: `typical`, where a few thousand partitions were committed over and over, as logs of
-groups are until they are compacted; and `unique`, where every record is another partition's, as
-they are just after. The floor is the same log walked batch by batch, with no record looked at.
+There are two mixes: `typical`, with repeated commits to a few thousand partitions, as in a log
+before compaction; and `unique`, with one commit per partition, as after compaction. The upper limit
+is iterating over the batches of the same log without decoding records.
 """
 
 from __future__ import annotations
@@ -31,42 +31,42 @@ _ROUNDS = 3
 
 
 class Replayed(NamedTuple):
-    """Records a second of processor time, of loading and of its floor."""
+    """Records per second of CPU time, of loading and of iterating over batches."""
 
     per_second: float
     floor_per_second: float
 
 
 MIXES = {"typical": _TYPICAL_KEYS, "unique": None}
-"""How many partitions are committed to; None: each but once."""
+"""The number of partitions; None: one per record."""
 
 
 def measure(mix: str, per_batch: int, count: int) -> Replayed:
-    """Load a log of `count` records some times, and return the fastest."""
+    """Load a log of `count` records several times, and return the fastest."""
     with tempfile.TemporaryDirectory() as directory:
         world = World(directory, _SETTINGS)
         topic = world.cluster.partitions.topic("__consumer_offsets")
         assert topic is not None
         log = topic.partitions[0].log
         append(log, _batches(MIXES[mix] or count, per_batch, count))
-        floor = min(_seconds(lambda: _walk(log)) for _ in range(_ROUNDS))
+        floor = min(_seconds(lambda: _iterate(log)) for _ in range(_ROUNDS))
         taken = min(_seconds(world.reload_groups) for _ in range(_ROUNDS))
-        kept = sum(1 for _ in world.group_shard().machine.offsets.committed())
-        assert kept == (MIXES[mix] or count), kept
+        committed = sum(1 for _ in world.group_shard().machine.offsets.committed())
+        assert committed == (MIXES[mix] or count), committed
         world.close()
     return Replayed(count / taken, count / floor)
 
 
 def _batches(keys: int, per_batch: int, count: int) -> Iterator[bytes]:
-    """Yield commits to `keys` partitions in turns; what comes again is not built again."""
-    made: list[bytes] = []
+    """Yield batches of commits to `keys` partitions in turn; repeated batches are reused."""
+    batches: list[bytes] = []
     for start in range(0, keys, per_batch):
         batch = batch_of([_commit(number) for number in range(start, start + per_batch)])
         if keys < count:
-            made.append(batch)
+            batches.append(batch)
         yield batch
     for number in range((count - keys) // per_batch):
-        yield made[number % len(made)]
+        yield batches[number % len(batches)]
 
 
 def _commit(number: int) -> Record:
@@ -74,18 +74,18 @@ def _commit(number: int) -> Record:
     return commit(f"consumers-of-{group:06d}", "orders", partition, number)
 
 
-def _walk(log: Log) -> None:
+def _iterate(log: Log) -> None:
     for _ in log.batches(log.start_offset):
         pass
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """Return the processor time of some work, with garbage left where it is, as in a start."""
+    """Return the CPU time of a call, without garbage collection, as during startup."""
     gc.collect()
     gc.disable()
     try:
-        begun = time.process_time()
+        started = time.process_time()
         work()
-        return time.process_time() - begun
+        return time.process_time() - started
     finally:
         gc.enable()

@@ -1,15 +1,17 @@
-"""Heartbeats of one real group member, encoded beforehand and pipelined in one connection."""
+"""Heartbeats of one real group member, encoded in advance and pipelined in one connection."""
 
 from __future__ import annotations
 
 import time
 from typing import NamedTuple
 
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
-from kafkalite.protocol.messages.join_group import JoinGroupRequest
-from kafkalite.protocol.messages.sync_group import SyncGroupRequest
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
+from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from tests.conformance.raw import RawClient
 from tests.perf.pipeline import Rate, frame, pump
 
@@ -18,15 +20,15 @@ _TIMEOUT_MS = 300_000
 _PATIENCE_S = 30.0
 
 
-class Seat(NamedTuple):
-    """A member of a group: its id, and the generation or epoch it is at."""
+class Membership(NamedTuple):
+    """A member of a group: its ID, and its generation or epoch."""
 
     member_id: str
     epoch: int
 
 
-def join(port: int, group_id: str) -> Seat:
-    """Become the only member of a classic group."""
+def join(port: int, group_id: str) -> Membership:
+    """Join a classic group as its only member."""
     client = RawClient(port)
     _find_coordinator(client, group_id)
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")
@@ -54,11 +56,11 @@ def join(port: int, group_id: str) -> Seat:
     )
     assert not synced.error_code, synced
     client.close()
-    return Seat(joined.member_id, joined.generation_id)
+    return Membership(joined.member_id, joined.generation_id)
 
 
-def join_consumer_group(port: int, group_id: str, topic: str) -> Seat:
-    """Become the only member of a consumer group, and stay until its assignment is made."""
+def join_consumer_group(port: int, group_id: str, topic: str) -> Membership:
+    """Join a consumer group as its only member, and wait for the assignment."""
     client = RawClient(port)
     _find_coordinator(client, group_id)
     request = ConsumerGroupHeartbeatRequest(
@@ -75,9 +77,9 @@ def join_consumer_group(port: int, group_id: str, topic: str) -> Seat:
         time.sleep(0.05)
     owned = [
         ConsumerGroupHeartbeatRequest.TopicPartitions(
-            topic_id=given.topic_id, partitions=given.partitions
+            topic_id=assigned.topic_id, partitions=assigned.partitions
         )
-        for given in joined.assignment.topic_partitions
+        for assigned in joined.assignment.topic_partitions
     ]
     confirmed = client.call(
         ConsumerGroupHeartbeatRequest(
@@ -90,21 +92,23 @@ def join_consumer_group(port: int, group_id: str, topic: str) -> Seat:
     )
     assert not confirmed.error_code, confirmed
     client.close()
-    return Seat(joined.member_id, confirmed.member_epoch)
+    return Membership(joined.member_id, confirmed.member_epoch)
 
 
 def rate(port: int, pid: int, seconds: float) -> Rate:
     """Pipeline heartbeats of the classic protocol for a while."""
-    seat = join(port, "beating")
-    beat = HeartbeatRequest(group_id="beating", generation_id=seat.epoch, member_id=seat.member_id)
+    membership = join(port, "beating")
+    beat = HeartbeatRequest(
+        group_id="beating", generation_id=membership.epoch, member_id=membership.member_id
+    )
     return _rate(port, pid, beat, 4, seconds)
 
 
 def consumer_rate(port: int, pid: int, seconds: float, *, topic: str) -> Rate:
     """Pipeline heartbeats of the consumer protocol for a while."""
-    seat = join_consumer_group(port, "beating-too", topic)
+    membership = join_consumer_group(port, "beating-too", topic)
     beat = ConsumerGroupHeartbeatRequest(
-        group_id="beating-too", member_epoch=seat.epoch, member_id=seat.member_id
+        group_id="beating-too", member_epoch=membership.epoch, member_id=membership.member_id
     )
     return _rate(port, pid, beat, 1, seconds)
 

@@ -1,4 +1,4 @@
-"""How much memory a process and its children use at most, while something runs."""
+"""The peak memory of the child processes of this process."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _JAVA: Final = "java"
 
 @dataclass(slots=True)
 class Usage:
-    """What a process's children used."""
+    """The resources used by child processes."""
 
     peak_mb: float = 0.0
-    """All of them together, at the worst moment."""
+    """The peak of their sum."""
     java_mb: float = 0.0
     """The largest JVM."""
     python_mb: float = 0.0
-    """The largest of the others: with Spark, the workers."""
+    """The largest other process: with Spark, a worker."""
     cpu_s: float = 0.0
-    """Processor time of all of them."""
+    """Their total CPU time."""
 
-    def see(self, sizes: list[tuple[str, float]]) -> None:
-        """Take the names and sizes of processes that are there at one moment."""
+    def add_sample(self, sizes: list[tuple[str, float]]) -> None:
+        """Add a sample: names and sizes of the running processes."""
         self.peak_mb = max(self.peak_mb, sum(size for _, size in sizes))
         for name, size in sizes:
             if name == _JAVA:
@@ -43,16 +43,16 @@ class Usage:
 
 
 @contextmanager
-def watched() -> Iterator[Usage]:
-    """Watch our children, and theirs, as long as this lasts."""
+def sample_children() -> Iterator[Usage]:
+    """Sample the descendants of this process while the context is active."""
     usage = Usage()
     over = threading.Event()
 
     def watch() -> None:
         while not over.wait(_EVERY_S):
-            usage.see([(each.name, each.size_mb) for each in children(os.getpid())])
+            usage.add_sample([(process.name, process.size_mb) for process in children(os.getpid())])
 
-    before = sum(each.cpu_s for each in children(os.getpid()))
+    before = sum(process.cpu_s for process in children(os.getpid()))
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
     try:
@@ -60,25 +60,25 @@ def watched() -> Iterator[Usage]:
     finally:
         over.set()
         watching.join()
-        now = children(os.getpid())
-        usage.see([(each.name, each.size_mb) for each in now])
-        usage.cpu_s = sum(each.cpu_s for each in now) - before
+        processes = children(os.getpid())
+        usage.add_sample([(process.name, process.size_mb) for process in processes])
+        usage.cpu_s = sum(process.cpu_s for process in processes) - before
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process as it is now."""
+    """A snapshot of a process."""
 
     name: str
     size_mb: float
     cpu_s: float
-    """Its own time, and that of its children which have ended."""
+    """CPU seconds of the process and its ended children."""
 
 
 def children(pid: int) -> list[Process]:
-    """Return the children of a process, and theirs."""
+    """Return all descendants of a process."""
     families: dict[int, list[int]] = {}
-    known: dict[int, Process] = {}
+    processes: dict[int, Process] = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
@@ -91,10 +91,10 @@ def children(pid: int) -> list[Process]:
         name = stat[stat.index("(") + 1 : stat.rindex(")")]
         ticks = sum(map(int, fields[11:15]))
         families.setdefault(int(fields[1]), []).append(int(folder.name))
-        known[int(folder.name)] = Process(name, pages * _PAGE / _MB, ticks / _TICK)
-    found, todo = [], [*families.get(pid, [])]
+        processes[int(folder.name)] = Process(name, pages * _PAGE / _MB, ticks / _TICK)
+    descendants, todo = [], [*families.get(pid, [])]
     while todo:
-        each = todo.pop()
-        found.append(known[each])
-        todo += families.get(each, [])
-    return found
+        child = todo.pop()
+        descendants.append(processes[child])
+        todo += families.get(child, [])
+    return descendants

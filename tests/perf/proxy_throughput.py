@@ -1,9 +1,9 @@
-"""What the recording proxy costs: `python -m tests.perf.proxy_throughput [--rounds N] [--check]`.
+"""Measures the recording proxy: `python -m tests.perf.proxy_throughput [--rounds N] [--check]`.
 
-The same bytes go from a client to a cluster directly, by a pipe that copies bytes and knows
-nothing of them (the floor of any proxy on this event loop), by the proxy without a recorder, and by
-`kafkalite capture`. The cluster is a stub that answers at once, in a process of its own, so that it
-is the way that is measured; clients keep a number of requests under way on one connection.
+The same bytes are sent from a client to a cluster directly, through a pipe that only copies bytes
+(the upper limit for any proxy on this event loop), through the proxy without a recorder, and
+through `kafkalite capture`. The cluster is a stub in a separate process that responds at once, so
+that the route is measured. Clients keep a number of requests in flight on one connection.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from kafkalite.protocol.messages.fetch import FetchRequest, FetchResponse
-from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafkalite.protocol.messages.produce import ProduceRequest, ProduceResponse
-from kafkalite.proxy.proxy import Proxy, ProxySettings
+from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.server.addresses import Address
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
-from tests.clients.roster import driver_environment
+from kafkalite.traffic.proxy.proxy import Proxy, ProxySettings
+from tests.clients.client_libraries import driver_environment
 from tests.perf.report import machine
 from tests.unit.frames import request_frame, response_frame
 
@@ -44,15 +44,15 @@ _PATIENCE_S = 20.0
 _MIB = 1024 * 1024
 
 LEAST_OF_PIPE, LEAST_OF_PIPE_SMALL = 0.25, 0.10
-"""`--check`: what `kafkalite capture` moves of what a bare pipe moves, at least.
+"""`--check`: the minimum rate of `kafkalite capture`, relative to a pipe.
 
-A pipe copies a hundred small requests in one go; the proxy has to find each of them.
+A pipe copies a hundred small requests at once; the proxy has to find each of them.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """A request, its answer, and how many of them are under way."""
+    """A request, its response, and the number of requests in flight."""
 
     name: str
     request: bytes
@@ -62,7 +62,7 @@ class Load:
 
     @property
     def size(self) -> int:
-        """How many bytes an exchange moves."""
+        """The number of bytes per exchange."""
         return len(self.request) + len(self.answer)
 
 
@@ -70,11 +70,13 @@ def _produce() -> Load:
     data = ProduceRequest.PartitionProduceData(records=bytes(100_000))
     topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[data])
     answer = ProduceResponse.PartitionProduceResponse()
-    told = ProduceResponse.TopicProduceResponse(name="orders", partition_responses=[answer])
+    topic_response = ProduceResponse.TopicProduceResponse(
+        name="orders", partition_responses=[answer]
+    )
     return Load(
         name="produce, 100 KB, v12",
         request=request_frame(ProduceRequest(acks=1, topic_data=[topic]), 12),
-        answer=response_frame(ProduceResponse(responses=[told]), 12),
+        answer=response_frame(ProduceResponse(responses=[topic_response]), 12),
         window=8,
     )
 
@@ -93,7 +95,7 @@ def _fetch(version: int) -> Load:
 def _heartbeats() -> Load:
     request = HeartbeatRequest(group_id="group", generation_id=1, member_id="member")
     return Load(
-        name="heartbeats, 100 under way",
+        name="heartbeats, 100 in flight",
         request=request_frame(request, 4),
         answer=response_frame(HeartbeatResponse(), 4),
         window=100,
@@ -101,12 +103,12 @@ def _heartbeats() -> Load:
     )
 
 
-# Answers to Fetch are looked into since v16, and pass as they come before.
+# The proxy parses Fetch responses since v16, and forwards older ones unread.
 LOADS = (_produce(), _fetch(15), _fetch(17), _heartbeats())
 
 
 class _Stub(asyncio.Protocol):
-    """Answers whatever has come whole."""
+    """Responds to each complete request."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -122,11 +124,11 @@ class _Stub(asyncio.Protocol):
             self._transport.writelines([self._load.answer] * count)
 
 
-class _End(asyncio.Protocol):
-    """One end of a pipe: what comes in here goes out there, no faster than it is taken."""
+class _PipeEnd(asyncio.Protocol):
+    """One end of a pipe: forwards data to the other end, with flow control."""
 
-    def __init__(self, there: _End | None = None) -> None:
-        self._there = there
+    def __init__(self, other: _PipeEnd | None = None) -> None:
+        self._peer = other
         self._early = b""
         self.transport: asyncio.Transport
 
@@ -135,32 +137,32 @@ class _End(asyncio.Protocol):
         made.set_write_buffer_limits(high=_MIB)
         made.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def meet(self, there: _End) -> None:
-        """Be told what is at the other end."""
-        self._there = there
-        there.transport.write(self._early)
+    def connect(self, other: _PipeEnd) -> None:
+        """Connect the other end."""
+        self._peer = other
+        other.transport.write(self._early)
 
     def data_received(self, data: bytes) -> None:
-        if self._there is None:
+        if self._peer is None:
             self._early += data
         else:
-            self._there.transport.write(data)
+            self._peer.transport.write(data)
 
     def pause_writing(self) -> None:
-        assert self._there is not None
-        self._there.transport.pause_reading()
+        assert self._peer is not None
+        self._peer.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        assert self._there is not None
-        self._there.transport.resume_reading()
+        assert self._peer is not None
+        self._peer.transport.resume_reading()
 
     def connection_lost(self, _: Exception | None) -> None:
-        if self._there is not None:
-            self._there.transport.close()
+        if self._peer is not None:
+            self._peer.transport.close()
 
 
-class _Door(_End):
-    """The end of a client, which is let in when the other end is open."""
+class _ClientEnd(_PipeEnd):
+    """The client end, which opens the other end."""
 
     def __init__(self, port: int) -> None:
         super().__init__()
@@ -173,8 +175,8 @@ class _Door(_End):
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
-        _, there = await loop.create_connection(lambda: _End(self), LOOPBACK, self._port)
-        self.meet(there)
+        _, other = await loop.create_connection(lambda: _PipeEnd(self), LOOPBACK, self._port)
+        self.connect(other)
 
 
 async def _serve_stub(number: int) -> None:
@@ -185,36 +187,36 @@ async def _serve_stub(number: int) -> None:
 
 async def _serve_pipe(port: int) -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Door(port), LOOPBACK, 0)
+    server = await loop.create_server(lambda: _ClientEnd(port), LOOPBACK, 0)
     await _announce(server.sockets[0].getsockname()[1])
 
 
-class _Forgetful:
+class _NullRecorder:
     """Records nothing."""
 
     is_lost = False
 
     def begin(self) -> None:
-        """Forget that, too."""
+        """Do nothing."""
 
     def received(self, data: bytes) -> None:
-        """Forget."""
+        """Do nothing."""
 
     def sent(self, pieces: Sequence[bytes]) -> None:
-        """Forget."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Forget."""
+        """Do nothing."""
 
-    def open(self, **_: object) -> _Forgetful:
-        """Forget all of it."""
+    def open(self, **_: object) -> _NullRecorder:
+        """Return this recorder."""
         return self
 
 
 async def _serve_proxy(port: int) -> None:
     settings = ProxySettings(upstream=[Address(LOOPBACK, port)], listen=Address(LOOPBACK, 0))
     proxy = Proxy(settings, Log(Level.WARNING))
-    await proxy.start(_Forgetful())
+    await proxy.start(_NullRecorder())
     await _announce(proxy.bound.port)
 
 
@@ -226,7 +228,7 @@ async def _announce(port: int) -> None:
 
 @contextmanager
 def _process(arguments: Sequence[str]) -> Iterator[int]:
-    """Run a process that says where it listens, and give the port."""
+    """Run a process that prints its address, and yield the port."""
     process = subprocess.Popen(
         [sys.executable, "-m", *arguments],
         stdout=subprocess.PIPE,
@@ -242,71 +244,71 @@ def _process(arguments: Sequence[str]) -> Iterator[int]:
 
 
 @contextmanager
-def _way(name: str, port: int) -> Iterator[int]:
-    """Open a way to the stub at `port`."""
+def _route(name: str, port: int) -> Iterator[int]:
+    """Open a route to the stub at `port`, and yield the port to connect to."""
     if name == DIRECT:
         yield port
         return
     with tempfile.TemporaryDirectory() as directory:
-        ends = ("--upstream", f"{LOOPBACK}:{port}", "--listen", f"{LOOPBACK}:0")
+        addresses = ("--upstream", f"{LOOPBACK}:{port}", "--listen", f"{LOOPBACK}:0")
         commands = {
             PIPE: [__spec__.name, "pipe", str(port)],
             PLAIN: [__spec__.name, "proxy", str(port)],
-            CAPTURE: ["kafkalite", "capture", str(Path(directory) / "captures"), *ends],
+            CAPTURE: ["kafkalite", "capture", str(Path(directory) / "captures"), *addresses],
         }
         with _process(commands[name]) as listening:
             yield listening
 
 
 def pump(port: int, load: Load, seconds: float = _SECONDS) -> float:
-    """Keep the window full for a while, and return how many exchanges there were in a second."""
+    """Keep all requests of the window in flight for a while, and return exchanges per second."""
     with socket.create_connection((LOOPBACK, port)) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client.settimeout(_PATIENCE_S)
         buffer = bytearray(_RECV_BYTES)
         client.sendall(load.request * load.window)
-        answered = pending = 0
-        begin = time.perf_counter()
-        while (taken := time.perf_counter() - begin) < seconds:
+        exchange_count = pending = 0
+        started = time.perf_counter()
+        while (taken := time.perf_counter() - started) < seconds:
             received = client.recv_into(buffer)
             if not received:
-                raise ConnectionError("the way has ended")
-            whole, pending = divmod(pending + received, len(load.answer))
-            if whole:
-                answered += whole
-                client.sendall(load.request * whole)
-    return answered / taken
+                raise ConnectionError("the connection was closed")
+            complete, pending = divmod(pending + received, len(load.answer))
+            if complete:
+                exchange_count += complete
+                client.sendall(load.request * complete)
+    return exchange_count / taken
 
 
-def measured(rounds: int) -> dict[str, dict[str, float]]:
-    """Return the best rate of every load by every way; the ways take turns."""
+def measure(rounds: int) -> dict[str, dict[str, float]]:
+    """Return the best rate of each load over each route, measured in alternating rounds."""
     best: dict[str, dict[str, float]] = {}
     for number, load in enumerate(LOADS):
         rates = best.setdefault(load.name, {})
         with ExitStack() as stack:
             port = stack.enter_context(_process([__spec__.name, "stub", str(number)]))
             ports = {
-                name: stack.enter_context(_way(name, port))
+                name: stack.enter_context(_route(name, port))
                 for name in (DIRECT, PIPE, PLAIN, CAPTURE)
             }
             for _ in range(rounds):
-                for name, way_port in ports.items():
-                    rates[name] = max(rates.get(name, 0.0), pump(way_port, load))
+                for name, route_port in ports.items():
+                    rates[name] = max(rates.get(name, 0.0), pump(route_port, load))
     return best
 
 
-def broken_promises(best: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Say which loads go too slowly by the recording proxy."""
+def missed_targets(best: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Describe each load for which the recording proxy is too slow."""
     return [
-        f"{load.name}: {found:.2f} of a pipe, to be {load.least_of_pipe} at least"
+        f"{load.name}: {ratio:.2f} of the rate of a pipe, minimum {load.least_of_pipe}"
         for load in LOADS
-        if (found := best[load.name][CAPTURE] / best[load.name][PIPE]) < load.least_of_pipe
+        if (ratio := best[load.name][CAPTURE] / best[load.name][PIPE]) < load.least_of_pipe
     ]
 
 
 def table(best: Mapping[str, Mapping[str, float]]) -> str:
-    """Write the Markdown table."""
-    lines = ["| load | way | exchanges/s | MB/s | of direct | of a pipe |"]
+    """Return the results as a Markdown table."""
+    lines = ["| load | route | exchanges/s | MB/s | of direct | of a pipe |"]
     lines.append("| --- | --- | ---: | ---: | ---: | ---: |")
     for load in LOADS:
         rates = best[load.name]
@@ -319,16 +321,16 @@ def table(best: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure and print; exit status 1 where a promise is broken and `--check` is given."""
+    """Measure and print; with `--check`, return exit status 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=_ROUNDS)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    best = measured(options.rounds)
+    best = measure(options.rounds)
     sys.stdout.write(json.dumps(best) if options.json else f"{table(best)}\n\n{machine()}\n")
-    failures = broken_promises(best) if options.check else []
-    sys.stderr.writelines(f"{failure}\n" for failure in failures)
+    failures = missed_targets(best) if options.check else []
+    sys.stderr.writelines(f"target missed: {failure}\n" for failure in failures)
     return int(bool(failures))
 
 

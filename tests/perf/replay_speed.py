@@ -1,8 +1,8 @@
-"""How fast a capture is replayed: `python -m tests.perf.replay_speed [--check]`.
+"""Measures the replay of a capture: `python -m tests.perf.replay_speed [--check]`.
 
-At most speed, where a client waits for each answer and where it does not, beside a bare client that
-sends the same bytes to the same broker and compares nothing; and by a clock that is driven, in
-seconds for a day of a group's member that beats every three seconds.
+It measures a replay at maximum speed, with and without pipelining, compared with a minimal client
+that sends the same bytes to the same broker and compares nothing. With a driven clock, it measures
+the seconds for one day of a group member that sends a heartbeat every three seconds.
 """
 
 from __future__ import annotations
@@ -20,61 +20,62 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.capture.model import Endpoint
-from kafkalite.capture.recorder import Recorder
-from kafkalite.protocol.messages.find_coordinator import (
+from kafkalite.protocol._generated.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafkalite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kafkalite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from kafkalite.replay.calls import replay
-from kafkalite.replay.options import ReplayOptions
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkalite.testing import Broker
+from kafkalite.traffic.model import Endpoint
+from kafkalite.traffic.replay.options import ReplayOptions
+from kafkalite.traffic.replay.player.run import replay
+from kafkalite.traffic.scalar.recorder import Recorder
 from tests.unit.frames import request_content, response_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkalite.capture.recorder import Tap
-    from kafkalite.replay.report import ReplayReport
+    from kafkalite.traffic.replay.report import ReplayReport
+    from kafkalite.traffic.scalar.recorder import Tap
 
 BEATS = 20_000
 DEPTH = 32
-"""Requests that a client that pipelines has under way."""
+"""Requests in flight of a pipelining client."""
 HOURS = 6
 BEAT_S = 3
 
-LEAST_OF_BARE = 0.1
-"""How much of a bare client's rate a replay reaches at least: it reads, maps and compares."""
+MIN_OF_MINIMAL_CLIENT = 0.1
+"""The minimum rate of a replay, relative to a minimal client."""
 MOST_DAY_S = 120.0
 
 _S_NS = 1_000_000_000
-_BEGAN_NS = 1_772_323_200 * _S_NS  # 2026-03-01
+_START_NS = 1_772_323_200 * _S_NS  # 2026-03-01
 _LENGTH = struct.Struct(">i")
 _MEMBER = "member-00000000-0000-0000-0000-000000000000"
 _READY = re.compile(rb"127\.0\.0\.1:(\d+)")
 
 
 @dataclass(slots=True)
-class Told:
-    """A capture that is made up: frames written by the broker's own recorder, at given times."""
+class SyntheticCapture:
+    """A synthetic capture: frames at given times, written by the recorder of the broker."""
 
     tap: Tap
     now_ns: list[int]
     correlation: int = 0
 
     def call(self, pairs: list[tuple[Any, Any, int]]) -> None:
-        """Write requests, all sent before the first is answered."""
-        first = self.correlation + 1
+        """Write pipelined requests, then their responses."""
+        first_id = self.correlation + 1
         for number, (request, _, version) in enumerate(pairs):
             self._write(
-                request_content(request, version, correlation_id=first + number), is_request=True
+                request_content(request, version, correlation_id=first_id + number), is_request=True
             )
         for number, (_, response, version) in enumerate(pairs):
             self._write(
-                response_content(response, version, correlation_id=first + number), is_request=False
+                response_content(response, version, correlation_id=first_id + number),
+                is_request=False,
             )
         self.correlation += len(pairs)
 
@@ -87,14 +88,14 @@ class Told:
             self.tap.sent([framed])
 
 
-def write_beats(directory: Path, count: int, *, depth: int, apart_s: int) -> None:
-    """Write a capture of a member that joins a group and beats."""
-    now_ns = [_BEGAN_NS]
+def write_heartbeats(directory: Path, count: int, *, depth: int, apart_s: int) -> None:
+    """Write a capture of a member that joins a group and sends heartbeats."""
+    now_ns = [_START_NS]
     recorder = Recorder(str(directory), lambda: now_ns[0])
-    ends = Endpoint("127.0.0.1", 50_000), Endpoint("127.0.0.1", 9092)
-    tap = recorder.open(client=ends[0], broker=ends[1], node_id=1, listener="PLAINTEXT")
-    told = Told(tap, now_ns)
-    told.call(
+    endpoints = Endpoint("127.0.0.1", 50_000), Endpoint("127.0.0.1", 9092)
+    tap = recorder.open(client=endpoints[0], broker=endpoints[1], node_id=1, listener="PLAINTEXT")
+    synthetic = SyntheticCapture(tap, now_ns)
+    synthetic.call(
         [
             (
                 FindCoordinatorRequest(key="g"),
@@ -106,19 +107,19 @@ def write_beats(directory: Path, count: int, *, depth: int, apart_s: int) -> Non
         ]
     )
     for member_id, error in (("", 79), (_MEMBER, 0)):
-        told.call([(joining(member_id), joined(error), 5)])
+        synthetic.call([(join_request(member_id), join_response(error), 5)])
     member: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": _MEMBER}
-    told.call([(SyncGroupRequest(**member), SyncGroupResponse(), 3)])
+    synthetic.call([(SyncGroupRequest(**member), SyncGroupResponse(), 3)])
     beat = HeartbeatRequest(**member), HeartbeatResponse(), 3
     for _ in range(count // depth):
         now_ns[0] += apart_s * _S_NS
-        told.call([beat] * depth)
+        synthetic.call([beat] * depth)
     tap.close()
     recorder.close()
 
 
-def joining(member_id: str) -> JoinGroupRequest:
-    """Return a member's request to join."""
+def join_request(member_id: str) -> JoinGroupRequest:
+    """Return a JoinGroup request."""
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")
     return JoinGroupRequest(
         group_id="g",
@@ -130,8 +131,8 @@ def joining(member_id: str) -> JoinGroupRequest:
     )
 
 
-def joined(error: int) -> JoinGroupResponse:
-    """Return the answer to it: its id first, then that it leads."""
+def join_response(error: int) -> JoinGroupResponse:
+    """Return the JoinGroup response: first the member ID, then the leader."""
     if error:
         return JoinGroupResponse(error_code=error, protocol_name="", member_id=_MEMBER)
     member = JoinGroupResponse.JoinGroupResponseMember(member_id=_MEMBER, metadata=b"")
@@ -145,109 +146,111 @@ def joined(error: int) -> JoinGroupResponse:
 
 
 @contextmanager
-def served(*options: str) -> Iterator[tuple[str, str]]:
-    """Serve kafkalite in a process of its own; where it listens, and where it is driven."""
+def running_broker(*options: str) -> Iterator[tuple[str, str]]:
+    """Run a broker in a separate process; yields its address and its control address."""
     command = [sys.executable, "-m", "kafkalite", "serve", "--listen", "127.0.0.1:0"]
     control = free_port()
     command += ["--control", f"127.0.0.1:{control}", "--log-level", "error", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
-            found = _READY.search(process.stdout.readline())
-            assert found is not None
-            yield found[0].decode(), f"http://127.0.0.1:{control}"
+            match = _READY.search(process.stdout.readline())
+            assert match is not None
+            yield match[0].decode(), f"http://127.0.0.1:{control}"
         finally:
             process.terminate()
 
 
 def free_port() -> int:
-    """Return a port that nobody has."""
+    """Return an unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def bare(bootstrap: str, depth: int) -> float:
-    """Return requests a second of a client that sends beats and only counts what comes."""
+def minimal_client_rate(bootstrap: str, depth: int) -> float:
+    """Return requests per second of a client that only counts received bytes."""
     host, _, port = bootstrap.rpartition(":")
     frame = request_content(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)
     burst = (_LENGTH.pack(len(frame)) + frame) * depth
     with socket.create_connection((host, int(port))) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        begun = time.perf_counter()
+        started = time.perf_counter()
         for _ in range(BEATS // depth):
             connection.sendall(burst)
-            left = (4 + 4 + 4 + 2) * depth  # length, correlation id, throttle time, error
-            while left:
-                left -= len(connection.recv(left))
-        return BEATS / (time.perf_counter() - begun)
+            remaining = (4 + 4 + 4 + 2) * depth  # length, correlation id, throttle time, error
+            while remaining:
+                remaining -= len(connection.recv(remaining))
+        return BEATS / (time.perf_counter() - started)
 
 
-def clean(report: ReplayReport) -> ReplayReport:
-    """Return the report of a replay in which nothing differed."""
+def without_findings(report: ReplayReport) -> ReplayReport:
+    """Return the report, after checking that the replay has no differences."""
     assert report.findings == [], report.findings
     return report
 
 
 def measure(directory: Path) -> list[str]:
-    """Print what is measured; return what is too slow."""
+    """Measure and print; returns the missed targets."""
     failures = []
     for depth in (1, DEPTH):
         capture = directory / f"depth-{depth}"
-        write_beats(capture, BEATS, depth=depth, apart_s=0)
-        with served() as (bootstrap, _):
-            floor = bare(bootstrap, depth)
-            report = clean(replay(capture, to=bootstrap))
+        write_heartbeats(capture, BEATS, depth=depth, apart_s=0)
+        with running_broker() as (bootstrap, _):
+            floor = minimal_client_rate(bootstrap, depth)
+            report = without_findings(replay(capture, to=bootstrap))
         rate = report.requests / report.seconds
         sys.stdout.write(
-            f"at most speed, {depth:2} under way: {rate:8.0f} requests/s, "
-            f"a bare client {floor:8.0f}/s ({rate / floor:.2f})\n"
+            f"at maximum speed, {depth:2} in flight: {rate:8.0f} requests/s, "
+            f"minimal client {floor:8.0f}/s ({rate / floor:.2f})\n"
         )
-        if rate < LEAST_OF_BARE * floor:
-            failures.append(f"{rate / floor:.2f} of a bare client's rate, {depth} under way")
+        if rate < MIN_OF_MINIMAL_CLIENT * floor:
+            failures.append(
+                f"{rate / floor:.2f} of the rate of a minimal client, {depth} in flight"
+            )
     failures += measure_days(directory / "day")
     return failures
 
 
 def measure_days(capture: Path) -> list[str]:
-    """Print what a day takes by a driven clock, driven over HTTP and in this process."""
+    """Measure a day with a driven clock, controlled over HTTP and in this process."""
     beats = HOURS * 3600 // BEAT_S
-    write_beats(capture, beats, depth=1, apart_s=BEAT_S)
+    write_heartbeats(capture, beats, depth=1, apart_s=BEAT_S)
     failures = []
-    begins = "manual@2026-02-28T00:00:00Z"
-    with served("--clock", begins) as (bootstrap, control):
+    start_clock = "manual@2026-02-28T00:00:00Z"
+    with running_broker("--clock", start_clock) as (bootstrap, control):
         reports = {
-            "over HTTP": clean(
+            "over HTTP": without_findings(
                 replay(capture, to=bootstrap, options=ReplayOptions(control=control))
             )
         }
-    with Broker(clock=begins) as broker:
-        within = replay(
+    with Broker(clock=start_clock) as broker:
+        in_process = replay(
             capture, to=broker.bootstrap_servers, options=ReplayOptions(clock=broker.clock)
         )
-        reports["in one process"] = clean(within)
-    for how, report in reports.items():
+        reports["in one process"] = without_findings(in_process)
+    for control_kind, report in reports.items():
         day_s = report.seconds * 24 / HOURS
         sys.stdout.write(
-            f"by a clock driven {how}: {report.recorded_seconds / 3600:.1f} h in "
-            f"{report.seconds:.1f} s, so a member's day of {24 * 3600 // BEAT_S} beats in "
+            f"with the clock driven {control_kind}: {report.recorded_seconds / 3600:.1f} h in "
+            f"{report.seconds:.1f} s, so a day of {24 * 3600 // BEAT_S} heartbeats in "
             f"{day_s:.1f} s\n"
         )
         if day_s > MOST_DAY_S:
-            failures.append(f"a day takes {day_s:.0f} s {how}")
+            failures.append(f"a day takes {day_s:.0f} s {control_kind}")
     return failures
 
 
 def main() -> int:
-    """Measure, print, and judge when asked to."""
+    """Measure and print; with `--check`, exit with 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         failures = measure(Path(directory))
     if options.check:
-        sys.stderr.writelines(f"too slow: {failure}\n" for failure in failures)
+        sys.stderr.writelines(f"target missed: {failure}\n" for failure in failures)
     return 1 if failures and options.check else 0
 
 

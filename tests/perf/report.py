@@ -1,4 +1,4 @@
-"""The table: every measure, every broker, and how kafkalite stands to the others."""
+"""The table: all measures of all brokers, and the ratios of kafkalite to the others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-OURS = "kafkalite"
+KAFKALITE = "kafkalite"
 PEERS = ("kafka", "kfake")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One thing measured: its unit, and whether less of it is better."""
+    """A measure: its title, its unit, and whether less is better."""
 
     key: str
     title: str
@@ -59,37 +59,41 @@ MEASURES = (
 
 @dataclass(slots=True)
 class Results:
-    """Every value of every measure, by measure and broker."""
+    """All values, by measure and broker."""
 
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     def add(self, key: str, broker: str, value: float) -> None:
-        """Keep one value."""
+        """Add one value."""
         self.values.setdefault(key, {}).setdefault(broker, []).append(value)
 
     def best(self, measure: Measure, broker: str) -> float | None:
-        """Give the best value, or None where nothing was measured.
+        """Return the best value, or None if nothing was measured.
 
-        Whatever else runs on a machine only ever makes a broker slower, and not every broker by
-        the same, so the best of some rounds says most about the broker itself.
+        Other load on a machine only makes brokers slower, and not equally, so the best of several
+        rounds is the most comparable value.
         """
-        found = self.values.get(measure.key, {}).get(broker)
-        if not found:
+        values = self.values.get(measure.key, {}).get(broker)
+        if not values:
             return None
-        return min(found) if measure.less_is_better else max(found)
+        return min(values) if measure.less_is_better else max(values)
 
     def advantage(self, measure: Measure, peer: str) -> float | None:
-        """Say how many times better kafkalite is than a peer."""
-        ours, theirs = self.best(measure, OURS), self.best(measure, peer)
-        if not ours or not theirs:
+        """Return how many times better kafkalite is than a peer."""
+        kafkalite_value, peer_value = self.best(measure, KAFKALITE), self.best(measure, peer)
+        if not kafkalite_value or not peer_value:
             return None
-        return theirs / ours if measure.less_is_better else ours / theirs
+        return (
+            peer_value / kafkalite_value if measure.less_is_better else kafkalite_value / peer_value
+        )
 
 
 def table(results: Results, measures: Sequence[Measure] = MEASURES) -> str:
-    """Write the Markdown table and the line that names the machine."""
-    peers = [peer for peer in PEERS if any(peer in found for found in results.values.values())]
-    names = [OURS, *peers]
+    """Return the results as a Markdown table, followed by a line about the machine."""
+    peers = [
+        peer for peer in PEERS if any(peer in by_broker for by_broker in results.values.values())
+    ]
+    names = [KAFKALITE, *peers]
     lines = [
         "| | " + " | ".join([*names, *(f"better than {peer}" for peer in peers)]) + " |",
         "| --- |" + " ---: |" * (len(names) + len(peers)),
@@ -110,7 +114,7 @@ def _ratio(value: float | None) -> str:
 
 
 def machine() -> str:
-    """Name the machine and the interpreters, without which no number means anything."""
+    """Describe the machine and the interpreters."""
     model = next(
         (
             line.split(":", 1)[1].strip()
@@ -137,7 +141,7 @@ def machine() -> str:
 
 def _first_line(*command: str) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except OSError:
         return f"no {command[0]}"
-    return (done.stdout + done.stderr).splitlines()[0].replace('"', "")
+    return (completed.stdout + completed.stderr).splitlines()[0].replace('"', "")

@@ -1,7 +1,7 @@
-"""Records per second that one core hands to share groups and settles; run by hand.
+"""Measures how many records per second one core delivers to share groups and acknowledges.
 
 `python -m tests.perf.share_groups` fetches and acknowledges through the handlers, with logs and
-kept states on disk, but without sockets and codecs: what share groups themselves cost.
+share states on disk, but without sockets and codecs, to measure only the share groups.
 """
 
 from __future__ import annotations
@@ -21,39 +21,43 @@ if TYPE_CHECKING:
 _BATCHES, _BATCH = 2_000, 100
 
 
-def measure(wire: ShareWire, fetches: int, most: int, *, one_by_one: bool) -> str:
-    """Fetch so often, acknowledge each time with the next fetch, and say how fast that was."""
-    member = f"{most}-{one_by_one}"
+def measure(wire: ShareWire, fetches: int, max_records: int, *, one_by_one: bool) -> str:
+    """Fetch, acknowledge with each next fetch, and return a line with the speed."""
+    member = f"{max_records}-{one_by_one}"
     acks: dict[int, list[Ack]] = {}
     records = 0
-    begun = time.perf_counter()
+    started = time.perf_counter()
     for epoch in range(fetches):
-        given = acquired(wire.fetch(epoch, member, acks=acks, max_records=most))[0]
-        records += sum(last - first + 1 for first, last, _ in given)
+        ranges = acquired(wire.fetch(epoch, member, acks=acks, max_records=max_records))[0]
+        records += sum(last - first + 1 for first, last, _ in ranges)
         spans = [
             (offset, offset) if one_by_one else (first, last)
-            for first, last, _ in given
+            for first, last, _ in ranges
             for offset in (range(first, last + 1) if one_by_one else (first,))
         ]
         acks = {0: [(first, last, ACCEPT) for first, last in spans]}
     wire.fetch(LAST, member, acks=acks)
-    took_s = time.perf_counter() - begun
-    how = "one by one" if one_by_one else "in ranges"
+    seconds = time.perf_counter() - started
+    mode = "one by one" if one_by_one else "in ranges"
     return (
-        f"{most} records a fetch, acknowledged {how}: {records / took_s:,.0f} records/s, "
-        f"{took_s / fetches * 1e3:.2f} ms a fetch"
+        f"{max_records} records per fetch, acknowledged {mode}: "
+        f"{records / seconds:,.0f} records/s, {seconds / fetches * 1e3:.2f} ms a fetch"
     )
 
 
 def main() -> None:
-    """Print what was measured."""
+    """Measure and print."""
     with tempfile.TemporaryDirectory() as directory:
         wire = ShareWire(Path(directory))
         batch = batch_of(*[b"v" * 100] * _BATCH)
         for _ in range(_BATCHES):
             wire.log().append(BatchView(batch), wire.clock.now_ms())
-        for fetches, most, one_by_one in ((100, 500, False), (300, 100, False), (100, 500, True)):
-            print(measure(wire, fetches, most, one_by_one=one_by_one))  # noqa: T201
+        for fetches, max_records, one_by_one in (
+            (100, 500, False),
+            (300, 100, False),
+            (100, 500, True),
+        ):
+            print(measure(wire, fetches, max_records, one_by_one=one_by_one))  # noqa: T201
 
 
 if __name__ == "__main__":

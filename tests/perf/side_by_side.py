@@ -1,7 +1,7 @@
-"""kafkalite beside a real Kafka and beside kfake, in one run.
+"""Compares kafkalite with a real Kafka and with kfake in one run.
 
 `python -m tests.perf.side_by_side [--rounds N] [--peers kafka,kfake] [--check]` prints a Markdown
-table; `--check` fails when a promise of the README is not kept.  Not part of pytest's run.
+table; `--check` fails if a target of the README is missed. pytest does not run this.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tests.oracle.requirements import LackingError, UnavailableError
 from tests.perf import first_record, groups_commits, heartbeats, transfer
 from tests.perf.competitors import Competitor, makers, start
-from tests.perf.report import MEASURES, OURS, Results, table
+from tests.perf.report import KAFKALITE, MEASURES, Results, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,16 +27,17 @@ _BEATS_S = 3.0
 _MEGA = 1_000_000
 _IDLE_S = 1.0
 
-# kfake keeps nothing on disk; where the others can write to memory too, it is brokers that are
-# compared, not a broker with a disk.
-_MEMORY = "/dev/shm"  # noqa: S108 - a directory of our own is made in it
+# kfake stores nothing on disk. With data directories in memory, the comparison does not depend on
+# the disk.
+_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is made in it
 
-# Promises: process start, times faster than Kafka, idle memory, heartbeats on one core.
+# Targets: milliseconds to start, start-up speed relative to Kafka, idle megabytes, and heartbeats
+# per second on one core.
 _START_MS, _START_TIMES, _IDLE_MB, _BEATS = 150, 20, 45, 400_000
 
 
 def main() -> int:
-    """Measure, print, and judge when asked to."""
+    """Measure and print; with `--check`, exit with 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peers", default="kafka,kfake")
@@ -46,21 +47,21 @@ def main() -> int:
     results = Results()
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
         available = makers(Path(directory))
-        chosen = [OURS, *filter(None, options.peers.split(","))]
+        names = [KAFKALITE, *filter(None, options.peers.split(","))]
         for number in range(options.rounds):
-            for name in [*chosen[number % len(chosen) :], *chosen[: number % len(chosen)]]:
+            for name in [*names[number % len(names) :], *names[: number % len(names)]]:
                 try:
                     measure(results, available[name])
                 except (LackingError, UnavailableError) as absent:
                     sys.stderr.write(f"{name} is not measured: {absent}\n")
     sys.stdout.write(f"{table(results)} Data directories in {options.directory or 'TMPDIR'}.\n")
-    failures = broken_promises(results) if options.check else []
-    sys.stderr.writelines(f"not kept: {failure}\n" for failure in failures)
+    failures = missed_targets(results) if options.check else []
+    sys.stderr.writelines(f"target missed: {failure}\n" for failure in failures)
     return 1 if failures else 0
 
 
 def measure(results: Results, make: Callable[[], Competitor]) -> None:
-    """Measure one broker once in everything."""
+    """Measure everything once for one broker."""
     for _start in range(_STARTS):
         broker = make()
         results.add("start", broker.name, start(broker) * 1000)
@@ -86,9 +87,9 @@ def _measure_transfer(results: Results, broker: Competitor) -> None:
     transfer.measure("consume", broker.port, "warm", 50_000, 100)
     for size, count in _SIZES.items():
         scale = size / _MEGA if size > min(_SIZES) else 1.0
-        for what in ("produce", "consume"):
-            taken = transfer.measure(what, broker.port, f"t-{size}", count, size)
-            results.add(f"{what}-{size}", broker.name, count / taken * scale)
+        for direction in ("produce", "consume"):
+            taken = transfer.measure(direction, broker.port, f"t-{size}", count, size)
+            results.add(f"{direction}-{size}", broker.name, count / taken * scale)
 
 
 def _measure_first_record(results: Results, make: Callable[[], Competitor]) -> None:
@@ -113,26 +114,26 @@ def _resident_bytes(pid: int) -> int:
     raise ProcessLookupError(pid)
 
 
-def broken_promises(results: Results) -> list[str]:
-    """Name every promise that these results do not keep."""
+def missed_targets(results: Results) -> list[str]:
+    """Describe each missed target."""
     by_key = {measure.key: measure for measure in MEASURES}
-    found = []
+    missed = []
     for key, limit in (("start", _START_MS), ("idle", _IDLE_MB)):
-        value = results.best(by_key[key], OURS)
+        value = results.best(by_key[key], KAFKALITE)
         if value is None or value > limit:
-            found.append(f"{by_key[key].title} {value} > {limit} {by_key[key].unit}")
+            missed.append(f"{by_key[key].title} {value} > {limit} {by_key[key].unit}")
     times = results.advantage(by_key["start"], "kafka")
     if times is not None and times < _START_TIMES:
-        found.append(f"start is {times:.1f} times faster than Kafka's, not {_START_TIMES}")
+        missed.append(f"start is {times:.1f} times faster than Kafka's, not {_START_TIMES}")
     for key in ("produce-1000", "consume-1000"):
         for peer in ("kafka", "kfake"):
             ratio = results.advantage(by_key[key], peer)
             if ratio is not None and ratio < 1:
-                found.append(f"{by_key[key].title}: {ratio:.2f} of {peer}")
-    beats = results.best(by_key["heartbeats"], OURS)
+                missed.append(f"{by_key[key].title}: {ratio:.2f} of {peer}")
+    beats = results.best(by_key["heartbeats"], KAFKALITE)
     if beats is None or beats < _BEATS:
-        found.append(f"{by_key['heartbeats'].title} {beats} < {_BEATS}")
-    return found
+        missed.append(f"{by_key['heartbeats'].title} {beats} < {_BEATS}")
+    return missed
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How close the log comes to the bare system calls: `python -m tests.perf.storage_bench`.
+"""Measures the log compared with bare system calls: `python -m tests.perf.storage_bench`.
 
-Every row is the CPU time of one operation in microseconds, beside that of the `writev` or `pread`
-it cannot do without, measured in turns in one process. The ratio is what counts: it does not
-depend on the machine as the times do.
+Each row has the CPU time of one operation in microseconds, and that of the required `writev` or
+`pread`, measured in alternating rounds in one process. The ratio depends less on the machine than
+the times.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkalite.config.log_config import LogConfig
 from kafkalite.ports.files import OsFiles
 from kafkalite.storage.batch import Producer, build_batch, split_batches
 from kafkalite.storage.log import Log
-from kafkalite.storage.records import NewRecord
+from kafkalite.storage.record_format import NewRecord
 from kafkalite.storage.validation import prepare
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ MOST_PER_ROUND = 20_000
 
 
 def microseconds(action: Callable[[], object], count: int) -> float:
-    """Return the CPU time of `action`, called `count` times, per call."""
-    begun = time.thread_time_ns()
+    """Return the CPU time per call of `action` over `count` calls."""
+    started = time.thread_time_ns()
     for _ in range(count):
         action()
-    return (time.thread_time_ns() - begun) / count / 1000
+    return (time.thread_time_ns() - started) / count / 1000
 
 
 def produced(size: int, *, idempotent: bool) -> bytes:
@@ -46,7 +46,7 @@ def produced(size: int, *, idempotent: bool) -> bytes:
 
 
 class Bench:
-    """One size of batch: a log, and a bare file of the same bytes."""
+    """The benchmark of one batch size: a log, and a bare file with the same bytes."""
 
     def __init__(self, directory: str, size: int) -> None:
         self.count = max(20, min(MOST_PER_ROUND, BYTES_PER_ROUND // size))
@@ -64,11 +64,11 @@ class Bench:
         self.next_bare = 0
 
     def open_log(self) -> Log:
-        """Return the log as its directory has it."""
+        """Open the log."""
         return Log.open(OsFiles(), self.directory, self.config, now_ms=0)
 
     def append(self, buffer: bytearray) -> None:
-        """Do all that a produced batch meets on its way to the file."""
+        """Do everything the broker does with a produced batch."""
         batches = prepare(split_batches(buffer), self.config, now_ms=2**41, partition="t-0")
         batches[0].base_sequence = self.sequence if batches[0].producer_id >= 0 else -1
         if batches[0].producer_id >= 0:
@@ -77,18 +77,18 @@ class Bench:
         self.log.append(batches, leader_epoch=0, now_ms=0)
 
     def bare_write(self) -> None:
-        """Write what an append writes."""
+        """Write the bytes of an append."""
         os.writev(self.floor, (self.plain[:16], memoryview(self.plain)[16:]))
 
     def read_tail(self) -> None:
-        """Read the last batch, as a consumer that keeps up."""
+        """Read the last batch, like a consumer without lag."""
         log = self.log
         end = log.end_offset
         data = log.read(end - 1, max_bytes=MEGABYTE, limit_offset=end, at_least_one=True)
         assert len(data) == len(self.plain)
 
     def read_through(self) -> None:
-        """Read a megabyte of batches, as a consumer that goes through the log."""
+        """Read a megabyte of batches, like a consumer that reads the whole log."""
         log = self.log
         data = log.read(
             self.next_read, max_bytes=MEGABYTE, limit_offset=log.end_offset, at_least_one=True
@@ -98,11 +98,11 @@ class Bench:
             self.next_read = 0
 
     def bare_tail(self) -> None:
-        """Read as many bytes as the last batch has."""
+        """Read as many bytes as one batch has."""
         os.pread(self.floor, len(self.plain), len(self.plain))
 
     def bare_through(self) -> None:
-        """Read a megabyte, and the next one the next time."""
+        """Read the next megabyte."""
         size = MEGABYTE // len(self.plain) * len(self.plain)
         if len(os.pread(self.floor, size, self.next_bare)) < size:
             self.next_bare = 0
@@ -110,20 +110,20 @@ class Bench:
             self.next_bare += size
 
     def reset(self) -> None:
-        """Let both files be empty again, so that neither fills the disk."""
+        """Empty both files, so that the disk does not fill up."""
         self.log.delete()
         self.log = self.open_log()
         self.append(self.plain)
         os.ftruncate(self.floor, 0)
 
     def run(self) -> dict[str, tuple[float, float]]:
-        """Return per operation the medians of its time and of the bare call's."""
+        """Return the median times of each operation and of its system call."""
         names = ("append", "append idempotent", "read the tail", "read a megabyte")
         times: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in names}
 
-        def measure(name: str, ours: Callable[[], object], bare: float) -> None:
-            count = self.megabytes if ours == self.read_through else self.count
-            times[name][0].append(microseconds(ours, count))
+        def measure(name: str, operation: Callable[[], object], bare: float) -> None:
+            count = self.megabytes if operation == self.read_through else self.count
+            times[name][0].append(microseconds(operation, count))
             times[name][1].append(bare)
 
         for _ in range(ROUNDS):
@@ -147,17 +147,16 @@ class Bench:
 
 def main() -> None:
     """Print the table."""
-    print(f"{'operation':<20}{'batch':>8}{'µs':>10}{'bare':>10}{'ratio':>8}{'GB/s':>8}")  # noqa: T201
+    print(f"{'operation':<20}{'batch':>8}{'µs':>10}{'bare_us':>10}{'ratio':>8}{'GB/s':>8}")  # noqa: T201
     for label, size in SIZES.items():
         directory = tempfile.mkdtemp(prefix="kafkalite-bench-")
         try:
-            for name, (ours, bare) in Bench(directory, size).run().items():
+            for name, (operation_us, bare_us) in Bench(directory, size).run().items():
                 moved = MEGABYTE if name.endswith("megabyte") else size
-                rate = moved / ours / 1000
-                row = (
-                    f"{name:<20}{label:>8}{ours:>10.2f}{bare:>10.2f}{ours / bare:>8.2f}{rate:>8.2f}"
-                )
-                print(row)  # noqa: T201
+                rate = moved / operation_us / 1000
+                ratio = operation_us / bare_us
+                times = f"{operation_us:>10.2f}{bare_us:>10.2f}{ratio:>8.2f}{rate:>8.2f}"
+                print(f"{name:<20}{label:>8}{times}")  # noqa: T201
         finally:
             shutil.rmtree(directory)
 

@@ -1,4 +1,4 @@
-"""The arithmetic of the benchmark of captures in columns."""
+"""The arithmetic of the benchmark of the columnar reader."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ SPEEDS = [
 ]
 
 
-def test_floors_that_are_kept_are_not_told() -> None:
+def test_speeds_above_the_minimum_are_not_reported() -> None:
     assert missed(SPEEDS) == []
     assert "| paired requests | 0.50 | 200 | 2.000 |" in table(SPEEDS)
 
 
-def test_a_floor_that_is_missed_is_told() -> None:
+def test_speeds_below_the_minimum_are_reported() -> None:
     slow = [
         Speed("paired requests", 5.0, 1_000_000, 1),
         Speed("typed OffsetCommit", 9.0, 900_000, 1),
     ]
-    told = missed([*slow, SPEEDS[2]])
-    assert told == [
+    failures = missed([*slow, SPEEDS[2]])
+    assert failures == [
         "paired requests: 200,000 frames/s, not 1,800,000",
         "typed OffsetCommit: 100,000 frames/s, not 2,000,000",
         f"2.0 times tshark, not {TIMES_TSHARK}",

@@ -1,4 +1,4 @@
-"""The arithmetic of the pipeline's benchmark."""
+"""The arithmetic of the benchmark of the pipeline."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from tests.perf.pipeline_bench import PAIRED, TYPED, Measured, verdicts
+from tests.perf.pipeline_bench import PAIRED, TYPED, Measurement, target_results
 from tests.perf.process_memory import Usage, children
 
 
-def test_targets_are_of_two_cores_and_tshark_is_met_core_by_core() -> None:
-    found = [
-        Measured("tshark", 1, 10.0, 500_000, 1),
-        Measured(TYPED, 1, 4.0, 4_000_000, 1),
-        Measured(TYPED, 2, 2.0, 4_000_000, 1),
-        Measured(PAIRED, 2, 2.0, 4_000_000, 1),
+def test_targets_apply_to_two_cores_and_tshark_is_compared_per_core() -> None:
+    measurements = [
+        Measurement("tshark", 1, 10.0, 500_000, 1),
+        Measurement(TYPED, 1, 4.0, 4_000_000, 1),
+        Measurement(TYPED, 2, 2.0, 4_000_000, 1),
+        Measurement(PAIRED, 2, 2.0, 4_000_000, 1),
     ]
-    assert {name: reached for name, (reached, _) in verdicts(found).items()} == {
+    assert {name: reached for name, (reached, _) in target_results(measurements).items()} == {
         "frames/s to typed OffsetCommits": 2_000_000,
         "requests/s paired": 1_000_000,
         "second core": 2.0,
@@ -29,26 +29,26 @@ def test_targets_are_of_two_cores_and_tshark_is_met_core_by_core() -> None:
     }
 
 
-def test_a_line_has_the_figures_a_second() -> None:
-    line = Measured("decoder alone", 1, 2.0, 3_000_000, 64_000_000).line()
+def test_a_line_has_the_rates() -> None:
+    line = Measurement("decoder alone", 1, 2.0, 3_000_000, 64_000_000).line()
     assert "32.0 MB/s" in line
     assert "1,500,000 frames/s" in line
 
 
-def test_a_line_of_spark_tells_what_it_takes() -> None:
-    line = Measured(TYPED, 2, 2.0, 3_000_000, 64_000_000, 3.5, 1_234.0).line()
-    assert "16.0 MB/s a core" in line
+def test_a_line_of_spark_has_its_resources() -> None:
+    line = Measurement(TYPED, 2, 2.0, 3_000_000, 64_000_000, 3.5, 1_234.0).line()
+    assert "16.0 MB/s per core" in line
     assert line.endswith("3.50 s of CPU:    1,714,286 frames/s at best    1,234 MB of memory")
 
 
-def test_memory_is_that_of_the_worst_moment() -> None:
+def test_memory_is_the_peak_of_all_samples() -> None:
     usage = Usage()
-    usage.see([("java", 500.0), ("python", 100.0), ("python", 150.0)])
-    usage.see([("java", 600.0), ("python", 120.0)])
+    usage.add_sample([("java", 500.0), ("python", 100.0), ("python", 150.0)])
+    usage.add_sample([("java", 600.0), ("python", 120.0)])
     assert (usage.peak_mb, usage.java_mb, usage.python_mb) == (750.0, 600.0, 150.0)
 
 
-def test_children_are_seen_with_theirs() -> None:
+def test_children_include_all_descendants() -> None:
     inner = "print(flush=True); input()"
     outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
     with subprocess.Popen(
@@ -57,7 +57,7 @@ def test_children_are_seen_with_theirs() -> None:
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdout.readline()
-        found = children(os.getpid())
+        processes = children(os.getpid())
         child.stdin.write(b"\n")
-    assert len(found) >= 2
-    assert sum(each.size_mb for each in found) > 5
+    assert len(processes) >= 2
+    assert sum(process.size_mb for process in processes) > 5

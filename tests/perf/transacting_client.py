@@ -1,6 +1,6 @@
-"""Transactions of one librdkafka producer, one after the other, in a process of its own.
+"""Transactions of one librdkafka producer, one after another, in a separate process.
 
-`python -m tests.perf.transacting_client PORT COUNT RUN` prints the seconds taken.
+`python -m tests.perf.transacting_client PORT COUNT RUN` prints the duration in seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VALUE = bytes(100)
 
 
 def transact(port: int, count: int, run: str) -> float:
-    """Carry out transactions as `tests.perf.transactions` has them; the first few do not count."""
+    """Run transactions like `tests.perf.transactions`; the first few are not counted."""
     bootstrap = f"127.0.0.1:{port}"
     producer = Producer(
         {
@@ -37,26 +37,26 @@ def transact(port: int, count: int, run: str) -> float:
     consumer = Consumer(group)
     metadata = consumer.consumer_group_metadata()
     producer.init_transactions(_TIMEOUT_S)
-    begin = 0.0
+    started = 0.0
     for number in range(-_WARM, count):
         if number == 0:
-            begin = time.perf_counter()
+            started = time.perf_counter()
         producer.begin_transaction()
         for partition in range(PARTITIONS):
             producer.produce(TOPIC, _VALUE, partition=partition)
         offsets = [TopicPartition(TOPIC, 0, number + _WARM)]
         producer.send_offsets_to_transaction(offsets, metadata, _TIMEOUT_S)
         producer.commit_transaction(_TIMEOUT_S)
-    taken = time.perf_counter() - begin
+    taken = time.perf_counter() - started
     consumer.close()
     return taken
 
 
 def measure(port: int, count: int, run: str = "") -> float:
-    """Run transactions in a process of its own; gives how many there were in a second."""
+    """Run transactions in a separate process; returns transactions per second."""
     command = [sys.executable, "-m", __name__, str(port), str(count), run]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    return count / float(done.stdout)
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    return count / float(completed.stdout)
 
 
 if __name__ == "__main__":

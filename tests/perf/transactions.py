@@ -1,8 +1,8 @@
-"""Transactions of real shape, encoded beforehand: what a producer sends, and what it waits for.
+"""Realistic transactions, encoded in advance.
 
-Each writes one record to each of three partitions, commits a group's offset with them, and ends.
-Producers do not wait for each other; each waits for its own answers as clients do, and sends again
-what was refused because its last transaction is still being completed.
+Each writes one record to each of three partitions, commits an offset of a group, and ends.
+Producers run independently. Each waits for its responses like a real client, and retries requests
+that were rejected because its previous transaction is still being completed.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalite.protocol import codec
+from kafkalite.protocol._generated.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from kafkalite.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from kafkalite.protocol.messages.create_topics import CreateTopicsRequest
-from kafkalite.protocol.messages.end_txn import EndTxnRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
-from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.messages.produce import ProduceRequest
-from kafkalite.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.conformance.batches import TRANSACTIONAL, Batch
 from tests.conformance.raw import RawClient
-from tests.perf.pipeline import Rate, apart, cpu_seconds, frame
+from tests.perf.pipeline import Rate, cpu_seconds, frame, separate_processors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ PARTITIONS = 3
 _GROUP_KIND, _TRANSACTION_KIND = 0, 1
 _TIMEOUT_MS = 60_000
 _BACKOFF_S = 0.02
-"""Java's wait before it adds partitions again to a transaction that follows at once."""
+"""The backoff of the Java client before it retries AddPartitionsToTxn."""
 _PATIENCE_S = 60.0
 _VALUE = bytes(100)
 _RETRIED = frozenset(
@@ -53,37 +53,37 @@ _RETRIED = frozenset(
 
 
 class Protocol(NamedTuple):
-    """A way to transact: the versions that are spoken, and what follows from them."""
+    """A transaction protocol: the API versions, and their consequences."""
 
     name: str
     produce: int
     commit_offsets: int
     end: int
-    names_partitions: bool
-    """Partitions and offsets are announced before they are written."""
+    adds_partitions: bool
+    """Partitions and offsets are added to the transaction before the writes."""
     bumps_epoch: bool
-    """Each transaction has an epoch of its own, and sequences begin anew (KIP-890)."""
+    """Each transaction has a new epoch, and sequences restart at 0 (KIP-890)."""
 
 
-OLD = Protocol("old", 11, 4, 4, names_partitions=True, bumps_epoch=False)
-NEW = Protocol("new", 12, 5, 5, names_partitions=False, bumps_epoch=True)
+OLD = Protocol("old", 11, 4, 4, adds_partitions=True, bumps_epoch=False)
+NEW = Protocol("new", 12, 5, 5, adds_partitions=False, bumps_epoch=True)
 _ADD_PARTITIONS, _ADD_OFFSETS = 3, 3
 
 
-class Asked(NamedTuple):
-    """A request as it goes over the wire, and how its answer is read."""
+class EncodedRequest(NamedTuple):
+    """An encoded request, and the API and version for parsing its response."""
 
     data: bytes
     key: int
     version: int
 
 
-Step = tuple[Asked, ...]
-"""What is sent together; the next step waits for all of its answers."""
+Step = tuple[EncodedRequest, ...]
+"""Requests sent together; the next step waits for all responses."""
 
 
 class Identity(NamedTuple):
-    """A transactional id, and who it was given to."""
+    """A transactional ID, with its producer ID and epoch."""
 
     transactional_id: str
     producer_id: int
@@ -91,44 +91,44 @@ class Identity(NamedTuple):
 
     @property
     def group_id(self) -> str:
-        """The group whose offsets go with its transactions."""
+        """The group whose offsets its transactions commit."""
         return f"{self.transactional_id}-group"
 
 
 def prepare(port: int) -> None:
-    """Have the topic, and whatever topics the broker keeps transactions and groups in."""
+    """Create the topic."""
     client = RawClient(port, _PATIENCE_S)
     topic = CreateTopicsRequest.CreatableTopic(
         name=TOPIC, num_partitions=PARTITIONS, replication_factor=1
     )
-    made = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 5)
-    assert not made.topics[0].error_code, made
+    response = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 5)
+    assert not response.topics[0].error_code, response
     client.close()
 
 
 def identify(port: int, transactional_id: str) -> Identity:
-    """Become the producer of this id, whose group has a coordinator as well."""
+    """Initialize the producer, and wait for the coordinators of the producer and the group."""
     client = RawClient(port, _PATIENCE_S)
     until = time.monotonic() + _PATIENCE_S
     group_id = Identity(transactional_id, -1, -1).group_id
-    for kind, key in ((_TRANSACTION_KIND, transactional_id), (_GROUP_KIND, group_id)):
-        asked = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
-        while client.call(asked, 4).coordinators[0].error_code:
+    for key_type, key in ((_TRANSACTION_KIND, transactional_id), (_GROUP_KIND, group_id)):
+        find = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+        while client.call(find, 4).coordinators[0].error_code:
             assert time.monotonic() < until, f"{key} has no coordinator"
             time.sleep(_BACKOFF_S)
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=_TIMEOUT_MS
     )
-    while (given := client.call(request, 4)).error_code in _RETRIED:
-        assert time.monotonic() < until, given
+    while (initialized := client.call(request, 4)).error_code in _RETRIED:
+        assert time.monotonic() < until, initialized
         time.sleep(_BACKOFF_S)
-    assert not given.error_code, given
+    assert not initialized.error_code, initialized
     client.close()
-    return Identity(transactional_id, given.producer_id, given.producer_epoch)
+    return Identity(transactional_id, initialized.producer_id, initialized.producer_epoch)
 
 
-def encoded(protocol: Protocol, identity: Identity, number: int) -> tuple[Step, ...]:
-    """Return the steps of the producer's transaction of that number, from 0."""
+def encode_transaction(protocol: Protocol, identity: Identity, number: int) -> tuple[Step, ...]:
+    """Return the steps of one transaction of a producer; `number` starts at 0."""
     name, producer_id, first_epoch = identity
     epoch = first_epoch + number if protocol.bumps_epoch else first_epoch
     batch = Batch(
@@ -153,22 +153,22 @@ def encoded(protocol: Protocol, identity: Identity, number: int) -> tuple[Step, 
         transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=True
     )
     body: tuple[Step, ...] = (
-        (_asked(produce, protocol.produce), _asked(commit, protocol.commit_offsets)),
+        (_encode(produce, protocol.produce), _encode(commit, protocol.commit_offsets)),
     )
-    if protocol.names_partitions:
+    if protocol.adds_partitions:
         body = (
-            (_asked(_add_partitions(identity, epoch), _ADD_PARTITIONS),),
+            (_encode(_add_partitions(identity, epoch), _ADD_PARTITIONS),),
             (
-                _asked(produce, protocol.produce),
-                _asked(_add_offsets(identity, epoch), _ADD_OFFSETS),
+                _encode(produce, protocol.produce),
+                _encode(_add_offsets(identity, epoch), _ADD_OFFSETS),
             ),
-            (_asked(commit, protocol.commit_offsets),),
+            (_encode(commit, protocol.commit_offsets),),
         )
-    return (*body, (_asked(end, protocol.end),))
+    return (*body, (_encode(end, protocol.end),))
 
 
-def _asked(request: Message, version: int) -> Asked:
-    return Asked(frame(request, version), request.API_KEY, version)  # type: ignore[attr-defined]
+def _encode(request: Message, version: int) -> EncodedRequest:
+    return EncodedRequest(frame(request, version), request.API_KEY, version)  # type: ignore[attr-defined]
 
 
 def _add_partitions(identity: Identity, epoch: int) -> AddPartitionsToTxnRequest:
@@ -208,7 +208,7 @@ def _offset_commit(identity: Identity, epoch: int, offset: int) -> TxnOffsetComm
 
 
 def errors_of(answer: Any) -> Iterator[int]:  # noqa: ANN401 - any response class
-    """Yield every error code of an answer, wherever it stands."""
+    """Yield all error codes in a response."""
     for name in answer.__slots__:
         if name.endswith("error_code"):
             yield getattr(answer, name)
@@ -218,35 +218,35 @@ def errors_of(answer: Any) -> Iterator[int]:  # noqa: ANN401 - any response clas
 
 
 class Connection:
-    """One producer's connection: sends a step, and reads until it is answered."""
+    """The connection of one producer: sends a step, and reads its responses."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), _PATIENCE_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._unanswered: list[Asked] = []
-        self._refused: list[Asked] = []
+        self._unanswered: list[EncodedRequest] = []
+        self._retried: list[EncodedRequest] = []
         self._received = bytearray()
 
-    def send(self, step: Sequence[Asked]) -> None:
-        """Send some requests in one piece."""
+    def send(self, step: Sequence[EncodedRequest]) -> None:
+        """Send requests at once."""
         self._unanswered = list(step)
-        self._refused = []
-        self.socket.sendall(b"".join(asked.data for asked in step))
+        self._retried = []
+        self.socket.sendall(b"".join(request.data for request in step))
 
-    def receive(self) -> list[Asked] | None:
-        """Take what has come; once all is answered, return what must be sent again."""
+    def receive(self) -> list[EncodedRequest] | None:
+        """Receive data; with the last response, return the requests to retry, else None."""
         data = self.socket.recv(1 << 16)
         assert data, "the broker closed the connection"
         received = self._received
         received += data
         while len(received) >= (end := 4 + _length(received)):
-            asked = self._unanswered.pop(0)
-            self._judge(asked, received, end)
+            request = self._unanswered.pop(0)
+            self._check(request, received, end)
             del received[:end]
-        return None if self._unanswered else self._refused
+        return None if self._unanswered else self._retried
 
-    def complete(self, step: Sequence[Asked]) -> None:
-        """Send a step, as often as it must be, and wait for its answers."""
+    def complete(self, step: Sequence[EncodedRequest]) -> None:
+        """Send a step, with retries, and wait for its responses."""
         while step:
             self.send(step)
             while (refused := self.receive()) is None:
@@ -255,13 +255,13 @@ class Connection:
                 time.sleep(_BACKOFF_S)
             step = refused
 
-    def _judge(self, asked: Asked, received: bytearray, end: int) -> None:
-        start = 8 + codec.is_flexible(asked.key, asked.version)
-        answer, _ = codec.response_parser(asked.key, asked.version)(received, start, end)
+    def _check(self, request: EncodedRequest, received: bytearray, end: int) -> None:
+        start = 8 + codec.is_flexible(request.key, request.version)
+        answer, _ = codec.response_parser(request.key, request.version)(received, start, end)
         errors = {code for code in errors_of(answer) if code}
         if errors:
             assert errors <= _RETRIED, answer
-            self._refused.append(asked)
+            self._retried.append(request)
 
 
 def _length(received: bytearray) -> int:
@@ -271,35 +271,39 @@ def _length(received: bytearray) -> int:
 def rate(
     port: int, pid: int, protocol: Protocol, *, producers: int, transactions: int, run: str = ""
 ) -> Rate:
-    """Let some producers carry out so many transactions each, all at the same time."""
-    who = [identify(port, f"{protocol.name}{run}-{number}") for number in range(producers)]
-    connections = [Connection(port) for _ in who]
+    """Run several producers concurrently, with this number of transactions each."""
+    identities = [identify(port, f"{protocol.name}{run}-{number}") for number in range(producers)]
+    connections = [Connection(port) for _ in identities]
     plans = [
-        [step for number in range(transactions) for step in encoded(protocol, each, number)]
-        for each in who
+        [
+            step
+            for number in range(transactions)
+            for step in encode_transaction(protocol, identity, number)
+        ]
+        for identity in identities
     ]
-    with apart(pid):
-        cpu, begin = cpu_seconds(pid), time.perf_counter()
-        _carry_out(connections, plans)
-        taken, cpu = time.perf_counter() - begin, cpu_seconds(pid) - cpu
+    with separate_processors(pid):
+        cpu, started = cpu_seconds(pid), time.perf_counter()
+        _run_plans(connections, plans)
+        taken, cpu = time.perf_counter() - started, cpu_seconds(pid) - cpu
     for connection in connections:
         connection.socket.close()
-    for each in who:
-        committed = committed_offset(port, each.group_id)
-        assert committed == transactions, f"{each.group_id} is at {committed}"
+    for identity in identities:
+        committed = committed_offset(port, identity.group_id)
+        assert committed == transactions, f"{identity.group_id}: committed offset {committed}"
     return Rate(producers * transactions / taken, producers * transactions / max(cpu, 0.01))
 
 
-def _carry_out(connections: Sequence[Connection], plans: Sequence[Sequence[Step]]) -> None:
-    """Keep every producer busy with its own steps until all have taken the last one."""
+def _run_plans(connections: Sequence[Connection], plans: Sequence[Sequence[Step]]) -> None:
+    """Run the steps of all producers concurrently."""
     nexts = [1] * len(plans)
-    delayed: list[tuple[float, int, list[Asked]]] = []
-    left = len(plans)
+    delayed: list[tuple[float, int, list[EncodedRequest]]] = []
+    remaining = len(plans)
     with selectors.DefaultSelector() as selector:
         for index, connection in enumerate(connections):
             selector.register(connection.socket, selectors.EVENT_READ, index)
             connection.send(plans[index][0])
-        while left:
+        while remaining:
             now = time.perf_counter()
             while delayed and delayed[0][0] <= now:
                 _, index, refused = heapq.heappop(delayed)
@@ -307,20 +311,20 @@ def _carry_out(connections: Sequence[Connection], plans: Sequence[Sequence[Step]
             wait = delayed[0][0] - now if delayed else _PATIENCE_S
             for key, _ in selector.select(wait):
                 index = key.data
-                again = connections[index].receive()
-                if again is None:
+                retries = connections[index].receive()
+                if retries is None:
                     continue
-                if again:
-                    heapq.heappush(delayed, (time.perf_counter() + _BACKOFF_S, index, again))
+                if retries:
+                    heapq.heappush(delayed, (time.perf_counter() + _BACKOFF_S, index, retries))
                 elif nexts[index] < len(plans[index]):
                     connections[index].send(plans[index][nexts[index]])
                     nexts[index] += 1
                 else:
-                    left -= 1
+                    remaining -= 1
 
 
 def committed_offset(port: int, group_id: str) -> int:
-    """Return what the group has committed of partition 0, once no transaction holds it back."""
+    """Return the committed offset of partition 0, after pending transactions have ended."""
     topic = OffsetFetchRequest.OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])
     group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=[topic])
     client = RawClient(port, _PATIENCE_S)

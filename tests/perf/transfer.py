@@ -1,6 +1,6 @@
-"""Produce and consume through librdkafka, in a process of its own.
+"""Produce and consume with librdkafka, in a separate process.
 
-`python -m tests.perf.transfer produce|consume PORT TOPIC COUNT SIZE` prints the seconds taken.
+`python -m tests.perf.transfer produce|consume PORT TOPIC COUNT SIZE` prints its seconds.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ _TIMEOUT_S = 180.0
 
 
 def produce(port: int, topic: str, count: int, size: int) -> float:
-    """Produce records with acks=all; the time runs from the first until all are acknowledged."""
+    """Produce with acks=all; returns the seconds until all records are acknowledged."""
     producer = Producer(
         {
             "bootstrap.servers": f"127.0.0.1:{port}",
             "acks": "all",
         }
     )
-    producer.list_topics(topic, _TIMEOUT_S)  # the topic is made, the connection is warm
+    producer.list_topics(topic, _TIMEOUT_S)  # creates the topic, and warms up the connection
     value = bytes(size)
-    begin = time.perf_counter()
+    started = time.perf_counter()
     messages = [{"value": value}] * _BATCH
     for start in range(0, count, _BATCH):
         while len(producer) > _IN_FLIGHT:
             producer.poll(0.001)
         producer.produce_batch(topic, messages[: count - start], partition=0)
-    left = producer.flush(_TIMEOUT_S)
-    taken = time.perf_counter() - begin
-    if left:
-        raise TimeoutError(f"{left} records were not acknowledged")
+    unacknowledged = producer.flush(_TIMEOUT_S)
+    taken = time.perf_counter() - started
+    if unacknowledged:
+        raise TimeoutError(f"{unacknowledged} records were not acknowledged")
     return taken
 
 
 def consume(port: int, topic: str, count: int, size: int) -> float:
-    """Read records from the beginning; the time runs from the first to the last."""
+    """Consume from the beginning; returns the seconds from the first to the last record."""
     consumer = Consumer(
         {
             "bootstrap.servers": f"127.0.0.1:{port}",
@@ -54,27 +54,27 @@ def consume(port: int, topic: str, count: int, size: int) -> float:
     )
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     (first,) = consumer.consume(1, _TIMEOUT_S)
-    begin = time.perf_counter()
-    seen = 1
+    started = time.perf_counter()
+    count_read = 1
     assert len(first.value() or b"") == size, first.error()
-    while seen < count:
-        messages = consumer.consume(min(10_000, count - seen), _TIMEOUT_S)
+    while count_read < count:
+        messages = consumer.consume(min(10_000, count - count_read), _TIMEOUT_S)
         if not messages:
-            raise TimeoutError(f"{seen} of {count} records")
-        seen += len(messages)
-    taken = time.perf_counter() - begin
+            raise TimeoutError(f"{count_read} of {count} records")
+        count_read += len(messages)
+    taken = time.perf_counter() - started
     consumer.close()
     return taken
 
 
-def measure(what: str, port: int, topic: str, count: int, size: int) -> float:
-    """Run one transfer in a process of its own; gives the seconds it took."""
-    command = [sys.executable, "-m", __name__, what, str(port), topic, str(count), str(size)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    return float(done.stdout)
+def measure(direction: str, port: int, topic: str, count: int, size: int) -> float:
+    """Run one transfer in a separate process; returns its duration in seconds."""
+    command = [sys.executable, "-m", __name__, direction, str(port), topic, str(count), str(size)]
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    return float(completed.stdout)
 
 
 if __name__ == "__main__":
-    _what, _port, _topic, _count, _size = sys.argv[1:]
-    run = {"produce": produce, "consume": consume}[_what]
+    _direction, _port, _topic, _count, _size = sys.argv[1:]
+    run = {"produce": produce, "consume": consume}[_direction]
     sys.stdout.write(f"{run(int(_port), _topic, int(_count), int(_size))}\n")

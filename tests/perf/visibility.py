@@ -1,4 +1,4 @@
-"""From the end of a transaction to its records in the hands of a reader of committed ones."""
+"""The latency from the end of a transaction to its records at a read_committed consumer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ import time
 from typing import NamedTuple
 
 from kafkalite.protocol import codec
-from kafkalite.protocol.messages.fetch import FetchRequest
-from kafkalite.protocol.messages.list_offsets import ListOffsetsRequest
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
 from kafkalite.storage.batch import split_batches
 from tests.conformance.raw import RawClient
 from tests.perf.pipeline import frame
-from tests.perf.transactions import PARTITIONS, TOPIC, Connection, Protocol, encoded, identify
+from tests.perf.transactions import (
+    PARTITIONS,
+    TOPIC,
+    Connection,
+    Protocol,
+    encode_transaction,
+    identify,
+)
 
 _FETCH = 12
 _READ_COMMITTED = 1
@@ -22,17 +29,17 @@ _WAIT_MS = 5_000
 
 
 class Latency(NamedTuple):
-    """How long it took in milliseconds: of half, and of all but one in a hundred."""
+    """The median and the 99th percentile in milliseconds."""
 
     p50_ms: float
     p99_ms: float
 
 
 class Reader:
-    """Reads committed records of all partitions with a request that always waits."""
+    """Reads committed records of all partitions with long-polling Fetch requests."""
 
     def __init__(self, port: int) -> None:
-        asked = ListOffsetsRequest.ListOffsetsTopic(
+        topic = ListOffsetsRequest.ListOffsetsTopic(
             name=TOPIC,
             partitions=[
                 ListOffsetsRequest.ListOffsetsPartition(partition_index=index, timestamp=_LATEST)
@@ -41,7 +48,7 @@ class Reader:
         )
         client = RawClient(port)
         answer = client.call(
-            ListOffsetsRequest(replica_id=-1, isolation_level=_READ_COMMITTED, topics=[asked]), 5
+            ListOffsetsRequest(replica_id=-1, isolation_level=_READ_COMMITTED, topics=[topic]), 5
         )
         client.close()
         rows = answer.topics[0].partitions
@@ -49,9 +56,9 @@ class Reader:
         self._connection = Connection(port)
         self.socket = self._connection.socket
         self._received = bytearray()
-        self.ask()
+        self.fetch()
 
-    def ask(self) -> None:
+    def fetch(self) -> None:
         """Send the next request."""
         partitions = [
             FetchRequest.FetchPartition(
@@ -71,8 +78,8 @@ class Reader:
         )
         self.socket.sendall(frame(request, _FETCH))
 
-    def take(self) -> int:
-        """Take what has come, ask for more after an answer, and count the records that came."""
+    def receive(self) -> int:
+        """Receive data, fetch again after a response, and return the number of records received."""
         received = self._received
         received += self.socket.recv(1 << 16)
         if len(received) < 4 or len(received) < 4 + struct.unpack_from(">i", received)[0]:
@@ -87,18 +94,18 @@ class Reader:
                 self._positions[row.partition_index] = batch.last_offset + 1
                 records += 0 if batch.is_control else batch.record_count
         self._received = bytearray()
-        self.ask()
+        self.fetch()
         return records
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self.socket.close()
 
 
 def latency(port: int, protocol: Protocol, *, transactions: int, run: str = "") -> Latency:
-    """Carry out transactions one after the other, each until a reader has all of its records."""
+    """Run transactions one after another, each until a reader has all of its records."""
     identity = identify(port, f"{protocol.name}{run}-seen")
-    plans = [encoded(protocol, identity, number) for number in range(transactions)]
+    plans = [encode_transaction(protocol, identity, number) for number in range(transactions)]
     producer, reader = Connection(port), Reader(port)
     taken = []
     with selectors.DefaultSelector() as selector:
@@ -107,19 +114,19 @@ def latency(port: int, protocol: Protocol, *, transactions: int, run: str = "") 
         for *body, end in plans:
             for step in body:
                 producer.complete(step)
-            begin = time.perf_counter()
+            started = time.perf_counter()
             producer.send(end)
-            left, is_answered = PARTITIONS, False
-            while left or not is_answered:
+            missing, is_answered = PARTITIONS, False
+            while missing or not is_answered:
                 for key, _ in selector.select():
                     if key.fileobj is reader.socket:
-                        left -= reader.take()
-                        if not left:
-                            taken.append(time.perf_counter() - begin)
+                        missing -= reader.receive()
+                        if not missing:
+                            taken.append(time.perf_counter() - started)
                     else:
-                        again = producer.receive()
-                        assert not again, "the end of a transaction was refused"
-                        is_answered = again is not None
+                        retries = producer.receive()
+                        assert not retries, "EndTxn was rejected"
+                        is_answered = retries is not None
     producer.socket.close()
     reader.close()
     taken.sort()

@@ -1,7 +1,7 @@
-"""Messages at random for codec properties: seeded, so that a failure names its own seed.
+"""Random messages for codec properties, from a seed that a failure reports.
 
-Lengths around the edges of varints are drawn on purpose: `focused` puts one of them on each
-string, blob and array of a message in turn, whatever lies on the way to it.
+Lengths at the boundaries of varints are drawn on purpose: `draw_with_length` gives such a length to
+each string, blob and array of a message in turn, at any depth.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ _TEXTS: Final = ("", "", "a", "name", "ünïcode", "\N{SNOWMAN}", "x" * 126, "x"
 
 @cache
 def all_specs() -> dict[str, MessageSpec]:
-    """Every spec by its message's name."""
+    """Return the specs of all messages by name."""
     return {spec.name: spec for spec in load_specs()}
 
 
 def counted_nodes(tree: KafkaStruct) -> list[tuple[Construct, ...]]:
-    """Every string, blob and array of a tree, each as the way to it from the root."""
-    return list(_walk((tree,)))
+    """Return the paths from the root of a tree to all its strings, blobs and arrays."""
+    return list(_counted_paths((tree,)))
 
 
-def _walk(way: tuple[Construct, ...]) -> Iterator[tuple[Construct, ...]]:
-    node = way[-1]
+def _counted_paths(path: tuple[Construct, ...]) -> Iterator[tuple[Construct, ...]]:
+    node = path[-1]
     if isinstance(node, KafkaStruct):
         for field in (*node.shape.fields, *node.shape.tagged.values()):
-            yield from _walk((*way, field.subcon))
+            yield from _counted_paths((*path, field.subcon))
     elif isinstance(node, KafkaString | KafkaBytes):
-        yield way
+        yield path
     elif isinstance(node, KafkaArray):
-        yield way
-        yield from _walk((*way, node.subcon))
+        yield path
+        yield from _counted_paths((*path, node.subcon))
 
 
 class Samples:
@@ -58,46 +58,48 @@ class Samples:
     def __init__(self, seed: str, *, with_unknown_tags: bool = True) -> None:
         self._random = Random(seed)  # noqa: S311 - it draws test data
         self._with_unknown_tags = with_unknown_tags
-        self._way: tuple[int, ...] = ()
+        self._path: tuple[int, ...] = ()
         self._length = 0
 
     def draw(self, tree: KafkaStruct) -> Message:
         """Draw a message."""
-        self._way = ()
+        self._path = ()
         message: Message = self._value(tree)
         return message
 
-    def focused(self, tree: KafkaStruct, way: tuple[Construct, ...], length: int) -> Message:
-        """Draw a message in which the end of the way has this length."""
-        self._way = tuple(id(node) for node in way)
+    def draw_with_length(
+        self, tree: KafkaStruct, path: tuple[Construct, ...], length: int
+    ) -> Message:
+        """Draw a message in which the end of the path has this length."""
+        self._path = tuple(id(node) for node in path)
         self._length = length
         message: Message = self._value(tree)
         return message
 
-    def mutated(self, frame: bytes) -> bytes:
-        """Cut a frame short, change some of its bytes, or put some in."""
-        frame_ = bytearray(frame)
-        kind = self._random.randrange(4)
-        if kind == 0 or not frame_:
-            return bytes(frame_[: self._random.randrange(len(frame_) + 1)])
-        at = self._random.randrange(len(frame_))
-        if kind == 1:
-            frame_[at] = self._random.choice((0, 1, 2, 127, 128, 255, self._random.randrange(256)))
-        elif kind == 2:
+    def mutate(self, frame: bytes) -> bytes:
+        """Truncate a frame, change some of its bytes, or insert a byte."""
+        data = bytearray(frame)
+        mutation = self._random.randrange(4)
+        if mutation == 0 or not data:
+            return bytes(data[: self._random.randrange(len(data) + 1)])
+        at = self._random.randrange(len(data))
+        if mutation == 1:
+            data[at] = self._random.choice((0, 1, 2, 127, 128, 255, self._random.randrange(256)))
+        elif mutation == 2:
             hostile = self._random.choice(
                 (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\xff\xfe")
             )
-            frame_[at : at + len(hostile)] = hostile
+            data[at : at + len(hostile)] = hostile
         else:
-            frame_.insert(at, self._random.randrange(256))
-        return bytes(frame_)
+            data.insert(at, self._random.randrange(256))
+        return bytes(data)
 
     def _value(self, node: Construct) -> Any:  # noqa: ANN401 - of any field
-        wanted = bool(self._way) and id(node) in self._way
+        is_on_path = bool(self._path) and id(node) in self._path
         if isinstance(node, KafkaStruct):
-            return self._struct(node, wanted=wanted)
+            return self._struct(node, is_on_path=is_on_path)
         if isinstance(node, KafkaString | KafkaBytes | KafkaArray):
-            return self._counted(node, wanted=wanted)
+            return self._counted(node, is_on_path=is_on_path)
         if node is Flag:
             return self._chance(0.5)
         if isinstance(node, Bytes):
@@ -117,9 +119,9 @@ class Samples:
         is_signed = code[1].islower()
         return number - (1 << bits) if is_signed and number >> (bits - 1) else number
 
-    def _counted(self, node: KafkaString | KafkaBytes | KafkaArray, *, wanted: bool) -> object:
-        at_end = wanted and id(node) == self._way[-1]
-        if node.nullable and not wanted and self._chance(0.25):
+    def _counted(self, node: KafkaString | KafkaBytes | KafkaArray, *, is_on_path: bool) -> object:
+        at_end = is_on_path and id(node) == self._path[-1]
+        if node.nullable and not is_on_path and self._chance(0.25):
             return None
         if isinstance(node, KafkaString):
             return "y" * self._length if at_end else self._random.choice(_TEXTS)
@@ -127,25 +129,25 @@ class Samples:
             size = self._length if at_end else self._random.choice((0, 1, 5, 127, 128))
             return self._random.randbytes(size)
         if at_end:
-            # One row many times: the length is what is looked at.
+            # One row repeated: only the length matters.
             return [self._value(node.subcon)] * self._length
-        rows = self._random.choice((1, 2) if wanted else (0, 1, 2, 3))
+        rows = self._random.choice((1, 2) if is_on_path else (0, 1, 2, 3))
         return [self._value(node.subcon) for _ in range(rows)]
 
-    def _struct(self, node: KafkaStruct, *, wanted: bool) -> Message | None:
+    def _struct(self, node: KafkaStruct, *, is_on_path: bool) -> Message | None:
         shape = node.shape
-        if shape.nullable and not wanted and self._chance(0.3):
+        if shape.nullable and not is_on_path and self._chance(0.3):
             return None
         message_class = shape.message.load()
         message = message_class()
         for field in shape.fields:
             setattr(message, field.name, self._value(field.subcon))
         for tagged in shape.tagged.values():
-            if id(tagged.subcon) in self._way or self._chance(0.4):
+            if id(tagged.subcon) in self._path or self._chance(0.4):
                 value = self._value(tagged.subcon)
-                # Kafka leaves out a tagged struct that says nothing; ours is None then.
-                says_nothing = isinstance(tagged.subcon, KafkaStruct) and value == type(value)()
-                setattr(message, tagged.attribute, None if says_nothing else value)
+                # Kafka omits an empty tagged struct; our message has None in its place.
+                is_empty = isinstance(tagged.subcon, KafkaStruct) and value == type(value)()
+                setattr(message, tagged.attribute, None if is_empty else value)
         if shape.flexible and self._with_unknown_tags and self._chance(0.2):
             message.unknown_tags = {  # type: ignore[misc]  # a slot of every subclass
                 tag: self._random.randbytes(self._random.choice((0, 3, 128)))

@@ -1,7 +1,7 @@
-"""The generated codec and the interpreted Construct tree are the same function.
+"""The generated codec and the interpreted Construct tree give equal results.
 
-They agree on every message of every version, and on which cut or changed frames to refuse. The
-profile "long" (HYPOTHESIS_PROFILE) looks at more of the same.
+They agree on every message in every version, and on which truncated or changed frames are refused.
+The profile "long" (HYPOTHESIS_PROFILE) runs more examples.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 ROUNDS: Final = 30 if IS_LONG else 6
 MUTATIONS: Final = 20 if IS_LONG else 8
 REFUSALS: Final = (*codec.PARSE_ERRORS, ConstructError)
-STRANGERS: Final = bytes(range(256))
-"""Stands before and behind a frame, as other frames of a receive buffer do."""
+OTHER_FRAMES: Final = bytes(range(256))
+"""Bytes around a frame, like other frames in a receive buffer."""
 
 every_message = pytest.mark.parametrize("name", sorted(all_specs()))
 
 
 def codecs_of(spec: MessageSpec, version: int) -> tuple[codec.Parser, codec.Builder]:
-    """Find the generated functions of one version of a message."""
+    """Return the generated functions of one version of a message."""
     if spec.kind == "request":
         assert spec.key is not None
         return codec.request_parser(spec.key, version), codec.request_builder(spec.key, version)
@@ -64,7 +64,7 @@ def build(builder: codec.Builder, message: Message) -> bytes:
 
 
 @every_message
-def test_both_write_the_same_bytes_and_read_them_back(name: str) -> None:
+def test_generated_and_interpreted_codecs_write_the_same_bytes(name: str) -> None:
     spec = all_specs()[name]
     for version, tree in trees_of(spec):
         parse, builder = codecs_of(spec, version)
@@ -74,18 +74,18 @@ def test_both_write_the_same_bytes_and_read_them_back(name: str) -> None:
 
 
 @every_message
-def test_lengths_at_the_edges_of_a_varint(name: str) -> None:
+def test_lengths_at_the_boundaries_of_a_varint(name: str) -> None:
     spec = all_specs()[name]
     for version, tree in trees_of(spec):
         parse, builder = codecs_of(spec, version)
         samples = Samples(f"{name} {version} edges")
-        for number, way in enumerate(counted_nodes(tree)):
-            has_rows = isinstance(way[-1], KafkaArray) and isinstance(way[-1].subcon, KafkaStruct)
-            # The tree takes a second for 16384 rows: once for each message is enough.
+        for number, path in enumerate(counted_nodes(tree)):
+            has_rows = isinstance(path[-1], KafkaArray) and isinstance(path[-1].subcon, KafkaStruct)
+            # The tree takes a second for 16384 rows, so this runs once per message.
             has_many = IS_LONG and version == spec.versions.highest and number == 0
             edges = ROW_EDGES if has_rows and not has_many else EDGES
             for edge in edges if IS_LONG else [edges[(number + version) % len(edges)]]:
-                check_round_trip(tree, parse, builder, samples.focused(tree, way, edge))
+                check_round_trip(tree, parse, builder, samples.draw_with_length(tree, path, edge))
 
 
 def check_round_trip(
@@ -93,17 +93,17 @@ def check_round_trip(
 ) -> None:
     frame = tree.build(message)
     assert build(builder, message) == frame
-    judged = tree.parse(frame)
-    assert parse(frame, 0, len(frame)) == (judged, len(frame))
-    among_others = bytearray(STRANGERS + frame + STRANGERS)
-    start, end = len(STRANGERS), len(STRANGERS) + len(frame)
-    found, position = parse(among_others, start, end)
-    assert (found, position) == (judged, end)
-    assert build(builder, found) == frame
+    expected = tree.parse(frame)
+    assert parse(frame, 0, len(frame)) == (expected, len(frame))
+    among_others = bytearray(OTHER_FRAMES + frame + OTHER_FRAMES)
+    start, end = len(OTHER_FRAMES), len(OTHER_FRAMES) + len(frame)
+    parsed, position = parse(among_others, start, end)
+    assert (parsed, position) == (expected, end)
+    assert build(builder, parsed) == frame
 
 
 @every_message
-def test_both_refuse_the_same_frames(name: str) -> None:
+def test_generated_and_interpreted_codecs_refuse_the_same_frames(name: str) -> None:
     spec = all_specs()[name]
     for version, tree in trees_of(spec):
         parse, _ = codecs_of(spec, version)
@@ -111,15 +111,15 @@ def test_both_refuse_the_same_frames(name: str) -> None:
         for _ in range(max(1, ROUNDS // 3)):
             frame = tree.build(samples.draw(tree))
             for _ in range(MUTATIONS):
-                mutated = samples.mutated(frame)
-                judged = interpreted(tree, mutated)
-                assert generated(parse, mutated, len(mutated)) == judged, mutated
-                # The same bytes cut off by `end`, with more of the buffer behind it.
-                assert generated(parse, mutated + STRANGERS, len(mutated)) == judged, mutated
+                mutate = samples.mutate(frame)
+                expected = interpreted(tree, mutate)
+                assert generated(parse, mutate, len(mutate)) == expected, mutate
+                # The same bytes limited by `end`, with more bytes after them in the buffer.
+                assert generated(parse, mutate + OTHER_FRAMES, len(mutate)) == expected, mutate
 
 
 def interpreted(tree: KafkaStruct, frame: bytes) -> tuple[str, int] | None:
-    """Parse by the tree, as text since a mutated float may be no number; None: refused."""
+    """Parse by the tree; return text, because a changed float may be NaN; None if refused."""
     stream = BytesIO(frame)
     try:
         return as_text(tree.parse_stream(stream)), stream.tell()
@@ -140,7 +140,7 @@ def as_text(message: Message) -> str:
 
 
 def with_plain_records(message: Message) -> Message:
-    """Turn views into bytes, which unlike views show what is in them."""
+    """Convert views to bytes, whose content is in their repr."""
     for name in message.__slots__:
         value = getattr(message, name)
         if isinstance(value, memoryview):

@@ -1,4 +1,4 @@
-"""What transactions leave on a real log is what a shard decided: reloaded, recovered, compacted."""
+"""Group state after transactions on a real log: reloaded, recovered and compacted."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from kafkalite.config.log_config import LogConfig
 from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog
 from kafkalite.partitions.partition import Partition
+from kafkalite.ports.background import run_steps
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.storage.cleaning import clean
-from kafkalite.storage.compaction import compaction_of
+from kafkalite.storage.compaction import plan_log_compaction
+from kafkalite.storage.log_cleaner import clean
 from kafkalite.testing.files import MemoryFiles
 from tests.effort import examples
 from tests.properties.test_group_replay import hard_state
@@ -35,62 +36,61 @@ CONFIG = LogConfig(
 TOPIC = topic_image("__consumer_offsets")
 
 PRODUCERS = st.integers(1, 3).map(Producer)
-PLACES = st.tuples(st.just("t"), st.integers(0, 1))
-OFFSETS = st.dictionaries(PLACES, st.integers(0, 9), min_size=1)
+PARTITIONS = st.tuples(st.just("t"), st.integers(0, 1))
+OFFSETS = st.dictionaries(PARTITIONS, st.integers(0, 9), min_size=1)
 GROUPS = st.sampled_from(["g", "h"])
 
 
-def committing(group: str, offsets: dict[tuple[str, int], int]) -> Callable[[GroupWorld], object]:
+def commit_step(group: str, offsets: dict[tuple[str, int], int]) -> Callable[[GroupWorld], object]:
     return lambda world: world.commit(offsets, group=group)
 
 
-def pending(
+def pending_commit_step(
     group: str, offsets: dict[tuple[str, int], int], producer: Producer
 ) -> Callable[[GroupWorld], object]:
     return lambda world: world.commit(offsets, group=group, producer=producer)
 
 
-def ending(producer: Producer, *, is_commit: bool) -> Callable[[GroupWorld], object]:
+def end_step(producer: Producer, *, is_commit: bool) -> Callable[[GroupWorld], object]:
     return lambda world: world.end(producer, is_commit=is_commit)
 
 
-def deleting(group: str, place: tuple[str, int]) -> Callable[[GroupWorld], object]:
+def delete_step(group: str, partition: tuple[str, int]) -> Callable[[GroupWorld], object]:
     return lambda world: world.shard.write(
-        lambda machine, _: machine.offsets.delete(group, [place])
+        lambda machine, _: machine.offsets.delete(group, [partition])
     )
 
 
 STEPS = st.one_of(
-    st.builds(committing, GROUPS, OFFSETS),
-    st.builds(pending, GROUPS, OFFSETS, PRODUCERS),
-    st.builds(pending, GROUPS, OFFSETS, PRODUCERS),
-    st.builds(ending, PRODUCERS, is_commit=st.booleans()),
-    st.builds(deleting, GROUPS, PLACES),
+    st.builds(commit_step, GROUPS, OFFSETS),
+    st.builds(pending_commit_step, GROUPS, OFFSETS, PRODUCERS),
+    st.builds(pending_commit_step, GROUPS, OFFSETS, PRODUCERS),
+    st.builds(end_step, PRODUCERS, is_commit=st.booleans()),
+    st.builds(delete_step, GROUPS, PARTITIONS),
 )
 
 
 def world_on(log: Log) -> GroupWorld:
     """Return a coordinator that loads this log."""
     partition = Partition(TOPIC.name, TOPIC.topic_id, TOPIC.partitions[0], log, is_internal=True)
-    kept: Any = PartitionCoordinatorLog(partition)  # what a world looks into is not looked into
-    return GroupWorld(log=kept, topics=[topic_image("t", 2)])
+    partition_log: Any = PartitionCoordinatorLog(partition)  # not a MemoryCoordinatorLog
+    return GroupWorld(log=partition_log, topics=[topic_image("t", 2)])
 
 
 def compact(log: Log, world: GroupWorld) -> None:
     stable = log.producers.first_unstable_offset
-    plan = compaction_of(
+    plan = plan_log_compaction(
         log,
         last_stable_offset=log.end_offset if stable is None else stable,
         now_ms=world.clock.now_ms() + 10_000,
     )
     if plan is not None:
-        for _ in clean(log, plan, now_ms=world.clock.now_ms() + 10_000):
-            pass
+        run_steps(clean(log, plan, now_ms=world.clock.now_ms() + 10_000))
 
 
 @given(steps=st.lists(STEPS, min_size=1, max_size=40), compact_at=st.integers(0, 40))
 @settings(max_examples=examples(60), deadline=None)
-def test_a_shard_finds_again_what_it_decided(
+def test_reloaded_shard_has_the_same_state(
     steps: list[Callable[[GroupWorld], object]], compact_at: int
 ) -> None:
     files = MemoryFiles()
@@ -103,7 +103,7 @@ def test_a_shard_finds_again_what_it_decided(
             compact(log, world)
     decided = hard_state(world.machine)
     assert hard_state(world_on(log).machine) == decided
-    # Opened again after a crash: producers and aborted transactions are found from the batches.
+    # Opened again after a crash: producers and aborted transactions are restored from the batches.
     assert hard_state(world_on(open_log(files, CONFIG)).machine) == decided
     compact(log, world)
     assert hard_state(world_on(log).machine) == decided

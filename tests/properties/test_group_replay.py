@@ -1,27 +1,31 @@
-"""The replay law: what a shard decided is what its log, compacted or not, makes of a new one."""
+"""The replay law of groups: replaying the log, compacted or not, gives the decided state."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kafkalite.groups.classic.describe import described
+from kafkalite.groups.classic.describe import describe_group
 from kafkalite.groups.classic.group import ClassicGroup
-from kafkalite.groups.classic.states import ClassicState
-from kafkalite.groups.consumer.beat import Client
+from kafkalite.groups.classic.membership import ClassicState
 from kafkalite.groups.consumer.group import ConsumerGroup
+from kafkalite.groups.consumer.settings import MEMBER_ID_KEY
+from kafkalite.groups.modern.member import Client
 from kafkalite.groups.share.group import ShareGroup
-from kafkalite.groups.share.intents import ShareStart
+from kafkalite.groups.share.intents import SharePartitionStart
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.join_group import JoinGroupResponse
+from kafkalite.protocol._generated.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafkalite.protocol.messages.join_group import JoinGroupResponse
-from kafkalite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from tests.effort import examples
 from tests.scenarios.group_world import (
@@ -31,6 +35,7 @@ from tests.scenarios.group_world import (
     subscription,
     topic_image,
 )
+from tests.unit.groups.consumer.stage import hard_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,14 +50,12 @@ TIMES_MS = st.sampled_from([0, 1, 5_000, 10_000, 60_000, 600_000, 8 * 24 * 3_600
 
 
 def hard_state(machine: GroupShard) -> dict[str, object]:
-    """Return all that must last; a simple group is no more than its offsets."""
+    """Return the durable state; a group without members consists of offsets only."""
     state: dict[str, object] = {
-        "offsets": sorted(
-            machine.offsets.committed(), key=lambda each: (each[0], each[1], each[2])
-        ),
-        # The order in which transactions wrote says which of them will count.
+        "offsets": sorted(machine.offsets.committed(), key=lambda row: (row[0], row[1], row[2])),
+        # The order is part of the state: a later transaction overrides an earlier one.
         "pending": sorted(
-            (place, list(waiting.items())) for place, waiting in machine.offsets.pending.all()
+            (key, list(waiting.items())) for key, waiting in machine.offsets.pending.all()
         ),
     }
     for group_id, group in machine.directory.groups.items():
@@ -69,38 +72,38 @@ def hard_state(machine: GroupShard) -> dict[str, object]:
                 group.target,
             )
         if isinstance(group, ShareGroup):
-            state[group_id] = {
-                name: getattr(group, name) for name in group.__slots__ if name != "soft"
-            }
+            state[group_id] = hard_fields(group)
     return state
 
 
-def settled(machine: GroupShard) -> Iterator[object]:
-    """Yield what clients see of groups that are in the middle of nothing."""
+def stable_descriptions(machine: GroupShard) -> Iterator[object]:
+    """Yield the state that clients see of groups that are not rebalancing."""
     for _, group in sorted(machine.directory.groups.items()):
         if (
             isinstance(group, ClassicGroup)
             and group.recorded is not None
             and group.soft.state is ClassicState.STABLE
         ):
-            yield described(group)
+            yield describe_group(group)
 
 
 class GroupHistory(RuleBasedStateMachine):
-    """Clients do what they like, in any order; the law holds after every step."""
+    """Clients send any requests in any order; the law holds after every step."""
 
-    @initialize()
-    def begin(self) -> None:
-        self.world = GroupWorld(topics=[topic_image("t", 2), topic_image("u", 2)])
+    @initialize(validation=st.sampled_from(["kafka", "uuid"]))
+    def begin(self, validation: str) -> None:
+        self.world = GroupWorld(
+            {MEMBER_ID_KEY: validation}, topics=[topic_image("t", 2), topic_image("u", 2)]
+        )
         self.epochs: dict[tuple[str, str], int] = {}
         self.share_epochs: dict[tuple[str, str], int] = {}
         self.joins: list[JoinGroupResponse | Waiting[JoinGroupResponse]] = []
 
-    def known(self) -> list[JoinGroupResponse]:
-        """Return the answers that have come so far."""
+    def join_responses(self) -> list[JoinGroupResponse]:
+        """Return the answers that have arrived so far."""
         answers = [join.value if isinstance(join, Waiting) and join.is_resolved else join
                    for join in self.joins]  # fmt: skip
-        return [each for each in answers if isinstance(each, JoinGroupResponse)]
+        return [answer for answer in answers if isinstance(answer, JoinGroupResponse)]
 
     @rule(group=GROUPS, instance=INSTANCES, knows_ids=st.booleans(), topic=st.sampled_from("tu"))
     def join(self, group: str, instance: str | None, topic: str, *, knows_ids: bool) -> None:
@@ -115,35 +118,35 @@ class GroupHistory(RuleBasedStateMachine):
 
     @rule(group=GROUPS, data=st.data(), instance=INSTANCES)
     def rejoin(self, group: str, instance: str | None, data: st.DataObject) -> None:
-        known = self.known()
-        if known:
-            member_id = data.draw(st.sampled_from(known)).member_id
+        join_responses = self.join_responses()
+        if join_responses:
+            member_id = data.draw(st.sampled_from(join_responses)).member_id
             self.joins.append(self.world.join(member_id, group=group, instance=instance))
 
     @rule(group=GROUPS, data=st.data())
     def sync(self, group: str, data: st.DataObject) -> None:
-        known = [each for each in self.known() if each.generation_id > 0]
-        if known:
-            joined = data.draw(st.sampled_from(known[-4:]))
+        join_responses = [member for member in self.join_responses() if member.generation_id > 0]
+        if join_responses:
+            joined = data.draw(st.sampled_from(join_responses[-4:]))
             assignments = {member.member_id: b"some" for member in joined.members}
             self.world.sync(joined.member_id, joined.generation_id, assignments, group=group)
 
     @rule(group=GROUPS)
     def sync_all(self, group: str) -> None:
-        for joined in self.known():
+        for joined in self.join_responses():
             assignments = {member.member_id: b"all" for member in joined.members}
             self.world.sync(joined.member_id, joined.generation_id, assignments, group=group)
 
     @rule(group=GROUPS, data=st.data())
     def leave(self, group: str, data: st.DataObject) -> None:
-        known = self.known()
-        if known:
-            member_id = data.draw(st.sampled_from(known)).member_id
+        join_responses = self.join_responses()
+        if join_responses:
+            member_id = data.draw(st.sampled_from(join_responses)).member_id
             self.world.leave((member_id, None), ("", "one"), group=group)
 
     @rule(group=GROUPS, member_id=st.sampled_from(["c1", "c2"]), leaves=st.booleans())
     def consumer_beat(self, group: str, member_id: str, *, leaves: bool) -> None:
-        """Let a consumer group stand where a classic one stood."""
+        """Let a member join or leave a consumer group, which may replace a classic one."""
         epoch = self.epochs.get((group, member_id), 0)
         is_joining = epoch == 0
         request = ConsumerGroupHeartbeatRequest(
@@ -169,7 +172,7 @@ class GroupHistory(RuleBasedStateMachine):
 
     @rule(group=GROUPS, member_id=st.sampled_from(["s1", "s2"]), leaves=st.booleans())
     def share_beat(self, group: str, member_id: str, *, leaves: bool) -> None:
-        """Let a share group take an id that nobody has, and keep it from all others."""
+        """Let a member join or leave a share group; other kinds of groups cannot have its id."""
         epoch = self.share_epochs.pop((group, member_id), 0)
         request = ShareGroupHeartbeatRequest(
             group_id=group,
@@ -192,23 +195,23 @@ class GroupHistory(RuleBasedStateMachine):
             self.share_epochs[group, member_id] = answer.member_epoch
 
     @rule(group=GROUPS)
-    def share_state_is_there(self, group: str) -> None:
-        """Carry out what a share group wants, as the share coordinator does."""
-        found = self.world.machine.group(group)
-        if isinstance(found, ShareGroup):
-            unfinished = found.share_partitions().unfinished()
+    def initialize_share_state(self, group: str) -> None:
+        """Carry out the intents of a share group, as the share coordinator does."""
+        share_group = self.world.machine.group(group)
+        if isinstance(share_group, ShareGroup):
+            unfinished = share_group.share_partitions().incomplete()
             starts = [
-                ShareStart(topic_id, partition, found.epoch)
+                SharePartitionStart(topic_id, partition, share_group.epoch)
                 for topic_id, partitions in unfinished.items()
                 for partition in partitions
             ]
             self.world.shard.write(
-                lambda machine, _: machine.share.offsets_initialized(group, starts)
+                lambda machine, _: machine.share.record_initialized_partitions(group, starts)
             )
 
     @rule(group=GROUPS)
     def beat_all(self, group: str) -> None:
-        for joined in self.known():
+        for joined in self.join_responses():
             self.world.heartbeat(joined.member_id, joined.generation_id, group=group)
 
     @rule(
@@ -224,7 +227,7 @@ class GroupHistory(RuleBasedStateMachine):
         retention_ms: int | None,
         data: st.DataObject,
     ) -> None:
-        joined = data.draw(st.sampled_from([None, *self.known()]))
+        joined = data.draw(st.sampled_from([None, *self.join_responses()]))
         member_id, generation = "", -1
         if joined is not None:
             member_id, generation = joined.member_id, joined.generation_id
@@ -252,7 +255,7 @@ class GroupHistory(RuleBasedStateMachine):
         offsets: dict[tuple[str, int], int],
         data: st.DataObject,
     ) -> None:
-        joined = data.draw(st.sampled_from([None, *self.known()]))
+        joined = data.draw(st.sampled_from([None, *self.join_responses()]))
         member_id, generation = "", -1
         if joined is not None:
             member_id, generation = joined.member_id, joined.generation_id
@@ -265,7 +268,7 @@ class GroupHistory(RuleBasedStateMachine):
             assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR  # noqa: PT017
             assert hard_state(self.world.machine) == before
         else:
-            # Whatever it commits, nothing counts yet.
+            # The committed offset does not apply yet.
             assert hard_state(self.world.machine)["offsets"] == before["offsets"]
 
     @rule(producer=PRODUCERS, is_commit=st.booleans(), at_next_epoch=st.booleans())
@@ -285,10 +288,10 @@ class GroupHistory(RuleBasedStateMachine):
                 for _, waiting in self.world.machine.offsets.pending.all()
             )
 
-    @rule(group=GROUPS, wanted=st.lists(PARTITIONS, min_size=1, max_size=2))
-    def delete_offsets(self, group: str, wanted: list[tuple[str, int]]) -> None:
+    @rule(group=GROUPS, requested=st.lists(PARTITIONS, min_size=1, max_size=2))
+    def delete_offsets(self, group: str, requested: list[tuple[str, int]]) -> None:
         try:
-            self.world.shard.write(lambda machine, _: machine.offsets.delete(group, wanted))
+            self.world.shard.write(lambda machine, _: machine.offsets.delete(group, requested))
         except KafkaError as refusal:
             assert refusal.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP)  # noqa: PT017
 
@@ -311,44 +314,66 @@ class GroupHistory(RuleBasedStateMachine):
 
     @rule(group=GROUPS)
     def fail(self, group: str) -> None:
-        """Fill the disk for one append: the decision comes to nothing."""
+        """Fill the disk for one append: the decision has no effect."""
         before = hard_state(self.world.machine)
-        self.world.log.fails_with = OSError(28, "disk full")
+        self.world.log.next_error = OSError(28, "disk full")
         try:
             self.world.commit({("t", 0): 1}, group=group)
         except KafkaError:
             assert hard_state(self.world.machine) == before
-        self.world.log.fails_with = None
+        self.world.log.next_error = None
 
     @rule(group=GROUPS)
     def fail_while_time_passes(self, group: str) -> None:
-        """Let a timer's records be refused at first."""
-        self.world.log.fails_with = OSError(28, "disk full")
+        """Let the first append of a timer fail."""
+        self.world.log.next_error = OSError(28, "disk full")
         self.world.clock.advance(60_000)
-        self.world.log.fails_with = None
-        self.world.heartbeat("nobody", 1, group=group)
+        self.world.log.next_error = None
+        self.world.heartbeat("unknown-member", 1, group=group)
+
+    @rule(
+        commits=st.lists(st.tuples(GROUPS, PARTITIONS, st.integers(0, 9)), min_size=1, max_size=6),
+        fails=st.booleans(),
+    )
+    def commit_together(
+        self, commits: list[tuple[str, tuple[str, int], int]], *, fails: bool
+    ) -> None:
+        """Commit in one batch; if the log refuses it, none of the commits may remain."""
+        before, shard = hard_state(self.world.machine), self.world.shard
+        window = self.world.coordinator.window
+        self.world.log.next_error = OSError(28, "disk full") if fails else None
+        window.is_open, window.request_bytes = True, 100
+        for group, partition, offset in commits:
+            # A group with members refuses commits of clients that are not members.
+            with suppress(KafkaError):
+                self.world.commit({partition: offset}, group=group)
+        window.flush()
+        self.world.log.next_error = None
+        if self.world.shard is not shard:
+            assert fails
+            assert hard_state(self.world.machine) == before
 
     @rule()
     def restart(self) -> None:
         self.world = self.world.restarted()
 
     @invariant()
-    def the_law(self) -> None:
+    def replay_equals_state(self) -> None:
         if not hasattr(self, "world"):
             return
         decided = self.world.machine
         replayed = self.world.restarted().machine
-        compacted = self.world.restarted(self.world.log.compacted()).machine
+        compacted = self.world.restarted(self.world.log.compact()).machine
         assert hard_state(replayed) == hard_state(decided)
         assert hard_state(compacted) == hard_state(decided)
-        for fold_at_once in (1, 3, 8):
-            # Loading folds runs of records, wherever they begin and end.
+        for max_run_length in (1, 3, 8):
+            # Loading merges runs of records, wherever they begin and end.
             folded = MemoryCoordinatorLog(self.world.log.entries)
-            folded.fold_at_once = fold_at_once
+            folded.max_run_length = max_run_length
             assert hard_state(self.world.restarted(folded).machine) == hard_state(decided)
-        shown = list(settled(replayed))
-        assert [each for each in settled(decided) if each not in shown] == []
-        assert list(settled(compacted)) == shown
+        stable = list(stable_descriptions(replayed))
+        assert [row for row in stable_descriptions(decided) if row not in stable] == []
+        assert list(stable_descriptions(compacted)) == stable
 
 
 GroupHistory.TestCase.settings = settings(

@@ -1,4 +1,4 @@
-"""The replay law: what the controller decided is what its log makes of a new one."""
+"""The replay law of the controller: replaying the log gives the decided state."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
+from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.elections import ElectionType
-from kafkalite.metadata.growth import Growth
 from kafkalite.metadata.image import ConfigResource, MetadataImage, ResourceType
-from kafkalite.metadata.serde import MetadataSerde
+from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.metadata.shard import MetadataShard
 from kafkalite.testing.entropy import SeededEntropy
 from tests.effort import examples
@@ -38,8 +38,8 @@ RESOURCES = st.builds(
 )
 
 
-def replayed(world: MetadataWorld) -> MetadataImage:
-    """Return the image that a fresh machine makes of the log alone."""
+def image_from_log(world: MetadataWorld) -> MetadataImage:
+    """Return the image that a new machine gets from the log alone."""
     shard = MetadataShard(BrokerConfig.from_text(), SeededEntropy())
     serde = MetadataSerde()
 
@@ -56,7 +56,7 @@ def replayed(world: MetadataWorld) -> MetadataImage:
 
 
 class Cluster(RuleBasedStateMachine):
-    """Any commands, any restarts: the log is the state."""
+    """After any commands and restarts, the log has the complete state."""
 
     @initialize(nodes=NODES)
     def start(self, nodes: set[int]) -> None:
@@ -78,7 +78,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(name=NAMES, count=st.integers(0, 6))
     def grow(self, name: str, count: int) -> None:
-        self.world.controller.create_partitions([Growth(topic=name, partitions=count)])
+        self.world.controller.create_partitions([NewPartitions(topic=name, partitions=count)])
 
     @rule(resource=RESOURCES, key=KEYS, operation=st.sampled_from(AlterOperation), value=VALUES)
     def alter(
@@ -90,24 +90,26 @@ class Cluster(RuleBasedStateMachine):
     def replace(self, resource: ConfigResource, key: str, value: str) -> None:
         self.world.controller.replace_configs({resource: {key: value}})
 
-    @rule(name=NAMES, index=st.integers(0, 3), kind=st.sampled_from(ElectionType))
-    def elect(self, name: str, index: int, kind: ElectionType) -> None:
-        self.world.controller.elect_leaders([(name, index)], kind)
+    @rule(name=NAMES, index=st.integers(0, 3), election_type=st.sampled_from(ElectionType))
+    def elect(self, name: str, index: int, election_type: ElectionType) -> None:
+        self.world.controller.elect_leaders([(name, index)], election_type)
 
     @rule(node_id=st.integers(1, 4))
     def allocate(self, node_id: int) -> None:
         self.world.controller.allocate_producer_ids(node_id)
 
     @invariant()
-    def the_log_is_the_state(self) -> None:
-        assert replayed(self.world) == self.world.image
+    def replay_equals_state(self) -> None:
+        assert image_from_log(self.world) == self.world.image
 
     @invariant()
-    def every_partition_has_a_leader_that_is_here_and_in_sync(self) -> None:
+    def every_partition_has_an_existing_leader_in_sync(self) -> None:
         image = self.world.image
         assert set(image.topics) == {topic.name for topic in image.topics_by_id.values()}
         for topic in image.topics.values():
-            assert [each.index for each in topic.partitions] == list(range(len(topic.partitions)))
+            assert [partition.index for partition in topic.partitions] == list(
+                range(len(topic.partitions))
+            )
             for partition in topic.partitions:
                 assert partition.leader in image.brokers
                 assert partition.leader in partition.isr

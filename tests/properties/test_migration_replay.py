@@ -1,9 +1,9 @@
-"""The replay law for groups that change their protocol, and what nothing may cost their members.
+"""The replay law for groups that change their protocol, and invariants for their members.
 
-Clients of both kinds come, go, fall silent and change sides in any order, under every policy. After
-each step what was decided is what the log says, no partition has two owners, epochs have only
-grown, committed offsets are there, and everybody who waits is known to the group it waits for. In
-the end those who are left come to rest, each partition with one of them.
+Clients of both kinds join, leave, time out and change their protocol in any order, under every
+policy. After each step, replaying the log gives the decided state, no partition has two owners,
+epochs have only grown, committed offsets still exist, and every waiting join is a group member's.
+In the end the remaining members are stable, and each partition has one owner.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kafkalite.groups.classic.group import ClassicGroup
 from kafkalite.groups.consumer.group import ConsumerGroup
-from kafkalite.groups.consumer.member import STATIC_LEAVE_EPOCH, MemberState
-from kafkalite.groups.migration.embedded import assigned_of
+from kafkalite.groups.consumer.member import MemberState
+from kafkalite.groups.migration.consumer_protocol import assigned_of
+from kafkalite.groups.modern.member import STATIC_LEAVE_EPOCH
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol._generated.messages.join_group import JoinGroupResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.messages.join_group import JoinGroupResponse
 from tests.effort import examples
 from tests.scenarios.group_world import topic_image
 from tests.scenarios.migration_world import MigrationWorld, words
@@ -42,9 +43,9 @@ ROUNDS = 30
 
 
 def hard_state(machine: GroupShard) -> dict[str, object]:
-    """Return all that must last."""
+    """Return the durable state."""
     state: dict[str, object] = {
-        "offsets": sorted(machine.offsets.committed(), key=lambda each: (each[0], each[1], each[2]))
+        "offsets": sorted(machine.offsets.committed(), key=lambda row: (row[0], row[1], row[2]))
     }
     group = machine.group("g")
     if isinstance(group, ClassicGroup) and group.recorded is not None:
@@ -64,33 +65,37 @@ def hard_state(machine: GroupShard) -> dict[str, object]:
 
 
 class MigrationHistory(RuleBasedStateMachine):
-    """One group, and whoever wants to be in it."""
+    """One group, with members of both protocols."""
 
     @initialize(policy=POLICIES, size=st.integers(0, 2), instance=INSTANCES)
     def begin(self, policy: str, size: int, instance: str | None) -> None:
-        """Begin with a classic group that has come to rest, or with none."""
+        """Begin with a stable classic group, or with none."""
         self.world = MigrationWorld(
             policy, topics=[topic_image(name, PARTITIONS) for name in ("t", "u")]
         )
         self.classics: list[JoinGroupResponse | Waiting[JoinGroupResponse]] = []
         self.waiting: list[Waiting[object]] = []
         self.epoch = 0
-        self.made = 0
+        self.member_count = 0
         self.committed: Mapping[tuple[str, int], int] = {}
         for _ in range(size):
             self.join(instance, ("t",), knows_ids=False)
         self.world.clock.advance(0)
         self.sync_all(overlaps=False)
 
-    # Who is there
+    # Members
 
-    def joined(self) -> list[JoinGroupResponse]:
-        """Return the answers to joins that have come so far, the last ones last."""
-        answers = (each.value if isinstance(each, Waiting) and each.is_resolved else each
-                   for each in self.classics)  # fmt: skip
-        return [each for each in answers if isinstance(each, JoinGroupResponse) and each.member_id]
+    def join_responses(self) -> list[JoinGroupResponse]:
+        """Return the answers to joins that have arrived so far, the latest last."""
+        answers = (join.value if isinstance(join, Waiting) and join.is_resolved else join
+                   for join in self.classics)  # fmt: skip
+        return [
+            answer
+            for answer in answers
+            if isinstance(answer, JoinGroupResponse) and answer.member_id
+        ]
 
-    def keep(self, answer: object) -> None:
+    def store_if_pending(self, answer: object) -> None:
         if isinstance(answer, Waiting) and not answer.is_resolved:
             self.waiting.append(answer)
 
@@ -99,7 +104,7 @@ class MigrationHistory(RuleBasedStateMachine):
         return sorted(group.members) if isinstance(group, ConsumerGroup) else []
 
     def owned_by(self, member_id: str) -> dict[str, list[int]]:
-        """Return what a member of the consumer group was given last."""
+        """Return the last assignment of a member of the consumer group."""
         group = self.world.machine.group("g")
         if not isinstance(group, ConsumerGroup):
             return {}
@@ -107,63 +112,63 @@ class MigrationHistory(RuleBasedStateMachine):
         assigned = group.current_of(member_id).assigned
         return {names[topic]: sorted(owned) for topic, owned in assigned.items() if topic in names}
 
-    # What classic members do
+    # Requests of classic members
 
     @rule(instance=INSTANCES, topics=TOPICS, knows_ids=st.booleans())
     def join(self, instance: str | None, topics: tuple[str, ...], *, knows_ids: bool) -> None:
         protocols = {"range": words(*topics)}
         answer = self.world.join(instance=instance, protocols=protocols, knows_ids=knows_ids)
         self.classics.append(answer)
-        self.keep(answer)
+        self.store_if_pending(answer)
 
     @rule(index=INDEX, instance=INSTANCES, topics=TOPICS, is_eager=st.booleans())
     def rejoin(
         self, index: int, instance: str | None, topics: tuple[str, ...], *, is_eager: bool
     ) -> None:
-        if known := self.joined():
-            member = known[index % len(known)].member_id
+        if responses := self.join_responses():
+            member = responses[index % len(responses)].member_id
             owned = {} if is_eager else self.owned_by(member)
             protocols = {"range": words(*topics, owned=owned)}
             answer = self.world.join(member, instance=instance, protocols=protocols)
             self.classics.append(answer)
-            self.keep(answer)
+            self.store_if_pending(answer)
 
     @rule(overlaps=st.booleans())
     def sync_all(self, *, overlaps: bool) -> None:
-        for answer in self.joined():
-            given = [PARTITIONS - 1] if overlaps else []
-            self.keep(self.sync(answer, given))
+        for answer in self.join_responses():
+            overlap = [PARTITIONS - 1] if overlaps else []
+            self.store_if_pending(self.sync(answer, overlap))
 
-    def sync(self, joined: JoinGroupResponse, all_get: list[int]) -> object:
-        """Sync as a member; a leader deals partitions out in turn, some perhaps to everybody."""
-        shares = {
-            each.member_id: self.world.assignment(
-                t=[*all_get, *range(PARTITIONS)[index :: len(joined.members)]]
+    def sync(self, join_responses: JoinGroupResponse, shared: list[int]) -> object:
+        """Sync as a member; a leader assigns partitions in turn, or some of them to all members."""
+        assignments = {
+            member.member_id: self.world.assignment(
+                t=[*shared, *range(PARTITIONS)[index :: len(join_responses.members)]]
             )
-            for index, each in enumerate(joined.members)
+            for index, member in enumerate(join_responses.members)
         }
-        return self.world.sync(joined.member_id, joined.generation_id, shares)
+        return self.world.sync(join_responses.member_id, join_responses.generation_id, assignments)
 
     @rule()
     def beat_all(self) -> None:
-        for joined in self.joined():
-            self.world.heartbeat(joined.member_id, joined.generation_id)
+        for join_responses in self.join_responses():
+            self.world.heartbeat(join_responses.member_id, join_responses.generation_id)
 
     @rule(index=INDEX, instance=st.sampled_from([None, "one"]))
     def leave(self, index: int, instance: str | None) -> None:
-        if known := self.joined():
-            self.world.leave((known[index % len(known)].member_id, None), ("", instance))
+        if responses := self.join_responses():
+            self.world.leave((responses[index % len(responses)].member_id, None), ("", instance))
 
-    # What members of the consumer protocol do
+    # Requests of members with the consumer protocol
 
     @rule(instance=INSTANCES, topics=TOPICS)
     def consume(self, instance: str | None, topics: tuple[str, ...]) -> None:
-        self.made += 1
-        self.heartbeat(f"c{self.made}", 0, instance=instance, topics=topics)
+        self.member_count += 1
+        self.heartbeat(f"c{self.member_count}", 0, instance=instance, topics=topics)
 
-    @rule(index=INDEX, lets_go=st.booleans(), is_classic=st.booleans())
-    def beat(self, index: int, *, lets_go: bool, is_classic: bool) -> None:
-        """Send the next heartbeat of a member, perhaps of one that was classic until now."""
+    @rule(index=INDEX, releases=st.booleans(), is_classic=st.booleans())
+    def beat(self, index: int, *, releases: bool, is_classic: bool) -> None:
+        """Send the next heartbeat of a member, possibly of one that was classic before."""
         group = self.world.machine.group("g")
         if isinstance(group, ConsumerGroup):
             members = [m for m in sorted(group.members)
@@ -173,22 +178,22 @@ class MigrationHistory(RuleBasedStateMachine):
                 self.heartbeat(
                     member_id,
                     group.current_of(member_id).member_epoch,
-                    owned=self.owned_by(member_id) if lets_go else None,
+                    owned=self.owned_by(member_id) if releases else None,
                     instance=group.members[member_id].instance_id,
                 )
 
     @rule(index=INDEX, epoch=st.sampled_from([-1, -1, STATIC_LEAVE_EPOCH, 0]))
-    def go(self, index: int, epoch: int) -> None:
+    def leave_or_rejoin(self, index: int, epoch: int) -> None:
         if members := self.consumers():
             member_id = members[index % len(members)]
             instance = self.world.consumer_group().members[member_id].instance_id
             self.heartbeat(member_id, epoch, instance=instance)
 
     @rule(index=INDEX)
-    def go_over(self, index: int) -> None:
-        """Join by the consumer protocol under the id of a classic member."""
-        if known := self.joined():
-            self.heartbeat(known[index % len(known)].member_id, 0)
+    def join_with_classic_id(self, index: int) -> None:
+        """Join by the consumer protocol with the id of a classic member."""
+        if responses := self.join_responses():
+            self.heartbeat(responses[index % len(responses)].member_id, 0)
 
     def heartbeat(
         self,
@@ -204,15 +209,15 @@ class MigrationHistory(RuleBasedStateMachine):
         except KafkaError as refusal:
             assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR or refusal.facts  # noqa: PT017
 
-    # What the world does
+    # Other events
 
     @rule(partition=st.integers(0, PARTITIONS - 1), offset=st.integers(0, 9), index=INDEX)
     def commit(self, partition: int, offset: int, index: int) -> None:
-        joined = self.joined()
+        join_responses = self.join_responses()
         member, generation = "", -1
-        if joined:
-            said = joined[index % len(joined)]
-            member, generation = said.member_id, said.generation_id
+        if join_responses:
+            response = join_responses[index % len(join_responses)]
+            member, generation = response.member_id, response.generation_id
         try:
             self.world.commit({("t", partition): offset}, member_id=member, generation=generation)
         except KafkaError:
@@ -224,51 +229,51 @@ class MigrationHistory(RuleBasedStateMachine):
         self.world.clock.advance(ms)
 
     @rule()
-    def spend_a_minute_alive(self) -> None:
-        """Let nobody fall silent, so that other timers than sessions come to an end."""
+    def send_heartbeats_for_a_minute(self) -> None:
+        """Send heartbeats for a minute, so that no session expires but other timers do."""
         for _ in range(8):
             self.world.clock.advance(8_000)
             self.beat_all()
             for index in range(len(self.consumers())):
-                self.beat(index, lets_go=False, is_classic=False)
+                self.beat(index, releases=False, is_classic=False)
 
     @rule()
-    def make_topic_anew(self) -> None:
+    def recreate_topic(self) -> None:
         deleted = self.world.topics["u"]
         self.world.topics["u"] = topic_image("u", PARTITIONS, self.world.entropy.uuid())
         self.world.show(MetadataDelta(deleted=(deleted,), created=(self.world.topics["u"],)))
 
     @rule(index=INDEX, leaves=st.booleans())
     def fail(self, index: int, *, leaves: bool) -> None:
-        """Fill the disk for one append: whatever was decided comes to nothing."""
+        """Fill the disk for one append: the decision has no effect."""
         before = hard_state(self.world.machine)
-        self.world.log.fails_with = OSError(28, "disk full")
+        self.world.log.next_error = OSError(28, "disk full")
         if leaves and (members := self.consumers()):
             self.heartbeat(members[index % len(members)], -1)
         else:
-            self.heartbeat("newcomer", 0)
-        if self.world.log.fails_with is None:
+            self.heartbeat("new-member", 0)
+        if self.world.log.next_error is None:
             assert hard_state(self.world.machine) == before
-        self.world.log.fails_with = None
+        self.world.log.next_error = None
 
     @rule(policy=POLICIES)
     def restart(self, policy: str) -> None:
         self.world = self.world.reloaded(policy)
-        self.classics = [*self.joined()]
+        self.classics = [*self.join_responses()]
         self.waiting = []
 
-    # What holds
+    # Invariants
 
     @invariant()
-    def the_law(self) -> None:
+    def replay_equals_state(self) -> None:
         if hasattr(self, "world"):
             decided = hard_state(self.world.machine)
-            in_runs = self.world.log.in_runs()
-            assert hard_state(self.world.reloaded(log=in_runs).machine) == decided
+            with_short_runs = self.world.log.with_short_runs()
+            assert hard_state(self.world.reloaded(log=with_short_runs).machine) == decided
             for keep_tombstones in (False, True):
-                log = self.world.log.compacted(keep_tombstones=keep_tombstones)
+                log = self.world.log.compact(keep_tombstones=keep_tombstones)
                 assert hard_state(self.world.reloaded(log=log).machine) == decided
-            assert self.world.machine.directory.begun == {}
+            assert self.world.machine.directory.created == {}
 
     @invariant()
     def every_partition_has_one_owner(self) -> None:
@@ -276,14 +281,14 @@ class MigrationHistory(RuleBasedStateMachine):
             return
         group = self.world.machine.group("g")
         if isinstance(group, ConsumerGroup):
-            held = [
+            owned_partitions = [
                 (topic_id, partition)
                 for current in group.current.values()
                 for owned in (current.assigned, current.pending_revocation)
                 for topic_id, partitions in owned.items()
                 for partition in partitions
             ]
-            assert len(held) == len(set(held))
+            assert len(owned_partitions) == len(set(owned_partitions))
             assert all(
                 current.member_epoch <= group.target_epoch <= group.epoch
                 for current in group.current.values()
@@ -299,7 +304,7 @@ class MigrationHistory(RuleBasedStateMachine):
             epoch = group.epoch
         elif isinstance(group, ClassicGroup) and group.soft.members:
             epoch = group.soft.generation_id
-        # A group that was empty in between begins anew.
+        # A group that was empty in between begins with a low epoch again.
         is_empty = group is None or group.is_empty()
         assert is_empty or epoch >= self.epoch or epoch <= 2
         self.epoch = 0 if is_empty else epoch
@@ -310,36 +315,36 @@ class MigrationHistory(RuleBasedStateMachine):
             assert self.world.committed() == self.committed
 
     @invariant()
-    def nobody_waits_in_vain(self) -> None:
+    def every_waiting_request_is_of_a_member(self) -> None:
         if not hasattr(self, "world"):
             return
-        self.waiting = [each for each in self.waiting if not each.is_resolved]
+        self.waiting = [waiter for waiter in self.waiting if not waiter.is_resolved]
         group = self.world.machine.group("g")
         members = group.soft.members.values() if isinstance(group, ClassicGroup) else ()
-        tickets = [
-            ticket
+        waiters = [
+            waiter
             for member in members
-            for ticket in (member.awaiting_join, member.awaiting_sync)
-            if ticket is not None
+            for waiter in (member.awaiting_join, member.awaiting_sync)
+            if waiter is not None
         ]
-        assert len(self.waiting) <= len(tickets)
+        assert len(self.waiting) <= len(waiters)
 
-    # How it ends
+    # The end
 
     def teardown(self) -> None:
-        """Let all who are left do what clients do, until they have come to rest."""
+        """Let all remaining members behave as clients do, until they are stable."""
         if not hasattr(self, "world"):
             return
         if self.consumers():
-            # What is left by members that go while a group changes its protocol is nobody's until
-            # the group has another reason to rebalance, as in Kafka.
-            self.heartbeat("newcomer", 0)
+            # Partitions of members that left while the group changed its protocol have no owner
+            # until the group has another reason to rebalance, as in Kafka.
+            self.heartbeat("new-member", 0)
         for _ in range(ROUNDS):
             group = self.world.machine.group("g")
             if isinstance(group, ConsumerGroup):
-                self.everybody_takes_a_step(group)
+                self.every_member_takes_a_step(group)
             elif isinstance(group, ClassicGroup):
-                self.everybody_joins(group)
+                self.every_member_joins(group)
             if self.world.state() in ("Stable", "Empty", None):
                 break
             self.world.clock.advance(1)
@@ -347,11 +352,11 @@ class MigrationHistory(RuleBasedStateMachine):
         group = self.world.machine.group("g")
         if isinstance(group, ConsumerGroup) and group.members:
             read = group.subscribed_topics() & self.world.topics.keys()
-            assert self.held(group) == {
+            assert self.owned_partitions(group) == {
                 (self.world.topic_id(name), index) for name in read for index in range(PARTITIONS)
             }
 
-    def held(self, group: ConsumerGroup) -> set[tuple[bytes, int]]:
+    def owned_partitions(self, group: ConsumerGroup) -> set[tuple[bytes, int]]:
         return {
             (topic_id, partition)
             for current in group.current.values()
@@ -359,7 +364,7 @@ class MigrationHistory(RuleBasedStateMachine):
             for partition in partitions
         }
 
-    def everybody_takes_a_step(self, group: ConsumerGroup) -> None:
+    def every_member_takes_a_step(self, group: ConsumerGroup) -> None:
         for member_id in sorted(group.members):
             member = self.world.machine.group("g")
             if member is not group or member_id not in group.members:
@@ -375,23 +380,27 @@ class MigrationHistory(RuleBasedStateMachine):
                     name, epoch, owned={} if is_away else owned, instance=instance, topics=topics
                 )
             elif self.world.policy == "disabled":
-                # It may stay as it is, but not come back: as by an administrator's hand it goes.
+                # The offset may stay, but not return; remove it as an administrator would.
                 self.world.leave((member_id, instance))
             else:
-                joined = self.world.rejoin(member_id, *topics, owned=owned, instance=instance)
-                assert joined.error_code == ErrorCode.NONE
+                join_responses = self.world.rejoin(
+                    member_id, *topics, owned=owned, instance=instance
+                )
+                assert join_responses.error_code == ErrorCode.NONE
                 if group is self.world.machine.group("g") and (
                     group.current_of(member_id).state is not MemberState.UNREVOKED_PARTITIONS
                 ):
-                    answer = self.world.sync(member_id, joined.generation_id, instance=instance)
+                    answer = self.world.sync(
+                        member_id, join_responses.generation_id, instance=instance
+                    )
                     assert not isinstance(answer, Waiting)
                     assert answer.error_code == ErrorCode.NONE
                     assert assigned_of(answer.assignment).partitions.keys() <= {"t", "u"}
 
-    def everybody_joins(self, group: ClassicGroup) -> None:
+    def every_member_joins(self, group: ClassicGroup) -> None:
         soft = group.soft
-        for each in sorted(soft.pending_joins):
-            self.world.leave((each, None))
+        for member_id in sorted(soft.pending_joins):
+            self.world.leave((member_id, None))
         answers = [
             self.world.join(
                 member.member_id,
@@ -402,12 +411,19 @@ class MigrationHistory(RuleBasedStateMachine):
         ]
         self.world.clock.advance(0)
         for answer in answers:
-            joined = answer.value if isinstance(answer, Waiting) and answer.is_resolved else answer
-            if isinstance(joined, JoinGroupResponse):
-                member = soft.members.get(joined.member_id)
+            join_responses = (
+                answer.value if isinstance(answer, Waiting) and answer.is_resolved else answer
+            )
+            if isinstance(join_responses, JoinGroupResponse):
+                member = soft.members.get(join_responses.member_id)
                 instance = None if member is None else member.group_instance_id
-                shares = {each.member_id: b"" for each in joined.members}
-                self.world.sync(joined.member_id, joined.generation_id, shares, instance=instance)
+                assignments = {member.member_id: b"" for member in join_responses.members}
+                self.world.sync(
+                    join_responses.member_id,
+                    join_responses.generation_id,
+                    assignments,
+                    instance=instance,
+                )
 
 
 MigrationHistory.TestCase.settings = settings(

@@ -1,8 +1,8 @@
-"""Share groups under any history: the replay law, and what must hold of each record after a step.
+"""Share groups with any history: the replay law, and the state of each record after every step.
 
-A naive twin follows each record by itself: who has it, how often it was delivered, whether it was
-acknowledged. The share partition must say the same, and so must one that begins anew with what is
-kept, except that it knows nothing of who has what.
+A simple model tracks each record: its member, its delivery count, and whether it was acknowledged.
+The share partition must have the same state. A new one that is loaded from the
+stored state must have it too, but without acquisitions.
 """
 
 from __future__ import annotations
@@ -13,34 +13,36 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kafkalite.coordinator.journal import Journal
+from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.shares.acquiring import Fetched, Wish
-from kafkalite.shares.settling import AckBatch, AckType
+from kafkalite.shares.acknowledgement import AcknowledgementBatch, AcknowledgeType
+from kafkalite.shares.acquisition import AcquireRequest, FetchedBatches
+from kafkalite.shares.partition import SharePartition
 from kafkalite.shares.state import FINAL_STATES, DeliveryState
-from kafkalite.shares.table import SharePartitions
+from kafkalite.shares.table import SharePartitionTable
 from tests.effort import examples
 from tests.unit.shares.share_world import KEY, ShareWorld
 
 if TYPE_CHECKING:
     from kafkalite.shares.in_flight import Run
-    from kafkalite.shares.partition import SharePartition
 
 DELIVERIES = 3
 RECORDS = 40
-MOST_OUT = 100
+MAX_IN_FLIGHT = 100
 MEMBERS = st.sampled_from(["a", "b", "c"])
-WORDS = st.sampled_from([AckType.ACCEPT, AckType.RELEASE, AckType.REJECT, AckType.GAP])
+ACKNOWLEDGE_TYPES = st.sampled_from(
+    [AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT, AcknowledgeType.GAP]
+)
 
 
 class ShareHistory(RuleBasedStateMachine):
-    """Members do what they like, locks run out, disks fail and leaders change."""
+    """Members send any requests, locks expire, disks fail and leaders change."""
 
     @initialize(updates=st.integers(0, 3))
     def begin(self, updates: int) -> None:
         self.settings = {
             "group.share.delivery.count.limit": str(DELIVERIES),
-            "group.share.partition.max.record.locks": str(MOST_OUT),
+            "group.share.partition.max.record.locks": str(MAX_IN_FLIGHT),
             "share.coordinator.snapshot.update.records.per.snapshot": str(updates),
         }
         self.world = ShareWorld(self.settings)
@@ -48,90 +50,106 @@ class ShareHistory(RuleBasedStateMachine):
         self.log: list[tuple[int, int]] = []
         self.log_start = 0
         self.leader_epoch = 0
-        self.lead()
+        self.become_leader()
         self.holder: dict[int, str] = {}
         self.delivered: dict[int, int] = {}
         self.acknowledged: set[int] = set()
-        self.start_before = 0
+        self.last_start = 0
 
-    def lead(self) -> None:
-        self.table = SharePartitions(
+    def become_leader(self) -> None:
+        self.table = SharePartitionTable(
             clock=self.world.clock,
             config=self.world.config,
-            store=self.world.coordinator,
-            journal=Journal(),
+            history=EventHistory(),
         )
-        self.share: SharePartition = self.table.begin(
-            KEY, name="t-0", leader_epoch=self.leader_epoch, choose_start=lambda: 0
+        share = self.table.begin(
+            KEY,
+            store=self.world.store,
+            name="t-0",
+            leader_epoch=self.leader_epoch,
+            choose_start=lambda: 0,
         )
+        assert isinstance(share, SharePartition)
+        self.share = share
 
     def runs(self) -> list[Run]:
         return [run for batch in self.share.window.in_flight.batches for run in batch.runs]
 
-    # What befalls a share partition
+    # Events of a share partition
 
     @rule(size=st.integers(1, 8))
     def produce(self, size: int) -> None:
         base = self.log[-1][1] + 1 if self.log else 0
         self.log.append((base, base + size - 1))
 
-    @rule(member=MEMBERS, most=st.integers(1, 12), size=st.integers(1, 12), exact=st.booleans())
-    def fetch(self, member: str, most: int, size: int, *, exact: bool) -> None:
+    @rule(
+        member=MEMBERS, max_records=st.integers(1, 12), size=st.integers(1, 12), exact=st.booleans()
+    )
+    def fetch(self, member: str, max_records: int, size: int, *, exact: bool) -> None:
         offset = self.share.window.next_fetch_offset()
         if offset < self.log_start:
-            self.share.follow_log_start(self.log_start)
+            self.share.advance_log_start(self.log_start)
             return
         read = [batch for batch in self.log if batch[1] >= offset]
         if not read or not self.share.can_acquire():
             return
         acquired, count = self.share.acquire(
-            Fetched(read, offset), Wish(member, most, size, is_exact=exact)
+            FetchedBatches(read, offset), AcquireRequest(member, max_records, size, is_exact=exact)
         )
-        assert count == sum(one.size for one in acquired)
-        assert not exact or count <= most
-        for one in acquired:
-            for record in range(one.first, one.last + 1):
+        assert count == sum(batch.size for batch in acquired)
+        assert not exact or count <= max_records
+        for batch in acquired:
+            for record in range(batch.first, batch.last + 1):
                 assert record not in self.acknowledged, "an acknowledged record came again"
                 assert record not in self.holder, "a record came to two members"
-                assert one.delivery_count <= DELIVERIES
-                assert one.delivery_count > self.delivered.get(record, 0)
+                assert batch.delivery_count <= DELIVERIES
+                assert batch.delivery_count > self.delivered.get(record, 0)
                 self.holder[record] = member
-                self.delivered[record] = one.delivery_count
+                self.delivered[record] = batch.delivery_count
 
     @rule(data=st.data(), fails=st.booleans())
     def acknowledge(self, data: st.DataObject, *, fails: bool) -> None:
         start = self.share.window.start_offset
-        known = sorted(record for record in self.holder if record >= start)
-        if not known:
+        acquired = sorted(record for record in self.holder if record >= start)
+        if not acquired:
             return
-        first = data.draw(st.sampled_from(known))
+        first = data.draw(st.sampled_from(acquired))
         member = self.holder[first]
         last = first
         while self.holder.get(last + 1) == member and data.draw(st.booleans()):
             last += 1
-        words = data.draw(st.lists(WORDS, min_size=last - first + 1, max_size=last - first + 1))
-        self.world.log.fails_with = OSError(28, "no space left on device") if fails else None
+        acknowledge_types = data.draw(
+            st.lists(ACKNOWLEDGE_TYPES, min_size=last - first + 1, max_size=last - first + 1)
+        )
+        self.world.log.next_error = OSError(28, "no space left on device") if fails else None
         before = repr(self.runs())
         try:
-            self.share.acknowledge(member, [AckBatch(first, last, words)])
+            self.share.acknowledge(member, [AcknowledgementBatch(first, last, acknowledge_types)])
         except KafkaError:
             assert fails
             assert repr(self.runs()) == before
             return
         finally:
-            self.world.log.fails_with = None
-        for record, word in zip(range(first, last + 1), words, strict=True):
+            self.world.log.next_error = None
+        for record, ack_type in zip(range(first, last + 1), acknowledge_types, strict=True):
             del self.holder[record]
-            if word is AckType.ACCEPT:
+            if ack_type is AcknowledgeType.ACCEPT:
                 self.acknowledged.add(record)
 
-    @rule(member=MEMBERS, first=st.integers(-2, RECORDS), size=st.integers(1, 10), word=WORDS)
-    def acknowledge_anything(self, member: str, first: int, size: int, word: AckType) -> None:
+    @rule(
+        member=MEMBERS,
+        first=st.integers(-2, RECORDS),
+        size=st.integers(1, 10),
+        ack_type=ACKNOWLEDGE_TYPES,
+    )
+    def acknowledge_anything(
+        self, member: str, first: int, size: int, ack_type: AcknowledgeType
+    ) -> None:
         before = repr(self.runs())
         last = first + size - 1
         start = self.share.window.start_offset
         try:
-            self.share.acknowledge(member, [AckBatch(first, last, [word])])
+            self.share.acknowledge(member, [AcknowledgementBatch(first, last, [ack_type])])
         except KafkaError:
             assert repr(self.runs()) == before
             return
@@ -139,40 +157,42 @@ class ShareHistory(RuleBasedStateMachine):
             holder = self.holder.pop(record, None)
             if holder is not None:
                 assert holder == member, "a record of another member was acknowledged"
-                if word is AckType.ACCEPT:
+                if ack_type is AcknowledgeType.ACCEPT:
                     self.acknowledged.add(record)
 
     @rule(member=MEMBERS)
     def leave(self, member: str) -> None:
         self.share.release(member)
-        self.holder = {record: held for record, held in self.holder.items() if held != member}
+        self.holder = {record: holder for record, holder in self.holder.items() if holder != member}
 
     @rule(ms=st.sampled_from([1, 14_999, 30_000]), fails=st.booleans())
     def wait(self, ms: int, *, fails: bool) -> None:
-        self.world.log.fails_with = OSError(28, "no space left on device") if fails else None
+        self.world.log.next_error = OSError(28, "no space left on device") if fails else None
         self.world.clock.advance(ms)
-        self.world.log.fails_with = None
-        held = {
+        self.world.log.next_error = None
+        acquired = {
             record
             for run in self.runs()
             if run.state is DeliveryState.ACQUIRED
             for record in range(run.first, run.last + 1)
         }
-        self.holder = {record: who for record, who in self.holder.items() if record in held}
+        self.holder = {
+            record: member for record, member in self.holder.items() if record in acquired
+        }
 
     @precondition(lambda self: self.log)
     @rule(data=st.data())
     def lose_records(self, data: st.DataObject) -> None:
         self.log_start = data.draw(st.integers(self.log_start, self.log[-1][1] + 1))
         self.log = [batch for batch in self.log if batch[1] >= self.log_start] or self.log[-1:]
-        self.share.follow_log_start(self.log_start)
+        self.share.advance_log_start(self.log_start)
         self.holder = {
-            record: who
-            for record, who in self.holder.items()
-            if record >= self.log_start or self._is_held(record)
+            record: member
+            for record, member in self.holder.items()
+            if record >= self.log_start or self._is_acquired(record)
         }
 
-    def _is_held(self, record: int) -> bool:
+    def _is_acquired(self, record: int) -> bool:
         return any(
             run.first <= record <= run.last and run.state is DeliveryState.ACQUIRED
             for run in self.runs()
@@ -183,25 +203,25 @@ class ShareHistory(RuleBasedStateMachine):
         self.share.close()
         if restarts:
             clock = self.world.clock
-            self.world = ShareWorld(self.settings, self.world.restarted().log)
+            self.world = ShareWorld(self.settings, self.world.restart().log)
             self.world.clock.advance(clock.now_ms() - self.world.clock.now_ms())
         self.leader_epoch += 1
-        self.lead()
-        self.share.follow_log_start(self.log_start)
+        self.become_leader()
+        self.share.advance_log_start(self.log_start)
         self.holder.clear()
-        # A delivery that nobody said anything of is forgotten with the leader.
+        # The next leader does not know deliveries that were not acknowledged.
         self.delivered.clear()
-        self.start_before = min(self.start_before, self.share.window.start_offset)
+        self.last_start = min(self.last_start, self.share.window.start_offset)
 
-    # What must hold
+    # Invariants
 
     @invariant()
-    def each_record_is_where_it_should_be(self) -> None:
+    def runs_cover_each_batch(self) -> None:
         window = self.share.window
-        behind = None
+        previous_end = None
         for batch in window.in_flight.batches:
-            assert behind is None or batch.first > behind
-            behind = batch.last
+            assert previous_end is None or batch.first > previous_end
+            previous_end = batch.last
             offset = batch.first
             for run in batch.runs:
                 assert run.first == offset
@@ -223,23 +243,23 @@ class ShareHistory(RuleBasedStateMachine):
                 assert run.state in FINAL_STATES
 
     @invariant()
-    def counts_are_right(self) -> None:
+    def counts_equal_the_runs(self) -> None:
         window = self.share.window
-        final = sum(window.counted(run) for run in self.runs() if run.is_final)
+        final = sum(window.count_in_window(run) for run in self.runs() if run.is_final)
         assert window.complete_count == final
-        assert window.start_offset >= self.start_before, "the start moved back"
-        self.start_before = window.start_offset
+        assert window.start_offset >= self.last_start, "the start moved back"
+        self.last_start = window.start_offset
 
     @invariant()
-    def what_is_decided_is_what_its_log_makes_of_it(self) -> None:
+    def replay_equals_state(self) -> None:
         states = self.world.machine.states()
-        assert self.world.restarted().machine.states() == states
+        assert self.world.restart().machine.states() == states
         snapshots = [
             index
             for index, record in enumerate(self.world.records())
             if type(record.key).__name__ == "ShareSnapshotKey"
         ]
-        assert self.world.restarted(snapshots[-1]).machine.states() == states
+        assert self.world.restart(snapshots[-1]).machine.states() == states
 
 
 ShareHistory.TestCase.settings = settings(

@@ -1,4 +1,4 @@
-"""A log that dies at any step holds all that was acknowledged, and nothing that was not said."""
+"""A log that crashes at any step contains all acknowledged records, and no others."""
 
 from __future__ import annotations
 
@@ -11,92 +11,128 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.config.log_config import LogConfig
+from kafkalite.ports.background import run_steps
 from kafkalite.storage.batch import Producer
-from kafkalite.storage.cleaning import clean
-from kafkalite.storage.compaction import compaction_of
-from kafkalite.storage.directory import DataDirectory
+from kafkalite.storage.compaction import plan_log_compaction
+from kafkalite.storage.data_directory import DataDirectory
+from kafkalite.storage.flushing import sync
+from kafkalite.storage.log_cleaner import clean
 from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
 from tests.unit.storage.logs import append, batch, records_of, values_of
 
 if TYPE_CHECKING:
+    from kafkalite.storage.flushing import Flush
     from kafkalite.storage.log import Log
 
+pytestmark = pytest.mark.endurance  # crashes at every step take a minute
+
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=150)
-# Every record has a key of its own, so compaction changes the files and not what is read.
+# Every record has its own key, so compaction changes the files but not the records.
 COMPACT = CONFIG._replace(
     cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0, segment_bytes=1800
 )
 CONFIGS = {"delete": CONFIG, "compact": COMPACT}
 NAME = ("t", 0)
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAEg"
 
 
 @dataclass
-class Told:
-    """What the user of a log was told before it died."""
+class Acknowledged:
+    """Results that the user of a log got before the crash."""
 
     attempted: list[bytes] = field(default_factory=list)
     acknowledged: int = 0
     flushed: int = 0
-    start_wanted: int = 0
+    flushed_later: int = 0
+    begun_after_unflushed: bool = False
+    requested_start: int = 0
     start_checkpointed: int = 0
     sequence: int = 0
 
 
-def work(files: FaultyFiles | MemoryFiles, told: Told, seed: int, config: LogConfig) -> None:
-    """Append, flush, cut, restart; everything that is answered is noted in `told`."""
+def work(
+    files: FaultyFiles | MemoryFiles, acked: Acknowledged, seed: int, config: LogConfig
+) -> None:
+    """Append, flush, delete, restart; all results are recorded in `acked`."""
     rng = random.Random(seed)  # noqa: S311 - repeatable work
     directory = DataDirectory(files, "data")
-    log = directory.open_log(*NAME, config, now_ms=0, topic_id="id")
+    log = directory.open_log(*NAME, config, now_ms=0, topic_id=TOPIC_ID)
+    flush: Flush | None = None
     for step in range(30):
         values = [b"%d-%d" % (step, index) * rng.randrange(1, 9) for index in range(3)]
-        told.attempted += values
-        view = batch(*values, keys=values, producer=Producer(7, 0, told.sequence))
+        acked.attempted += values
+        view = batch(*values, keys=values, producer=Producer(7, 0, acked.sequence))
         log.append([view], leader_epoch=step // 10, now_ms=step)
-        told.sequence += 3
-        told.acknowledged = log.end_offset
+        acked.sequence += 3
+        acked.acknowledged = log.end_offset
+        acked.begun_after_unflushed |= log.has_unflushed_segments
         choice = rng.randrange(12)
         if choice == 0:
             log.flush()
-            told.flushed = log.end_offset
+            acked.flushed = log.end_offset
+        elif choice in {6, 7} and flush is None:
+            flush = log.begin_flush()
+        elif choice in {8, 9} and flush is not None:
+            acked.flushed_later = end_flush(files, log, flush)
+            acked.flushed = max(acked.flushed, acked.flushed_later)
+            flush = None
         elif choice == 1:
             directory.checkpoint({NAME: log})
-            told.start_checkpointed = log.start_offset
+            acked.start_checkpointed = log.start_offset
         elif choice == 2:
-            told.start_wanted = rng.randrange(log.start_offset, log.end_offset + 1)
-            log.delete_before(told.start_wanted)
+            acked.requested_start = rng.randrange(log.start_offset, log.end_offset + 1)
+            log.delete_before(acked.requested_start)
         elif choice == 3:
             directory.close({NAME: log})
-            told.flushed = log.end_offset
-            told.start_checkpointed = log.start_offset
+            acked.flushed = log.end_offset
+            acked.start_checkpointed = log.start_offset
+            flush = None
             directory = DataDirectory(files, "data")
-            log = directory.open_log(*NAME, config, now_ms=0, topic_id="id")
+            log = directory.open_log(*NAME, config, now_ms=0, topic_id=TOPIC_ID)
         elif choice in {4, 5}:
             log.roll(step)
             compact(log)
+        elif choice == 10 and directory.logs_to_flush:
+            directory.logs_to_flush.clear()
+            log.flush()
+            acked.flushed = log.end_offset
+
+
+def end_flush(files: FaultyFiles | MemoryFiles, log: Log, flush: Flush) -> int:
+    """Sync a flush that was planned some appends ago; return the flushed end offset."""
+    try:
+        sync(files, flush)
+    except FileNotFoundError as removed:
+        # The flushed segments were removed, or compacted into one.
+        log.end_flush(flush, removed)
+        return 0
+    log.end_flush(flush, None)
+    return flush.end_offset
 
 
 def compact(log: Log) -> None:
-    """Compact the log, if it is one to be compacted."""
-    plan = compaction_of(log, last_stable_offset=log.end_offset, now_ms=0)
+    """Compact the log, if its configuration says so."""
+    plan = plan_log_compaction(log, last_stable_offset=log.end_offset, now_ms=0)
     if plan is not None:
-        for _ in clean(log, plan, now_ms=0):
-            pass
+        run_steps(clean(log, plan, now_ms=0))
 
 
-def judge(files: MemoryFiles, told: Told, durable: int, config: LogConfig) -> None:
-    """Open what is left; it is a prefix that reaches `durable`, and it works."""
-    log = DataDirectory(files, "data").open_log(*NAME, config, now_ms=0, topic_id="id")
-    assert durable <= log.end_offset <= len(told.attempted)
-    assert log.start_offset <= max(told.start_wanted, told.start_checkpointed)
-    assert log.start_offset >= min(told.start_checkpointed, durable)
+def check(files: MemoryFiles, acked: Acknowledged, durable: int, config: LogConfig) -> None:
+    """Check that the log is a prefix that reaches at least `durable`, and accepts appends."""
+    log = DataDirectory(files, "data").open_log(*NAME, config, now_ms=0, topic_id=TOPIC_ID)
+    assert durable <= log.end_offset <= len(acked.attempted)
+    assert log.start_offset <= max(acked.requested_start, acked.start_checkpointed)
+    assert log.start_offset >= min(acked.start_checkpointed, durable)
     records = records_of(log)
     assert [record.offset for record in records] == list(range(log.start_offset, log.end_offset))
-    assert [record.value for record in records] == told.attempted[log.start_offset : log.end_offset]
+    assert [record.value for record in records] == acked.attempted[
+        log.start_offset : log.end_offset
+    ]
     if log.end_offset:
-        known = log.producers.get(7)
-        assert known is not None
-        assert known.batches[-1].last_offset == log.end_offset - 1
-        assert known.last_sequence == log.end_offset - 1
+        producer = log.producers.get(7)
+        assert producer is not None
+        assert producer.batches[-1].last_offset == log.end_offset - 1
+        assert producer.last_sequence == log.end_offset - 1
         assert log.epochs.epoch_for(log.end_offset - 1) == (log.end_offset - 1) // 30
     end_offset = log.end_offset
     assert append(log, b"after", epoch=9) == end_offset
@@ -105,7 +141,7 @@ def judge(files: MemoryFiles, told: Told, durable: int, config: LogConfig) -> No
 
 def steps_of(seed: int, config: LogConfig) -> int:
     files = FaultyFiles(MemoryFiles())
-    work(files, Told(), seed, config)
+    work(files, Acknowledged(), seed, config)
     return files.steps
 
 
@@ -115,74 +151,78 @@ each_policy = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 @each_policy
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
-def test_a_crash_at_any_step_loses_nothing_acknowledged(
+def test_crash_at_any_step_loses_no_acknowledged_record(
     seed: int, part: float, config: LogConfig
 ) -> None:
     for fail_at in range(steps_of(seed, config)):
-        files, told = FaultyFiles(MemoryFiles(), fail_at=fail_at, part=part), Told()
+        files, acked = FaultyFiles(MemoryFiles(), fail_at=fail_at, part=part), Acknowledged()
         with pytest.raises(CrashedError):
-            work(files, told, seed, config)
-        judge(files.disk, told, told.acknowledged, config)
+            work(files, acked, seed, config)
+        check(files.disk, acked, acked.acknowledged, config)
 
 
 @each_policy
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("share", [0.0, 0.7])
-def test_a_loss_of_power_at_any_step_loses_nothing_flushed(
+def test_loss_of_power_at_any_step_loses_no_flushed_record(
     seed: int, share: float, config: LogConfig
 ) -> None:
     for fail_at in range(steps_of(seed, config)):
-        files, told = FaultyFiles(MemoryFiles(), fail_at=fail_at), Told()
+        files, acked = FaultyFiles(MemoryFiles(), fail_at=fail_at), Acknowledged()
         with pytest.raises(CrashedError):
-            work(files, told, seed, config)
-        after = files.disk.without_power(lambda size: int(size * share))
-        judge(after, told, told.flushed, config)
+            work(files, acked, seed, config)
+        after = files.disk.after_power_loss(lambda size: int(size * share))
+        check(after, acked, acked.flushed, config)
 
 
 @each_policy
 @pytest.mark.parametrize("seed", range(2))
-def test_a_disk_that_refuses_a_step_costs_that_step_only(seed: int, config: LogConfig) -> None:
+def test_refused_step_fails_only_that_step(seed: int, config: LogConfig) -> None:
     for fail_at in range(steps_of(seed, config)):
-        files, told = FaultyFiles(MemoryFiles(), fail_at=fail_at, crash=False), Told()
+        files, acked = FaultyFiles(MemoryFiles(), fail_at=fail_at, crash=False), Acknowledged()
         try:
-            work(files, told, seed, config)
+            work(files, acked, seed, config)
         except OSError:
-            judge(files.disk, told, told.acknowledged, config)
+            check(files.disk, acked, acked.acknowledged, config)
 
 
-def test_a_crash_while_recovering_is_recovered_from() -> None:
+def test_crash_during_recovery_is_recovered() -> None:
     for fail_at in range(0, steps_of(0, CONFIG), 7):
-        first, told = FaultyFiles(MemoryFiles(), fail_at=fail_at, part=0.4), Told()
+        first_files, acked = FaultyFiles(MemoryFiles(), fail_at=fail_at, part=0.4), Acknowledged()
         with pytest.raises(CrashedError):
-            work(first, told, 0, CONFIG)
-        for again_at in range(6):
-            second = FaultyFiles(first.disk, fail_at=again_at, part=0.5)
+            work(first_files, acked, 0, CONFIG)
+        for second_fail_at in range(6):
+            second_files = FaultyFiles(first_files.disk, fail_at=second_fail_at, part=0.5)
             try:
-                DataDirectory(second, "data").open_log(*NAME, CONFIG, now_ms=0, topic_id="id")
+                DataDirectory(second_files, "data").open_log(
+                    *NAME, CONFIG, now_ms=0, topic_id=TOPIC_ID
+                )
             except CrashedError:
                 continue
-        judge(first.disk, told, told.acknowledged, CONFIG)
+        check(first_files.disk, acked, acked.acknowledged, CONFIG)
 
 
 @each_policy
-def test_the_work_does_all_that_it_is_meant_to(config: LogConfig) -> None:
-    files, told = MemoryFiles(), Told()
-    work(files, told, 0, config)
+def test_workload_covers_all_operations(config: LogConfig) -> None:
+    files, acked = MemoryFiles(), Acknowledged()
+    work(files, acked, 0, config)
     log = DataDirectory(files, "data").open_log(*NAME, config, now_ms=0)
-    assert told.flushed > 0
+    assert acked.flushed > 0
+    assert acked.flushed_later > 0
     assert log.start_offset > 0
     assert len(log.segments) > 1
     assert (log.first_dirty_offset > 0) == (config is COMPACT)
+    assert acked.begun_after_unflushed == (config is COMPACT)
 
 
-def go_on(files: FaultyFiles, seed: int, config: LogConfig) -> list[bytes]:
-    """Work on whatever is refused; return the values that were acknowledged, all there is.
+def continue_working(files: FaultyFiles, seed: int, config: LogConfig) -> list[bytes]:
+    """Continue after refused steps; return the acknowledged values, which must all be there.
 
-    A log that could not be flushed is opened again, as it demands.
+    A log whose flush failed is opened again.
     """
     rng = random.Random(seed)  # noqa: S311 - repeatable work
     directory = DataDirectory(files, "data")
-    log = directory.open_log(*NAME, config, now_ms=0, topic_id="id")
+    log = directory.open_log(*NAME, config, now_ms=0, topic_id=TOPIC_ID)
     values: list[bytes] = []
     for step in range(24):
         value = b"%d-" % step * rng.randrange(1, 60)
@@ -198,7 +238,7 @@ def go_on(files: FaultyFiles, seed: int, config: LogConfig) -> list[bytes]:
         except OSError as refused:
             if refused.errno == errno.EIO:
                 with suppress(OSError):
-                    log = directory.open_log(*NAME, config, now_ms=0, topic_id="id")
+                    log = directory.open_log(*NAME, config, now_ms=0, topic_id=TOPIC_ID)
         assert values_of(log) == values
         assert log.end_offset == len(values)
     return values
@@ -206,13 +246,13 @@ def go_on(files: FaultyFiles, seed: int, config: LogConfig) -> list[bytes]:
 
 @each_policy
 @pytest.mark.parametrize("refusals", [1, 2, 7])
-def test_a_log_goes_on_when_the_disk_has_room_again(config: LogConfig, refusals: int) -> None:
+def test_log_continues_when_the_disk_has_space_again(config: LogConfig, refusals: int) -> None:
     steps = FaultyFiles(MemoryFiles())
-    go_on(steps, 1, config)
+    continue_working(steps, 1, config)
     for fail_at in range(5, steps.steps):
         files = FaultyFiles(
             MemoryFiles(), fail_at=fail_at, crash=False, part=0.6, refusals=refusals
         )
-        acknowledged = go_on(files, 1, config)
-        again = DataDirectory(files.disk, "data").open_log(*NAME, config, now_ms=0)
-        assert values_of(again) == acknowledged
+        acknowledged = continue_working(files, 1, config)
+        log = DataDirectory(files.disk, "data").open_log(*NAME, config, now_ms=0)
+        assert values_of(log) == acknowledged

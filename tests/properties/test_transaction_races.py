@@ -1,14 +1,14 @@
-"""Two producers race for one transactional id, while time runs out and the broker restarts.
+"""Two producers race for one transactional id, while time passes and the broker restarts.
 
-The coordinator is the real machine on its log. The partitions are a small model: what was appended,
-which epochs they know, and which transactions are open on them. Producers behave as clients do:
-they say what they write to before they write, end what they began, and ask again when an answer was
-lost. Whatever happens in between, these hold:
+The coordinator is the real machine with its log. The partitions are a small model: their records,
+the producer epochs they know, and their open transactions. Producers behave as clients do: they add
+partitions before they write, end their transactions, and retry when a response was lost. At any
+time these hold:
 
-- of the producers of one id no more than one may write;
-- markers say what a Prepare record has decided, and only its own producer decides to commit;
+- at most one of the producers of an id may write;
+- markers equal a Prepare record, and only the transaction's own producer decides to commit;
 - the last stable offset of a partition never moves back;
-- what a reader of committed records sees was committed, and in the end it is all that was.
+- readers of committed records see only committed transactions, and in the end all of them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions.state import (
-    GREATEST_EPOCH,
     LAST_PRODUCER_EPOCH,
-    PREPARED,
+    MAX_PRODUCER_EPOCH,
+    PREPARED_STATES,
     Producer,
     Transaction,
     TransactionState,
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from kafkalite.transactions.intents import WriteMarkers
     from kafkalite.transactions.state import TopicPartition
 
-PLACES = (A, B)
+TOPIC_PARTITIONS = (A, B)
 
 
-class Deed:
-    """A transaction as its producer sees it: the records it wrote, and how it wants it to end."""
+class ClientTransaction:
+    """A transaction as its producer sees it: its records, and the requested end."""
 
     def __init__(self) -> None:
-        self.wish: bool | None = None
-        """Whether it asked to commit; None while it has not asked."""
+        self.requested_commit: bool | None = None
+        """Whether it requested a commit or an abort; None before either."""
         self.decided: bool | None = None
 
 
@@ -53,7 +53,7 @@ class Written(NamedTuple):
     """A record in a partition."""
 
     producer_id: int
-    deed: Deed
+    client_transaction: ClientTransaction
 
 
 class Marker(NamedTuple):
@@ -63,7 +63,7 @@ class Marker(NamedTuple):
     is_commit: bool
 
 
-class Place:
+class PartitionModel:
     """A model of a partition."""
 
     def __init__(self) -> None:
@@ -75,27 +75,27 @@ class Place:
 
     def is_open(self, producer: Producer) -> bool:
         self.check_epoch(producer)
-        known = self.epochs.get(producer.producer_id)
-        return producer.producer_id in self.open and known == producer.producer_epoch
+        known_epoch = self.epochs.get(producer.producer_id)
+        return producer.producer_id in self.open and known_epoch == producer.producer_epoch
 
     def check_epoch(self, producer: Producer) -> None:
         if producer.producer_epoch < self.epochs.get(producer.producer_id, -1):
             raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
 
-    def append(self, producer: Producer, deed: Deed) -> None:
+    def append(self, producer: Producer, client_transaction: ClientTransaction) -> None:
         self.check_epoch(producer)
         self.epochs[producer.producer_id] = producer.producer_epoch
         self.open.setdefault(producer.producer_id, len(self.log))
-        self.log.append(Written(producer.producer_id, deed))
+        self.log.append(Written(producer.producer_id, client_transaction))
 
     def end(self, marker: WriteMarkers) -> None:
-        """Take a marker, or pass it over when it is of an epoch that has passed."""
-        known = self.epochs.get(marker.producer_id, -1)
-        is_repeated = marker.producer_epoch == known and marker.producer_id not in self.open
-        least = known + 1 if marker.transaction_version >= 2 else known
+        """Append a marker, or ignore it if its epoch is stale."""
+        known_epoch = self.epochs.get(marker.producer_id, -1)
+        is_repeated = marker.producer_epoch == known_epoch and marker.producer_id not in self.open
+        min_epoch = known_epoch + 1 if marker.transaction_version >= 2 else known_epoch
         if is_repeated and marker.transaction_version >= 2:
             return
-        assert marker.producer_epoch >= least or marker.producer_epoch == GREATEST_EPOCH
+        assert marker.producer_epoch >= min_epoch or marker.producer_epoch == MAX_PRODUCER_EPOCH
         self.epochs[marker.producer_id] = marker.producer_epoch
         self.open.pop(marker.producer_id, None)
         self.log.append(Marker(marker.producer_id, marker.is_commit))
@@ -103,60 +103,63 @@ class Place:
     def last_stable_offset(self) -> int:
         return min(self.open.values(), default=len(self.log))
 
-    def committed(self) -> list[Deed]:
-        """Return what a reader of committed records sees: the deed of each record."""
-        seen: list[Deed] = []
+    def committed(self) -> list[ClientTransaction]:
+        """Return the transaction of each record that a reader of committed records sees."""
+        transactions: list[ClientTransaction] = []
         stable = self.last_stable_offset()
         for offset, entry in enumerate(self.log[:stable]):
             if isinstance(entry, Written):
                 ending = next(
-                    each
-                    for each in self.log[offset:]
-                    if isinstance(each, Marker) and each.producer_id == entry.producer_id
+                    later_entry
+                    for later_entry in self.log[offset:]
+                    if isinstance(later_entry, Marker)
+                    and later_entry.producer_id == entry.producer_id
                 )
                 if ending.is_commit:
-                    seen.append(entry.deed)
-        return seen
+                    transactions.append(entry.client_transaction)
+        return transactions
 
 
 class Client:
-    """A producer's client: what it knows, and what it waits for."""
+    """The client of a producer, with its state."""
 
     def __init__(self, version: int) -> None:
         self.version = version
         self.producer: Producer | None = None
-        self.deed = Deed()
+        self.client_transaction = ClientTransaction()
         self.has_lost_answer = False
 
-    def begin_anew(self, producer: Producer | None) -> None:
+    def reset(self, producer: Producer | None) -> None:
         self.producer = producer
-        self.deed = Deed()
+        self.client_transaction = ClientTransaction()
         self.has_lost_answer = False
 
 
 class Step(NamedTuple):
-    """Something that happens, and how; most of it means something to some steps alone."""
+    """One event with its parameters; each kind of event uses some of them."""
 
-    deed: str
-    who: int
-    is_so: bool
-    """Whether to commit, or to go on as the one that one was; which partition comes first."""
+    event: str
+    client_index: int
+    choice: bool
+    """A random choice of the step: commit or abort, keep the id or not, the first partition."""
     is_lost: bool
     fails: bool
 
 
-DEEDS = {
+EVENT_WEIGHTS = {
     "init": 1, "produce": 4, "produce to all": 9, "end": 12, "a marker": 4, "all markers": 7,
     "a second": 2, "a round": 2, "a timeout": 1, "expiry": 1, "restart": 2,
 }  # fmt: skip
-"""What may happen → how often."""
+"""Event → relative frequency."""
 RARELY = st.sampled_from([False, False, False, False, False, False, True])
 STEPS = st.lists(
     st.builds(
         Step,
-        deed=st.sampled_from([deed for deed, weight in DEEDS.items() for _ in range(weight)]),
-        who=st.sampled_from([0, 0, 0, 0, 1]),
-        is_so=st.booleans(),
+        event=st.sampled_from(
+            [event for event, weight in EVENT_WEIGHTS.items() for _ in range(weight)]
+        ),
+        client_index=st.sampled_from([0, 0, 0, 0, 1]),
+        choice=st.booleans(),
         is_lost=RARELY,
         fails=RARELY,
     ),
@@ -166,136 +169,150 @@ STEPS = st.lists(
 
 
 class Races:
-    """Two clients, one transactional id, two partitions, and whatever may come between."""
+    """Two clients, one transactional id, two partitions, and events in between."""
 
-    def __init__(self, level: int, versions: tuple[int, int], left: int | None) -> None:
+    def __init__(self, level: int, versions: tuple[int, int], epochs_left: int | None) -> None:
         self.world = TransactionWorld(level=level, writes_markers=False)
         self.clients = [Client(version if level == 2 else 0) for version in versions]
-        self.places = {place: Place() for place in PLACES}
-        self.given: set[Producer] = set()
-        self.told: list[TopicPartition] = []
-        """Where the foremost marker has been written already."""
-        self.deed: Deed | None = None
-        """What is open under the id."""
+        self.partitions = {
+            topic_partition: PartitionModel() for topic_partition in TOPIC_PARTITIONS
+        }
+        self.issued: set[Producer] = set()
+        self.marked: list[TopicPartition] = []
+        """Partitions to which the first marker was already written."""
+        self.client_transaction: ClientTransaction | None = None
+        """The open transaction of the id."""
         self.entries = 0
-        if left is not None:
-            self.world.seed(producer_epoch=LAST_PRODUCER_EPOCH - left)
-        self.follow_log()
+        if epochs_left is not None:
+            self.world.seed(producer_epoch=LAST_PRODUCER_EPOCH - epochs_left)
+        self.read_log()
 
-    # What the log decides
+    # Decisions in the log
 
-    def follow_log(self) -> None:
-        """Look at what was decided since the last look; markers may name nothing else."""
+    def read_log(self) -> None:
+        """Check the records since the last call; only these may lead to requests for markers."""
         for record in self.world.records()[self.entries :]:
             self.entries += 1
             if record.value is None:
                 continue
             assert isinstance(record.value, Transaction)
             state = record.value.state
-            if state in PREPARED and self.deed is not None:
-                self.deed.decided = state is TransactionState.PREPARE_COMMIT
-                assert not self.deed.decided or self.deed.wish is True, "nobody wanted to commit"
-                self.deed = None
+            if state in PREPARED_STATES and self.client_transaction is not None:
+                self.client_transaction.decided = state is TransactionState.PREPARE_COMMIT
+                assert (
+                    not self.client_transaction.decided
+                    or self.client_transaction.requested_commit is True
+                ), "its commit was not requested"
+                self.client_transaction = None
         for marker in self.world.markers:
             decided = self.world.now()
             assert decided.producer == (marker.producer_id, marker.producer_epoch)
-            assert decided.state in PREPARED
+            assert decided.state in PREPARED_STATES
             assert marker.is_commit is (decided.state is TransactionState.PREPARE_COMMIT)
             assert marker.partitions == tuple(sorted(decided.partitions))
 
     def fail_next_append(self, *, fails: bool) -> None:
-        self.world.log.fails_with = OSError(28, "no space left on device") if fails else None
+        self.world.log.next_error = OSError(28, "no space left on device") if fails else None
 
-    # What clients do
+    # Actions of clients
 
-    def happen(self, step: Step) -> None:
-        """Let one thing happen, then see that all holds that must."""
-        first, second = PLACES if step.is_so else reversed(PLACES)
-        deeds: dict[str, Callable[[], None]] = {
-            "init": lambda: self.init(step.who, goes_on=step.is_so, fails=step.fails),
-            "produce": lambda: self.produce(step.who, first),
-            "produce to all": lambda: self.produce_to_all(step.who, first, second),
+    def apply(self, step: Step) -> None:
+        """Let one event happen, then check the invariants."""
+        first, second = TOPIC_PARTITIONS if step.choice else reversed(TOPIC_PARTITIONS)
+        handlers: dict[str, Callable[[], None]] = {
+            "init": lambda: self.init(step.client_index, keeps_id=step.choice, fails=step.fails),
+            "produce": lambda: self.produce(step.client_index, first),
+            "produce to all": lambda: self.produce_to_all(step.client_index, first, second),
             "end": lambda: self.end(
-                step.who, is_commit=step.is_so, is_lost=step.is_lost, fails=step.fails
+                step.client_index, is_commit=step.choice, is_lost=step.is_lost, fails=step.fails
             ),
-            "a marker": self.a_marker_is_written,
-            "all markers": self.all_markers_are_written,
-            "a second": lambda: self.time_passes(1_000),
-            "a round": lambda: self.time_passes(10_000),
-            "a timeout": lambda: self.time_passes(70_000),
-            "expiry": lambda: self.time_passes(8 * 24 * 3_600_000),
+            "a marker": self.write_marker,
+            "all markers": self.write_all_markers,
+            "a second": lambda: self.advance_clock(1_000),
+            "a round": lambda: self.advance_clock(10_000),
+            "a timeout": lambda: self.advance_clock(70_000),
+            "expiry": lambda: self.advance_clock(8 * 24 * 3_600_000),
             "restart": self.restart,
         }
         if (
-            step.deed in {"produce", "produce to all", "end"}
-            and not self.clients[step.who].producer
+            step.event in {"produce", "produce to all", "end"}
+            and not self.clients[step.client_index].producer
         ):
-            self.init(step.who, goes_on=False, fails=step.fails)
-        deeds[step.deed]()
+            self.init(step.client_index, keeps_id=False, fails=step.fails)
+        handlers[step.event]()
         self.one_producer_at_most_may_write()
         self.last_stable_offsets_never_move_back()
         self.readers_see_what_was_committed()
 
-    def init(self, who: int, *, goes_on: bool, fails: bool) -> None:
-        client = self.clients[who]
-        expected = client.producer if goes_on else None
+    def init(self, client_index: int, *, keeps_id: bool, fails: bool) -> None:
+        client = self.clients[client_index]
+        expected = client.producer if keeps_id else None
         self.fail_next_append(fails=fails)
         try:
             producer = self.world.init(expected)
         except KafkaError as error:
             if error.code is ErrorCode.PRODUCER_FENCED:
-                client.begin_anew(None)
+                client.reset(None)
         else:
-            assert producer not in self.given or producer == client.producer or expected
-            self.given.add(producer)
-            client.begin_anew(producer)
+            assert producer not in self.issued or producer == client.producer or expected
+            self.issued.add(producer)
+            client.reset(producer)
         finally:
             self.fail_next_append(fails=False)
-        self.follow_log()
+        self.read_log()
 
-    def produce_to_all(self, who: int, *places: TopicPartition) -> None:
-        for place in places:
-            self.produce(who, place)
+    def produce_to_all(self, client_index: int, *partitions: TopicPartition) -> None:
+        for topic_partition in partitions:
+            self.produce(client_index, topic_partition)
 
-    def produce(self, who: int, place: TopicPartition) -> None:
-        client = self.clients[who]
+    def produce(self, client_index: int, topic_partition: TopicPartition) -> None:
+        client = self.clients[client_index]
         if client.producer is None or client.has_lost_answer:
             return
-        partition = self.places[place]
+        partition = self.partitions[topic_partition]
         try:
             if client.version < 2:
-                self.world.add(client.producer, place, version=0)
+                self.world.add(client.producer, topic_partition, version=0)
             if not partition.is_open(client.producer):
-                self.admit(client, place)
+                self.add_partition(client, topic_partition)
         except KafkaError as error:
             if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
-                client.begin_anew(None)
-            self.follow_log()
+                client.reset(None)
+            self.read_log()
             return
-        partition.append(client.producer, client.deed)
-        self.follow_log()
-        assert client.deed.decided is not True, "a record came after its commit"
-        if client.deed.decided is None:
-            assert self.deed in {None, client.deed}, "two producers write in one transaction"
-            self.deed = client.deed
+        partition.append(client.producer, client.client_transaction)
+        self.read_log()
+        assert client.client_transaction.decided is not True, "a record came after its commit"
+        if client.client_transaction.decided is None:
+            assert self.client_transaction in {None, client.client_transaction}, (
+                "two producers write in one transaction"
+            )
+            self.client_transaction = client.client_transaction
 
-    def admit(self, client: Client, place: TopicPartition) -> None:
+    def add_partition(self, client: Client, topic_partition: TopicPartition) -> None:
         assert client.producer is not None
-        codes = self.world.coordinator.admit(ID, client.producer, [place], adds=client.version >= 2)
-        if codes[place] is not ErrorCode.NONE:
-            raise KafkaError(codes[place])
-        if self.world.now().state is TransactionState.ONGOING and client.deed.decided is None:
-            assert self.deed in {None, client.deed}, "two producers write in one transaction"
-            self.deed = client.deed
+        codes = self.world.coordinator.verify_or_add_partitions(
+            ID, client.producer, [topic_partition], adds_missing=client.version >= 2
+        )
+        if codes[topic_partition] is not ErrorCode.NONE:
+            raise KafkaError(codes[topic_partition])
+        if (
+            self.world.now().state is TransactionState.ONGOING
+            and client.client_transaction.decided is None
+        ):
+            assert self.client_transaction in {None, client.client_transaction}, (
+                "two producers write in one transaction"
+            )
+            self.client_transaction = client.client_transaction
 
-    def end(self, who: int, *, is_commit: bool, is_lost: bool, fails: bool) -> None:
-        client = self.clients[who]
+    def end(self, client_index: int, *, is_commit: bool, is_lost: bool, fails: bool) -> None:
+        client = self.clients[client_index]
         if client.producer is None:
             return
         if client.has_lost_answer:
-            assert client.deed.wish is not None
-            is_commit = client.deed.wish
-        client.deed.wish = is_commit
+            assert client.client_transaction.requested_commit is not None
+            is_commit = client.client_transaction.requested_commit
+        client.client_transaction.requested_commit = is_commit
         self.fail_next_append(fails=fails)
         try:
             successor = self.world.end(client.producer, is_commit=is_commit, version=client.version)
@@ -304,53 +321,59 @@ class Races:
             if error.code in is_retriable:
                 client.has_lost_answer = True
             else:
-                client.begin_anew(None)
+                client.reset(None)
         else:
-            self.follow_log()
-            assert not is_commit or client.deed.decided is not False, "committed, yet aborted"
+            self.read_log()
+            assert not is_commit or client.client_transaction.decided is not False, (
+                "committed, yet aborted"
+            )
             if is_lost:
                 client.has_lost_answer = True
             else:
-                client.begin_anew(successor if client.version >= 2 else client.producer)
-                self.given.add(client.producer)
+                client.reset(successor if client.version >= 2 else client.producer)
+                self.issued.add(client.producer)
         finally:
             self.fail_next_append(fails=False)
-        self.follow_log()
+        self.read_log()
 
-    # What befalls them
+    # Other events
 
-    def a_marker_is_written(self) -> None:
+    def write_marker(self) -> None:
         if not self.world.markers:
             return
         intent = self.world.markers[0]
-        left = [place for place in intent.partitions if place not in self.told]
-        if left:
-            self.places[left[0]].end(intent)
-            self.told.append(left[0])
+        unmarked = [
+            topic_partition
+            for topic_partition in intent.partitions
+            if topic_partition not in self.marked
+        ]
+        if unmarked:
+            self.partitions[unmarked[0]].end(intent)
+            self.marked.append(unmarked[0])
         else:
             self.world.complete(self.world.markers.pop(0))
-            self.told.clear()
-            self.follow_log()
+            self.marked.clear()
+            self.read_log()
 
-    def all_markers_are_written(self) -> None:
+    def write_all_markers(self) -> None:
         while self.world.markers:
-            self.a_marker_is_written()
+            self.write_marker()
 
-    def time_passes(self, ms: int) -> None:
+    def advance_clock(self, ms: int) -> None:
         self.world.clock.advance(ms)
-        self.follow_log()
+        self.read_log()
 
     def restart(self) -> None:
-        self.world = self.world.restarted()
-        # Whom the foremost marker was written to is forgotten, and it is written once more.
-        self.told.clear()
-        self.follow_log()
+        self.world = self.world.restart()
+        # The coordinator has lost which markers were written, and writes them again.
+        self.marked.clear()
+        self.read_log()
 
-    # What must hold
+    # Invariants
 
     def one_producer_at_most_may_write(self) -> None:
         live = []
-        for producer in self.given:
+        for producer in self.issued:
             try:
                 self.world.verify(producer, A)
             except KafkaError:
@@ -359,39 +382,45 @@ class Races:
         assert len(live) <= 1
 
     def last_stable_offsets_never_move_back(self) -> None:
-        for place in self.places.values():
-            stable = place.last_stable_offset()
-            assert stable >= place.last_stable_before
-            place.last_stable_before = stable
+        for partition in self.partitions.values():
+            stable = partition.last_stable_offset()
+            assert stable >= partition.last_stable_before
+            partition.last_stable_before = stable
 
     def readers_see_what_was_committed(self) -> None:
-        for place in self.places.values():
-            assert all(deed.decided is True for deed in place.committed())
+        for partition in self.partitions.values():
+            assert all(
+                client_transaction.decided is True for client_transaction in partition.committed()
+            )
 
-    def come_to_an_end(self) -> None:
-        """Let everything be carried out that was decided, and everything else time out."""
+    def finish(self) -> None:
+        """Complete decided transactions, and let open ones time out."""
         self.restart()
-        self.all_markers_are_written()
-        self.time_passes(70_000)
-        self.all_markers_are_written()
-        for place in self.places.values():
-            assert not place.open
-            written = [entry.deed for entry in place.log if isinstance(entry, Written)]
-            assert place.committed() == [deed for deed in written if deed.decided]
-            assert all(deed.decided is not None for deed in written)
+        self.write_all_markers()
+        self.advance_clock(70_000)
+        self.write_all_markers()
+        for partition in self.partitions.values():
+            assert not partition.open
+            written = [
+                entry.client_transaction for entry in partition.log if isinstance(entry, Written)
+            ]
+            assert partition.committed() == [
+                client_transaction for client_transaction in written if client_transaction.decided
+            ]
+            assert all(client_transaction.decided is not None for client_transaction in written)
 
 
 @given(
     level=st.sampled_from([0, 1, 2, 2]),
     versions=st.tuples(st.sampled_from([0, 2]), st.sampled_from([0, 2])),
-    left=st.sampled_from([None, 0, 1, 2, 3]),
+    epochs_left=st.sampled_from([None, 0, 1, 2, 3]),
     steps=STEPS,
 )
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_whatever_comes_between_a_transaction_is_committed_or_aborted_whole(
-    level: int, versions: tuple[int, int], left: int | None, steps: list[Step]
+def test_transactions_are_committed_or_aborted_completely(
+    level: int, versions: tuple[int, int], epochs_left: int | None, steps: list[Step]
 ) -> None:
-    races = Races(level, versions, left)
+    races = Races(level, versions, epochs_left)
     for step in steps:
-        races.happen(step)
-    races.come_to_an_end()
+        races.apply(step)
+    races.finish()

@@ -1,7 +1,7 @@
-"""The replay law of transactions: what was decided is what the log, compacted or not, says.
+"""The replay law of transactions: replaying the log, compacted or not, gives the decided state.
 
-Whatever is asked, in any order and by anybody; and along the log each id goes its way from state to
-state as Kafka knows them.
+Any producer sends any requests in any order. In the log, each transactional id has only the state
+transitions that Kafka allows.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.loading import replay_state
 from kafkalite.metadata.image import MetadataImage
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.transactions.records import TransactionSerde
 from kafkalite.transactions.shard import TransactionShard
 from kafkalite.transactions.state import (
     LAST_PRODUCER_EPOCH,
-    PREPARED,
+    PREPARED_STATES,
     Producer,
     Transaction,
     TransactionState,
 )
+from kafkalite.transactions.transaction_records import TransactionSerde
 from tests.effort import examples
 from tests.unit.transactions.transaction_world import A, B, C, TransactionWorld
 
@@ -43,7 +43,7 @@ RARELY = st.sampled_from([False, False, False, False, False, True])
 CONFIG = BrokerConfig.from_text()
 SERDE = TransactionSerde(lambda: 0)
 S = TransactionState
-MAY_FOLLOW = {
+NEXT_STATES = {
     S.EMPTY: {S.EMPTY, S.ONGOING, S.PREPARE_ABORT},
     S.ONGOING: {S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT},
     S.PREPARE_COMMIT: {S.COMPLETE_COMMIT},
@@ -54,15 +54,15 @@ MAY_FOLLOW = {
 
 
 def hard_state(machine: TransactionShard, *, has_tags: bool = True) -> dict[str, Transaction]:
-    """Return all that must last: not the epoch before, nor what the older form has no place for."""
+    """Return the durable state, without the previous epoch and fields of newer versions."""
     tags = (
         {}
         if has_tags
         else {"previous_producer_id": -1, "next_producer_id": -1, "client_transaction_version": 0}
     )
     return {
-        each.transactional_id: each._replace(last_producer_epoch=-1, **tags)  # type: ignore[arg-type]
-        for each in machine.transactions()
+        transaction.transactional_id: transaction._replace(last_producer_epoch=-1, **tags)  # type: ignore[arg-type]
+        for transaction in machine.transactions()
     }
 
 
@@ -74,17 +74,17 @@ def loaded(log: MemoryCoordinatorLog) -> TransactionShard:
 
 
 class TransactionHistory(RuleBasedStateMachine):
-    """Anybody asks anything, time passes, the disk fails, markers come late or twice."""
+    """Clients send any requests, time passes, the disk fails, markers are late or repeated."""
 
-    @initialize(level=st.sampled_from([0, 1, 2]), left=st.sampled_from([None, 0, 1, 2]))
-    def begin(self, level: int, left: int | None) -> None:
+    @initialize(level=st.sampled_from([0, 1, 2]), epochs_left=st.sampled_from([None, 0, 1, 2]))
+    def begin(self, level: int, epochs_left: int | None) -> None:
         self.world = TransactionWorld(level=level, writes_markers=False)
         self.writes_tags = level > 0
-        if left is not None:
-            self.world.seed(producer_epoch=LAST_PRODUCER_EPOCH - left)
+        if epochs_left is not None:
+            self.world.seed(producer_epoch=LAST_PRODUCER_EPOCH - epochs_left)
 
     def producer_of(self, name: str, shift: int, *, is_previous: bool = False) -> Producer:
-        """Return the producer that an id has, or one that is mistaken in some way."""
+        """Return the producer of an id, or a stale or unknown one."""
         try:
             transaction = self.world.now(name)
         except KafkaError:
@@ -93,32 +93,35 @@ class TransactionHistory(RuleBasedStateMachine):
             return Producer(transaction.previous_producer_id, LAST_PRODUCER_EPOCH)
         return Producer(transaction.producer_id, transaction.producer_epoch + shift)
 
-    def ask(self, request: object, *, fails: bool) -> None:
+    def send(self, request: object, *, fails: bool) -> None:
         assert callable(request)
         entries = len(self.world.log.entries)
         before = dict(hard_state(self.world.machine))
-        self.world.log.fails_with = OSError(28, "no space left on device") if fails else None
+        self.world.log.next_error = OSError(28, "no space left on device") if fails else None
         try:
             request()
         except KafkaError:
-            # A newcomer that fences is told to ask again, and leaves what it did; others nothing.
+            # A new producer that fences another gets a retriable error, and a record is written;
+            # other refusals write none.
             if len(self.world.log.entries) == entries:
                 assert hard_state(self.world.machine) == before
         finally:
-            self.world.log.fails_with = None
+            self.world.log.next_error = None
 
-    @rule(name=IDS, shift=SHIFTS, goes_on=st.booleans(), is_previous=RARELY,
+    @rule(name=IDS, shift=SHIFTS, keeps_id=st.booleans(), is_previous=RARELY,
           fails=RARELY)  # fmt: skip
-    def init(self, name: str, shift: int, *, goes_on: bool, is_previous: bool, fails: bool) -> None:
-        expected = self.producer_of(name, shift, is_previous=is_previous) if goes_on else None
-        self.ask(lambda: self.world.init(expected, transactional_id=name), fails=fails)
+    def init(
+        self, name: str, shift: int, *, keeps_id: bool, is_previous: bool, fails: bool
+    ) -> None:
+        expected = self.producer_of(name, shift, is_previous=is_previous) if keeps_id else None
+        self.send(lambda: self.world.init(expected, transactional_id=name), fails=fails)
 
     @rule(name=IDS, shift=SHIFTS, partitions=PARTITIONS, version=VERSIONS, fails=RARELY)
     def add(
         self, name: str, shift: int, partitions: set[tuple[str, int]], version: int, *, fails: bool
     ) -> None:
         producer = self.producer_of(name, shift)
-        self.ask(
+        self.send(
             lambda: self.world.add(producer, *partitions, version=version, transactional_id=name),
             fails=fails,
         )
@@ -130,7 +133,7 @@ class TransactionHistory(RuleBasedStateMachine):
         fails: bool,
     ) -> None:  # fmt: skip
         producer = self.producer_of(name, shift, is_previous=is_previous)
-        self.ask(
+        self.send(
             lambda: self.world.end(
                 producer, is_commit=is_commit, version=version, transactional_id=name
             ),
@@ -138,87 +141,92 @@ class TransactionHistory(RuleBasedStateMachine):
         )
 
     @rule(fails=RARELY)
-    def all_markers_are_written(self, *, fails: bool) -> None:
+    def complete_all_markers(self, *, fails: bool) -> None:
         pending, self.world.markers = self.world.markers, []
         for intent in pending:
-            self.ask(partial(self.world.complete, intent), fails=fails)
+            self.send(partial(self.world.complete, intent), fails=fails)
             if fails:
                 self.world.markers.append(intent)
 
     @rule(data=st.data(), fails=RARELY)
-    def markers_are_written(self, data: st.DataObject, *, fails: bool) -> None:
-        known = self.world.markers + self.world.written
-        if known:
-            intent = data.draw(st.sampled_from(known))
-            self.ask(lambda: self.world.complete(intent), fails=fails)
+    def complete_marker(self, data: st.DataObject, *, fails: bool) -> None:
+        markers = self.world.markers + self.world.written
+        if markers:
+            intent = data.draw(st.sampled_from(markers))
+            self.send(lambda: self.world.complete(intent), fails=fails)
 
     @rule(ms=TIMES_MS, fails=RARELY)
-    def time_passes(self, ms: int, *, fails: bool) -> None:
-        self.ask(lambda: self.world.clock.advance(ms), fails=fails)
+    def advance_clock(self, ms: int, *, fails: bool) -> None:
+        self.send(lambda: self.world.clock.advance(ms), fails=fails)
 
     @rule(level=st.sampled_from([1, 2]))
-    def another_level_is_agreed_on(self, level: int) -> None:
+    def change_level(self, level: int) -> None:
         if self.writes_tags:
             self.world.set_level(level)
 
     @rule(name=IDS, partitions=PARTITIONS, version=VERSIONS, is_commit=st.booleans())
-    def do_it_all(
+    def run_transaction(
         self, name: str, partitions: set[tuple[str, int]], version: int, *, is_commit: bool
     ) -> None:
         self.add(name, 0, partitions, version, fails=False)
         producer = self.producer_of(name, 0)
-        self.ask(
+        self.send(
             lambda: self.world.end(
                 producer, is_commit=is_commit, version=version, transactional_id=name
             ),
             fails=False,
         )
-        self.all_markers_are_written(fails=False)
+        self.complete_all_markers(fails=False)
 
     @rule()
     def restart(self) -> None:
-        self.world = self.world.restarted()
-        pending = {each.transactional_id for each in self.world.markers}
+        self.world = self.world.restart()
+        pending = {marker.transactional_id for marker in self.world.markers}
         assert pending == {
-            each.transactional_id
-            for each in self.world.machine.transactions()
-            if each.state in PREPARED
+            transaction.transactional_id
+            for transaction in self.world.machine.transactions()
+            if transaction.state in PREPARED_STATES
         }
 
     @invariant()
-    def the_log_says_what_was_decided(self) -> None:
+    def replay_equals_state(self) -> None:
         if not hasattr(self, "world"):
             return
         expected = hard_state(self.world.machine, has_tags=self.writes_tags)
         log = self.world.log
-        for form in (log, log.compacted(), log.compacted(keep_tombstones=True), log.in_runs()):
+        for form in (
+            log,
+            log.compact(),
+            log.compact(keep_tombstones=True),
+            log.with_short_runs(),
+        ):
             assert hard_state(loaded(form)) == expected
 
     @invariant()
-    def each_id_goes_its_way(self) -> None:
-        ways: dict[str, list[Transaction | None]] = {}
+    def states_follow_each_other(self) -> None:
+        states_by_id: dict[str, list[Transaction | None]] = {}
         for record in self.world.records() if hasattr(self, "world") else ():
             assert isinstance(record.key, str)
             assert record.value is None or isinstance(record.value, Transaction)
-            ways.setdefault(record.key, []).append(record.value)
-        for way in ways.values():
-            for earlier, later in pairwise(way):
+            states_by_id.setdefault(record.key, []).append(record.value)
+        for states in states_by_id.values():
+            for earlier, later in pairwise(states):
                 if earlier is None:
                     assert later is None or later.state is S.EMPTY
                 elif later is not None:
                     self.check_step(earlier, later)
 
     def check_step(self, earlier: Transaction, later: Transaction) -> None:
-        assert later.state in MAY_FOLLOW[earlier.state]
+        assert later.state in NEXT_STATES[earlier.state]
         if later.producer_id == earlier.producer_id:
             assert 0 <= later.producer_epoch - earlier.producer_epoch <= 1 or (
-                earlier.producer_epoch == 0  # the record by which a test makes an id old
+                earlier.producer_epoch == 0  # a test may write a record that raises the epoch
             )
         else:
             assert later.producer_epoch == 0
             assert later.producer_id > earlier.producer_id
         assert later.last_update_timestamp_ms >= earlier.last_update_timestamp_ms
-        if later.state in PREPARED:
+        if later.state in PREPARED_STATES:
             assert later.partitions == earlier.partitions
         if later.state is S.ONGOING and earlier.state is S.ONGOING:
             assert later.partitions > earlier.partitions

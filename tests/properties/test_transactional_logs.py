@@ -1,8 +1,8 @@
-"""Readers of committed records, whatever happens to the log that they read.
+"""Readers of committed records, for any history of their log.
 
-Producers of both protocols write, commit and abort; segments roll, are compacted and deleted; the
-broker is stopped or killed at any point. No reader sees a record that was aborted or is undecided,
-every committed one is there, and the last stable offset never moves back.
+Producers of both protocols write, commit and abort. Segments roll, are compacted and deleted. The
+broker is stopped or killed at any time. No reader sees an aborted or open record, every committed
+record is readable, and the last stable offset never moves back.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ from hypothesis import strategies as st
 from kafkalite.config.log_config import LogConfig
 from kafkalite.metadata.image import PartitionImage
 from kafkalite.partitions.partition import Partition
+from kafkalite.ports.background import run_steps
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer, build_batch, split_batches
-from kafkalite.storage.cleaning import clean
-from kafkalite.storage.compaction import compaction_of
+from kafkalite.storage.compaction import plan_log_compaction
 from kafkalite.storage.log import Log
-from kafkalite.storage.marker import TransactionMarker
-from kafkalite.storage.records import NewRecord, Record
+from kafkalite.storage.log_cleaner import clean
+from kafkalite.storage.record_format import NewRecord, Record
+from kafkalite.storage.transaction_marker import TransactionMarker
 from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkalite.ports.files import Files
+
+pytestmark = pytest.mark.endurance  # it takes ten seconds
 
 DELETE = LogConfig(segment_bytes=700, index_interval_bytes=150)
 COMPACT = DELETE._replace(
@@ -44,14 +47,14 @@ Row = tuple[int, bytes, bytes]
 
 
 class Step(NamedTuple):
-    """One thing that happens: what, to which producer, and with how many records or bytes."""
+    """One event: its kind, its producer, and a number of records or bytes."""
 
-    what: str
-    who: int = 0
+    event: str
+    writer: int = 0
     size: int = 1
 
 
-STEPS = st.lists(
+END_ACTIONS = st.lists(
     st.builds(
         Step,
         st.sampled_from(
@@ -67,7 +70,7 @@ STEPS = st.lists(
 
 @dataclass
 class Writer:
-    """A transactional producer, and what it has written and not yet ended."""
+    """A transactional producer with the records of its open transaction."""
 
     producer_id: int
     grows_epochs: bool
@@ -83,7 +86,7 @@ class Writer:
 
 
 class World:
-    """A partition, those who write to it, and what has been decided."""
+    """A partition, its producers, and the decided transactions."""
 
     def __init__(self, config: LogConfig, files: Files | None = None) -> None:
         self.files = files or MemoryFiles()
@@ -101,14 +104,14 @@ class World:
         )
         return Partition("t", bytes(16), IMAGE, log)
 
-    def take(self, step: Step) -> None:
+    def apply(self, step: Step) -> None:
         self.now_ms += STEP_MS
-        getattr(self, step.what)(step)
+        getattr(self, step.event)(step)
         assert self.partition.last_stable_offset >= self.stable
         self.stable = self.partition.last_stable_offset
 
     def send(self, step: Step) -> None:
-        writer = self.writers[step.who]
+        writer = self.writers[step.writer]
         producer = Producer(writer.producer_id, writer.epoch, writer.sequence)
         writer.undecided += self.append(step.size, producer, TRANSACTIONAL)
         writer.sequence += step.size
@@ -125,17 +128,17 @@ class World:
             rows.append((KEYS[self.written % len(KEYS)], b"%d" % self.written))
         records = [NewRecord(key, value, self.now_ms) for key, value in rows]
         data = build_batch(records, attributes=attributes, producer=producer or Producer())
-        place = self.partition.append(BatchView(data), self.now_ms, is_verified=True)
-        return [(place.base_offset + delta, *row) for delta, row in enumerate(rows)]
+        appended = self.partition.append(BatchView(data), self.now_ms, is_verified=True)
+        return [(appended.base_offset + delta, *row) for delta, row in enumerate(rows)]
 
     def commit(self, step: Step) -> None:
-        writer = self.writers[step.who]
+        writer = self.writers[step.writer]
         self.partition.append_marker(writer.marker(is_commit=True), self.now_ms)
         self.committed += writer.undecided
         writer.undecided = []
 
     def abort(self, step: Step) -> None:
-        writer = self.writers[step.who]
+        writer = self.writers[step.writer]
         self.partition.append_marker(writer.marker(is_commit=False), self.now_ms)
         writer.undecided = []
 
@@ -144,14 +147,13 @@ class World:
 
     def compact(self, step: Step) -> None:
         self.now_ms += step.size * STEP_MS
-        plan = compaction_of(
+        plan = plan_log_compaction(
             self.partition.log,
             last_stable_offset=self.partition.last_stable_offset,
             now_ms=self.now_ms,
         )
         if plan is not None:
-            for _ in clean(self.partition.log, plan, now_ms=self.now_ms):
-                pass
+            run_steps(clean(self.partition.log, plan, now_ms=self.now_ms))
 
     def stop(self, _: Step) -> None:
         self.partition.log.close()
@@ -163,10 +165,10 @@ class World:
 
 
 def read_committed(partition: Partition, max_bytes: int = 10**6) -> list[Record]:
-    """Return what a consumer that reads committed records makes of the answers it gets."""
+    """Return the records that a read_committed consumer gets from the responses."""
     offset = partition.log_start_offset
     limit_offset = partition.last_stable_offset
-    seen: list[Record] = []
+    records: list[Record] = []
     while offset < limit_offset:
         data = partition.read(
             offset, max_bytes=max_bytes, limit_offset=limit_offset, at_least_one=True
@@ -174,29 +176,32 @@ def read_committed(partition: Partition, max_bytes: int = 10**6) -> list[Record]
         if not data:
             break
         aborted = sorted(
-            (one.first_offset, one.producer_id)
-            for one in partition.aborted_in_read(offset, len(data))
+            (transaction.first_offset, transaction.producer_id)
+            for transaction in partition.aborted_in_read(offset, len(data))
         )
-        hidden: set[int] = set()
+        aborting: set[int] = set()
         for batch in split_batches(data):
             while aborted and aborted[0][0] <= batch.last_offset:
-                hidden.add(aborted.pop(0)[1])
+                aborting.add(aborted.pop(0)[1])
             marker = batch.control_marker() if batch.is_control else None
             if marker is not None and not marker.kind:
-                hidden.discard(batch.producer_id)
-            if not (batch.is_control or (batch.is_transactional and batch.producer_id in hidden)):
-                seen += [record for record in batch.records() if record.offset >= offset]
+                aborting.discard(batch.producer_id)
+            if not (batch.is_control or (batch.is_transactional and batch.producer_id in aborting)):
+                records += [record for record in batch.records() if record.offset >= offset]
             offset = batch.last_offset + 1
-    return seen
+    return records
 
 
-def judge(world: World, max_bytes: int) -> None:
-    """Check what a reader of committed records sees."""
+def check(world: World, max_bytes: int) -> None:
+    """Check the records that a reader of committed records sees."""
     stable = world.partition.last_stable_offset
     undecided = [row[0] for writer in world.writers for row in writer.undecided]
     assert stable == min(undecided, default=world.partition.end_offset)
     decided = {row for row in world.committed if row[0] < stable}
-    rows = [(one.offset, one.key, one.value) for one in read_committed(world.partition, max_bytes)]
+    rows = [
+        (record.offset, record.key, record.value)
+        for record in read_committed(world.partition, max_bytes)
+    ]
     assert rows == sorted(rows)
     if "compact" not in world.config.cleanup_policy:
         assert rows == sorted(decided)
@@ -206,20 +211,20 @@ def judge(world: World, max_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("config", [DELETE, COMPACT], ids=["delete", "compact"])
-@given(steps=STEPS, max_bytes=st.sampled_from((1, 200, 10**6)))
-def test_readers_see_what_was_committed(
+@given(steps=END_ACTIONS, max_bytes=st.sampled_from((1, 200, 10**6)))
+def test_readers_see_committed_records(
     config: LogConfig, steps: Sequence[Step], max_bytes: int
 ) -> None:
     world = World(config)
     for step in steps:
-        world.take(step)
-    judge(world, max_bytes)
-    for what in ("roll", "compact", "kill", "stop"):
-        world.take(Step(what, size=4))
-        judge(world, max_bytes)
+        world.apply(step)
+    check(world, max_bytes)
+    for event in ("roll", "compact", "kill", "stop"):
+        world.apply(Step(event, size=4))
+        check(world, max_bytes)
     for writer in range(3):
-        world.take(Step("abort", writer))
-    judge(world, max_bytes)
+        world.apply(Step("abort", writer))
+    check(world, max_bytes)
     assert world.partition.last_stable_offset == world.partition.end_offset
 
 
@@ -231,49 +236,55 @@ SCRIPT = [
 ]  # fmt: skip
 
 
-class Seen(NamedTuple):
-    """What can be seen of a log from outside."""
+class VisibleState(NamedTuple):
+    """The visible state of a log."""
 
     last_stable_offset: int
     end_offset: int
     rows: tuple[Row, ...]
-    """Every record that is committed; of a compacted log, the last of each key."""
+    """Every committed record; of a compacted log, the last one of each key."""
 
 
-def seen_in(partition: Partition) -> Seen:
-    rows = [(one.offset, one.key or b"", one.value or b"") for one in read_committed(partition)]
+def visible_state(partition: Partition) -> VisibleState:
+    rows = [
+        (record.offset, record.key or b"", record.value or b"")
+        for record in read_committed(partition)
+    ]
     if "compact" in partition.log.config.cleanup_policy:
         rows = sorted({row[1]: row for row in rows}.values())
-    return Seen(partition.last_stable_offset, partition.end_offset, tuple(rows))
+    return VisibleState(partition.last_stable_offset, partition.end_offset, tuple(rows))
 
 
 def steps_until_the_end(config: LogConfig, files: FaultyFiles) -> int:
-    """Return how many steps of the script are done when the disk gives up."""
-    done = 0
+    """Return how many steps of the script were done when the disk failed."""
+    completed = 0
     try:
         world = World(config, files)
         for step in SCRIPT:
-            world.take(step)
-            done += 1
+            world.apply(step)
+            completed += 1
     except CrashedError:
-        return done
+        return completed
     return len(SCRIPT)
 
 
 @pytest.mark.parametrize("part", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("config", [DELETE, COMPACT], ids=["delete", "compact"])
-def test_a_broker_that_dies_at_any_step_leaves_every_transaction_whole(
+def test_crash_at_any_step_leaves_every_transaction_complete(
     config: LogConfig, part: float
 ) -> None:
     disk = FaultyFiles(MemoryFiles())
     world = World(config, disk)
-    states = [seen_in(world.partition)]
+    states = [visible_state(world.partition)]
     for step in SCRIPT:
-        world.take(step)
-        states.append(seen_in(world.partition))
+        world.apply(step)
+        states.append(visible_state(world.partition))
     for fail_at in range(disk.steps):
         files = FaultyFiles(MemoryFiles(), fail_at=fail_at, part=part)
-        done = steps_until_the_end(config, files)
-        assert done < len(SCRIPT)
-        again = Log.open(files.disk, "data/t-0", config, now_ms=2000)
-        assert seen_in(Partition("t", bytes(16), IMAGE, again)) in states[done : done + 2]
+        completed = steps_until_the_end(config, files)
+        assert completed < len(SCRIPT)
+        log = Log.open(files.disk, "data/t-0", config, now_ms=2000)
+        assert (
+            visible_state(Partition("t", bytes(16), IMAGE, log))
+            in states[completed : completed + 2]
+        )

@@ -1,23 +1,23 @@
-"""A whole broker but its sockets, on a disk in memory, and a transactional producer by hand."""
+"""A complete broker except its sockets, on a disk in memory, with a transactional producer."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkalite.protocol._generated.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from kafkalite.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from kafkalite.protocol.messages.end_txn import EndTxnRequest
-from kafkalite.protocol.messages.fetch import FetchRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
-from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.messages.produce import ProduceRequest
-from kafkalite.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkalite.storage import batch as batches
 from kafkalite.storage.batch import BatchView, ControlKind, build_batch
-from kafkalite.storage.records import NewRecord
+from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing.files import MemoryFiles
 from kafkalite.transactions.state import NO_PRODUCER, Producer
 from tests.unit.apis.cluster_wire import ClusterWire
@@ -35,7 +35,7 @@ SETTINGS = {
 
 
 class Versions(NamedTuple):
-    """How a client speaks."""
+    """The versions of a client's requests."""
 
     level: str
     produce: int
@@ -49,7 +49,7 @@ OLD = Versions("1", produce=11, commit_offset=4, end=4, adds=True)
 
 
 class Broker(ClusterWire):
-    """A broker on a disk, and the requests of one client."""
+    """A broker with a disk, and the requests of one client."""
 
     def __init__(self, files: Files, versions: Versions) -> None:
         self.versions = versions
@@ -58,15 +58,15 @@ class Broker(ClusterWire):
         super().__init__("/data", 1, settings, files=files)  # type: ignore[arg-type]
 
     def prepare(self) -> None:
-        """Make all the topics there are."""
+        """Create all topics."""
         self.create(TOPIC, len(PARTITIONS))
-        for key, kind in ((ID, 1), (GROUP, 0)):
-            self.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 4)
+        for key, key_type in ((ID, 1), (GROUP, 0)):
+            self.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 4)
 
-    # What a producer asks; the codes it is answered
+    # Requests of a producer, with the error codes of their responses
 
     def ask_init(self, before: Producer | None = None) -> Any:  # noqa: ANN401 - a response
-        """Begin with the id, or go on with it as the one that one was."""
+        """Initialise the id, or continue with an existing producer id and epoch."""
         producer = before or NO_PRODUCER
         request = InitProducerIdRequest(
             transactional_id=ID,
@@ -107,7 +107,7 @@ class Broker(ClusterWire):
         return code
 
     def ask_produce(self, producer: Producer, index: int, value: bytes) -> int:
-        """Write a record; the next one has the next sequence number if this one got there."""
+        """Write a record; the next one has the next sequence number if this one was accepted."""
         sequence = self.sequences[producer, index]
         records = build_batch(
             [NewRecord(None, value, self.clock.now_ms())],
@@ -138,8 +138,8 @@ class Broker(ClusterWire):
             ],
         )
         (answer,) = self.ask(request, self.versions.commit_offset).topics
-        (told,) = answer.partitions
-        code: int = told.error_code
+        (result,) = answer.partitions
+        code: int = result.error_code
         return code
 
     def ask_end(self, producer: Producer, *, is_commit: bool) -> Any:  # noqa: ANN401 - a response
@@ -152,10 +152,10 @@ class Broker(ClusterWire):
         )
         return self.ask(request, self.versions.end)
 
-    # The same where nothing can go wrong
+    # The same requests, if no error can occur
 
     def init(self) -> Producer:
-        """Begin; what was left open by the one before is aborted first."""
+        """Initialise the id; an open transaction is aborted first."""
         answer = self.ask_init()
         if answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
             answer = self.ask_init()
@@ -163,7 +163,7 @@ class Broker(ClusterWire):
         return Producer(answer.producer_id, answer.producer_epoch)
 
     def write(self, producer: Producer, number: int) -> None:
-        """Do all of a transaction but its end."""
+        """Do all steps of a transaction except its end."""
         if self.versions.adds:
             assert self.ask_add(producer, *PARTITIONS) == 0
             assert self.ask_add_offsets(producer) == 0
@@ -172,27 +172,27 @@ class Broker(ClusterWire):
         assert self.ask_commit_offset(producer, number) == 0
 
     def finish(self, producer: Producer, *, is_commit: bool) -> Producer:
-        """Commit or abort; the producer to go on with."""
+        """Commit or abort; return the producer to use next."""
         answer = self.ask_end(producer, is_commit=is_commit)
         assert answer.error_code == 0
         return self.successor(producer, answer)
 
     def successor(self, producer: Producer, answer: Any) -> Producer:  # noqa: ANN401 - a response
-        """Return whom an end makes of its producer."""
+        """Return the producer after the end of a transaction."""
         if self.versions.end < 5:
             return producer
         return Producer(answer.producer_id, answer.producer_epoch)
 
-    # What readers see
+    # Reads
 
     def fetch(self, index: int) -> Any:  # noqa: ANN401 - a generated class
-        wanted = FetchRequest.FetchPartition(
+        partition = FetchRequest.FetchPartition(
             partition=index, fetch_offset=0, partition_max_bytes=1 << 20
         )
         request = FetchRequest(
             isolation_level=1,
             max_bytes=1 << 20,
-            topics=[FetchRequest.FetchTopic(topic=TOPIC, partitions=[wanted])],
+            topics=[FetchRequest.FetchTopic(topic=TOPIC, partitions=[partition])],
         )
         (topic,) = self.ask(request, 12).responses
         (answer,) = topic.partitions
@@ -203,19 +203,20 @@ class Broker(ClusterWire):
         """Return the transactions whose records a reader of committed records sees."""
         answer = self.fetch(index)
         aborted = sorted(
-            (each.first_offset, each.producer_id) for each in answer.aborted_transactions or ()
+            (transaction.first_offset, transaction.producer_id)
+            for transaction in answer.aborted_transactions or ()
         )
         skipped: set[int] = set()
-        seen: list[int] = []
-        for one in views(answer.records):
-            while aborted and aborted[0][0] <= one.last_offset:
+        transactions: list[int] = []
+        for batch in batches_in(answer.records):
+            while aborted and aborted[0][0] <= batch.last_offset:
                 skipped.add(aborted.pop(0)[1])
-            marker = one.control_marker() if one.is_control else None
+            marker = batch.control_marker() if batch.is_control else None
             if marker is not None and marker.kind is ControlKind.ABORT:
-                skipped.discard(one.producer_id)
-            elif marker is None and one.producer_id not in skipped:
-                seen += (int(record.value or b"") for record in one.records())
-        return seen
+                skipped.discard(batch.producer_id)
+            elif marker is None and batch.producer_id not in skipped:
+                transactions += (int(record.value or b"") for record in batch.records())
+        return transactions
 
     def is_stable(self, index: int) -> bool:
         answer = self.fetch(index)
@@ -223,7 +224,7 @@ class Broker(ClusterWire):
         return stable
 
     def offset(self) -> int:
-        """Return the group's offset, -1 when it has none."""
+        """Return the group's offset, -1 if it has none."""
         topic = OffsetFetchRequest.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
         request = OffsetFetchRequest(group_id=GROUP, topics=[topic], require_stable=True)
         (answer,) = self.ask(request, 7).topics
@@ -233,17 +234,17 @@ class Broker(ClusterWire):
         return committed
 
 
-def views(records: Any) -> list[BatchView]:  # noqa: ANN401 - bytes of some kind
-    data, position, found = memoryview(records or b""), 0, []
+def batches_in(records: Any) -> list[BatchView]:  # noqa: ANN401 - bytes of some kind
+    data, position, views = memoryview(records or b""), 0, []
     while position < len(data):
         size = BatchView(data[position:]).size
-        found.append(BatchView(data[position : position + size]))
+        views.append(BatchView(data[position : position + size]))
         position += size
-    return found
+    return views
 
 
-def prepared(versions: Versions) -> MemoryFiles:
-    """Return a disk with all the topics there are, left by a broker that stopped."""
+def prepare_disk(versions: Versions) -> MemoryFiles:
+    """Return a disk with all topics, left by a stopped broker."""
     files = MemoryFiles()
     broker = Broker(files, versions)
     broker.prepare()
@@ -251,5 +252,5 @@ def prepared(versions: Versions) -> MemoryFiles:
     return files
 
 
-def copied(files: MemoryFiles) -> MemoryFiles:
-    return files.without_power(lambda size: size)
+def copy_disk(files: MemoryFiles) -> MemoryFiles:
+    return files.after_power_loss(lambda size: size)

@@ -1,4 +1,4 @@
-"""ConsumerWorld: members of consumer groups as bytes on a wire, with time and log in hand."""
+"""ConsumerWorld: members of consumer groups as bytes on the wire; tests control time and log."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.coordinator import GroupCoordinator
-from kafkalite.groups.records import written_version
+from kafkalite.groups.offsets_topic_records import written_version
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafkalite.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
-from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.records.consumer_group_current_member_assignment import (
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.records.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
 )
+from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.apis.group_wire import GroupWire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kafkalite.coordinator.contract import CoordinatorRecord
-    from kafkalite.coordinator.journal import Entry
+    from kafkalite.coordinator.event_history import Entry
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
 
 G = "g"
@@ -36,13 +40,13 @@ _SET = 0
 
 
 class ConsumerWorld(GroupWire):
-    """One coordinator with one shard, topics, and short words for what members ask of it."""
+    """One coordinator with one shard, topics, and short methods for the requests of members."""
 
     def __init__(
         self, topics: Mapping[str, int] | None = None, config: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(config={"offsets.topic.num.partitions": "1", **(config or {})})
-        self.services = self.contexts[1].services
+        self.node = self.calls[1].node
         self.metadata.subscribe(self._show)
         self.restart()
         self.ids = {OFFSETS_TOPIC: self.create(OFFSETS_TOPIC)}
@@ -52,22 +56,22 @@ class ConsumerWorld(GroupWire):
         self._seen = 0
 
     def restart(self) -> None:
-        """Lose all but the log, and load it again."""
-        self.groups = self.services.groups = GroupCoordinator(
+        """Drop all state but the log, and load it again."""
+        self.groups = self.node.groups = GroupCoordinator(
             clock=self.clock,
-            entropy=self.services.entropy,
-            config=self.services.config,
+            entropy=self.node.entropy,
+            config=self.node.config,
             image=self.metadata.image,
             open_log=lambda index: self.logs[index],
-            journal=self.services.journal,
+            history=self.node.history,
         )
         if OFFSETS_TOPIC in self.metadata.image.topics:
-            self.groups.lead([1])
+            self.groups.set_leaders([1])
 
     def _show(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        self.groups.on_image(image, delta)  # whichever it is by now
+        self.groups.on_image(image, delta)
 
-    # What members ask
+    # Requests of members
 
     def beat(
         self,
@@ -80,7 +84,7 @@ class ConsumerWorld(GroupWire):
         group: str = G,
         version: int = 1,
     ) -> Any:  # noqa: ANN401 - any response class
-        """Send a heartbeat: to join at 0, to stay, to leave at -1, for a while at -2."""
+        """Send a heartbeat: epoch 0 joins, -1 leaves, -2 leaves temporarily (static members)."""
         is_joining = epoch == 0
         if is_joining:
             owned = owned or {}
@@ -111,7 +115,7 @@ class ConsumerWorld(GroupWire):
         return response.member_epoch
 
     def given(self, response: Any) -> dict[str, list[int]] | None:  # noqa: ANN401
-        """Return the assignment of a heartbeat's answer; None when it says nothing of one."""
+        """Return the assignment in a heartbeat's response; None if it has none."""
         if response.assignment is None:
             return None
         return {
@@ -128,22 +132,22 @@ class ConsumerWorld(GroupWire):
         group: str = G,
         version: int = 9,
     ) -> list[ErrorCode]:
-        """Commit an offset of some partitions; the error of each."""
+        """Commit an offset for some partitions; return their errors."""
         asked: dict[str, list[OffsetCommitRequest.OffsetCommitRequestPartition]] = {}
         for name, index in partitions:
-            wish = OffsetCommitRequest.OffsetCommitRequestPartition(
+            row = OffsetCommitRequest.OffsetCommitRequestPartition(
                 partition_index=index, committed_offset=offset
             )
-            asked.setdefault(name, []).append(wish)
+            asked.setdefault(name, []).append(row)
         request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=epoch,
             member_id=member_id,
             topics=[
                 OffsetCommitRequest.OffsetCommitRequestTopic(
-                    name=name, topic_id=self.ids[name], partitions=wishes
+                    name=name, topic_id=self.ids[name], partitions=rows
                 )
-                for name, wishes in asked.items()
+                for name, rows in asked.items()
             ],
         )
         response = self.ask(request, version)
@@ -154,18 +158,18 @@ class ConsumerWorld(GroupWire):
         ]
 
     def committed(self, name: str, partition: int, *, group: str = G) -> int:
-        """Return the offset that an observer sees; -1 where there is none."""
-        wanted = OffsetFetchRequest.OffsetFetchRequestTopics(
+        """Return the committed offset as OffsetFetch returns it; -1 if there is none."""
+        requested = OffsetFetchRequest.OffsetFetchRequestTopics(
             name=name, partition_indexes=[partition]
         )
-        asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=[wanted])
+        asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=[requested])
         response = self.ask(OffsetFetchRequest(groups=[asked]), 9)
         offset = response.groups[0].topics[0].partitions[0].committed_offset
         assert isinstance(offset, int)
         return offset
 
     def set_config(self, key: str, value: str) -> None:
-        """Change a setting of all brokers while they run."""
+        """Change a setting of all brokers dynamically."""
         alter = IncrementalAlterConfigsRequest.AlterableConfig(
             name=key, config_operation=_SET, value=value
         )
@@ -175,10 +179,10 @@ class ConsumerWorld(GroupWire):
         response = self.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
         assert response.responses[0].error_code == ErrorCode.NONE, response
 
-    # What a test looks at
+    # State
 
     def new_records(self) -> list[CoordinatorRecord[object, object]]:
-        """Return what was written since the last call."""
+        """Return the records written since the last call."""
         serde = CoordinatorSerde(written_version)
         entries = self.logs[0].entries[self._seen :]
         self._seen = len(self.logs[0].entries)
@@ -186,7 +190,7 @@ class ConsumerWorld(GroupWire):
         return [record for record in decoded if record is not None]
 
     def kinds(self) -> list[str]:
-        """Return the kinds of the records written since the last call, † for a tombstone."""
+        """Return the kinds of the records since the last call, † for a tombstone."""
         return [
             type(record.key).__name__.removeprefix("ConsumerGroup").removesuffix("Key")
             + ("†" if record.value is None else "")
@@ -196,28 +200,28 @@ class ConsumerWorld(GroupWire):
     def assignment_record(
         self, member_id: str, group: str = G
     ) -> ConsumerGroupCurrentMemberAssignmentValue | None:
-        """Return what the log last says a member has."""
+        """Return the member's current assignment in its last record."""
         serde = CoordinatorSerde(written_version)
-        wanted = ConsumerGroupCurrentMemberAssignmentKey(group_id=group, member_id=member_id)
+        requested = ConsumerGroupCurrentMemberAssignmentKey(group_id=group, member_id=member_id)
         last: object = None
         for key, value in self.logs[0].entries:
             record = serde.decode(key, value)
-            if record is not None and record.key == wanted:
+            if record is not None and record.key == requested:
                 last = record.value
         assert last is None or isinstance(last, ConsumerGroupCurrentMemberAssignmentValue)
         return last
 
     def group(self, group_id: str = G) -> ConsumerGroup:
-        """Return a group as the coordinator has it."""
+        """Return the coordinator's state of a group."""
         found = self.groups.shards()[0].machine.directory.groups[group_id]
         assert isinstance(found, ConsumerGroup)
         return found
 
     def events(self, *kinds: str, group: str = G) -> list[Entry]:
-        """Return what the journal holds of a group, of these kinds or of any."""
-        about = self.services.journal.about(group)
+        """Return the history of a group: events of the given kinds, or all."""
+        about = self.node.history.about(group)
         return [each for each in about if not kinds or each.kind in kinds]
 
     def pass_interval(self) -> None:
-        """Let the assignor run again."""
+        """Run the assignor again."""
         self.clock.advance(ASSIGNMENT_INTERVAL_MS)

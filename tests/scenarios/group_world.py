@@ -1,32 +1,35 @@
-"""GroupWorld: one group shard on its runtime, with time, dice and log in the test's hands."""
+"""GroupWorld: one group shard on its runtime; tests control time, randomness and log."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.coordinator.journal import Journal
+from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.coordinator.serde import CoordinatorSerde
-from kafkalite.groups.classic.caller import Caller
-from kafkalite.groups.consumer.beat import Client
+from kafkalite.groups.classic.member import Caller
 from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.groups.group import CommitClaim
+from kafkalite.groups.modern.member import Client
 from kafkalite.groups.offsets import OffsetToCommit
-from kafkalite.groups.records import written_version
+from kafkalite.groups.offsets_topic_records import written_version
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.ports.waiting import Waiting
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.consumer_group_heartbeat import (
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
-from kafkalite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kafkalite.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from kafkalite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from kafkalite.protocol.records.group_metadata import GroupMetadataKey, GroupMetadataValue
-from kafkalite.storage.marker import TransactionMarker
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafkalite.protocol._generated.records.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.storage.transaction_marker import TransactionMarker
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.testing.entropy import SeededEntropy
@@ -34,9 +37,9 @@ from kafkalite.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkalite.coordinator.active import ActiveShard
+    from kafkalite.coordinator.active_shard import ActiveShard
     from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
-    from kafkalite.coordinator.journal import Entry
+    from kafkalite.coordinator.event_history import Entry
     from kafkalite.groups.shard import GroupShard
 
 T = TypeVar("T")
@@ -47,7 +50,7 @@ REBALANCE_MS = 60_000
 
 
 def topic_image(name: str, partitions: int = 1, topic_id: bytes | None = None) -> TopicImage:
-    """Return a topic led by the one node."""
+    """Return a topic whose leader is the only node."""
     return TopicImage(
         name=name,
         topic_id=topic_id or name.encode().ljust(16, b"."),
@@ -80,14 +83,14 @@ def subscription(*topics: str) -> bytes:
 
 
 class Producer(NamedTuple):
-    """Whose transaction it is."""
+    """The producer of a transaction."""
 
     producer_id: int
     producer_epoch: int = 0
 
 
 class GroupWorld:
-    """A coordinator with one shard, and short words for what clients ask of it."""
+    """A coordinator with one shard, and short methods for the requests of clients."""
 
     def __init__(
         self,
@@ -99,7 +102,7 @@ class GroupWorld:
     ) -> None:
         self.clock = clock or ManualClock()
         self.log = log or MemoryCoordinatorLog()
-        self.journal = Journal()
+        self.history = EventHistory()
         self._given = dict(config or {})
         self.config = BrokerConfig.from_text(
             {"offsets.topic.num.partitions": "1", **(config or {})}
@@ -112,12 +115,12 @@ class GroupWorld:
             config=self.config,
             image=MetadataImage(),
             open_log=lambda _: self.log,
-            journal=self.journal,
+            history=self.history,
         )
         self.show(MetadataDelta())
 
     def show(self, delta: MetadataDelta) -> None:
-        """Let the coordinator see the topics as they are now."""
+        """Apply the current topics to the coordinator."""
         image = image_of(topic_image(OFFSETS_TOPIC), *self.topics.values())
         self.coordinator.on_image(image, delta)
 
@@ -132,7 +135,7 @@ class GroupWorld:
     def restarted(
         self, log: MemoryCoordinatorLog | None = None, config: Mapping[str, str] | None = None
     ) -> GroupWorld:
-        """Return a coordinator that loads the log, at the same time of day."""
+        """Return a new coordinator that loads the log; the clock is unchanged."""
         return GroupWorld(
             {**self._given, **(config or {})},
             log or MemoryCoordinatorLog(self.log.entries),
@@ -142,13 +145,13 @@ class GroupWorld:
         )
 
     def records(self) -> list[CoordinatorRecord[object, object]]:
-        """Return what the log holds."""
+        """Return the records in the log."""
         serde = CoordinatorSerde(written_version)
         decoded = [serde.decode(key, value) for key, value in self.log.entries]
         return [record for record in decoded if record is not None]
 
     def last_group_record(self, group: str = "g") -> GroupMetadataValue | None:
-        """Return what a group recorded last."""
+        """Return the last record of a group's metadata."""
         value: object = None
         for record in self.records():
             if record.key == GroupMetadataKey(group=group):
@@ -156,7 +159,7 @@ class GroupWorld:
         assert value is None or isinstance(value, GroupMetadataValue)
         return value
 
-    # What clients ask
+    # Requests of clients
 
     def join(
         self,
@@ -226,7 +229,7 @@ class GroupWorld:
             member_id=member_id,
             group_instance_id=instance,
         )
-        code = self.machine.classic.heartbeat(request, self.clock.now_ms())
+        code = self.machine.classic.steady_heartbeat(request, self.clock.now_ms())
         if code is not None:
             return code
         return answered(
@@ -263,7 +266,7 @@ class GroupWorld:
             is_transactional=producer is not None,
             stale_member_epoch=ErrorCode.ILLEGAL_GENERATION,
         )
-        wishes = [
+        offsets_to_commit = [
             OffsetToCommit(
                 topic=topic,
                 topic_id=self.topics[topic].topic_id,
@@ -278,7 +281,7 @@ class GroupWorld:
             return machine.offsets.commit(
                 group,
                 claim,
-                wishes,
+                offsets_to_commit,
                 now_ms,
                 unknown_group=ErrorCode.ILLEGAL_GENERATION,
                 retention_ms=retention_ms,
@@ -289,7 +292,7 @@ class GroupWorld:
         return answered(self.shard.write_transactional(producer, decide))
 
     def end(self, producer: Producer, *, is_commit: bool = True) -> None:
-        """Let a producer's transaction end."""
+        """End a producer's transaction."""
         self.shard.end_transaction(TransactionMarker(*producer, 0, is_commit=is_commit))
 
     def beat(
@@ -300,7 +303,7 @@ class GroupWorld:
         group: str = "g",
         topics: Sequence[str] = ("t",),
     ) -> ConsumerGroupHeartbeatResponse:
-        """Let a member of a consumer group send a heartbeat: join at 0, leave at -1."""
+        """Send a heartbeat of a consumer group's member: join at 0, leave at -1."""
         is_joining = epoch == 0
         request = ConsumerGroupHeartbeatRequest(
             group_id=group,
@@ -318,11 +321,11 @@ class GroupWorld:
         )
 
     def events(self, *kinds: str, group: str = "g") -> list[Entry]:
-        """Return what was told of a group, of these kinds or of any."""
-        return [each for each in self.journal.about(group) if not kinds or each.kind in kinds]
+        """Return the events of a group, of these kinds or of all."""
+        return [each for each in self.history.about(group) if not kinds or each.kind in kinds]
 
     def committed(self, group: str = "g") -> dict[tuple[str, int], int]:
-        """Return a group's offsets as an observer fetches them."""
+        """Return a group's offsets as OffsetFetch returns them."""
         stored = self.machine.offsets.readable(group, None, -1)
         return {
             (topic, partition): committed.offset
@@ -331,7 +334,7 @@ class GroupWorld:
         }
 
     def pending(self, group: str = "g") -> dict[tuple[str, int], dict[int, int]]:
-        """Return which offsets of a group wait for the transactions of which producer ids."""
+        """Return the offsets with pending transactional commits, and their producer ids."""
         return {
             (place.topic, place.partition): {
                 producer_id: pending.offset.offset for producer_id, pending in waiting.items()
@@ -341,14 +344,14 @@ class GroupWorld:
         }
 
     def state(self, group: str = "g") -> str | None:
-        """Return the state a group is in, None when there is none."""
+        """Return the state of a group, None if it does not exist."""
         found = self.machine.group(group)
         return None if found is None else found.state_name()
 
-    # Several steps at once
+    # Several steps
 
     def stable(self, *instances: str | None, group: str = "g") -> list[str]:
-        """Bring a group of as many members to Stable; their ids, the leader's first."""
+        """Create a Stable group with that many members; return their ids, the leader's first."""
         joins = [self.join(group=group, instance=instance) for instance in instances]
         self.clock.advance(0)
         responses = [answered(join) for join in joins]
@@ -356,7 +359,7 @@ class GroupWorld:
         generation = responses[0].generation_id
         ids = sorted((each.member_id for each in responses), key=lambda each: each != leader)
         assigned = {each: each.encode() for each in ids}
-        # The leader comes last, so that the others are seen to wait.
+        # The leader syncs last, so that the others wait.
         by_id = {
             each.member_id: instance for each, instance in zip(responses, instances, strict=True)
         }
@@ -373,7 +376,7 @@ class GroupWorld:
 
 
 def answered(answer: T | Waiting[T]) -> T:
-    """Return an answer that is there; a test fails when it is still owed."""
+    """Return an answer that has arrived; fails if it is pending."""
     if isinstance(answer, Waiting):
         assert answer.is_resolved, "still waiting"
         return answer.value
@@ -381,5 +384,5 @@ def answered(answer: T | Waiting[T]) -> T:
 
 
 def waits(answer: object) -> bool:
-    """Whether an answer is still owed."""
+    """Return whether an answer is pending."""
     return isinstance(answer, Waiting) and not answer.is_resolved

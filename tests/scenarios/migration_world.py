@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.groups.consumer.beat import Client
 from kafkalite.groups.consumer.group import ConsumerGroup
-from kafkalite.groups.migration.embedded import assigned_of, assignment_bytes
+from kafkalite.groups.migration.consumer_protocol import assigned_of, assignment_bytes
+from kafkalite.groups.modern.member import Client
 from kafkalite.protocol import codec
-from kafkalite.protocol.messages.consumer_group_heartbeat import (
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kafkalite.protocol.records.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kafkalite.protocol._generated.records.consumer_protocol_subscription import (
+    ConsumerProtocolSubscription,
+)
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from tests.scenarios.group_world import GroupWorld, answered, image_of, topic_image
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 
     from kafkalite.coordinator.contract import CoordinatorRecord
     from kafkalite.metadata.image import TopicImage
-    from kafkalite.protocol.messages.join_group import JoinGroupResponse
-    from kafkalite.protocol.messages.sync_group import SyncGroupResponse
+    from kafkalite.protocol._generated.messages.join_group import JoinGroupResponse
+    from kafkalite.protocol._generated.messages.sync_group import SyncGroupResponse
     from kafkalite.testing.entropy import SeededEntropy
 
 CLIENT = Client("client", "/127.0.0.1")
@@ -33,15 +35,15 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": "0", "group.consumer.assignment.i
 def words(
     *topics: str, owned: Mapping[str, Iterable[int]] | None = None, version: int = 3
 ) -> bytes:
-    """Return the subscription of a consumer that kept the partitions it owned."""
+    """Return the subscription of a consumer that retains the partitions it owned."""
     row = ConsumerProtocolSubscription.TopicPartition
-    rows = [row(topic=name, partitions=list(kept)) for name, kept in (owned or {}).items()]
+    rows = [row(topic=name, partitions=list(retained)) for name, retained in (owned or {}).items()]
     subscription = ConsumerProtocolSubscription(topics=list(topics), owned_partitions=rows)
     return codec.encode_value(subscription, version)
 
 
 class MigrationWorld(GroupWorld):
-    """A coordinator where everything happens at once, under one migration policy."""
+    """A coordinator without delays, under one migration policy."""
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class MigrationWorld(GroupWorld):
     def reloaded(
         self, policy: str | None = None, log: MemoryCoordinatorLog | None = None
     ) -> MigrationWorld:
-        """Return a coordinator that loads the log at the same time of day."""
+        """Return a new coordinator that loads the log; the clock is unchanged."""
         return MigrationWorld(
             policy or self.policy,
             {k: v for k, v in self._text.items() if k != "group.consumer.migration.policy"},
@@ -75,7 +77,7 @@ class MigrationWorld(GroupWorld):
         return self.topics[name].topic_id
 
     def consumer_group(self, group: str = "g") -> ConsumerGroup:
-        """Return a group that must be a consumer group."""
+        """Return a group, which must be a consumer group."""
         found = self.machine.group(group)
         assert isinstance(found, ConsumerGroup)
         return found
@@ -85,7 +87,7 @@ class MigrationWorld(GroupWorld):
         found = self.consumer_group(group)
         return found.epoch, found.target_epoch
 
-    # What members of the consumer protocol ask
+    # Requests of members with the consumer protocol
 
     def consume(
         self,
@@ -99,13 +101,13 @@ class MigrationWorld(GroupWorld):
         regex: str | None = None,
         rebalance_ms: int = 60_000,
     ) -> ConsumerGroupHeartbeatResponse:
-        """Send a heartbeat: a join tells everything, a later one what the member owns, if given."""
+        """Send a heartbeat: a join has all fields, a later one the owned partitions, if given."""
         joins = epoch == 0
         row = ConsumerGroupHeartbeatRequest.TopicPartitions
         rows = [
-            row(topic_id=self.topic_id(name), partitions=list(kept))
-            for name, kept in (owned or {}).items()
-            if kept
+            row(topic_id=self.topic_id(name), partitions=list(retained))
+            for name, retained in (owned or {}).items()
+            if retained
         ]
         request = ConsumerGroupHeartbeatRequest(
             group_id=group,
@@ -124,7 +126,7 @@ class MigrationWorld(GroupWorld):
         )
 
     def given(self, answer: ConsumerGroupHeartbeatResponse, topic: str = "t") -> list[int]:
-        """Return the partitions of a topic in an answer that tells an assignment."""
+        """Return the partitions of a topic in a response with an assignment."""
         assert answer.assignment is not None
         return sorted(
             partition
@@ -133,10 +135,10 @@ class MigrationWorld(GroupWorld):
             for partition in row.partitions
         )
 
-    # What members of the classic protocol ask
+    # Requests of members with the classic protocol
 
     def assignment(self, **partitions: Iterable[int]) -> bytes:
-        """Return what a leader assigns."""
+        """Return the bytes of a leader's assignment."""
         return assignment_bytes(
             {self.topic_id(name): frozenset(given) for name, given in partitions.items()},
             image_of(*self.topics.values()),
@@ -152,24 +154,24 @@ class MigrationWorld(GroupWorld):
         instance: str | None = None,
         protocol: str = "range",
     ) -> JoinGroupResponse:
-        """Join a consumer group as a classic member, and have the answer at once."""
+        """Join a consumer group as a classic member; the answer must be immediate."""
         protocols = {protocol: words(*(topics or ("t",)), owned=owned)}
         return answered(self.join(member_id, group=group, instance=instance, protocols=protocols))
 
     def synced(
         self, member_id: str, generation: int, topic: str = "t", instance: str | None = None
     ) -> list[int]:
-        """Send SyncGroup and return the partitions of a topic that the answer holds."""
+        """Send SyncGroup and return the partitions of a topic in the response."""
         answer: SyncGroupResponse = answered(self.sync(member_id, generation, instance=instance))
         assert answer.error_code == 0, answer
         return sorted(assigned_of(answer.assignment).partitions.get(topic, ()))
 
-    # Several steps at once
+    # Several steps
 
     def classic(
         self, *shares: Iterable[int], topic: str = "t", group: str = "g", **fields: str
     ) -> list[str]:
-        """Form a Stable classic group whose members are assigned these partitions; their ids."""
+        """Create a Stable classic group with these assignments; return the member ids."""
         instances = [fields.get(f"instance{index}") for index, _ in enumerate(shares)]
         joins = [
             self.join(group=group, instance=each, protocols={"range": words(topic)})
@@ -193,11 +195,11 @@ class MigrationWorld(GroupWorld):
         return ids
 
     def written_since(self, count: int) -> list[CoordinatorRecord[object, object]]:
-        """Return the records behind the first `count`."""
+        """Return the records after the first `count`."""
         return self.records()[count:]
 
 
 def world_of(partitions: int = 4, policy: str = "bidirectional", **config: str) -> MigrationWorld:
-    """Return a world with a topic `t` of so many partitions."""
+    """Return a world with a topic `t` with that many partitions."""
     text = {name.replace("_", "."): value for name, value in config.items()}
     return MigrationWorld(policy, text, topics=[topic_image("t", partitions)])

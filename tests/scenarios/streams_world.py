@@ -1,20 +1,20 @@
-"""StreamsWorld: a group shard, and short words for what members of a streams group ask of it."""
+"""StreamsWorld: a group shard, and short methods for the requests of streams group members."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkalite.groups.consumer.beat import Client
 from kafkalite.groups.group import CommitClaim
+from kafkalite.groups.modern.member import Client
 from kafkalite.groups.offsets import OffsetToCommit
 from kafkalite.groups.streams.group import StreamsGroup
 from kafkalite.metadata.image import MetadataDelta
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.messages.streams_group_heartbeat import (
+from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from tests.scenarios.group_world import GroupWorld, answered, topic_image
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkalite.coordinator.contract import CoordinatorRecord, Event
-    from kafkalite.groups.streams.beat import Beaten
+    from kafkalite.groups.streams.heartbeat import StreamsHeartbeatResult
 
 Request = StreamsGroupHeartbeatRequest
 Response = StreamsGroupHeartbeatResponse
@@ -44,7 +44,7 @@ def reading(*topics: str, name: str = "0", **fields: Any) -> Request.Subtopology
 def internal(
     name: str, partitions: int = 0, replicas: int = 0, configs: Mapping[str, str] | None = None
 ) -> Request.TopicInfo:
-    """Describe a topic of the application's own."""
+    """Describe an internal topic of the application."""
     return Request.TopicInfo(
         name=name,
         partitions=partitions,
@@ -56,24 +56,24 @@ def internal(
 
 
 def tasks(owned: Owned) -> list[Request.TaskIds]:
-    """Return tasks as a member reports them."""
+    """Return tasks as in a member's request."""
     return [
         Request.TaskIds(subtopology_id=name, partitions=list(partitions))
         for name, partitions in owned.items()
     ]
 
 
-def told(
+def tasks_in(
     task_ids: Sequence[Response.TaskIds] | None,
 ) -> dict[str, list[int]] | None:
-    """Return tasks as a member was told them; None when it was told nothing."""
+    """Return tasks by subtopology from a response; None if it has none."""
     if task_ids is None:
         return None
     return {each.subtopology_id: each.partitions for each in task_ids}
 
 
 class StreamsWorld(GroupWorld):
-    """A coordinator with one shard, and one application that most of its words are about."""
+    """A coordinator with one shard, and one application that most methods are about."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class StreamsWorld(GroupWorld):
         )
 
     def again(self, log: MemoryCoordinatorLog | None = None) -> StreamsWorld:
-        """Return a coordinator that loads the log, at the same time of day."""
+        """Return a new coordinator that loads the log; the clock is unchanged."""
         world = StreamsWorld(
             {},
             self.own_config,
@@ -106,14 +106,14 @@ class StreamsWorld(GroupWorld):
         return world
 
     def set_topic(self, name: str, partitions: int) -> None:
-        """Make a topic, or give it another number of partitions."""
+        """Create a topic, or change its number of partitions."""
         self.topics[name] = topic_image(name, partitions)
         self.show(MetadataDelta(created=(self.topics[name],)))
 
-    # What members ask.
+    # Requests of members.
 
-    def ask(self, request: Request) -> Beaten:
-        """Send a heartbeat whose form was checked."""
+    def ask(self, request: Request) -> StreamsHeartbeatResult:
+        """Send a validated heartbeat."""
         return answered(
             self.shard.write(
                 lambda machine, now_ms: machine.streams.heartbeat(request, CLIENT, now_ms)
@@ -128,7 +128,7 @@ class StreamsWorld(GroupWorld):
         epoch: int = 0,
         **fields: Any,  # noqa: ANN401
     ) -> Response:
-        """Send a first heartbeat; a member's process is named as the member."""
+        """Send a first heartbeat; the process id is the member id."""
         return self.ask(self.joining(member, group=group, epoch=epoch, **fields)).response
 
     def joining(
@@ -164,7 +164,7 @@ class StreamsWorld(GroupWorld):
         group: str = "g",
         **fields: Any,  # noqa: ANN401
     ) -> Response:
-        """Send a later heartbeat; who names active tasks says all that it has."""
+        """Send a later heartbeat; active tasks, if given, are all owned tasks."""
         request = Request(group_id=group, member_id=member, member_epoch=epoch)
         if active is not None:
             request.active_tasks = tasks(active)
@@ -197,7 +197,7 @@ class StreamsWorld(GroupWorld):
             generation_id_or_member_epoch=epoch,
             **claimed,
         )
-        wishes = [
+        offsets_to_commit = [
             OffsetToCommit(
                 topic=topic, topic_id=self.topics[topic].topic_id, partition=each, offset=1
             )
@@ -208,7 +208,7 @@ class StreamsWorld(GroupWorld):
                 lambda machine, now_ms: machine.offsets.commit(
                     "g",
                     claim,
-                    wishes,
+                    offsets_to_commit,
                     now_ms,
                     unknown_group=ErrorCode.GROUP_ID_NOT_FOUND,
                     retention_ms=None,
@@ -218,23 +218,23 @@ class StreamsWorld(GroupWorld):
             return refusal.code.name
         return "NONE"
 
-    # What is there to see.
+    # State.
 
     @property
     def group(self) -> StreamsGroup:
-        """The group that tests are about."""
+        """The group of the test."""
         found = self.machine.group("g")
         assert isinstance(found, StreamsGroup)
         return found
 
     def written(self) -> list[CoordinatorRecord[object, object]]:
-        """Return the records written since this was last asked."""
+        """Return the records written since the last call."""
         records = self.records()
         new, self._seen = records[self._seen :], len(records)
         return new
 
     def kinds(self) -> list[str]:
-        """Return the kinds of the records written since this was last asked, "-" for tombstones."""
+        """Return the kinds of the records since the last call, "-" for tombstones."""
         return [
             ("-" if record.value is None else "")
             + type(record.key).__name__.removeprefix("StreamsGroup").removesuffix("Key")
@@ -242,18 +242,18 @@ class StreamsWorld(GroupWorld):
         ]
 
     def pair(self) -> list[int]:
-        """Bring a group of members a and b to Stable at epoch 3; what a keeps of topic `in`."""
+        """Create a Stable group of a and b at epoch 3; return a's tasks of topic `in`."""
         self.joins("a")
         self.joins("b")
-        kept = told(self.beats("a", 2).active_tasks)
-        assert kept is not None
-        self.beats("a", 2, kept)
+        retained = tasks_in(self.beats("a", 2).active_tasks)
+        assert retained is not None
+        self.beats("a", 2, retained)
         self.beats("b", 3)
         assert self.state() == "Stable"
-        return kept["0"]
+        return retained["0"]
 
 
 def events_of(world: StreamsWorld, request: Request) -> list[Event]:
-    """Return the events that a decision on a request would tell; nothing is carried out."""
+    """Return the events of a decision on a request, without carrying it out."""
     decided = world.machine.streams.heartbeat(request, CLIENT, world.clock.now_ms())
     return list(decided.events)

@@ -1,10 +1,10 @@
-"""Scenarios: what classic groups tell of themselves, so that somebody can ask why."""
+"""Scenarios: the history of classic groups, with the reasons of rebalances and refusals."""
 
 from __future__ import annotations
 
 import pytest
 
-from kafkalite.groups.moments import time_of_day
+from kafkalite.groups.timestamps import time_of_day
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
@@ -20,14 +20,14 @@ from tests.scenarios.group_world import (
 
 
 def rules(world: GroupWorld) -> list[object]:
-    """Return why the group rebalanced, each time."""
+    """Return the reason of each rebalance of the group."""
     return [each.facts["rule"] for each in world.events("rebalance")]
 
 
 # Rebalances
 
 
-def test_a_newcomer_is_the_reason() -> None:
+def test_a_joining_member_is_the_reason_of_a_rebalance() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
     world.join()
@@ -36,54 +36,54 @@ def test_a_newcomer_is_the_reason() -> None:
     assert second.facts["rule"] == "new-member"
     assert (second.facts["generation"], second.facts["state"]) == (1, "Stable")
     assert second.facts["members"] == 2
-    newcomer = world.events("joined")[-1].facts["member_id"]
-    assert second.facts["because_of"] == [newcomer]
-    assert newcomer != leader
-    assert str(newcomer) in second.text
+    new_member = world.events("joined")[-1].facts["member_id"]
+    assert second.facts["because_of"] == [new_member]
+    assert new_member != leader
+    assert str(new_member) in second.text
 
 
-def test_each_generation_tells_who_is_in_and_who_was_dropped() -> None:
+def test_each_generation_has_its_members_and_the_dropped_ones() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
-    newcomer = world.join()
+    new_member = world.join()
     for _ in range(REBALANCE_MS // 5_000):
         world.clock.advance(5_000)
         world.heartbeat(leader, 1)
-    joined = answered(newcomer)
-    told = world.events("generation")[-1].facts
-    assert told["generation"] == 2
-    assert told["members"] == [joined.member_id]
-    assert told["leader"] == joined.member_id
-    assert told["protocol"] == "range"
-    assert told["dropped"] == [leader]
+    joined = answered(new_member)
+    recorded = world.events("generation")[-1].facts
+    assert recorded["generation"] == 2
+    assert recorded["members"] == [joined.member_id]
+    assert recorded["leader"] == joined.member_id
+    assert recorded["protocol"] == "range"
+    assert recorded["dropped"] == [leader]
 
 
-def test_a_leader_that_joins_again_is_the_reason() -> None:
+def test_a_leader_that_joins_again_is_the_reason_of_a_rebalance() -> None:
     world = GroupWorld()
     leader, _ = world.stable(None, None)
     world.join(leader)
     assert rules(world)[-1] == "leader-rejoined"
 
 
-def test_a_changed_subscription_is_the_reason() -> None:
+def test_a_changed_subscription_is_the_reason_of_a_rebalance() -> None:
     world = GroupWorld(topics=[topic_image("t", 4), topic_image("u", 4)])
     _, follower = world.stable(None, None)
     world.join(follower, protocols={"range": subscription("u")})
     assert rules(world)[-1] == "member-changed"
 
 
-def test_who_leaves_is_the_reason() -> None:
+def test_a_leaving_member_is_the_reason_of_a_rebalance() -> None:
     world = GroupWorld()
     leader, _ = world.stable(None, "two")
-    world.leave((leader, None), ("stranger", None))
+    world.leave((leader, None), ("unknown", None))
     assert rules(world)[-1] == "member-left"
     assert world.events("rebalance")[-1].facts["because_of"] == [leader]
     (left,) = world.events("left")
     assert left.facts["member_id"] == leader
-    assert world.events("refused")[-1].facts["member_id"] == "stranger"
+    assert world.events("refused")[-1].facts["member_id"] == "unknown"
 
 
-def test_a_session_that_ends_is_the_reason() -> None:
+def test_an_expired_session_is_the_reason_of_a_rebalance() -> None:
     world = GroupWorld()
     leader, follower = world.stable(None, None)
     world.clock.advance(SESSION_MS - 1)
@@ -96,7 +96,7 @@ def test_a_session_that_ends_is_the_reason() -> None:
     assert expired.at_ms == world.clock.now_ms()
 
 
-def test_syncs_that_do_not_come_are_the_reason() -> None:
+def test_missing_syncs_are_the_reason_of_a_rebalance() -> None:
     world = GroupWorld()
     joins = [world.join(session_ms=2 * REBALANCE_MS) for _ in range(2)]
     world.clock.advance(0)
@@ -107,8 +107,8 @@ def test_syncs_that_do_not_come_are_the_reason() -> None:
     assert world.events("expired")[-1].facts["member_id"] == silent
 
 
-def test_a_static_member_that_comes_back_before_its_sync_costs_a_rebalance() -> None:
-    """The sync of the id that was replaced is still awaited, in Kafka as well."""
+def test_a_static_member_that_returns_before_its_sync_triggers_a_rebalance() -> None:
+    """The coordinator still waits for the sync of the replaced member id, as in Kafka."""
     world = GroupWorld()
     joins = [world.join(instance=name, session_ms=2 * REBALANCE_MS) for name in ("one", "two")]
     world.clock.advance(0)
@@ -124,32 +124,32 @@ def test_a_static_member_that_comes_back_before_its_sync_costs_a_rebalance() -> 
     assert world.heartbeat(back.member_id, 1, instance="two") is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_static_member_that_comes_back_is_told_of() -> None:
+def test_the_return_of_a_static_member_is_recorded() -> None:
     world = GroupWorld()
     _, follower = world.stable("one", "two")
     back = answered(world.join("", instance="two"))
     assert rules(world) == ["new-member"], "it makes no rebalance"
-    told = world.events("joined")[-1].facts
-    assert told["replaced"] == follower
-    assert told["member_id"] == back.member_id
+    recorded = world.events("joined")[-1].facts
+    assert recorded["replaced"] == follower
+    assert recorded["member_id"] == back.member_id
     world.join("", instance="two", protocols={"sticky": b"", "range": b""})
     world.join("", instance="one", protocols={"sticky": b"", "range": b""})
     assert rules(world)[-1] == "static-member-changed"
 
 
-def test_a_group_that_was_loaded_too_large_tells_so() -> None:
+def test_a_group_that_is_too_large_after_loading_is_recorded() -> None:
     world = GroupWorld()
     world.stable(None, None, None)
     smaller = GroupWorld({"group.max.size": "2"}, MemoryCoordinatorLog(world.log.entries))
     assert rules(smaller) == ["group.max.size"]
 
 
-def test_an_assignment_that_cannot_be_recorded_is_the_reason() -> None:
+def test_an_assignment_that_cannot_be_stored_is_the_reason_of_a_rebalance() -> None:
     world = GroupWorld()
     join = world.join()
     world.clock.advance(0)
     member_id = answered(join).member_id
-    world.log.fails_with = OSError(28, "disk full")
+    world.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError):
         world.sync(member_id, 1, {})
     assert world.state() == "PreparingRebalance"
@@ -166,21 +166,21 @@ def test_the_reason_of_a_client_is_quoted() -> None:
     assert len(text) < 600
 
 
-def test_steady_groups_tell_nothing() -> None:
+def test_heartbeats_are_not_recorded() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
-    told = len(world.events())
+    recorded = len(world.events())
     for _ in range(100):
         world.clock.advance(1_000)
         world.heartbeat(leader, 1)
         world.commit({("t", 0): 1}, member_id=leader, generation=1)
-    assert len(world.events()) == told
+    assert len(world.events()) == recorded
 
 
 # Refusals
 
 
-def test_a_heartbeat_of_another_generation_is_explained() -> None:
+def test_a_heartbeat_with_another_generation_has_a_reason() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
     since_ms = world.clock.now_ms()
@@ -200,7 +200,7 @@ def test_a_heartbeat_of_another_generation_is_explained() -> None:
     assert f"Stable since {time_of_day(since_ms)}" in refused.text
 
 
-def test_the_same_refusal_is_counted_not_told_again() -> None:
+def test_repeated_refusals_are_counted() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
     for _ in range(5):
@@ -210,7 +210,7 @@ def test_the_same_refusal_is_counted_not_told_again() -> None:
     assert refused.times == 5
 
 
-def test_a_process_whose_place_was_taken_is_told_by_whom() -> None:
+def test_a_fenced_static_member_has_the_replacing_member_in_the_reason() -> None:
     world = GroupWorld()
     _, follower = world.stable("one", "two")
     back = answered(world.join("", instance="two"))
@@ -228,7 +228,7 @@ def test_a_process_whose_place_was_taken_is_told_by_whom() -> None:
         ({"generation": -1}, "member-id"),
     ],
 )
-def test_a_refused_commit_brings_its_reason_along(claim: dict[str, object], rule: str) -> None:
+def test_a_refused_commit_has_a_reason(claim: dict[str, object], rule: str) -> None:
     world = GroupWorld()
     world.stable(None)
     with pytest.raises(KafkaError) as refusal:
@@ -240,7 +240,7 @@ def test_a_refused_commit_brings_its_reason_along(claim: dict[str, object], rule
     assert refusal.value.message.startswith("offset commit")
 
 
-def test_a_commit_in_the_middle_of_a_rebalance_says_since_when() -> None:
+def test_a_commit_during_a_rebalance_has_the_start_of_the_rebalance() -> None:
     world = GroupWorld()
     join = world.join()
     world.clock.advance(0)
@@ -252,11 +252,11 @@ def test_a_commit_in_the_middle_of_a_rebalance_says_since_when() -> None:
     assert refusal.value.facts["since_ms"] == world.clock.now_ms()
 
 
-def test_joins_that_are_refused_say_which_rule_it_was() -> None:
+def test_refused_joins_have_the_violated_rule() -> None:
     world = GroupWorld({"group.max.size": "1"})
     world.stable(None)
     answered(world.join())
-    answered(world.join("stranger", group="none"))
+    answered(world.join("unknown", group="none"))
     assert world.events("refused")[-1].facts["rule"] == "group.max.size"
     assert world.events("refused", group="none")[-1].facts["rule"] == "member-id"
     other = GroupWorld()
@@ -265,7 +265,7 @@ def test_joins_that_are_refused_say_which_rule_it_was() -> None:
     assert other.events("refused")[-1].facts["rule"] == "protocols"
 
 
-def test_deleting_tells_how_much_went() -> None:
+def test_a_deletion_has_the_number_of_deleted_offsets() -> None:
     world = GroupWorld()
     world.commit({("t", 0): 1, ("t", 1): 2})
     world.shard.write(lambda machine, _: machine.offsets.delete("g", [("t", 0), ("t", 3)]))
@@ -273,10 +273,10 @@ def test_deleting_tells_how_much_went() -> None:
     first, second = world.events("deleted")
     assert (first.facts["rule"], first.facts["offsets"]) == ("OffsetDelete", 1)
     assert (second.facts["rule"], second.facts["offsets"]) == ("DeleteGroups", 1)
-    assert second.text == "group g and 1 offset(s) of it deleted by DeleteGroups"
+    assert second.text == "group g with 1 offset(s) deleted by DeleteGroups"
 
 
-def test_deleting_a_group_with_members_is_explained() -> None:
+def test_a_refused_deletion_of_a_group_with_members_has_a_reason() -> None:
     world = GroupWorld()
     world.stable(None)
     with pytest.raises(KafkaError) as refusal:
@@ -289,10 +289,10 @@ def test_deleting_a_group_with_members_is_explained() -> None:
     }
 
 
-# The first delay
+# The initial rebalance delay
 
 
-def test_an_id_that_expires_ends_the_first_delay_when_nobody_else_is_awaited() -> None:
+def test_an_expired_member_id_ends_the_initial_delay_if_no_other_is_pending() -> None:
     world = GroupWorld({"group.initial.rebalance.delay.ms": "20000"})
     join = world.join()
     world.join(knows_ids=True)
@@ -303,38 +303,38 @@ def test_an_id_that_expires_ends_the_first_delay_when_nobody_else_is_awaited() -
     assert world.events("expired")[0].facts["rule"] == "pending-join"
 
 
-def test_who_leaves_does_not_end_the_first_delay() -> None:
+def test_a_leaving_member_does_not_end_the_initial_delay() -> None:
     world = GroupWorld({"group.initial.rebalance.delay.ms": "20000"})
     join = world.join()
-    told = answered(world.join(knows_ids=True))
-    world.leave((told.member_id, None))
+    recorded = answered(world.join(knows_ids=True))
+    world.leave((recorded.member_id, None))
     world.clock.advance(19_999)
     assert waits(join)
     world.clock.advance(1)
     assert answered(join).generation_id == 1
 
 
-def test_a_place_taken_in_vain_is_given_back() -> None:
-    """The record of who came back could not be appended: the old process is still the member."""
+def test_a_failed_static_replacement_is_reverted() -> None:
+    """If the record of the replacement cannot be appended, the old process remains the member."""
     world = GroupWorld()
     _, follower = world.stable("one", "two")
-    world.log.fails_with = OSError(28, "disk full")
+    world.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError):
         world.join("", instance="two")
-    world.log.fails_with = None
+    world.log.next_error = None
     assert world.heartbeat(follower, 1, instance="two") is ErrorCode.NONE
     assert answered(world.sync(follower, 1, instance="two")).assignment == follower.encode()
     world.clock.advance(SESSION_MS)
     assert world.state() == "Empty"
 
 
-def test_a_group_that_cannot_record_being_empty_is_empty_all_the_same() -> None:
+def test_a_group_that_cannot_record_its_empty_state_is_empty() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
-    world.log.fails_with = OSError(28, "disk full")
+    world.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError):
         world.leave((leader, None))
-    world.log.fails_with = None
+    world.log.next_error = None
     assert world.state() == "Empty"
     assert world.heartbeat(leader, 1) is ErrorCode.UNKNOWN_MEMBER_ID
     again = world.restarted()

@@ -1,13 +1,13 @@
-"""Scenarios: classic groups form, rebalance, lose members and come back."""
+"""Scenarios: classic groups form, rebalance, lose members and continue."""
 
 from __future__ import annotations
 
 import pytest
 
 from kafkalite.coordinator.serde import CoordinatorSerde
-from kafkalite.groups.consumer.records import group_epoch_record
+from kafkalite.groups.consumer.consumer_group_records import group_epoch_record
 from kafkalite.groups.group import GroupType
-from kafkalite.groups.records import written_version
+from kafkalite.groups.offsets_topic_records import written_version
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
@@ -40,7 +40,7 @@ def test_a_first_member_leads_the_first_generation() -> None:
     assert world.state() == "Stable"
 
 
-def test_a_new_group_is_recorded_empty_and_then_with_what_it_settled_on() -> None:
+def test_a_new_group_is_recorded_empty_and_then_with_its_generation() -> None:
     world = GroupWorld()
     join = world.join(session_ms=7_000, rebalance_ms=8_000)
     first = world.last_group_record()
@@ -77,7 +77,7 @@ def test_members_joining_together_form_one_generation_and_wait_for_the_leader() 
     assert [answered(sync).assignment for sync in syncs] == [b"x", b""]
 
 
-def test_a_first_rebalance_waits_for_its_delay_and_again_while_members_come() -> None:
+def test_the_initial_delay_is_extended_while_members_join() -> None:
     world = GroupWorld({"group.initial.rebalance.delay.ms": "3000"})
     join = world.join(rebalance_ms=7_000)
     world.clock.advance(2_000)
@@ -90,7 +90,7 @@ def test_a_first_rebalance_waits_for_its_delay_and_again_while_members_come() ->
     assert answered(join).generation_id == answered(second).generation_id == 1
 
 
-def test_a_first_rebalance_never_waits_longer_than_the_rebalance_timeout() -> None:
+def test_the_initial_delay_is_limited_by_the_rebalance_timeout() -> None:
     world = GroupWorld({"group.initial.rebalance.delay.ms": "3000"})
     join = world.join(rebalance_ms=7_000)
     for _ in range(6):
@@ -102,67 +102,67 @@ def test_a_first_rebalance_never_waits_longer_than_the_rebalance_timeout() -> No
     assert len(answered(join).members) == 7
 
 
-def test_new_dynamic_members_are_sent_away_with_an_id_first() -> None:
+def test_new_dynamic_members_get_a_member_id_first() -> None:
     """KIP-394."""
     world = GroupWorld()
-    told = answered(world.join(knows_ids=True))
-    assert told.error_code is ErrorCode.MEMBER_ID_REQUIRED
-    assert told.member_id.startswith("client-")
-    assert len(told.member_id) == len("client-") + 36
-    join = world.join(told.member_id, knows_ids=True)
+    answer = answered(world.join(knows_ids=True))
+    assert answer.error_code is ErrorCode.MEMBER_ID_REQUIRED
+    assert answer.member_id.startswith("client-")
+    assert len(answer.member_id) == len("client-") + 36
+    join = world.join(answer.member_id, knows_ids=True)
     world.clock.advance(0)
-    assert answered(join).member_id == told.member_id
+    assert answered(join).member_id == answer.member_id
 
 
-def test_an_id_nobody_comes_back_with_is_forgotten_after_a_session_timeout() -> None:
+def test_an_unused_member_id_is_removed_after_a_session_timeout() -> None:
     world = GroupWorld()
-    told = answered(world.join(knows_ids=True))
+    answer = answered(world.join(knows_ids=True))
     world.clock.advance(SESSION_MS)
-    late = answered(world.join(told.member_id, knows_ids=True))
+    late = answered(world.join(answer.member_id, knows_ids=True))
     assert late.error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
+def test_a_rebalance_waits_for_members_with_new_ids() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
-    told = answered(world.join(knows_ids=True))
+    answer = answered(world.join(knows_ids=True))
     rejoin = world.join(leader, protocols={"range": subscription("t", "u")})
     assert waits(rejoin)
-    join = world.join(told.member_id, knows_ids=True)
+    join = world.join(answer.member_id, knows_ids=True)
     assert answered(join).generation_id == answered(rejoin).generation_id == 2
 
 
-def test_a_newcomer_makes_a_stable_group_rebalance() -> None:
+def test_a_joining_member_triggers_a_rebalance() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
-    newcomer = world.join()
-    assert waits(newcomer)
+    new_member = world.join()
+    assert waits(new_member)
     assert world.state() == "PreparingRebalance"
     assert world.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     rejoined = answered(world.join(leader))
     assert rejoined.generation_id == 2
     assert {member.member_id for member in rejoined.members} == {
         leader,
-        answered(newcomer).member_id,
+        answered(new_member).member_id,
     }
     assert world.heartbeat(leader, 2) is ErrorCode.NONE
 
 
-def test_members_that_do_not_rejoin_in_time_are_dropped_and_another_leads() -> None:
+def test_members_that_do_not_rejoin_in_time_are_removed_and_another_leads() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
-    newcomer = world.join()
+    new_member = world.join()
     for _ in range(REBALANCE_MS // 5_000):
-        # Heartbeats keep the session, so it is the rebalance timeout that drops the leader.
+        # Heartbeats extend the session, so the rebalance timeout removes the leader.
         world.clock.advance(5_000)
         world.heartbeat(leader, 1)
-    joined = answered(newcomer)
+    joined = answered(new_member)
     assert joined.leader == joined.member_id
     assert [member.member_id for member in joined.members] == [joined.member_id]
     assert world.heartbeat(leader, 2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_without_heartbeats_is_dropped_after_its_session() -> None:
+def test_a_member_without_heartbeats_is_removed_after_its_session() -> None:
     world = GroupWorld()
     leader, follower = world.stable(None, None)
     world.clock.advance(SESSION_MS - 1)
@@ -187,12 +187,12 @@ def test_heartbeats_set_no_timers() -> None:
     assert world.state() == "Empty"
 
 
-def test_an_empty_consumer_group_gives_way_to_a_new_member_alone() -> None:
-    """A member id of old is unknown to both protocols, and leaves the group as it was."""
+def test_an_empty_consumer_group_is_replaced_only_by_a_new_member() -> None:
+    """An old member id is unknown in both protocols, and the group is unchanged."""
     empty = CoordinatorSerde(written_version).encode(group_epoch_record("g", 3, 0))
     world = GroupWorld(log=MemoryCoordinatorLog([empty]))
-    refused = answered(world.join("of old"))
-    assert (refused.error_code, refused.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "of old")
+    refused = answered(world.join("old"))
+    assert (refused.error_code, refused.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "old")
     assert world.log.entries == [empty]
     group = world.machine.group("g")
     assert group is not None
@@ -217,7 +217,7 @@ def test_a_group_that_loses_its_last_member_is_recorded_empty() -> None:
     assert recorded.current_state_timestamp == world.clock.now_ms()
 
 
-def test_leaving_makes_the_others_rebalance() -> None:
+def test_a_leaving_member_triggers_a_rebalance() -> None:
     world = GroupWorld()
     leader, follower = world.stable(None, None)
     world.leave((leader, None))
@@ -226,11 +226,11 @@ def test_leaving_makes_the_others_rebalance() -> None:
     assert (rejoined.generation_id, rejoined.leader) == (2, follower)
 
 
-def test_members_leave_in_batches_each_answered_by_itself() -> None:
+def test_members_of_one_leave_request_have_their_own_results() -> None:
     world = GroupWorld()
     world.stable("one", "two")
     pending = answered(world.join(knows_ids=True)).member_id
-    left = world.leave(("", "one"), ("", "other"), ("", None), (pending, None), ("stranger", None))
+    left = world.leave(("", "one"), ("", "other"), ("", None), (pending, None), ("unknown", None))
     assert [member.error_code for member in left.members] == [
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -242,7 +242,7 @@ def test_members_leave_in_batches_each_answered_by_itself() -> None:
     assert world.state() == "PreparingRebalance"
 
 
-def test_a_follower_that_joins_again_unchanged_is_told_the_generation_it_is_in() -> None:
+def test_an_unchanged_follower_that_joins_again_gets_the_current_generation() -> None:
     world = GroupWorld()
     leader, follower = world.stable(None, None)
     again = answered(world.join(follower))
@@ -250,7 +250,7 @@ def test_a_follower_that_joins_again_unchanged_is_told_the_generation_it_is_in()
     assert world.state() == "Stable"
 
 
-def test_a_leader_that_joins_again_or_a_changed_follower_asks_for_a_rebalance() -> None:
+def test_a_rejoining_leader_or_a_changed_follower_triggers_a_rebalance() -> None:
     world = GroupWorld()
     leader, follower = world.stable(None, None)
     assert waits(world.join(leader))
@@ -271,7 +271,7 @@ def test_a_join_repeated_before_the_sync_is_answered_again() -> None:
     assert len(again.members) == 1
 
 
-def test_a_member_that_never_syncs_is_dropped_after_the_rebalance_timeout() -> None:
+def test_a_member_that_never_syncs_is_removed_after_the_rebalance_timeout() -> None:
     world = GroupWorld()
     joins = [world.join(session_ms=REBALANCE_MS * 2) for _ in range(2)]
     world.clock.advance(0)
@@ -283,7 +283,7 @@ def test_a_member_that_never_syncs_is_dropped_after_the_rebalance_timeout() -> N
     assert answered(world.join(leader.member_id)).generation_id == 2
 
 
-def test_a_rebalance_sends_waiting_syncs_back_to_join() -> None:
+def test_a_rebalance_answers_waiting_syncs_with_rebalance_in_progress() -> None:
     world = GroupWorld()
     joins = [world.join() for _ in range(2)]
     world.clock.advance(0)
@@ -293,7 +293,7 @@ def test_a_rebalance_sends_waiting_syncs_back_to_join() -> None:
     assert answered(sync).error_code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_protocols_are_chosen_by_votes_among_those_all_know() -> None:
+def test_the_protocol_is_selected_by_votes_among_common_ones() -> None:
     world = GroupWorld()
     both = {"range": b"", "sticky": b""}
     other = {"sticky": b"", "range": b"", "own": b""}
@@ -306,23 +306,23 @@ def test_protocols_are_chosen_by_votes_among_those_all_know() -> None:
     assert refused.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_requests_of_strangers_and_of_other_generations_are_refused() -> None:
+def test_requests_with_unknown_members_and_other_generations_are_refused() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
-    assert world.heartbeat("stranger", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.heartbeat("unknown", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert world.heartbeat(leader, 2) is ErrorCode.ILLEGAL_GENERATION
     assert world.heartbeat(leader, 1, group="none") is ErrorCode.UNKNOWN_MEMBER_ID
     assert answered(world.sync(leader, 0)).error_code is ErrorCode.ILLEGAL_GENERATION
-    assert answered(world.sync("stranger", 1)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answered(world.sync("unknown", 1)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
     assert answered(world.sync(leader, 1, group="none")).error_code is (ErrorCode.UNKNOWN_MEMBER_ID)
     wrong = answered(world.sync(leader, 1, protocol_name="sticky"))
     assert wrong.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert answered(world.join("stranger")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert answered(world.join("stranger", group="new")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answered(world.join("unknown")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answered(world.join("unknown", group="new")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
     assert world.state("new") is None
 
 
-def test_a_group_takes_no_more_members_than_it_may_have() -> None:
+def test_a_full_group_accepts_no_further_members() -> None:
     world = GroupWorld({"group.max.size": "2"})
     joins = [world.join() for _ in range(3)]
     world.clock.advance(0)
@@ -333,7 +333,7 @@ def test_a_group_takes_no_more_members_than_it_may_have() -> None:
     assert not waits(world.join(follower))
 
 
-def test_a_client_that_joins_twice_is_not_left_waiting_on_its_first_request() -> None:
+def test_a_client_that_joins_twice_gets_an_answer_to_its_first_request() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
     world.join()
@@ -346,19 +346,19 @@ def test_a_client_that_joins_twice_is_not_left_waiting_on_its_first_request() ->
 def test_a_new_member_may_wait_longer_than_its_session_in_its_first_join() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
-    newcomer = world.join(session_ms=6_000)
+    new_member = world.join(session_ms=6_000)
     for _ in range(4):
         world.clock.advance(5_000)
         world.heartbeat(leader, 1)
-    assert waits(newcomer)
+    assert waits(new_member)
     answered(world.join(leader))
-    assert answered(newcomer).error_code is ErrorCode.NONE
+    assert answered(new_member).error_code is ErrorCode.NONE
 
 
 # Static members
 
 
-def test_a_restarted_static_member_takes_its_place_without_a_rebalance() -> None:
+def test_a_restarted_static_member_is_replaced_without_a_rebalance() -> None:
     """KIP-345."""
     world = GroupWorld()
     leader, follower = world.stable("one", "two")
@@ -379,8 +379,8 @@ def test_a_restarted_static_member_takes_its_place_without_a_rebalance() -> None
     assert world.heartbeat(gone, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_restarted_static_leader_is_told_to_leave_the_assignment_alone() -> None:
-    """KIP-814; before JoinGroup v9 it is not told that it leads."""
+def test_a_restarted_static_leader_skips_the_assignment() -> None:
+    """KIP-814; before JoinGroup v9 it does not know that it leads."""
     world = GroupWorld()
     leader, _ = world.stable("one", "two")
     back = answered(world.join("", instance="one"))
@@ -390,7 +390,7 @@ def test_a_restarted_static_leader_is_told_to_leave_the_assignment_alone() -> No
     assert leader not in (again.leader, again.member_id)
 
 
-def test_a_restarted_static_member_with_other_protocols_makes_a_rebalance() -> None:
+def test_a_restarted_static_member_with_other_protocols_triggers_a_rebalance() -> None:
     world = GroupWorld()
     world.stable("one", "two")
     back = world.join(
@@ -406,7 +406,7 @@ def test_a_restarted_static_member_with_other_protocols_makes_a_rebalance() -> N
 def test_two_clients_with_one_instance_id_fence_each_other() -> None:
     world = GroupWorld()
     (leader,) = world.stable("one")
-    newcomer = world.join()
+    new_member = world.join()
     rejoin = world.join(leader, instance="one")
     assert not waits(rejoin)
     first = world.join(leader, instance="one", protocols={"range": subscription("u")})
@@ -414,24 +414,24 @@ def test_two_clients_with_one_instance_id_fence_each_other() -> None:
     usurper = world.join("", instance="one")
     assert answered(first).error_code is ErrorCode.FENCED_INSTANCE_ID
     assert waits(usurper)
-    assert answered(newcomer).error_code is ErrorCode.NONE
+    assert answered(new_member).error_code is ErrorCode.NONE
 
 
-def test_a_static_member_stays_through_a_rebalance_it_misses_until_its_session_ends() -> None:
+def test_a_static_member_remains_through_a_missed_rebalance_until_its_session_expires() -> None:
     world = GroupWorld()
     leader, follower = world.stable("one", "two")
     world.join(leader, instance="one", protocols={"range": subscription("u")})
     world.clock.advance(SESSION_MS)
-    # Its session ended, not the rebalance timeout.
+    # The session has expired, but not the rebalance timeout.
     assert world.state() == "CompletingRebalance"
     assert world.heartbeat(leader, 2, instance="one") is ErrorCode.NONE
     assert world.heartbeat(follower, 2, instance="two") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-# Moves of the coordinator
+# Restarts of the coordinator
 
 
-def test_a_stable_group_comes_back_stable_with_sessions_begun_anew() -> None:
+def test_a_stable_group_is_stable_after_loading_with_new_sessions() -> None:
     world = GroupWorld()
     leader, follower = world.stable(None, "two")
     world.clock.advance(SESSION_MS - 1)
@@ -446,7 +446,7 @@ def test_a_stable_group_comes_back_stable_with_sessions_begun_anew() -> None:
     assert again.state() == "Empty"
 
 
-def test_a_group_larger_than_it_may_be_rebalances_when_loaded() -> None:
+def test_a_group_that_is_too_large_rebalances_after_loading() -> None:
     world = GroupWorld()
     leader, _, _ = world.stable(None, None, None)
     smaller = GroupWorld({"group.max.size": "2"}, MemoryCoordinatorLog(world.log.entries))
@@ -454,7 +454,7 @@ def test_a_group_larger_than_it_may_be_rebalances_when_loaded() -> None:
     assert smaller.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_members_of_a_rebalance_that_was_lost_join_again() -> None:
+def test_members_join_again_after_a_lost_rebalance() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
     world.join()
@@ -463,21 +463,21 @@ def test_members_of_a_rebalance_that_was_lost_join_again() -> None:
     assert again.heartbeat(leader, 1) is ErrorCode.NONE
 
 
-def test_a_sync_that_cannot_be_recorded_is_refused_to_everybody() -> None:
+def test_a_sync_that_cannot_be_stored_is_refused_to_all_members() -> None:
     world = GroupWorld()
     joins = [world.join() for _ in range(2)]
     world.clock.advance(0)
     leader, follower = [answered(join) for join in joins]
     sync = world.sync(follower.member_id, 1)
-    world.log.fails_with = OSError(28, "disk full")
+    world.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError) as refusal:
         world.sync(leader.member_id, 1, {})
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
-    told: object = answered(sync)
-    assert isinstance(told, KafkaError)
-    assert told.code is ErrorCode.NOT_COORDINATOR
-    # As in Kafka everybody is to join again, and the generation that failed is not used twice.
-    world.log.fails_with = None
+    answer: object = answered(sync)
+    assert isinstance(answer, KafkaError)
+    assert answer.code is ErrorCode.NOT_COORDINATOR
+    # As in Kafka, all members join again, and the failed generation is not used again.
+    world.log.next_error = None
     assert world.state() == "PreparingRebalance"
     assert world.heartbeat(leader.member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     rejoin = world.join(leader.member_id)
@@ -489,9 +489,9 @@ def test_a_sync_that_cannot_be_recorded_is_refused_to_everybody() -> None:
     assert world.state() == "Empty"
 
 
-def test_a_group_whose_first_record_failed_was_never_there() -> None:
+def test_a_group_whose_first_record_failed_does_not_exist() -> None:
     world = GroupWorld()
-    world.log.fails_with = OSError(28, "disk full")
+    world.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError) as refusal:
         world.join()
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR

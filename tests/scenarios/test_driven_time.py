@@ -1,4 +1,4 @@
-"""A broker whose time is driven, asked over the wire: what is due is done when time gets there."""
+"""A broker with a driven clock, over the wire: timers run when the clock reaches them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafkalite.protocol.messages.fetch import FetchRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.list_offsets import ListOffsetsRequest
-from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
-from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.messages.produce import ProduceRequest
 from kafkalite.testing import Broker
 from tests.conformance.batches import batch
 from tests.conformance.raw import RawClient
@@ -108,9 +112,7 @@ def fetch(max_wait_ms: int) -> FetchRequest:
     return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=[topic])
 
 
-def test_a_session_is_over_when_time_gets_there_and_not_before(
-    broker: Broker, client: RawClient
-) -> None:
+def test_a_session_expires_when_its_deadline_is_reached(broker: Broker, client: RawClient) -> None:
     epoch = join(client)
     broker.clock.advance(SESSION - timedelta(milliseconds=1))
     assert beat(client, MEMBER, epoch).error_code == ErrorCode.NONE
@@ -119,15 +121,15 @@ def test_a_session_is_over_when_time_gets_there_and_not_before(
     over = broker.clock.advance(milliseconds=1)
     assert members(client) == []
     assert beat(client, MEMBER, epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    told = broker.explain("g")
-    expired = next(entry for entry in told if entry.kind == "expired")
+    entries = broker.explain("g")
+    expired = next(entry for entry in entries if entry.kind == "expired")
     assert MEMBER in expired.text
     assert expired.at_ms == over.timestamp() * 1000
-    refused = told[-1]
+    refused = entries[-1]
     assert (refused.kind, refused.facts["error"]) == ("refused", "UNKNOWN_MEMBER_ID")
 
 
-def test_sessions_end_in_the_order_of_their_deadlines_within_one_jump(
+def test_sessions_expire_in_order_of_their_deadlines_within_one_jump(
     broker: Broker, client: RawClient
 ) -> None:
     join(client)
@@ -145,9 +147,7 @@ def test_sessions_end_in_the_order_of_their_deadlines_within_one_jump(
     assert ends == [(MEMBER, start_ms + 35_000), (OTHER, start_ms + 45_000)]
 
 
-def test_a_long_poll_has_been_answered_when_the_jump_is_over(
-    broker: Broker, client: RawClient
-) -> None:
+def test_a_long_poll_is_answered_before_a_jump_returns(broker: Broker, client: RawClient) -> None:
     client.send(fetch(max_wait_ms=30_000), 12)
     with connected(broker) as other:  # its answer shows that the fetch has been received
         assert committed(other) == -1
@@ -160,7 +160,7 @@ def test_a_long_poll_has_been_answered_when_the_jump_is_over(
     assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
 
 
-def test_a_refused_commit_is_explained(broker: Broker, client: RawClient) -> None:
+def test_a_refused_commit_has_a_reason(broker: Broker, client: RawClient) -> None:
     epoch = join(client)
     assert commit(client, 5, member=MEMBER, epoch=epoch) == ErrorCode.NONE
     refusals = {
@@ -176,7 +176,7 @@ def test_a_refused_commit_is_explained(broker: Broker, client: RawClient) -> Non
     assert committed(client) == 5
 
 
-def test_offsets_expire_across_a_restart_that_time_spans(tmp_path: Path) -> None:
+def test_offsets_expire_across_a_restart(tmp_path: Path) -> None:
     broker = Broker(topics={"orders": 1}, data_directory=tmp_path, clock="manual@2026-03-01")
     with broker, connected(broker) as client:
         client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 6)
@@ -192,7 +192,7 @@ def test_offsets_expire_across_a_restart_that_time_spans(tmp_path: Path) -> None
 
 
 def test_records_outlive_their_retention_by_a_jump(broker: Broker, client: RawClient) -> None:
-    """Their batch carries a time of long ago; while it is the latest it is kept until a check."""
+    """The batch has an old timestamp, but remains in the active segment until the next check."""
     data = ProduceRequest.PartitionProduceData(index=0, records=batch(b"one", b"two"))
     topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[data])
     (answered,) = client.call(
@@ -202,8 +202,8 @@ def test_records_outlive_their_retention_by_a_jump(broker: Broker, client: RawCl
 
     def earliest() -> int:
         partition = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-2)
-        wanted = ListOffsetsRequest.ListOffsetsTopic(name="orders", partitions=[partition])
-        answer = client.call(ListOffsetsRequest(topics=[wanted]), 7)
+        requested = ListOffsetsRequest.ListOffsetsTopic(name="orders", partitions=[partition])
+        answer = client.call(ListOffsetsRequest(topics=[requested]), 7)
         offset: int = answer.topics[0].partitions[0].offset
         return offset
 
@@ -212,10 +212,10 @@ def test_records_outlive_their_retention_by_a_jump(broker: Broker, client: RawCl
     assert earliest() == 2
 
 
-def test_time_that_runs_faster_answers_sooner(broker: Broker, client: RawClient) -> None:
+def test_an_accelerated_clock_answers_sooner(broker: Broker, client: RawClient) -> None:
     broker.clock.accelerate(10_000)
     epoch = join(client)
     client.call(fetch(max_wait_ms=60_000), 12)
-    # The group goes with its last member, at the next round of looking for such.
+    # The group is removed at the next check after its last member.
     gone = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
     assert beat(client, MEMBER, epoch).error_code in gone

@@ -1,4 +1,4 @@
-"""Whatever a group's client is refused, over the wire, leaves a record of why."""
+"""Every refusal and rebalance of a group, over the wire, has a reason in the history."""
 
 from __future__ import annotations
 
@@ -8,26 +8,38 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.cli.main import main
+from kafkalite.protocol._generated.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+)
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+)
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
+from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
+from kafkalite.protocol._generated.messages.share_group_describe import ShareGroupDescribeRequest
+from kafkalite.protocol._generated.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kafkalite.protocol._generated.messages.streams_group_describe import (
+    StreamsGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+)
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.message import Message
-from kafkalite.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
-from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
-from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
-from kafkalite.protocol.messages.leave_group import LeaveGroupRequest
-from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
-from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
-from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
-from kafkalite.protocol.messages.share_fetch import ShareFetchRequest
-from kafkalite.protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from kafkalite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from kafkalite.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from kafkalite.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafkalite.testing import Broker
 from tests.conformance.raw import RawClient
 from tests.conformance.scenarios.classic_groups import Classic
@@ -38,7 +50,7 @@ if TYPE_CHECKING:
 CLASSIC = Classic("classic", "orders")
 IN_CONSUMER = Classic("consumer", "orders")
 MEMBER = "AAAAAAAAAAAAAAAAAAAAAg"
-STRANGER = "AAAAAAAAAAAAAAAAAAAAAw"
+UNKNOWN_ID = "AAAAAAAAAAAAAAAAAAAAAw"
 
 
 ZOMBIE = "c1-AAAAAAAAAAAAAAAAAAAA"
@@ -46,7 +58,7 @@ SUCCESSOR = "c2-AAAAAAAAAAAAAAAAAAAA"
 
 
 class Scene:
-    """A broker with a stable classic group and a consumer group, each of one static member."""
+    """A broker with a stable classic group and a consumer group, each with one static member."""
 
     def __init__(self, broker: Broker, client: RawClient) -> None:
         self.broker = broker
@@ -92,7 +104,7 @@ def commit(
     partition: int = 0,
     metadata: str = "",
 ) -> OffsetCommitRequest:
-    wanted = OffsetCommitRequest.OffsetCommitRequestPartition(
+    requested = OffsetCommitRequest.OffsetCommitRequestPartition(
         partition_index=partition, committed_offset=3, committed_metadata=metadata
     )
     return OffsetCommitRequest(
@@ -100,15 +112,17 @@ def commit(
         member_id=member,
         group_instance_id=instance,
         generation_id_or_member_epoch=epoch,
-        topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name="orders", partitions=[wanted])],
+        topics=[
+            OffsetCommitRequest.OffsetCommitRequestTopic(name="orders", partitions=[requested])
+        ],
     )
 
 
 def offsets(group: str, member: str, epoch: int) -> OffsetFetchRequest:
-    wanted = OffsetFetchRequest.OffsetFetchRequestGroup(
+    requested = OffsetFetchRequest.OffsetFetchRequestGroup(
         group_id=group, member_id=member, member_epoch=epoch, topics=None
     )
-    return OffsetFetchRequest(groups=[wanted])
+    return OffsetFetchRequest(groups=[requested])
 
 
 def leave(member: str, instance: str | None = None) -> LeaveGroupRequest:
@@ -130,42 +144,42 @@ def share_beat(member: str, epoch: int, group: str = "share") -> ShareGroupHeart
 
 
 REFUSED: dict[str, tuple[str, int, Callable[[Scene], Message]]] = {
-    "join of an unknown member": ("classic", 9, lambda _: CLASSIC.join("stranger")),
-    "join with protocols nobody shares": (
+    "join of an unknown member": ("classic", 9, lambda _: CLASSIC.join("unknown")),
+    "join with protocols that no member has": (
         "classic", 9, lambda _: CLASSIC.join("", "sticky", instance="j")),
     "join of another type": ("classic", 9, lambda _: CLASSIC.join(kind="connect", instance="j")),
     "join with an impossible session": (
         "classic", 9, lambda _: CLASSIC.join(session_timeout_ms=1, instance="j")),
     "join in another's name": (
-        "classic", 9, lambda _: CLASSIC.join("stranger", instance="i")),
-    "sync of an unknown member": ("classic", 5, lambda _: CLASSIC.sync("stranger", 1)),
+        "classic", 9, lambda _: CLASSIC.join("unknown", instance="i")),
+    "sync of an unknown member": ("classic", 5, lambda _: CLASSIC.sync("unknown", 1)),
     "sync of an old generation": ("classic", 5, lambda scene: CLASSIC.sync(scene.member, 0)),
     "sync in another's name": (
-        "classic", 5, lambda _: CLASSIC.sync("stranger", 1, instance="i")),
+        "classic", 5, lambda _: CLASSIC.sync("unknown", 1, instance="i")),
     "sync of another protocol": (
         "classic", 5, lambda scene: CLASSIC.sync(scene.member, 1, protocol="sticky")),
-    "heartbeat of an unknown member": ("classic", 4, lambda _: CLASSIC.heartbeat("stranger", 1)),
+    "heartbeat of an unknown member": ("classic", 4, lambda _: CLASSIC.heartbeat("unknown", 1)),
     "heartbeat of an old generation": (
         "classic", 4, lambda scene: CLASSIC.heartbeat(scene.member, 0)),
     "heartbeat in another's name": (
-        "classic", 4, lambda _: CLASSIC.heartbeat("stranger", 1, "i")),
+        "classic", 4, lambda _: CLASSIC.heartbeat("unknown", 1, "i")),
     "heartbeat to no group": (
         "none", 4, lambda _: HeartbeatRequest(group_id="none", member_id="m", generation_id=1)),
-    "leave of an unknown member": ("classic", 5, lambda _: leave("stranger")),
-    "leave in another's name": ("classic", 5, lambda _: leave("stranger", "i")),
-    "commit of an unknown member": ("classic", 9, lambda _: commit("classic", "stranger", 1)),
+    "leave of an unknown member": ("classic", 5, lambda _: leave("unknown")),
+    "leave in another's name": ("classic", 5, lambda _: leave("unknown", "i")),
+    "commit of an unknown member": ("classic", 9, lambda _: commit("classic", "unknown", 1)),
     "commit of an old generation": (
         "classic", 9, lambda scene: commit("classic", scene.member, 0)),
     "commit in another's name": (
-        "classic", 9, lambda _: commit("classic", "stranger", 1, "i")),
-    "commit of nobody": ("classic", 9, lambda _: commit("classic", "", -1)),
+        "classic", 9, lambda _: commit("classic", "unknown", 1, "i")),
+    "commit without a member": ("classic", 9, lambda _: commit("classic", "", -1)),
     "commit to no group": ("none", 9, lambda _: commit("none", "m", 3)),
     "commit of an old epoch": (
         "consumer", 9, lambda scene: commit("consumer", MEMBER, scene.epoch + 1)),
-    "commit of a stranger": ("consumer", 9, lambda _: commit("consumer", STRANGER, 1)),
+    "commit of an unknown consumer": ("consumer", 9, lambda _: commit("consumer", UNKNOWN_ID, 1)),
     "offsets for an old epoch": (
         "consumer", 9, lambda scene: offsets("consumer", MEMBER, scene.epoch + 1)),
-    "offsets for a stranger": ("consumer", 9, lambda _: offsets("consumer", STRANGER, 1)),
+    "offsets of unknown consumer": ("consumer", 9, lambda _: offsets("consumer", UNKNOWN_ID, 1)),
     "deletion of offsets in use": (
         "consumer",
         0,
@@ -188,31 +202,31 @@ REFUSED: dict[str, tuple[str, int, Callable[[Scene], Message]]] = {
     "deletion of a group in use": (
         "classic", 2, lambda _: DeleteGroupsRequest(groups_names=["classic"])),
     "deletion of no group": ("none", 2, lambda _: DeleteGroupsRequest(groups_names=["none"])),
-    "beat of a stranger": ("consumer", 1, lambda _: beat(STRANGER, 3)),
+    "beat of an unknown consumer": ("consumer", 1, lambda _: beat(UNKNOWN_ID, 3)),
     "beat of another epoch": ("consumer", 1, lambda scene: beat(MEMBER, scene.epoch + 5)),
     "beat in another's name": (
-        "consumer", 1, lambda scene: beat(STRANGER, scene.epoch, instance_id="i")),
-    "join in a name that is taken": ("consumer", 1, lambda _: beat(STRANGER, 0, instance_id="i")),
+        "consumer", 1, lambda scene: beat(UNKNOWN_ID, scene.epoch, instance_id="i")),
+    "join in a name that is taken": ("consumer", 1, lambda _: beat(UNKNOWN_ID, 0, instance_id="i")),
     "beat without a member id": ("consumer", 1, lambda _: beat("", 0)),
     "beat with an unknown assignor": (
-        "consumer", 1, lambda _: beat(STRANGER, 0, server_assignor="best")),
+        "consumer", 1, lambda _: beat(UNKNOWN_ID, 0, server_assignor="best")),
     "beat with an impossible expression": (
         "consumer", 1, lambda _: beat(
-            STRANGER, 0, subscribed_topic_names=None, subscribed_topic_regex="(")),
+            UNKNOWN_ID, 0, subscribed_topic_names=None, subscribed_topic_regex="(")),
     "description of no group": (
         "none", 1, lambda _: ConsumerGroupDescribeRequest(group_ids=["none"])),
     "join of a consumer group by another type": (
         "consumer", 9, lambda _: IN_CONSUMER.join(kind="connect", instance="j")),
     "join of a consumer group in another's name": (
-        "consumer", 9, lambda _: IN_CONSUMER.join("stranger", instance="i")),
-    "sync of a stranger in a consumer group": (
-        "consumer", 5, lambda _: IN_CONSUMER.sync("stranger", 1)),
-    "classic heartbeat of a stranger in a consumer group": (
-        "consumer", 4, lambda _: IN_CONSUMER.heartbeat("stranger", 1)),
-    "removal of a stranger from a consumer group": (
-        "consumer", 5, lambda _: IN_CONSUMER.leave("stranger")),
+        "consumer", 9, lambda _: IN_CONSUMER.join("unknown", instance="i")),
+    "sync of an unknown member in a consumer group": (
+        "consumer", 5, lambda _: IN_CONSUMER.sync("unknown", 1)),
+    "classic heartbeat of an unknown member in a consumer group": (
+        "consumer", 4, lambda _: IN_CONSUMER.heartbeat("unknown", 1)),
+    "removal of an unknown member from a consumer group": (
+        "consumer", 5, lambda _: IN_CONSUMER.leave("unknown")),
     "removal in another's name from a consumer group": (
-        "consumer", 5, lambda _: IN_CONSUMER.leave("stranger", instance="i")),
+        "consumer", 5, lambda _: IN_CONSUMER.leave("unknown", instance="i")),
     "join of a share group by the classic protocol": (
         "shared", 9, lambda _: Classic("shared").join(instance="j")),
     "join of a streams group by the classic protocol": (
@@ -232,17 +246,17 @@ REFUSED: dict[str, tuple[str, int, Callable[[Scene], Message]]] = {
         forgotten_topics_data=[])),
     "acknowledgement without a session": ("shared", 2, lambda _: ShareAcknowledgeRequest(
         group_id="shared", member_id=MEMBER, share_session_epoch=7, topics=[])),
-    "streams beat of a stranger": ("streams", 0, lambda _: streams_beat(STRANGER, 3)),
+    "streams beat of an unknown member": ("streams", 0, lambda _: streams_beat(UNKNOWN_ID, 3)),
     "streams beat to another kind of group": (
-        "consumer", 0, lambda _: streams_beat(STRANGER, 3, "consumer")),
-    "share beat of a stranger": ("share", 1, lambda _: share_beat(STRANGER, 3)),
+        "consumer", 0, lambda _: streams_beat(UNKNOWN_ID, 3, "consumer")),
+    "share beat of an unknown member": ("share", 1, lambda _: share_beat(UNKNOWN_ID, 3)),
     "share beat to another kind of group": (
-        "consumer", 1, lambda _: share_beat(STRANGER, 0, "consumer")),
+        "consumer", 1, lambda _: share_beat(UNKNOWN_ID, 0, "consumer")),
 }  # fmt: skip
 
 
 def codes_in(answer: object) -> set[str]:
-    """Return the names of all errors in an answer, wherever they stand."""
+    """Return the names of all errors in a response."""
     found: set[str] = set()
     if isinstance(answer, list):
         found.update(*map(codes_in, answer))
@@ -254,7 +268,7 @@ def codes_in(answer: object) -> set[str]:
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_refusal_leaves_a_record_of_why(scene: Scene, what: str) -> None:
+def test_a_refusal_has_a_reason_in_the_history(scene: Scene, what: str) -> None:
     group, version, request = REFUSED[what]
     before = max((entry.number for entry in scene.broker.explain()), default=0)
     codes = codes_in(scene.client.call(request(scene), version))
@@ -301,17 +315,17 @@ REBALANCED: dict[str, tuple[int, Message]] = {
 
 
 @pytest.mark.parametrize("group", REBALANCED)
-def test_a_rebalance_leaves_a_record_of_why(scene: Scene, group: str) -> None:
+def test_a_rebalance_has_a_reason_in_the_history(scene: Scene, group: str) -> None:
     version, request = REBALANCED[group]
     assert codes_in(scene.client.call(request, version)) == set()
-    told = {entry.kind: entry for entry in scene.broker.explain(group)}
-    assert {"joined", "rebalance"} <= told.keys()
-    assert MEMBER in told["rebalance"].text or group == "new-classic"
-    assert told["rebalance"].facts
+    entries = {entry.kind: entry for entry in scene.broker.explain(group)}
+    assert {"joined", "rebalance"} <= entries.keys()
+    assert MEMBER in entries["rebalance"].text or group == "new-classic"
+    assert entries["rebalance"].facts
 
 
 class Zombie:
-    """A member that commits, at its old epoch, what it has given up to another."""
+    """A member that commits a partition at its old epoch, after it has revoked the partition."""
 
     def __init__(self, client: RawClient, broker: Broker) -> None:
         self.client = client
@@ -335,7 +349,7 @@ class Zombie:
         )
 
     def live(self) -> tuple[int, int]:
-        """Return the answers to its commit of what it gave up and of what it kept."""
+        """Run it; return the results of its commits of a revoked and of a retained partition."""
         joined = self.beat(ZOMBIE, 0)
         (assigned,) = joined.assignment.topic_partitions
         self.topic_id, epoch = assigned.topic_id, joined.member_epoch
@@ -343,29 +357,29 @@ class Zombie:
         self.broker.clock.advance(seconds=1)
         successor = self.beat(SUCCESSOR, 0).member_epoch
         self.broker.clock.advance(seconds=1)
-        kept = self.beat(ZOMBIE, epoch).assignment.topic_partitions[0].partitions
-        self.beat(ZOMBIE, epoch, kept)
+        retained = self.beat(ZOMBIE, epoch).assignment.topic_partitions[0].partitions
+        self.beat(ZOMBIE, epoch, retained)
         self.broker.clock.advance(milliseconds=1_120)
         self.beat(SUCCESSOR, successor)
         self.broker.clock.advance(seconds=1)
-        (lost,) = set(assigned.partitions) - set(kept)
+        (lost,) = set(assigned.partitions) - set(retained)
         first, second = (
             self.client.call(commit("shop", ZOMBIE, epoch, partition=index), 9)
-            for index in (lost, kept[0])
+            for index in (lost, retained[0])
         )
         return tuple(each.topics[0].partitions[0].error_code for each in (first, second))
 
 
 @pytest.mark.parametrize(
-    ("rule", "kept"),
+    ("rule", "retained"),
     [
         ("strict", ErrorCode.STALE_MEMBER_EPOCH),
         ("revocation-epoch", ErrorCode.STALE_MEMBER_EPOCH),
         ("assignment-epoch", ErrorCode.NONE),
     ],
 )
-def test_a_zombie_is_told_whose_its_partition_is_and_since_when(
-    rule: str, kept: int, capsys: pytest.CaptureFixture[str]
+def test_a_zombie_commit_is_explained_with_the_new_owner(
+    rule: str, retained: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = {
         "group.consumer.offset.commit.fencing": rule,
@@ -376,12 +390,12 @@ def test_a_zombie_is_told_whose_its_partition_is_and_since_when(
     )
     with broker, closing(RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))) as client:
         client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["shop"]), 6)
-        assert Zombie(client, broker).live() == (ErrorCode.STALE_MEMBER_EPOCH, kept)
-        told = next(each for each in broker.explain("shop") if each.kind == "refused")
+        assert Zombie(client, broker).live() == (ErrorCode.STALE_MEMBER_EPOCH, retained)
+        refusal = next(each for each in broker.explain("shop") if each.kind == "refused")
         main(["explain", "--group", "shop", "--control", broker.control_url])
-    assert told.text == (
+    assert refusal.text == (
         f"commit of orders-1 at epoch 2 refused: partition revoked from this member at epoch 3 "
-        f"(rule {rule}); owner now {SUCCESSOR} since 12:00:03.120"
+        f"(rule {rule}); current owner: {SUCCESSOR} since 12:00:03.120"
     )
-    assert (told.facts["rule"], told.facts["owner"]) == (rule, SUCCESSOR)
-    assert f"2026-03-01T12:00:04.120Z refused: {told.text}\n" in capsys.readouterr().out
+    assert (refusal.facts["rule"], refusal.facts["owner"]) == (rule, SUCCESSOR)
+    assert f"2026-03-01T12:00:04.120Z refused: {refusal.text}\n" in capsys.readouterr().out

@@ -1,6 +1,6 @@
-"""Scenarios: groups go from the classic to the consumer protocol and back, with members (KIP-848).
+"""Scenarios: groups migrate between the classic and the consumer protocol (KIP-848).
 
-Every step is one of a rolling restart: some members are new already, others are not yet.
+The steps are those of a rolling restart: some members use the new protocol, others the old one.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from kafkalite.groups.classic.group import ClassicGroup
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.member import MemberState
 from kafkalite.groups.group import GroupType
-from kafkalite.groups.migration.embedded import assigned_of
+from kafkalite.groups.migration.consumer_protocol import assigned_of
 from kafkalite.metadata.image import MetadataDelta
+from kafkalite.protocol._generated.messages.join_group import JoinGroupResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.messages.join_group import JoinGroupResponse
 from tests.scenarios.group_world import REBALANCE_MS, SESSION_MS, answered, topic_image, waits
 from tests.scenarios.migration_world import MigrationWorld, words, world_of
 
+CANNOT_UPGRADE = "Cannot upgrade classic group g to consumer group because"
 NONE, REBALANCE = ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def kinds(world: MigrationWorld, since: int) -> list[str]:
-    """Return what was written: the kind of each record, a dagger for a tombstone."""
+    """Return the kinds of the written records, a dagger for a tombstone."""
     return [
         type(record.key).__name__.removesuffix("Key") + ("" if record.value is not None else "†")
         for record in world.written_since(since)
@@ -31,15 +32,15 @@ def kinds(world: MigrationWorld, since: int) -> list[str]:
 
 
 def mixed(world: MigrationWorld) -> tuple[str, str]:
-    """Return a classic and a consumer member that share four partitions of `t`, both at rest."""
+    """Return a classic and a consumer member that share four partitions of `t`, both reconciled."""
     (classic,) = world.classic([0, 1, 2, 3])
     assert world.consume("c").member_epoch == 2
     joined = world.rejoin(classic, owned={"t": [0, 1, 2, 3]})
     assert joined.generation_id == 1, "it has something to revoke first"
-    kept = world.synced(classic, 1)
-    joined = world.rejoin(classic, owned={"t": kept})
+    retained = world.synced(classic, 1)
+    joined = world.rejoin(classic, owned={"t": retained})
     assert joined.generation_id == 2
-    assert world.synced(classic, 2) == kept
+    assert world.synced(classic, 2) == retained
     assert len(world.given(world.consume("c", 2, owned={}))) == 2
     assert world.state() == "Stable"
     return classic, "c"
@@ -48,7 +49,7 @@ def mixed(world: MigrationWorld) -> tuple[str, str]:
 # Upgrade
 
 
-def test_a_consumer_that_joins_upgrades_the_group_and_nobody_loses_a_partition() -> None:
+def test_a_joining_consumer_upgrades_the_group_without_a_lost_partition() -> None:
     world = world_of()
     first, second = world.classic([0, 1], [2, 3])
     since = len(world.records())
@@ -77,7 +78,7 @@ def test_a_consumer_that_joins_upgrades_the_group_and_nobody_loses_a_partition()
         "ConsumerGroupTargetAssignmentMetadata",
         "ConsumerGroupCurrentMemberAssignment",
         "ConsumerGroupCurrentMemberAssignment",
-        # From here on it is a consumer group that somebody joins.
+        # The records after this are of a consumer group with a new member.
         "ConsumerGroupMemberMetadata",
         "ConsumerGroupMetadata",
         *["ConsumerGroupTargetAssignmentMember"] * (len(kinds(world, since)) - 13),
@@ -87,7 +88,7 @@ def test_a_consumer_that_joins_upgrades_the_group_and_nobody_loses_a_partition()
 
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
-def test_other_policies_keep_a_classic_group_as_it_is(policy: str) -> None:
+def test_other_policies_do_not_upgrade_a_classic_group(policy: str) -> None:
     world = world_of(policy=policy)
     (member,) = world.classic([0, 1, 2, 3])
     before = world.records()
@@ -96,6 +97,11 @@ def test_other_policies_keep_a_classic_group_as_it_is(policy: str) -> None:
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
     assert refusal.value.facts is not None
     assert refusal.value.facts["rule"] == "migration"
+    assert refusal.value.message == f"{CANNOT_UPGRADE} online upgrade is disabled."
+    assert refusal.value.explanation == (
+        "The classic group g cannot become a consumer group: "
+        f"group.consumer.migration.policy is {policy}."
+    )
     assert world.heartbeat(member, 1) is NONE
     assert world.records() == before
 
@@ -109,7 +115,7 @@ def test_only_a_join_upgrades_a_group() -> None:
         assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_group_of_another_kind_of_client_is_not_upgraded() -> None:
+def test_a_group_of_another_protocol_type_is_not_upgraded() -> None:
     world = world_of()
     join = world.join(protocol_type="connect", protocols={"range": b"anything"})
     world.clock.advance(0)
@@ -117,17 +123,23 @@ def test_a_group_of_another_kind_of_client_is_not_upgraded() -> None:
     with pytest.raises(KafkaError) as refusal:
         world.consume("c")
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert refusal.value.message == (
+        f"{CANNOT_UPGRADE} the group does not use the consumer embedded protocol."
+    )
 
 
-def test_a_group_larger_than_consumer_groups_may_be_is_not_upgraded() -> None:
+def test_a_group_too_large_for_a_consumer_group_is_not_upgraded() -> None:
     world = world_of(group_consumer_max_size="1")
     world.classic([0, 1], [2, 3])
     with pytest.raises(KafkaError) as refusal:
         world.consume("c")
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert refusal.value.message == (
+        f"{CANNOT_UPGRADE} the group size exceeds the consumer group maximum size."
+    )
 
 
-def test_a_full_group_is_upgraded_for_nobody() -> None:
+def test_a_full_group_is_not_upgraded() -> None:
     world = world_of(group_consumer_max_size="1")
     world.classic([0, 1, 2, 3])
     with pytest.raises(KafkaError) as refusal:
@@ -145,11 +157,11 @@ def test_a_full_group_is_upgraded_for_nobody() -> None:
         (b"\0\1\0\0\0\1\0\1", b""),
         (words("t"), b"\0"),
         (words("t"), b"\0\1\0\0\0\1\0\1t\0\0\0\1"),
-        # Something of an assignor's own, which nobody else could keep.
+        # User data of an assignor, which a consumer group has no field for.
         (words("t"), b"\0\1\0\0\0\0\0\0\0\1x"),
     ],
 )
-def test_a_group_that_cannot_be_read_is_not_upgraded(metadata: bytes, assignment: bytes) -> None:
+def test_a_group_with_unreadable_bytes_is_not_upgraded(metadata: bytes, assignment: bytes) -> None:
     world = world_of()
     join = world.join(protocols={"range": metadata})
     world.clock.advance(0)
@@ -159,11 +171,17 @@ def test_a_group_that_cannot_be_read_is_not_upgraded(metadata: bytes, assignment
     with pytest.raises(KafkaError) as refusal:
         world.consume("c")
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert refusal.value.message == (
+        f"{CANNOT_UPGRADE} an unsupported custom assignor is in use. Please refer to the "
+        "documentation or switch to a default assignor before re-attempting the upgrade."
+        if assignment.endswith(b"x")
+        else f"{CANNOT_UPGRADE} the embedded consumer protocol is malformed."
+    )
     assert world.records() == before
     assert world.heartbeat(member, 1) is NONE
 
 
-def test_partitions_assigned_twice_are_not_taken_over() -> None:
+def test_partitions_assigned_twice_are_taken_over_once() -> None:
     world = world_of()
     world.classic([0, 1, 2], [2, 3])
     with pytest.raises(KafkaError) as refusal:
@@ -172,7 +190,7 @@ def test_partitions_assigned_twice_are_not_taken_over() -> None:
     assert world.state() == "Stable"
 
 
-def test_whoever_waits_in_a_rebalance_is_told_of_another() -> None:
+def test_a_member_that_waits_in_a_rebalance_gets_rebalance_in_progress() -> None:
     world = world_of()
     leader, follower = world.classic([0, 1], [2, 3])
     again = world.join(follower, protocols={"range": words("t", "u")})
@@ -181,12 +199,12 @@ def test_whoever_waits_in_a_rebalance_is_told_of_another() -> None:
     world.consume("c")
     refused = answered(again)
     assert (refused.error_code, refused.member_id) == (REBALANCE, follower)
-    # All keep what they had until they say otherwise.
+    # All members retain their partitions until they report otherwise.
     assert world.heartbeat(leader, 1) is REBALANCE
     assert world.heartbeat(follower, 1) is REBALANCE
 
 
-def test_whoever_waits_for_an_assignment_is_told_of_a_rebalance() -> None:
+def test_a_member_that_waits_for_an_assignment_gets_rebalance_in_progress() -> None:
     world = world_of()
     joins = [world.join(protocols={"range": words("t")}) for _ in range(2)]
     world.clock.advance(0)
@@ -200,7 +218,7 @@ def test_whoever_waits_for_an_assignment_is_told_of_a_rebalance() -> None:
         assert answered(world.sync(each.member_id, 1)).error_code is REBALANCE
 
 
-def test_a_group_that_never_settled_on_a_protocol_cannot_be_upgraded_yet() -> None:
+def test_a_group_without_a_selected_protocol_cannot_be_upgraded() -> None:
     world = world_of(group_initial_rebalance_delay_ms="3000")
     join = world.join(protocols={"range": words("t")})
     with pytest.raises(KafkaError) as refusal:
@@ -210,7 +228,7 @@ def test_a_group_that_never_settled_on_a_protocol_cannot_be_upgraded_yet() -> No
     assert answered(join).error_code is NONE
 
 
-def test_timers_of_the_classic_group_do_nothing_any_more() -> None:
+def test_timers_of_the_classic_group_have_no_effect_after_the_upgrade() -> None:
     world = world_of()
     first, _second = world.classic([0, 1], [2, 3])
     world.join(first, protocols={"range": words("t", "u")})
@@ -220,7 +238,7 @@ def test_timers_of_the_classic_group_do_nothing_any_more() -> None:
     assert world.records() == before
 
 
-def test_members_keep_their_own_session_timeout() -> None:
+def test_members_retain_their_session_timeouts() -> None:
     world = world_of()
     (classic,) = world.classic([0, 1, 2, 3])
     world.consume("c")
@@ -230,7 +248,7 @@ def test_members_keep_their_own_session_timeout() -> None:
     assert world.consumer_group().members.keys() == {"c"}
 
 
-def test_an_id_given_out_before_the_upgrade_is_still_good() -> None:
+def test_a_member_id_given_before_the_upgrade_remains_valid() -> None:
     world = world_of()
     world.classic([0, 1, 2, 3])
     answer = answered(world.join(knows_ids=True, protocols={"range": words("t")}))
@@ -240,7 +258,7 @@ def test_an_id_given_out_before_the_upgrade_is_still_good() -> None:
     assert len(world.consumer_group().members) == 3
 
 
-def test_a_classic_member_goes_over_under_its_own_id() -> None:
+def test_a_classic_member_switches_protocols_with_its_id() -> None:
     world = world_of()
     (member,) = world.classic([0, 1, 2, 3])
     answer = world.consume(member)
@@ -250,7 +268,7 @@ def test_a_classic_member_goes_over_under_its_own_id() -> None:
     assert world.heartbeat(member, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_member_goes_over_under_a_new_id_and_keeps_its_partitions() -> None:
+def test_a_static_member_switches_with_a_new_id_and_retains_its_partitions() -> None:
     world = world_of()
     (member,) = world.classic([0, 1, 2, 3], instance0="i")
     answer = world.consume("c", instance="i")
@@ -263,7 +281,7 @@ def test_a_static_member_goes_over_under_a_new_id_and_keeps_its_partitions() -> 
     assert world.consumer_group().members.keys() == {"c"}, "the old id's session is over"
 
 
-def test_topics_that_are_gone_are_left_behind() -> None:
+def test_deleted_topics_are_not_taken_over() -> None:
     world = MigrationWorld(topics=[topic_image("t", 2), topic_image("u", 2)])
     join = world.join(protocols={"range": words("t", "u")})
     world.clock.advance(0)
@@ -275,7 +293,7 @@ def test_topics_that_are_gone_are_left_behind() -> None:
     assert world.consumer_group().current[member].assigned.keys() == {world.topic_id("t")}
 
 
-def test_the_empty_groups_of_either_kind_make_room_whatever_the_policy() -> None:
+def test_empty_groups_are_replaced_under_every_policy() -> None:
     world = world_of(policy="disabled")
     (member,) = world.classic([0, 1, 2, 3])
     world.commit({("t", 0): 7}, member_id=member, generation=1)
@@ -292,10 +310,10 @@ def test_the_empty_groups_of_either_kind_make_room_whatever_the_policy() -> None
     assert world.committed() == {("t", 0): 7}
 
 
-# Members of the classic protocol in a consumer group
+# Members with the classic protocol in a consumer group
 
 
-def test_a_cooperative_member_lets_go_and_goes_on_step_by_step() -> None:
+def test_a_cooperative_member_revokes_step_by_step() -> None:
     world = world_of()
     (classic,) = world.classic([0, 1, 2, 3])
     world.consume("c")
@@ -308,20 +326,20 @@ def test_a_cooperative_member_lets_go_and_goes_on_step_by_step() -> None:
         leader="",
         member_id=classic,
     )
-    kept = world.synced(classic, 1)
-    assert len(kept) == 2
+    retained = world.synced(classic, 1)
+    assert len(retained) == 2
     assert world.consumer_group().current[classic].state is MemberState.UNREVOKED_PARTITIONS
-    # It is told to join again as long as it has not said that it let go.
+    # It gets REBALANCE_IN_PROGRESS until it has reported the revocation.
     assert world.heartbeat(classic, 1) is REBALANCE
     assert world.rejoin(classic, owned={"t": [0, 1, 2, 3]}).generation_id == 1
-    assert world.rejoin(classic, owned={"t": kept}).generation_id == 2
-    assert world.synced(classic, 2) == kept
+    assert world.rejoin(classic, owned={"t": retained}).generation_id == 2
+    assert world.synced(classic, 2) == retained
     assert world.heartbeat(classic, 2) is NONE
     answer = world.consume("c", 2)
-    assert sorted([*world.given(answer), *kept]) == [0, 1, 2, 3]
+    assert sorted([*world.given(answer), *retained]) == [0, 1, 2, 3]
 
 
-def test_an_eager_member_has_let_go_of_everything_by_joining() -> None:
+def test_an_eager_member_revokes_everything_by_joining() -> None:
     world = world_of()
     (classic,) = world.classic([0, 1, 2, 3])
     world.consume("c")
@@ -332,7 +350,7 @@ def test_an_eager_member_has_let_go_of_everything_by_joining() -> None:
     assert len(world.given(world.consume("c", 2))) == 2
 
 
-def test_a_member_waiting_for_others_is_called_when_all_it_waits_for_is_free() -> None:
+def test_a_member_that_waits_for_partitions_joins_again_when_all_are_free() -> None:
     world = world_of()
     world.consume("c")
     assert world.consume("c", 2).assignment is None
@@ -341,16 +359,16 @@ def test_a_member_waiting_for_others_is_called_when_all_it_waits_for_is_free() -
     assert joined.generation_id == 3
     assert world.synced(classic, 3) == []
     assert world.heartbeat(classic, 3) is NONE
-    kept = world.given(world.consume("c", 2))
+    retained = world.given(world.consume("c", 2))
     assert world.heartbeat(classic, 3) is NONE, "nothing is free yet"
-    world.consume("c", 2, owned={"t": kept})
+    world.consume("c", 2, owned={"t": retained})
     assert world.heartbeat(classic, 3) is REBALANCE
     assert world.rejoin(classic).generation_id == 3
-    assert sorted([*world.synced(classic, 3), *kept]) == [0, 1, 2, 3]
+    assert sorted([*world.synced(classic, 3), *retained]) == [0, 1, 2, 3]
     assert world.heartbeat(classic, 3) is NONE
 
 
-def test_new_members_get_an_id_first_where_their_version_says_so() -> None:
+def test_new_members_get_an_id_first_from_join_group_v4_on() -> None:
     world = world_of()
     world.consume("c")
     before = world.records()
@@ -363,7 +381,7 @@ def test_new_members_get_an_id_first_where_their_version_says_so() -> None:
     assert (joined.error_code, joined.member_id) == (NONE, answer.member_id)
 
 
-def test_any_id_is_as_good_as_one_that_was_given_out() -> None:
+def test_any_member_id_is_accepted() -> None:
     world = world_of()
     world.consume("c")
     assert world.rejoin("made up").error_code is NONE
@@ -378,7 +396,7 @@ def test_any_id_is_as_good_as_one_that_was_given_out() -> None:
         ("consumer", "sticky"),
     ],
 )
-def test_protocols_must_be_shared_with_the_other_classic_members(kind: str, protocol: str) -> None:
+def test_a_classic_member_must_share_a_protocol_with_the_others(kind: str, protocol: str) -> None:
     world = world_of()
     world.classic([0, 1, 2, 3])
     world.consume("c")
@@ -389,7 +407,7 @@ def test_protocols_must_be_shared_with_the_other_classic_members(kind: str, prot
     assert world.records() == before
 
 
-def test_a_subscription_that_cannot_be_read_is_refused() -> None:
+def test_an_unreadable_subscription_is_refused() -> None:
     world = world_of()
     world.consume("c")
     before = world.records()
@@ -398,36 +416,36 @@ def test_a_subscription_that_cannot_be_read_is_refused() -> None:
     assert world.records() == before
 
 
-def test_a_full_consumer_group_takes_no_classic_member() -> None:
+def test_a_full_consumer_group_accepts_no_classic_member() -> None:
     world = world_of(group_consumer_max_size="1")
     world.consume("c")
     answer = answered(world.join(protocols={"range": words("t")}))
     assert answer.error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_under_the_disabled_policy_no_classic_member_comes_in_or_comes_back() -> None:
+def test_with_policy_disabled_no_classic_member_joins_again() -> None:
     world = world_of()
     classic, _consumer = mixed(world)
     world = world.reloaded("disabled")
     for member_id in ("", classic):
         answer = answered(world.join(member_id, protocols={"range": words("t")}))
         assert answer.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    # What is there may stay.
+    # Existing members may remain.
     assert world.heartbeat(classic, 2) is NONE
 
 
 @pytest.mark.parametrize("policy", ["upgrade", "downgrade", "bidirectional"])
-def test_under_every_other_policy_classic_members_come_in(policy: str) -> None:
+def test_with_every_other_policy_classic_members_join(policy: str) -> None:
     world = world_of(policy=policy)
     world.consume("c")
     assert world.rejoin("").error_code is NONE
 
 
-def test_requests_of_members_are_checked() -> None:
+def test_requests_of_members_are_validated() -> None:
     world = world_of()
     classic, consumer = mixed(world)
     for member_id, generation, code in (
-        ("nobody", 2, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("unknown", 2, ErrorCode.UNKNOWN_MEMBER_ID),
         (consumer, 2, ErrorCode.UNKNOWN_MEMBER_ID),
         (classic, 1, ErrorCode.ILLEGAL_GENERATION),
         (classic, 3, ErrorCode.ILLEGAL_GENERATION),
@@ -441,7 +459,7 @@ def test_requests_of_members_are_checked() -> None:
     assert (right.error_code, right.protocol_name) == (NONE, "range")
 
 
-def test_an_assignment_is_written_in_the_version_the_member_speaks() -> None:
+def test_an_assignment_has_the_version_of_the_members_subscription() -> None:
     world = world_of()
     world.consume("c")
     world.consume("c", -1)
@@ -457,7 +475,7 @@ def test_an_assignment_is_written_in_the_version_the_member_speaks() -> None:
     assert answered(world.sync("m", joined.generation_id)).assignment[:2] == b"\0\3"
 
 
-def test_static_members_are_known_by_their_instance() -> None:
+def test_static_members_are_identified_by_their_instance_id() -> None:
     world = world_of()
     world.consume("c")
     joined = world.rejoin("", instance="i")
@@ -480,10 +498,10 @@ def test_static_members_are_known_by_their_instance() -> None:
     assert world.consumer_group().static_members.keys() <= {"i"}
 
 
-def test_leaving_moves_the_group_on() -> None:
+def test_a_leaving_member_increases_the_group_epoch() -> None:
     world = world_of()
     classic, _consumer = mixed(world)
-    response = world.leave((classic, None), ("nobody", None))
+    response = world.leave((classic, None), ("unknown", None))
     codes = [each.error_code for each in response.members]
     assert codes == [NONE, ErrorCode.UNKNOWN_MEMBER_ID]
     assert world.consumer_group().members.keys() == {"c"}
@@ -491,7 +509,7 @@ def test_leaving_moves_the_group_on() -> None:
     assert world.given(world.consume("c", 2)) == [0, 1, 2, 3]
 
 
-def test_a_changed_subscription_moves_the_group_on() -> None:
+def test_a_changed_subscription_increases_the_group_epoch() -> None:
     world = MigrationWorld(topics=[topic_image("t", 2), topic_image("u", 2)])
     world.consume("c")
     joined = world.rejoin("")
@@ -504,14 +522,14 @@ def test_a_changed_subscription_moves_the_group_on() -> None:
 # Timers of classic members
 
 
-def test_a_member_that_does_not_join_again_in_time_is_removed() -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     world = world_of()
     (classic,) = world.classic([0, 1, 2, 3])
     world.consume("c")
     assert world.heartbeat(classic, 1) is REBALANCE
     for _ in range(9):
         world.clock.advance(6_000)
-        # To be told again gives it no more time; that it is alive does not help it either.
+        # Another REBALANCE_IN_PROGRESS does not extend the time, nor do heartbeats.
         assert world.heartbeat(classic, 1) is REBALANCE
         world.consume("c", 2)
     assert classic in world.consumer_group().members
@@ -519,7 +537,7 @@ def test_a_member_that_does_not_join_again_in_time_is_removed() -> None:
     assert world.consumer_group().members.keys() == {"c"}
 
 
-def test_a_member_that_joins_again_in_time_stays() -> None:
+def test_a_member_that_rejoins_in_time_remains() -> None:
     world = world_of()
     (classic,) = world.classic([0, 1, 2, 3])
     world.consume("c")
@@ -546,7 +564,7 @@ def test_a_member_that_never_syncs_is_removed() -> None:
     assert world.consumer_group().members.keys() == {"c"}
 
 
-def test_a_member_that_went_over_need_neither_join_nor_sync() -> None:
+def test_a_member_that_switched_protocols_need_not_join_or_sync() -> None:
     world = world_of()
     world.consume("c")
     classic = world.rejoin("").member_id
@@ -576,10 +594,10 @@ def test_after_a_restart_every_member_has_a_new_session() -> None:
 # Downgrade
 
 
-def test_when_the_last_consumer_leaves_the_group_is_classic_again() -> None:
+def test_the_group_is_downgraded_when_the_last_consumer_leaves() -> None:
     world = world_of()
     classic, consumer = mixed(world)
-    kept = world.synced(classic, 2)
+    retained = world.synced(classic, 2)
     world.commit({("t", 0): 5}, member_id=classic, generation=2)
     since = len(world.records())
     world.consume(consumer, -1)
@@ -601,10 +619,10 @@ def test_when_the_last_consumer_leaves_the_group_is_classic_again() -> None:
     assert recorded.current_state_timestamp == world.clock.now_ms()
     (member,) = recorded.members
     assert (member.member_id, member.session_timeout) == (classic, SESSION_MS)
-    assert sorted(assigned_of(member.assignment).partitions["t"]) == kept
+    assert sorted(assigned_of(member.assignment).partitions["t"]) == retained
     assert world.state() == "PreparingRebalance"
     assert world.heartbeat(classic, 2) is REBALANCE
-    join = world.join(classic, protocols={"range": words("t", owned={"t": kept})})
+    join = world.join(classic, protocols={"range": words("t", owned={"t": retained})})
     joined = answered(join)
     assert (joined.generation_id, joined.leader) == (3, classic)
     assert [each.member_id for each in joined.members] == [classic]
@@ -613,7 +631,7 @@ def test_when_the_last_consumer_leaves_the_group_is_classic_again() -> None:
     assert world.committed() == {("t", 0): 5}
 
 
-def test_a_silent_last_consumer_downgrades_the_group_too() -> None:
+def test_the_expiry_of_the_last_consumer_downgrades_the_group() -> None:
     world = world_of()
     classic, _consumer = mixed(world)
     for _ in range(9):
@@ -623,7 +641,7 @@ def test_a_silent_last_consumer_downgrades_the_group_too() -> None:
     assert isinstance(world.machine.group("g"), ClassicGroup)
 
 
-def test_one_that_does_not_let_go_in_time_downgrades_the_group_too() -> None:
+def test_the_revocation_timeout_of_the_last_consumer_downgrades_the_group() -> None:
     world = world_of()
     world.consume("c", rebalance_ms=20_000)
     classic = world.rejoin("").member_id
@@ -637,7 +655,7 @@ def test_one_that_does_not_let_go_in_time_downgrades_the_group_too() -> None:
     assert isinstance(world.machine.group("g"), ClassicGroup)
 
 
-def test_an_administrator_may_remove_the_last_consumer() -> None:
+def test_the_removal_of_the_last_consumer_by_an_admin_downgrades_the_group() -> None:
     world = world_of()
     classic, consumer = mixed(world)
     response = world.leave((consumer, None))
@@ -647,7 +665,7 @@ def test_an_administrator_may_remove_the_last_consumer() -> None:
 
 
 @pytest.mark.parametrize("policy", ["upgrade", "disabled"])
-def test_other_policies_keep_a_consumer_group_of_classic_members(policy: str) -> None:
+def test_other_policies_do_not_downgrade_a_consumer_group(policy: str) -> None:
     world = world_of()
     classic, consumer = mixed(world)
     world = world.reloaded(policy)
@@ -657,7 +675,7 @@ def test_other_policies_keep_a_consumer_group_of_classic_members(policy: str) ->
     assert world.epochs() == (3, 2)
 
 
-def test_a_group_larger_than_classic_groups_may_be_is_not_downgraded() -> None:
+def test_a_group_too_large_for_a_classic_group_is_not_downgraded() -> None:
     world = world_of(group_max_size="1")
     world.consume("c")
     world.rejoin("")
@@ -673,7 +691,7 @@ def test_a_group_without_members_is_not_downgraded() -> None:
     assert world.consumer_group().is_empty()
 
 
-def test_a_consumer_that_leaves_for_a_while_downgrades_nothing() -> None:
+def test_a_static_consumer_that_leaves_temporarily_downgrades_nothing() -> None:
     world = world_of()
     world.consume("c", instance="i")
     world.rejoin("")
@@ -681,8 +699,8 @@ def test_a_consumer_that_leaves_for_a_while_downgrades_nothing() -> None:
     assert isinstance(world.machine.group("g"), ConsumerGroup)
 
 
-def test_a_classic_member_in_the_last_consumers_place_downgrades_at_once() -> None:
-    """The target is up to date and the successor takes it over: nobody needs to rebalance."""
+def test_a_classic_member_that_replaces_the_last_consumer_downgrades_the_group() -> None:
+    """The target is current and the new member takes it over, so no rebalance is needed."""
     world = world_of()
     world.consume("c", instance="i")
     since = len(world.records())
@@ -711,7 +729,7 @@ def test_a_classic_member_in_the_last_consumers_place_downgrades_at_once() -> No
     assert world.heartbeat(member, 2, instance="i") is NONE
 
 
-def test_a_successor_that_reads_other_topics_downgrades_into_a_rebalance() -> None:
+def test_a_replacement_with_other_topics_downgrades_into_a_rebalance() -> None:
     world = MigrationWorld(topics=[topic_image("t", 2), topic_image("u", 2)])
     world.consume("c", instance="i")
     joined = world.rejoin("", "t", "u", instance="i")
@@ -721,7 +739,7 @@ def test_a_successor_that_reads_other_topics_downgrades_into_a_rebalance() -> No
     assert answered(again).generation_id == 3
 
 
-def test_a_classic_successor_under_other_policies_is_one_of_a_consumer_group() -> None:
+def test_a_classic_replacement_under_other_policies_joins_the_consumer_group() -> None:
     world = world_of(policy="upgrade")
     world.consume("c", instance="i")
     joined = world.rejoin("", instance="i")
@@ -730,7 +748,7 @@ def test_a_classic_successor_under_other_policies_is_one_of_a_consumer_group() -
     assert world.consumer_group().members.keys() == {joined.member_id}
 
 
-def test_a_classic_successor_ends_its_predecessors_expression() -> None:
+def test_a_classic_replacement_ends_the_regex_subscription() -> None:
     world = world_of()
     world.consume("d")
     world.consume("c", instance="i", topics=(), regex="t.*")
@@ -741,7 +759,7 @@ def test_a_classic_successor_ends_its_predecessors_expression() -> None:
     assert not world.consumer_group().regex_subscribers
 
 
-def test_a_downgraded_group_lives_on_its_own_timers() -> None:
+def test_a_downgraded_group_has_its_own_timers() -> None:
     world = world_of()
     classic, consumer = mixed(world)
     world.consume(consumer, -1)
@@ -750,7 +768,7 @@ def test_a_downgraded_group_lives_on_its_own_timers() -> None:
     assert classic not in {each.member_id for each in world.last_group_record().members}  # type: ignore[union-attr]
 
 
-def test_there_and_back_and_there_again() -> None:
+def test_a_group_can_be_migrated_repeatedly() -> None:
     world = world_of()
     classic, consumer = mixed(world)
     world.consume(consumer, -1)
@@ -765,28 +783,28 @@ def test_there_and_back_and_there_again() -> None:
     assert world.state() == "Stable"
 
 
-# What outsiders see, what is kept, what fails
+# Observers, offsets, failures
 
 
-def test_commits_of_classic_members_are_judged_by_their_epoch() -> None:
+def test_commits_of_classic_members_are_validated_by_their_epoch() -> None:
     world = world_of()
     (classic,) = world.classic([0, 1, 2, 3])
     world.consume("c")
     world.commit({("t", 0): 1}, member_id=classic, generation=1)
-    kept = None
+    retained = None
     world.rejoin(classic, owned={"t": [0, 1, 2, 3]})
-    kept, *_ = world.synced(classic, 1)
+    retained, *_ = world.synced(classic, 1)
     world.rejoin(classic, owned={"t": world.synced(classic, 1)})
-    (given_up, *_) = {0, 1, 2, 3} - set(world.synced(classic, 2))
-    world.commit({("t", kept): 2}, member_id=classic, generation=2)
-    world.commit({("t", kept): 3}, member_id=classic, generation=1)
-    for partition, generation in ((given_up, 1), (kept, 3)):
+    (revoked, *_) = {0, 1, 2, 3} - set(world.synced(classic, 2))
+    world.commit({("t", retained): 2}, member_id=classic, generation=2)
+    world.commit({("t", retained): 3}, member_id=classic, generation=1)
+    for partition, generation in ((revoked, 1), (retained, 3)):
         with pytest.raises(KafkaError) as refusal:
             world.commit({("t", partition): 9}, member_id=classic, generation=generation)
         assert refusal.value.code is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_fetches_of_classic_members_are_judged_by_their_epoch() -> None:
+def test_fetches_of_classic_members_are_validated_by_their_epoch() -> None:
     world = world_of()
     classic, consumer = mixed(world)
     group = world.consumer_group()
@@ -800,7 +818,7 @@ def test_fetches_of_classic_members_are_judged_by_their_epoch() -> None:
         assert refusal.value.code is code
 
 
-def test_members_are_described_by_the_protocol_they_speak() -> None:
+def test_members_are_described_with_their_protocol() -> None:
     world = world_of()
     classic, consumer = mixed(world)
     described = world.machine.consumer.describe("g")
@@ -811,11 +829,11 @@ def test_members_are_described_by_the_protocol_they_speak() -> None:
     assert (described.group_state, described.group_epoch) == ("Stable", 2)
 
 
-def test_an_upgrade_that_cannot_be_recorded_never_happened() -> None:
+def test_an_upgrade_that_cannot_be_stored_has_no_effect() -> None:
     world = world_of()
     leader, follower = world.classic([0, 1], [2, 3])
     again = world.join(follower, protocols={"range": words("t", "u")})
-    world.log.fails_with = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    world.log.next_error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     with pytest.raises(KafkaError) as refusal:
         world.consume("c")
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
@@ -828,15 +846,15 @@ def test_an_upgrade_that_cannot_be_recorded_never_happened() -> None:
     assert world.consume("c").member_epoch == 2
 
 
-def test_a_downgrade_that_cannot_be_recorded_never_happened() -> None:
+def test_a_downgrade_that_cannot_be_stored_has_no_effect() -> None:
     world = world_of()
     classic, consumer = mixed(world)
     before = world.records()
-    world.log.fails_with = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    world.log.next_error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     with pytest.raises(KafkaError):
         world.consume(consumer, -1)
     assert world.records() == before
-    assert world.machine.directory.begun == {}
+    assert world.machine.directory.created == {}
     assert world.consumer_group().members.keys() == {classic, consumer}
     world.clock.advance(SESSION_MS - 1)
     assert world.heartbeat(classic, 2) is NONE
@@ -845,63 +863,65 @@ def test_a_downgrade_that_cannot_be_recorded_never_happened() -> None:
     assert world.state() == "PreparingRebalance"
 
 
-def test_a_restart_in_any_of_the_forms_changes_nothing() -> None:
+def test_a_restart_in_any_state_changes_nothing() -> None:
     world = world_of()
     classic, consumer = mixed(world)
-    for log in (None, world.log.compacted(), world.log.compacted(keep_tombstones=True)):
+    for log in (None, world.log.compact(), world.log.compact(keep_tombstones=True)):
         again = world.reloaded(log=log)
         assert again.heartbeat(classic, 2) is NONE
         assert again.consume(consumer, 2).member_epoch == 2
     world.consume(consumer, -1)
-    for log in (None, world.log.compacted(), world.log.compacted(keep_tombstones=True)):
+    for log in (None, world.log.compact(), world.log.compact(keep_tombstones=True)):
         again = world.reloaded(log=log)
-        # A classic group is Stable when it is loaded; the rebalance is for its members to ask for.
+        # A classic group is Stable after loading; its members request the rebalance.
         assert again.state() == "Stable"
         assert again.heartbeat(classic, 2) is NONE
 
 
-# What is told of it
+# The history
 
 
-def told(world: MigrationWorld, kind: str) -> list[dict[str, object]]:
+def facts_of(world: MigrationWorld, kind: str) -> list[dict[str, object]]:
     """Return the facts of every event of a kind."""
-    return [dict(event.facts) for event in world.journal.about("g") if event.kind == kind]
+    return [dict(event.facts) for event in world.history.about("g") if event.kind == kind]
 
 
-def test_upgrades_and_downgrades_say_why() -> None:
+def test_upgrades_and_downgrades_have_reasons() -> None:
     world = world_of()
     classic, consumer = mixed(world)
     world.consume(consumer, -1)
-    assert told(world, "upgraded") == [
+    assert facts_of(world, "upgraded") == [
         {"epoch": 1, "classic_members": 1, "classic_state": "Stable"}
     ]
-    assert told(world, "downgraded") == [{"generation": 2, "gone": [consumer], "rebalances": True}]
-    assert [each.get("rule") for each in told(world, "rebalance")][-1] == "downgrade"
-    assert {each["protocol"] for each in told(world, "joined") if "protocol" in each} == {
+    assert facts_of(world, "downgraded") == [
+        {"generation": 2, "gone": [consumer], "rebalances": True}
+    ]
+    assert [each.get("rule") for each in facts_of(world, "rebalance")][-1] == "downgrade"
+    assert {each["protocol"] for each in facts_of(world, "joined") if "protocol" in each} == {
         "consumer"
     }
-    assert [each["member_id"] for each in told(world, "rejoined")][:1] == [classic]
+    assert [each["member_id"] for each in facts_of(world, "rejoined")][:1] == [classic]
 
 
-def test_a_member_is_called_once_for_each_step() -> None:
+def test_a_member_is_asked_to_rejoin_once_per_step() -> None:
     world = world_of()
     (classic,) = world.classic([0, 1, 2, 3])
     world.consume("c")
     for _ in range(3):
         world.heartbeat(classic, 1)
         world.sync(classic, 1)
-    assert told(world, "called") == [
+    assert facts_of(world, "called") == [
         {"member_id": classic, "member_epoch": 1, "group_epoch": 2, "timeout_ms": REBALANCE_MS}
     ]
 
 
-def test_refusals_say_why() -> None:
+def test_refusals_have_reasons() -> None:
     world = world_of(policy="disabled")
     world.consume("c")
     world.join(protocols={"range": words("t")})
-    world.heartbeat("nobody", 2)
+    world.heartbeat("unknown", 2)
     world.sync("c", 2)
-    refused = told(world, "refused")
+    refused = facts_of(world, "refused")
     assert [each["error"] for each in refused] == [
         "INCONSISTENT_GROUP_PROTOCOL",
         "UNKNOWN_MEMBER_ID",
@@ -910,8 +930,8 @@ def test_refusals_say_why() -> None:
     assert (refused[0]["rule"], refused[0]["reason"]) == ("migration", "disabled")
 
 
-def test_assignments_need_a_version_that_can_be_read() -> None:
-    """Only the protocol that a classic group chose is read when it is upgraded."""
+def test_assignments_need_a_readable_version() -> None:
+    """The upgrade reads only the selected protocol of a classic group."""
     world = world_of()
     join = world.join(protocols={"torn": b"\0", "range": words("t")})
     world.clock.advance(0)
@@ -926,16 +946,16 @@ def test_assignments_need_a_version_that_can_be_read() -> None:
     world.consume(follower)
     assert answered(world.sync(leader, 2)).error_code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert world.heartbeat(leader, 2) is NONE
-    # Nobody could tell it what it has in a classic group either, so there is none.
+    # A classic group could not encode its assignment either, so it has none.
     world.consume(follower, -1)
     assert world.consumer_group().members.keys() == {leader}
 
 
-def test_a_join_that_cannot_be_recorded_never_happened() -> None:
+def test_a_join_that_cannot_be_stored_has_no_effect() -> None:
     world = world_of()
     world.consume("c")
     before = world.records()
-    world.log.fails_with = KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
+    world.log.next_error = KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
     with pytest.raises(KafkaError) as refusal:
         world.join("m", protocols={"range": words("t")})
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,7 +1,7 @@
-"""Scenarios: what classic groups and offsets do with requests that are wrong, or far too large.
+"""Scenarios: classic groups and offsets with invalid or very large requests.
 
-Each check comes in Kafka's order, with its error; whoever is refused leaves the group as it was;
-and what a request may cost is bounded, in time and in memory, by its own size.
+The checks are in Kafka's order, with its errors. A refused request does not change the group. The
+time and memory of a request are limited by its size.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.groups.classic.describe import described
+from kafkalite.groups.classic.describe import describe_group
 from kafkalite.protocol import codec
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
+from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
-from kafkalite.protocol.messages.join_group import JoinGroupRequest
-from kafkalite.protocol.messages.leave_group import LeaveGroupRequest
-from kafkalite.protocol.messages.list_groups import ListGroupsRequest
-from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
-from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
-from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.messages.sync_group import SyncGroupRequest
 from tests.scenarios.group_world import subscription
 from tests.unit.apis.group_wire import GroupWire, Late
 
@@ -38,23 +38,23 @@ if TYPE_CHECKING:
 
 MANY = 100_000
 SOME = 5_000
-"""As many as can be watched in memory without taking long."""
+"""A number of items whose memory can be measured quickly."""
 MEGABYTE = 1 << 20
 JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT = 9, 5, 4, 5, 9
 CODE = ErrorCode
 
 
 class Group:
-    """A Stable group g of a dynamic leader and a static follower i-2, which has an offset."""
+    """A Stable group g with a dynamic leader and a static follower i-2, which has an offset."""
 
     def __init__(self, **config: str) -> None:
         settings = {key.replace("_", "."): value for key, value in config.items()}
         self.wire = GroupWire(config={"offsets.topic.num.partitions": "1", **settings})
         self.wire.ask(FindCoordinatorRequest(key="g"), 3)
         self.topic_id = self.wire.create("t", 3)
-        told = self.wire.ask(self.join(), JOIN)
+        answer = self.wire.ask(self.join(), JOIN)
         joins = [
-            self.wire.ask(self.join(member_id=told.member_id), JOIN),
+            self.wire.ask(self.join(member_id=answer.member_id), JOIN),
             self.wire.ask(self.join(group_instance_id="i-2"), JOIN),
         ]
         self.wire.clock.advance(0)
@@ -96,12 +96,12 @@ class Group:
         return OffsetCommitRequest(**({"group_id": "g", "topics": [topic]} | fields))
 
     def look(self) -> object:
-        """Return all that a refused request must leave as it is."""
+        """Return the state that a refused request must not change."""
         machine = self.wire.groups.shards()[0].machine
         group = machine.classic_group("g")
         assert group is not None
         return (
-            described(group),
+            describe_group(group),
             group.soft.generation_id,
             sorted(group.soft.pending_joins),
             sorted(machine.directory.groups),
@@ -110,7 +110,7 @@ class Group:
         )
 
     def refuses(self, request: Message, version: int, code: ErrorCode) -> None:
-        """Ask for what must be refused with this error, and leave everything as it was."""
+        """Send a request that must be refused with this error and change nothing."""
         before = self.look()
         answer = self.wire.ask(request, version)
         assert not isinstance(answer, Late), "it waits"
@@ -119,7 +119,7 @@ class Group:
 
 
 def error_of(answer: Any) -> int:  # noqa: ANN401 - any response class
-    """Return an answer's error, wherever this kind of answer has it."""
+    """Return the error of an answer, in the field of its type."""
     if hasattr(answer, "error_code") and answer.error_code:
         return int(answer.error_code)
     for rows in ("members", "topics", "groups", "results"):
@@ -132,7 +132,7 @@ def error_of(answer: Any) -> int:  # noqa: ANN401 - any response class
     return 0
 
 
-# Each request of a table breaks the rule that is expected and all the rules after it.
+# Each request violates the rule of its row and all later rules.
 
 
 @pytest.mark.parametrize(
@@ -253,14 +253,14 @@ def test_commits_are_checked_in_order(fields: dict[str, Any], code: ErrorCode) -
     group.refuses(group.commit(**fields), COMMIT, code)
 
 
-def test_commits_of_members_at_other_generations_are_refused() -> None:
+def test_commits_with_other_generations_are_refused() -> None:
     group = Group()
     for generation_id in (-1, 0, 2, 1 << 30):
         request = group.commit(member_id=group.leader, generation_id_or_member_epoch=generation_id)
         group.refuses(request, COMMIT, CODE.ILLEGAL_GENERATION)
 
 
-def test_commits_wait_for_the_assignment() -> None:
+def test_commits_are_refused_until_the_assignment() -> None:
     group = Group()
     wire = group.wire
     rejoin = wire.ask(group.join(member_id=group.leader), JOIN)
@@ -282,30 +282,34 @@ def test_commits_wait_for_the_assignment() -> None:
         (DescribeGroupsRequest(groups=["none"]), 6, CODE.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_administrators_are_refused_too(request_: Message, version: int, code: ErrorCode) -> None:
+def test_requests_of_administrators_are_refused_too(
+    request_: Message, version: int, code: ErrorCode
+) -> None:
     Group().refuses(request_, version, code)
 
 
-# Bytes that are no subscription, no assignment
+# Malformed subscriptions and assignments
 
 
 @pytest.mark.parametrize(
     "data",
     [b"", b"\0", b"\0\0\0\0\0\1", b"\0\0\x7f\xff\xff\xff", b"\0\0\xff\xff\xff\xff", b"\xff" * 99],
 )
-def test_members_may_say_what_they_like(data: bytes) -> None:
-    """A real Kafka never answers the join where a length in there lies; we do."""
+def test_malformed_member_metadata_is_accepted(data: bytes) -> None:
+    """Kafka never answers a join with an invalid length in the metadata; kafkalite does."""
     group = Group()
     wire = group.wire
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=data)
-    told = wire.ask(group.join(group_id="h"), JOIN)
-    join = wire.ask(group.join(group_id="h", member_id=told.member_id, protocols=[protocol]), JOIN)
+    answer = wire.ask(group.join(group_id="h"), JOIN)
+    join = wire.ask(
+        group.join(group_id="h", member_id=answer.member_id, protocols=[protocol]), JOIN
+    )
     wire.clock.advance(0)
     assert join.response.error_code == 0
-    given = SyncGroupRequest.SyncGroupRequestAssignment(member_id=told.member_id, assignment=data)
-    synced = wire.ask(group.sync(told.member_id, group_id="h", assignments=[given]), SYNC)
+    given = SyncGroupRequest.SyncGroupRequestAssignment(member_id=answer.member_id, assignment=data)
+    synced = wire.ask(group.sync(answer.member_id, group_id="h", assignments=[given]), SYNC)
     assert answer_of(synced).assignment == data
-    # As its topics cannot be told, all of them count as read.
+    # As its topics are unknown, all topics count as subscribed.
     row = OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=0)
     topic = OffsetDeleteRequest.OffsetDeleteRequestTopic(name="t", partitions=[row])
     deleted = wire.ask(OffsetDeleteRequest(group_id="h", topics=[topic]), 0)
@@ -320,7 +324,7 @@ def answer_of(answer: Any) -> Any:  # noqa: ANN401 - any response class
 
 
 def long_string(length: int, *, is_compact: bool) -> bytes:
-    """Return a string of as many bytes as the wire has it; none may be longer than 32767."""
+    """Return a string with that many bytes on the wire; the maximum is 32767."""
     if not is_compact:
         return pack(">h", min(length, 0x7FFF)) + b"x" * min(length, 0x7FFF)
     value, head = length + 1, bytearray()
@@ -332,7 +336,7 @@ def long_string(length: int, *, is_compact: bool) -> bytes:
 
 
 def with_long_string(request: Message, version: int, marker: str, length: int) -> bytes:
-    """Return a request's frame with one string made longer than any builder would make it."""
+    """Return a request frame with one string that is longer than the protocol allows."""
     key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
     body: list[bytes | memoryview] = []
     codec.request_builder(key, version)(request, body)
@@ -346,9 +350,9 @@ def with_long_string(request: Message, version: int, marker: str, length: int) -
 
 
 def offered(wire: GroupWire, frame: bytes) -> object:
-    """Show the dispatcher a frame."""
+    """Pass a frame to the gateway."""
     out: list[bytes | memoryview] = []
-    return wire._dispatcher.dispatch(wire.contexts[1], bytearray(frame), 0, len(frame), out)
+    return wire._gateway.serve_in_steps(wire.calls[1], bytearray(frame), 0, len(frame), out)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +371,7 @@ def offered(wire: GroupWire, frame: bytes) -> object:
     ],
 )
 @pytest.mark.parametrize("length", [0x8000, MEGABYTE])
-def test_a_string_of_a_megabyte_ends_its_connection(
+def test_a_string_of_a_megabyte_closes_the_connection(
     make: Callable[[Group], Message], version: int, length: int
 ) -> None:
     group = Group()
@@ -388,7 +392,7 @@ def many_topics(count: int) -> list[OffsetCommitRequest.OffsetCommitRequestTopic
     ]
 
 
-def test_a_hundred_thousand_topics_nobody_knows_are_refused_one_by_one() -> None:
+def test_a_hundred_thousand_unknown_topics_are_refused_one_by_one() -> None:
     group = Group()
     before = group.look()
     answer = group.wire.ask(group.commit(topics=many_topics(MANY)), COMMIT)
@@ -398,11 +402,12 @@ def test_a_hundred_thousand_topics_nobody_knows_are_refused_one_by_one() -> None
     assert group.look() == before
 
 
-def test_what_a_large_request_took_is_given_back() -> None:
+@pytest.mark.endurance  # five seconds
+def test_the_memory_of_a_large_request_is_released() -> None:
     group = Group()
     wire = group.wire
     identity = LeaveGroupRequest.MemberIdentity
-    members = [identity(member_id=f"stranger-{index}") for index in range(SOME)]
+    members = [identity(member_id=f"unknown-{index}") for index in range(SOME)]
     row = OffsetFetchRequest.OffsetFetchRequestGroup
     requests: list[tuple[Message, int]] = [
         (LeaveGroupRequest(group_id="g", members=members), LEAVE),
@@ -413,7 +418,7 @@ def test_what_a_large_request_took_is_given_back() -> None:
     ]
     before = group.look()
     for request, version in requests:
-        wire.ask(request, version)  # what is remembered of them has its bounds elsewhere
+        wire.ask(request, version)  # other tests check the limits of stored data
     gc.collect()
     left = []
     for _ in range(2):
@@ -427,28 +432,30 @@ def test_what_a_large_request_took_is_given_back() -> None:
             left.append(tracemalloc.get_traced_memory()[0])
         finally:
             tracemalloc.stop()
-    # A leak grows every time; the interpreter's own tables grow now and then, all at once.
+    # A leak grows every time; tables of the interpreter grow rarely and by much.
     assert min(left) < MEGABYTE // 4
 
 
-def test_explaining_a_hundred_thousand_refusals_is_bounded() -> None:
+def test_the_history_of_a_hundred_thousand_refusals_is_limited() -> None:
     group = Group()
     identity = LeaveGroupRequest.MemberIdentity
-    members = [identity(member_id=f"stranger-{index}") for index in range(MANY)]
+    members = [identity(member_id=f"unknown-{index}") for index in range(MANY)]
     group.wire.ask(LeaveGroupRequest(group_id="g", members=members), LEAVE)
-    journal = group.wire.contexts[1].services.journal
-    assert 50 <= len(journal.about("g")) <= 100
+    history = group.wire.calls[1].node.history
+    assert 50 <= len(history.about("g")) <= 100
 
 
-def test_assignments_for_strangers_are_not_recorded() -> None:
+def test_assignments_of_unknown_members_are_not_stored() -> None:
     group = Group()
     wire = group.wire
     rejoin = wire.ask(group.join(member_id=group.leader), JOIN)
     wire.ask(group.join(member_id=group.follower, group_instance_id="i-2"), JOIN)
     assert rejoin.is_there
     row = SyncGroupRequest.SyncGroupRequestAssignment
-    strangers = [row(member_id=f"stranger-{index}", assignment=b"x" * 50) for index in range(MANY)]
-    synced = wire.ask(group.sync(group.leader, generation_id=2, assignments=strangers), SYNC)
+    unknown_members = [
+        row(member_id=f"unknown-{index}", assignment=b"x" * 50) for index in range(MANY)
+    ]
+    synced = wire.ask(group.sync(group.leader, generation_id=2, assignments=unknown_members), SYNC)
     assert answer_of(synced).error_code == 0
     key, value = wire.logs[0].entries[-1]
     assert key is not None
@@ -456,21 +463,21 @@ def test_assignments_for_strangers_are_not_recorded() -> None:
     assert len(value) < 1_000
 
 
-def test_many_protocols_are_compared_quickly() -> None:
+def test_many_protocols_are_compared_fast() -> None:
     group = Group()
     row = JoinGroupRequest.JoinGroupRequestProtocol
     protocols = [row(name=f"own-{index}", metadata=b"") for index in range(MANY)]
     group.refuses(group.join(protocols=protocols), JOIN, CODE.INCONSISTENT_GROUP_PROTOCOL)
     wire = group.wire
-    told = wire.ask(group.join(group_id="h", protocols=protocols), JOIN)
-    join = wire.ask(group.join(group_id="h", member_id=told.member_id, protocols=protocols), JOIN)
+    answer = wire.ask(group.join(group_id="h", protocols=protocols), JOIN)
+    join = wire.ask(group.join(group_id="h", member_id=answer.member_id, protocols=protocols), JOIN)
     wire.clock.advance(0)
     assert join.response.protocol_name == "own-0"
-    entry = wire.contexts[1].services.journal.about("g")[-1]
+    entry = wire.calls[1].node.history.about("g")[-1]
     assert len(entry.text) < 2_000
 
 
-def test_notes_have_a_limit_and_groups_of_offsets_none() -> None:
+def test_offset_metadata_is_limited_and_the_number_of_offsets_is_not() -> None:
     group = Group(offset_metadata_max_bytes="10")
     row = OffsetCommitRequest.OffsetCommitRequestPartition
     rows = [
@@ -485,8 +492,8 @@ def test_notes_have_a_limit_and_groups_of_offsets_none() -> None:
     assert codes == [CODE.OFFSET_METADATA_TOO_LARGE, CODE.NONE, CODE.OFFSET_METADATA_TOO_LARGE]
 
 
-def test_a_note_that_is_too_long_is_found_before_the_epoch_is_looked_at() -> None:
-    """The group as a whole comes first, then the note, then the epoch of the partition."""
+def test_too_long_metadata_is_checked_before_the_epoch() -> None:
+    """Checks of the group come first, then the metadata, then the epoch of the partition."""
     group = Group(offset_metadata_max_bytes="10")
     row = OffsetCommitRequest.OffsetCommitRequestPartition
     rows = [row(partition_index=0, committed_offset=9, committed_metadata="x" * 11)]
@@ -496,8 +503,8 @@ def test_a_note_that_is_too_long_is_found_before_the_epoch_is_looked_at() -> Non
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_timeouts_may_be_any_number(version: int) -> None:
-    """A rebalance timeout of nothing, or less, ends at once; nobody stumbles over it."""
+def test_any_timeout_is_accepted(version: int) -> None:
+    """A rebalance timeout of zero or less expires at once, without an error."""
     for rebalance_timeout_ms in (0, -1, -(1 << 31), (1 << 31) - 1):
         group = Group()
         wire = group.wire

@@ -1,4 +1,4 @@
-"""Members of absurd sizes get a refusal, or an answer within bounds; the group stays whole."""
+"""Members with extreme requests get an error or a limited answer; the group remains valid."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.groups.consumer import hand_overs
+from kafkalite.groups.modern import ownership
 from kafkalite.protocol import codec
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from tests.scenarios.consumer_world import ConsumerWorld
+from tests.unit.groups.consumer.stage import hard_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +30,7 @@ KEY = ConsumerGroupHeartbeatRequest.API_KEY
 
 
 class BoundedLog(MemoryCoordinatorLog):
-    """A log that refuses what the topic of offsets would refuse."""
+    """A log with the limits of the topic of offsets."""
 
     def append(self, records: Sequence[Entry], now_ms: int) -> int:
         if sum(len(part or b"") for row in records for part in row) > LARGEST_BATCH:
@@ -37,7 +40,7 @@ class BoundedLog(MemoryCoordinatorLog):
 
 @pytest.fixture
 def world() -> ConsumerWorld:
-    """Return a group of one member, a, at epoch 2 with four partitions."""
+    """Return a group with one member, a, at epoch 2 with four partitions."""
     world = ConsumerWorld({"t": 4})
     world.logs[0] = BoundedLog(world.logs[0].entries)
     world.restart()
@@ -47,8 +50,7 @@ def world() -> ConsumerWorld:
 
 
 def state(group: ConsumerGroup) -> dict[str, object]:
-    hard = [name for name in group.__slots__ if name[0] != "_" and name != "soft"]
-    return {name: getattr(group, name) for name in hard}
+    return hard_fields(group)
 
 
 def error(response: Any) -> ErrorCode:  # noqa: ANN401 - any response
@@ -56,7 +58,7 @@ def error(response: Any) -> ErrorCode:  # noqa: ANN401 - any response
 
 
 def send_with(world: ConsumerWorld, member_id: bytes) -> None:
-    """Send a heartbeat whose member id no client library would write."""
+    """Send a heartbeat with a member id that no client library would generate."""
     out: list[bytes | memoryview] = []
     codec.request_builder(KEY, 1)(
         ConsumerGroupHeartbeatRequest(group_id="g", member_id="\1\2\3", member_epoch=2), out
@@ -68,10 +70,10 @@ def send_with(world: ConsumerWorld, member_id: bytes) -> None:
     size.append(count)
     body = b"".join(out).replace(b"\4\1\2\3", bytes(size) + member_id)
     frame = bytearray(struct.pack(">hhih", KEY, 1, 7, 6) + b"client\0" + body)
-    world._dispatcher.dispatch(world.contexts[1], frame, 0, len(frame), [])
+    world._gateway.serve_in_steps(world.calls[1], frame, 0, len(frame), [])
 
 
-def test_a_hundred_thousand_topics_are_more_than_a_record_holds(world: ConsumerWorld) -> None:
+def test_a_hundred_thousand_topics_exceed_the_limit_of_a_record(world: ConsumerWorld) -> None:
     before = state(world.group())
     names = [f"a-topic-that-is-not-there-{number:06}" for number in range(100_000)]
     assert error(world.beat("b", topics=names)) is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -82,7 +84,7 @@ def test_a_hundred_thousand_topics_are_more_than_a_record_holds(world: ConsumerW
     assert world.events("refused")
 
 
-def test_a_hundred_thousand_short_names_are_kept_and_nothing_comes_of_them(
+def test_a_hundred_thousand_short_names_are_stored_without_effect(
     world: ConsumerWorld,
 ) -> None:
     names = [f"{number:05}" for number in range(100_000)]
@@ -93,7 +95,7 @@ def test_a_hundred_thousand_short_names_are_kept_and_nothing_comes_of_them(
     assert world.group().current_of("a").assigned == {world.ids["t"]: dict.fromkeys(range(4), 2)}
 
 
-def test_a_megabyte_of_member_id_is_no_request_at_all(world: ConsumerWorld) -> None:
+def test_a_member_id_of_a_megabyte_is_malformed(world: ConsumerWorld) -> None:
     before = state(world.group())
     for length in (LONGEST_STRING + 1, 1 << 20):
         with pytest.raises(ProtocolViolation):
@@ -101,7 +103,7 @@ def test_a_megabyte_of_member_id_is_no_request_at_all(world: ConsumerWorld) -> N
     assert state(world.group()) == before
 
 
-def test_the_longest_member_id_there_can_be_is_a_member_id(world: ConsumerWorld) -> None:
+def test_the_longest_possible_member_id_is_accepted(world: ConsumerWorld) -> None:
     member_id = "m" * LONGEST_STRING
     assert world.beat(member_id).member_id == member_id
     world.restart()
@@ -110,9 +112,7 @@ def test_the_longest_member_id_there_can_be_is_a_member_id(world: ConsumerWorld)
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_a_million_owned_partitions_are_read_and_forgotten(
-    world: ConsumerWorld, epoch: int
-) -> None:
+def test_a_million_owned_partitions_are_not_stored(world: ConsumerWorld, epoch: int) -> None:
     before = state(world.group())
     response = world.beat("a", epoch, {"t": range(1_000_000)})
     assert error(response) is (ErrorCode.NONE if epoch == 2 else ErrorCode.FENCED_MEMBER_EPOCH)
@@ -120,13 +120,14 @@ def test_a_million_owned_partitions_are_read_and_forgotten(
     assert state(world.group()) == before
 
 
-def test_partitions_owned_twice_negative_or_of_no_topic_mean_nothing(world: ConsumerWorld) -> None:
+def test_repeated_negative_and_unknown_owned_partitions_are_ignored(world: ConsumerWorld) -> None:
     world.ids["nothing"] = b"n" * 16
     owned = {"t": [0, 0, -1, 1 << 30], "nothing": [0, -5]}
     assert world.epoch("a", 2, owned) == 2
     assert world.new_records() == []
 
 
+@pytest.mark.endurance  # five seconds
 def test_thousands_of_expressions_are_resolved_together(world: ConsumerWorld) -> None:
     members = 2_000
     for number in range(members):
@@ -147,7 +148,7 @@ def test_thousands_of_expressions_are_resolved_together(world: ConsumerWorld) ->
 
 
 @pytest.mark.parametrize("regex", ["(a{1000}){1000}", "(", "x" * LONGEST_STRING])
-def test_an_expression_out_of_bounds_leaves_no_group(world: ConsumerWorld, regex: str) -> None:
+def test_an_expression_above_the_limits_creates_no_group(world: ConsumerWorld, regex: str) -> None:
     request = ConsumerGroupHeartbeatRequest(
         group_id="new",
         member_id="m",
@@ -157,7 +158,7 @@ def test_an_expression_out_of_bounds_leaves_no_group(world: ConsumerWorld, regex
     )
     response = world.ask(request, 1)
     if error(response) is ErrorCode.NONE:
-        # A long one is just long.
+        # A single long expression is valid.
         assert world.group("new").regex_subscribers == {regex: 1}
     else:
         assert error(response) is ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -165,13 +166,13 @@ def test_an_expression_out_of_bounds_leaves_no_group(world: ConsumerWorld, regex
         assert world.new_records() == []
 
 
-def test_what_is_remembered_for_explanations_has_bounds() -> None:
-    partitions = hand_overs.MAX_NOTES + 500
+def test_the_memory_of_ownership_history_is_limited() -> None:
+    partitions = ownership.MAX_ENTRIES + 500
     world = ConsumerWorld({"t": partitions})
     world.epoch("a")
-    kept = world.group().hand_overs()
-    known = [kept.since_ms(world.ids["t"], each, "a") for each in range(partitions)]
-    assert sum(each is not None for each in known) == hand_overs.MAX_NOTES
+    history = world.group().ownership()
+    known = [history.since_ms(world.ids["t"], each, "a") for each in range(partitions)]
+    assert sum(each is not None for each in known) == ownership.MAX_ENTRIES
     world.beat("m" * LONGEST_STRING)
     world.beat("m" * LONGEST_STRING, -1)
-    assert kept.departed("m" * LONGEST_STRING) is None
+    assert history.departed("m" * LONGEST_STRING) is None

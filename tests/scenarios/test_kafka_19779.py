@@ -1,7 +1,8 @@
 """Scenarios of KAFKA-19779, Relax offset commit validation, by the sections of its proposal.
 
-The proposal is the rule `revocation-epoch` here; `strict` is what it set out to change, and
-`assignment-epoch` what Kafka ships since. Where the three differ, the scenario shows all three.
+The proposal is the rule `revocation-epoch` here, the previous behaviour is `strict`, and
+`assignment-epoch` is the behaviour of released Kafka. Where they differ, a scenario shows all
+three.
 """
 
 from __future__ import annotations
@@ -11,14 +12,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.coordinator.contract import SubjectKind
-from kafkalite.groups.fencing import ASSIGNMENT_EPOCH, FENCING_KEY, REVOCATION_EPOCH, RULES, STRICT
 from kafkalite.groups.group import CommitClaim
+from kafkalite.groups.modern.offset_commit_fencing import (
+    ASSIGNMENT_EPOCH,
+    FENCING_KEY,
+    REVOCATION_EPOCH,
+    RULES,
+    STRICT,
+)
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kafkalite.storage.marker import TransactionMarker
+from kafkalite.storage.transaction_marker import TransactionMarker
 from kafkalite.testing.clock import ManualClock
+from kafkalite.transactions.producer_initialization import ProducerRequest
 from kafkalite.transactions.state import Producer
 from tests.scenarios.consumer_world import REBALANCE_MS, ConsumerWorld, G
 from tests.scenarios.group_world import answered
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
 
 NONE, STALE = ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH
 ILLEGAL = ErrorCode.ILLEGAL_GENERATION
-"""What a transactional commit is told instead of STALE, in every version there is."""
+"""The error of a transactional commit instead of STALE, in every version."""
 X = "x"
 every_rule = pytest.mark.parametrize("rule", RULES)
 
@@ -38,9 +46,9 @@ def world_under(rule: str, topics: dict[str, int] | None = None) -> ConsumerWorl
 
 
 def joined(world: ConsumerWorld) -> None:
-    """Bring a group to two members: c1, who does not know yet that it is to share, and c2.
+    """Create a group of c1, which has not revoked partitions yet, and c2.
 
-    c1 is at epoch 2 with everything, c2 at epoch 3 with nothing.
+    c1 is at epoch 2 with all partitions, c2 at epoch 3 with none.
     """
     assert world.epoch("c1") == 2
     world.pass_interval()
@@ -48,7 +56,7 @@ def joined(world: ConsumerWorld) -> None:
 
 
 def handed_over(world: ConsumerWorld) -> None:
-    """Let c1 give up t-2 and t-3 and come to epoch 3, and c2 have them."""
+    """Let c1 revoke t-2 and t-3 and advance to epoch 3, and assign them to c2."""
     joined(world)
     assert world.given(world.beat("c1", 2)) == {"t": [0, 1]}
     assert world.epoch("c1", 2, {"t": [0, 1]}) == 3
@@ -56,7 +64,7 @@ def handed_over(world: ConsumerWorld) -> None:
 
 
 def moved_without_revocation(world: ConsumerWorld) -> None:
-    """Bring c1 from epoch 2 to epoch 3 with all it had: the topic grows by a partition."""
+    """Advance c1 from epoch 2 to epoch 3 with all its partitions: a partition is added."""
     assert world.epoch("c1") == 2
     world.pass_interval()
     world.beat("c1", 2, topics=["t", "u"])
@@ -64,23 +72,29 @@ def moved_without_revocation(world: ConsumerWorld) -> None:
 
 
 def begin(world: ConsumerWorld) -> Producer:
-    """Let x be the id of a producer, and let the group's partition join its transaction."""
-    world.transactions.have_topic()
+    """Let x be the id of a producer, and add the group's partition to its transaction."""
+    world.transactions.ensure_topic()
     shard = world.transactions.shard_for(X)
     try:
         known = shard.machine.describe(X)
     except KafkaError:
-        answered(shard.write(lambda machine, now: machine.init_producer_id(X, 60_000, None, now)))
+        answered(
+            shard.write(
+                lambda machine, now: machine.init_producer_id(X, ProducerRequest(60_000), now)
+            )
+        )
         known = shard.machine.describe(X)
     producer = Producer(known.producer_id, known.producer_epoch)
-    world.transactions.admit(X, producer, [(OFFSETS_TOPIC, 0)], adds=True)
+    world.transactions.verify_or_add_partitions(
+        X, producer, [(OFFSETS_TOPIC, 0)], adds_missing=True
+    )
     return producer
 
 
 def transactional(
     world: ConsumerWorld, epoch: int, *partitions: int, version: int = 5, member_id: str = "c1"
 ) -> list[ErrorCode]:
-    """Commit an offset of some partitions of t in a transaction; the error of each."""
+    """Commit an offset for some partitions of t in a transaction; return their errors."""
     producer = begin(world)
     request = TxnOffsetCommitRequest(
         transactional_id=X,
@@ -106,22 +120,22 @@ def transactional(
 
 
 def end(world: ConsumerWorld, *, is_commit: bool = True) -> None:
-    """Let the transaction end, as far as the group is concerned."""
+    """End the transaction in the group."""
     marker = TransactionMarker(*begin(world), 0, is_commit=is_commit)
     world.groups.end_transaction(0, marker)
 
 
 def takers(worlds: Iterable[tuple[str, ConsumerWorld]], epoch: int, *partitions: int) -> set[str]:
-    """Return the rules under which c1 may commit these partitions of t at an epoch.
+    """Return the rules that accept a commit of c1 for these partitions of t at an epoch.
 
-    Whether it does so in a transaction makes no difference, but in how it is told.
+    A transactional commit has the same result, with another error code.
     """
     found = set()
     for rule, world in worlds:
         codes = world.commit("c1", epoch, *(("t", partition) for partition in partitions))
         assert set(codes) in ({NONE}, {STALE})
-        told = transactional(world, epoch, *partitions)
-        assert told == [ILLEGAL if code is STALE else code for code in codes]
+        transactional_codes = transactional(world, epoch, *partitions)
+        assert transactional_codes == [ILLEGAL if code is STALE else code for code in codes]
         if codes[0] is NONE:
             found.add(rule)
     return found
@@ -134,13 +148,13 @@ class TestFencingOffsetCommits:
         handed_over(world)
         assert world.commit("c2", 3, ("t", 2), offset=50) == [NONE]
         world.new_records()
-        # It was sent while t-2 was c1's, and has been on its way since.
+        # The commit was sent while c1 owned t-2, and arrives late.
         assert world.commit("c1", 2, ("t", 2), offset=40) == [STALE]
         assert world.new_records() == []
         assert world.committed("t", 2) == 50
 
     @every_rule
-    def test_a_member_that_fell_out_of_the_group_is_fenced_by_its_id_alone(self, rule: str) -> None:
+    def test_a_removed_member_is_fenced_by_its_id(self, rule: str) -> None:
         world = world_under(rule)
         joined(world)
         world.beat("c1", 2)
@@ -150,11 +164,11 @@ class TestFencingOffsetCommits:
             world.beat("c2", 3)
         assert world.commit("c1", 2, ("t", 0)) == [ErrorCode.UNKNOWN_MEMBER_ID]
         assert world.events("fenced")[0].text == (
-            "member c1 is gone: it did not give its partitions up within its rebalance timeout"
+            "member c1 removed: it did not revoke its partitions within its rebalance timeout"
         )
 
     @every_rule
-    def test_the_epoch_compared_is_the_members_own_not_the_groups(self, rule: str) -> None:
+    def test_the_member_epoch_is_compared_and_not_the_group_epoch(self, rule: str) -> None:
         world = world_under(rule)
         joined(world)
         assert (world.group().epoch, world.group().target_epoch) == (3, 3)
@@ -163,7 +177,7 @@ class TestFencingOffsetCommits:
 
 
 class TestDownsidesOfTheCurrentApproach:
-    def test_a_commit_from_before_a_bump_is_refused_by_the_strict_rule_alone(self) -> None:
+    def test_a_commit_from_before_an_epoch_bump_is_refused_by_strict_only(self) -> None:
         worlds = [(rule, world_under(rule, {"t": 4, "u": 1})) for rule in RULES]
         for _, world in worlds:
             assert world.epoch("c1", topics=["t"]) == 2
@@ -172,8 +186,8 @@ class TestDownsidesOfTheCurrentApproach:
         assert takers(worlds, 2, 0, 3) == {REVOCATION_EPOCH, ASSIGNMENT_EPOCH}
         assert takers(worlds, 3, 0, 3) == set(RULES)
 
-    def test_a_heartbeat_in_flight_bumps_the_epoch_behind_the_clients_back(self) -> None:
-        """The commit is sent while the answer to a heartbeat has not come yet."""
+    def test_a_heartbeat_in_flight_bumps_the_epoch_before_the_client_knows(self) -> None:
+        """The commit is sent before the response to a heartbeat has arrived."""
         for rule, expected in ((STRICT, STALE), (REVOCATION_EPOCH, NONE), (ASSIGNMENT_EPOCH, NONE)):
             world = world_under(rule, {"t": 4, "u": 1})
             known = world.epoch("c1", topics=["t"])
@@ -184,11 +198,11 @@ class TestDownsidesOfTheCurrentApproach:
 
 
 class TestWhyABrokerSideFixIsWarranted:
-    """Its motivating case: a refused commit aborts the transaction, and all its work is undone."""
+    """The motivating case: a refused commit aborts the transaction and all its work."""
 
     @every_rule
     @pytest.mark.parametrize("version", [3, 4, 5])
-    def test_transactional_commits_go_by_the_same_rule_in_the_words_of_their_version(
+    def test_transactional_commits_follow_the_same_rule_with_errors_by_version(
         self, rule: str, version: int
     ) -> None:
         world = world_under(rule)
@@ -198,7 +212,7 @@ class TestWhyABrokerSideFixIsWarranted:
         assert answers == {2: [ILLEGAL], 3: [NONE], 4: [ILLEGAL]}
 
     @every_rule
-    def test_a_transaction_that_began_before_a_bump_is_not_aborted_for_it(self, rule: str) -> None:
+    def test_a_transaction_from_before_an_epoch_bump_is_not_aborted(self, rule: str) -> None:
         world = world_under(rule, {"t": 4, "u": 1})
         world.epoch("c1", topics=["t"])
         world.pass_interval()
@@ -207,7 +221,7 @@ class TestWhyABrokerSideFixIsWarranted:
         is_taken = transactional(world, 2, 0, 3) == [NONE, NONE]
         assert is_taken == (rule != STRICT)
         assert len(world.new_records()) == (2 if is_taken else 0)
-        # What the producer does with either answer.
+        # The reaction of the producer to either result.
         end(world, is_commit=is_taken)
         assert world.committed("t", 3) == (1 if is_taken else -1)
 
@@ -225,15 +239,15 @@ class TestWhyABrokerSideFixIsWarranted:
         assert world.committed("t", 2) == 50
 
     @every_rule
-    def test_a_producer_that_names_no_member_goes_by_no_rule(self, rule: str) -> None:
-        """Its fence is its transactional id, as before KIP-447."""
+    def test_a_producer_without_a_member_is_not_checked(self, rule: str) -> None:
+        """Only its transactional id fences it, as before KIP-447."""
         world = world_under(rule)
         handed_over(world)
         assert transactional(world, -1, 2, member_id="") == [NONE]
         assert transactional(world, 2, 2, member_id="") == [ErrorCode.UNKNOWN_MEMBER_ID]
 
     @every_rule
-    def test_one_partition_too_many_refuses_the_whole_request(self, rule: str) -> None:
+    def test_one_invalid_partition_refuses_the_whole_request(self, rule: str) -> None:
         world = world_under(rule)
         handed_over(world)
         world.new_records()
@@ -241,45 +255,47 @@ class TestWhyABrokerSideFixIsWarranted:
         assert world.new_records() == []
 
     @every_rule
-    def test_the_refusal_is_explained_to_those_of_the_group_and_of_the_producer(
+    def test_the_refusal_is_in_the_history_of_the_group_and_of_the_producer(
         self, rule: str
     ) -> None:
         world = world_under(rule)
         handed_over(world)
         transactional(world, 2, 2)
         (of_group,) = world.events("refused")
-        (of_id,) = world.services.journal.about(X, of=SubjectKind.TRANSACTIONAL_ID)
+        (of_id,) = world.node.history.about(X, of=SubjectKind.TRANSACTIONAL_ID)
         assert of_group.text == of_id.text
-        assert f"(rule {rule}); owner now c2 since " in of_group.text
+        assert f"(rule {rule}); current owner: c2 since " in of_group.text
         assert of_group.facts["api"] == "TxnOffsetCommit"
         assert of_group.facts["error"] == "ILLEGAL_GENERATION"
         assert of_group.facts["transactional_id"] == X
 
 
 class TestIdentifyingZombiesUsingTheLargestEpochAPartitionWasRevoked:
-    """Partition by partition: what `assignment-epoch` came to be, told from the other side."""
+    """The rule `assignment-epoch`, which compares epochs for each partition."""
 
-    def test_a_partition_that_came_back_is_the_members_from_its_new_epoch_on(self) -> None:
+    def test_a_partition_that_was_assigned_again_may_be_committed_from_its_new_epoch_on(
+        self,
+    ) -> None:
         world = world_under(ASSIGNMENT_EPOCH)
         handed_over(world)
         world.pass_interval()
         world.beat("c2", -1)
         assert world.given(world.beat("c1", 3)) == {"t": [0, 1, 2, 3]}
         assert world.group().current_of("c1").member_epoch == 4
-        # t-2 was c1's at epoch 2, but not at 3, and is again at 4.
+        # c1 owned t-2 at epoch 2, not at 3, and again at 4.
         assert [world.commit("c1", epoch, ("t", 2)) for epoch in (2, 3, 4)] == [
             [STALE], [STALE], [NONE],
         ]  # fmt: skip
         assert [world.commit("c1", epoch, ("t", 0)) for epoch in (2, 3, 4)] == [[NONE]] * 3
 
-    def test_one_partition_too_many_refuses_the_whole_request(self) -> None:
+    def test_one_invalid_partition_refuses_the_whole_request(self) -> None:
         world = world_under(ASSIGNMENT_EPOCH)
         handed_over(world)
         world.new_records()
         assert world.commit("c1", 2, ("t", 0), ("t", 2)) == [STALE, STALE]
         assert world.new_records() == []
 
-    def test_a_partition_about_to_be_revoked_is_still_the_members(self) -> None:
+    def test_a_partition_that_is_being_revoked_still_belongs_to_the_member(self) -> None:
         worlds = [(rule, world_under(rule)) for rule in RULES]
         for _, world in worlds:
             joined(world)
@@ -289,15 +305,15 @@ class TestIdentifyingZombiesUsingTheLargestEpochAPartitionWasRevoked:
 
 
 class TestFromPartitionAndMemberLevelToMemberLevel:
-    def test_the_members_bound_is_less_precise_than_the_partitions(self) -> None:
-        """Revoking t-2 fences a commit of t-0 too, until c1 learns of its new epoch."""
+    def test_the_rule_by_member_is_less_precise_than_the_rule_by_partition(self) -> None:
+        """The revocation of t-2 fences a commit of t-0 too, until c1 learns its new epoch."""
         worlds = [(rule, world_under(rule)) for rule in RULES]
         for _, world in worlds:
             handed_over(world)
         assert takers(worlds, 2, 0) == {ASSIGNMENT_EPOCH}
         assert takers(worlds, 3, 0) == set(RULES)
 
-    def test_it_reaches_back_to_the_last_revocation_and_no_further(self) -> None:
+    def test_commits_are_accepted_since_the_last_revocation(self) -> None:
         worlds = [(rule, world_under(rule, {"t": 4, "u": 1})) for rule in RULES]
         for _, world in worlds:
             world.epoch("c1", topics=["t"])
@@ -306,7 +322,7 @@ class TestFromPartitionAndMemberLevelToMemberLevel:
             world.beat("c1", 2)
             assert world.epoch("c1", 2, {"t": [0, 1]}) == 3
             world.beat("c2", 3)
-            # Two more epochs, without a revocation.
+            # Two more epochs without a revocation.
             for epoch, topics in ((3, ["t", "u"]), (4, ["t"])):
                 world.pass_interval()
                 assert world.epoch("c1", epoch, {"t": [0, 1]}, topics=topics) == epoch + 1
@@ -317,10 +333,10 @@ class TestFromPartitionAndMemberLevelToMemberLevel:
 
 
 class TestCompletelyAvoidingCommitRequestErrors:
-    """The client's part; what it relies on is that the coordinator waits for it."""
+    """The client commits before it revokes; the coordinator waits for that."""
 
     @every_rule
-    def test_no_epoch_moves_between_the_call_to_revoke_and_its_acknowledgement(
+    def test_no_epoch_changes_between_the_request_to_revoke_and_its_acknowledgement(
         self, rule: str
     ) -> None:
         world = world_under(rule)
@@ -328,22 +344,22 @@ class TestCompletelyAvoidingCommitRequestErrors:
         world.beat("c1", 2)
         world.pass_interval()
         world.beat("c3")
-        # In onPartitionsRevoked: it commits what it is to give up, at the epoch it knows.
+        # In onPartitionsRevoked it commits the revoked partitions at the epoch it knows.
         assert world.epoch("c1", 2) == 2
         assert world.commit("c1", 2, ("t", 2), ("t", 3)) == [NONE, NONE]
-        # Only then does it let go. The epoch it was at is the revocation epoch it remembers.
+        # Then it revokes them. Its epoch then is the stored revocation epoch.
         assert world.epoch("c1", 2, {"t": [0]}) == 4
-        # From the new epoch on it commits again.
+        # It commits again from the new epoch on.
         assert world.commit("c1", 4, ("t", 0)) == [NONE]
 
-    def test_a_commit_between_letting_go_and_learning_of_the_epoch_is_what_to_avoid(self) -> None:
+    def test_a_commit_between_the_revocation_and_the_new_epoch_is_fenced(self) -> None:
         world = world_under(REVOCATION_EPOCH)
         handed_over(world)
         assert world.commit("c1", 2, ("t", 0)) == [STALE]
 
 
 def revocation_epoch(world: ConsumerWorld, member_id: str) -> int:
-    """Return it from the log, where it is kept."""
+    """Return the revocation epoch in the log."""
     record = world.assignment_record(member_id)
     assert record is not None
     return record.revocation_epoch
@@ -351,15 +367,15 @@ def revocation_epoch(world: ConsumerWorld, member_id: str) -> int:
 
 class TestIntroducingPerMemberRevocationEpoch:
     @every_rule
-    def test_it_begins_at_zero_and_is_bumped_to_the_previous_epoch_by_a_revocation(
+    def test_it_begins_at_zero_and_a_revocation_sets_it_to_the_previous_epoch(
         self, rule: str
     ) -> None:
-        """Kept whatever rule is in force, so that another one may be put in force."""
+        """It is stored under every rule, so that the rule can be changed."""
         world = world_under(rule)
         joined(world)
         assert revocation_epoch(world, "c1") == revocation_epoch(world, "c2") == 0
         world.beat("c1", 2)
-        # Under way: the epoch has not moved, so the revocation is not complete.
+        # The revocation is not complete: the epoch is unchanged.
         assert revocation_epoch(world, "c1") == 0
         world.new_records()
         assert world.epoch("c1", 2, {"t": [0, 1]}) == 3
@@ -367,7 +383,7 @@ class TestIntroducingPerMemberRevocationEpoch:
         assert revocation_epoch(world, "c1") == 2
         assert revocation_epoch(world, "c2") == 0
 
-    def test_it_stays_when_the_epoch_moves_without_a_revocation(self) -> None:
+    def test_it_is_unchanged_if_the_epoch_changes_without_a_revocation(self) -> None:
         world = world_under(REVOCATION_EPOCH, {"t": 4, "u": 1})
         world.epoch("c1", topics=["t"])
         for epoch, topics in ((2, ["t", "u"]), (3, ["t"])):
@@ -376,7 +392,7 @@ class TestIntroducingPerMemberRevocationEpoch:
             world.beat("c1", epoch, owned, topics=topics)
         record = world.assignment_record("c1")
         assert record is not None
-        # u was taken away again, and c1 has yet to let go of it.
+        # u was removed from the target, and c1 has not revoked it yet.
         assert (record.member_epoch, record.revocation_epoch) == (3, 0)
         assert world.epoch("c1", 3, {"t": range(4)}) == 4
         assert revocation_epoch(world, "c1") == 3
@@ -402,7 +418,7 @@ class TestIntroducingPerMemberRevocationEpoch:
         assert world.group().current_of("c1").revocation == (2, False)
         assert world.commit("c1", 2, ("t", 2)) == [STALE]
 
-    def test_a_rule_put_in_force_later_finds_what_it_goes_by(self) -> None:
+    def test_a_rule_that_is_selected_later_has_the_stored_epoch(self) -> None:
         world = world_under(STRICT)
         handed_over(world)
         asked = {}
@@ -421,7 +437,7 @@ class TestIntroducingPerMemberRevocationEpoch:
 
 
 class TestRelaxingTheOffsetCommitValidation:
-    def test_accepted_is_what_lies_above_the_revocation_epoch_up_to_the_members(self) -> None:
+    def test_epochs_above_the_revocation_epoch_up_to_the_members_are_accepted(self) -> None:
         world = world_under(REVOCATION_EPOCH, {"t": 4, "u": 1})
         world.epoch("c1", topics=["t"])
         world.pass_interval()
@@ -436,8 +452,8 @@ class TestRelaxingTheOffsetCommitValidation:
         assert {epoch for epoch, code in answers.items() if code is NONE} == {3, 4}
         assert set(answers.values()) == {NONE, STALE}
 
-    def test_what_is_committed_does_not_matter_to_it(self) -> None:
-        """The table of seed against ships: a partition given later, and one never given."""
+    def test_the_committed_partitions_do_not_matter(self) -> None:
+        """Differences between the rules: a partition assigned later, and one never assigned."""
         worlds = [(rule, world_under(rule, {"t": 4, "u": 1})) for rule in RULES]
         for _, world in worlds:
             world.epoch("c1", topics=["t"])
@@ -446,7 +462,7 @@ class TestRelaxingTheOffsetCommitValidation:
         later = {rule for rule, world in worlds if world.commit("c1", 2, ("u", 0)) == [NONE]}
         assert later == {REVOCATION_EPOCH}
 
-    def test_members_of_the_classic_protocol_hear_of_generations(self) -> None:
+    def test_members_of_the_classic_protocol_get_errors_about_generations(self) -> None:
         world = world_under(STRICT)
         handed_over(world)
         group = world.group()
@@ -461,7 +477,7 @@ class TestRelaxingTheOffsetCommitValidation:
         assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
 
     @every_rule
-    def test_a_client_from_before_member_epochs_is_told_so(self, rule: str) -> None:
+    def test_a_client_without_member_epochs_gets_unsupported_version(self, rule: str) -> None:
         world = world_under(rule)
         joined(world)
         assert world.commit("c1", 2, ("t", 0), version=8) == [ErrorCode.UNSUPPORTED_VERSION]
@@ -475,9 +491,9 @@ class TestRelaxingTheOffsetCommitValidation:
 
 
 class TestDisablingStreamsCommitsBetweenRevocationAndMemberEpochBumps:
-    """Streams stop committing between the two; that they may is as in the section on listeners."""
+    """Kafka Streams does not commit in between; the section on listeners shows that it may."""
 
-    def test_bumps_are_blocked_for_as_long_as_partitions_are_being_revoked(self) -> None:
+    def test_epochs_do_not_change_while_partitions_are_being_revoked(self) -> None:
         world = world_under(REVOCATION_EPOCH)
         joined(world)
         world.beat("c1", 2)
@@ -488,20 +504,20 @@ class TestDisablingStreamsCommitsBetweenRevocationAndMemberEpochBumps:
             assert world.commit("c1", 2, ("t", 3)) == [NONE]
 
 
-class TestWhereKafkaGivesUpPartitionsWithoutMovingOn:
-    """Two steps that the proposal does not know: partitions go, and the epoch stays.
+class TestRevocationsWithoutANewEpoch:
+    """Two cases that the proposal does not cover: partitions are revoked without a new epoch.
 
-    At the member's own epoch Kafka takes a commit even of what is another's by now, and so does
-    every rule here; once the member has moved on, none does.
+    At the member's current epoch, Kafka and every rule here accept a commit for a partition that
+    another member owns. After the member's epoch has changed, none does.
     """
 
     @every_rule
-    def test_a_topic_no_longer_subscribed_to_goes_before_the_new_target_is_known(
+    def test_an_unsubscribed_topic_is_revoked_before_the_new_target_is_computed(
         self, rule: str
     ) -> None:
         world = world_under(rule, {"t": 2, "u": 1})
         assert world.epoch("c1") == 2
-        # Within the interval: no new target yet.
+        # Within the assignment interval there is no new target.
         assert world.epoch("c1", 2, {"t": [0, 1]}, topics=["t"]) == 2
         world.pass_interval()
         assert world.given(world.beat("c2", topics=["u"])) == {"u": [0]}
@@ -515,23 +531,23 @@ class TestWhereKafkaGivesUpPartitionsWithoutMovingOn:
         assert world.commit("c1", 2, ("u", 0)) == [STALE]
 
     @every_rule
-    def test_a_second_revocation_is_asked_for_before_the_epoch_moves(self, rule: str) -> None:
+    def test_a_second_revocation_is_requested_before_the_epoch_changes(self, rule: str) -> None:
         world = world_under(rule)
         joined(world)
         assert world.given(world.beat("c1", 2)) == {"t": [0, 1]}
-        for newcomer in ("c3", "c4"):
+        for new_member in ("c3", "c4"):
             world.pass_interval()
-            world.beat(newcomer)
-        # t-2 and t-3 are let go, and t-1 is to go as well.
+            world.beat(new_member)
+        # t-2 and t-3 are revoked, and t-1 is to be revoked as well.
         assert world.epoch("c1", 2, {"t": [0, 1]}) == 2
         assert world.given(world.beat("c2", 3)) == {"t": [2]}
         assert world.commit("c1", 2, ("t", 2)) == [NONE]
         assert world.commit("c1", 2, ("t", 0)) == [NONE]
 
 
-class TestExplaining:
-    def test_the_refusal_says_which_rule_which_epochs_and_who_has_the_partition(self) -> None:
-        """Word for word what an operator is promised."""
+class TestHistory:
+    def test_the_refusal_has_the_rule_the_epochs_and_the_owner(self) -> None:
+        """The exact text for operators."""
         world = world_under(REVOCATION_EPOCH, {"orders": 4, "u": 1})
         noon_ms = 1_700_000_000_000 - 1_700_000_000_000 % 86_400_000 + 12 * 3_600_000
         world.clock.advance(noon_ms + 86_400_000 - world.clock.now_ms())
@@ -551,7 +567,7 @@ class TestExplaining:
         (refused,) = world.events("refused")
         assert refused.text == (
             "commit of orders-3 at epoch 4 refused: partition revoked from this member at epoch 5 "
-            "(rule revocation-epoch); owner now c2 since 12:00:03.120"
+            "(rule revocation-epoch); current owner: c2 since 12:00:03.120"
         )
         assert refused.facts["rule"] == REVOCATION_EPOCH
         assert refused.facts["revocation_epoch"] == 4
@@ -559,13 +575,13 @@ class TestExplaining:
         assert refused.facts["api"] == "OffsetCommit"
 
     @every_rule
-    def test_the_rule_in_force_is_the_one_that_is_named(self, rule: str) -> None:
+    def test_the_configured_rule_is_reported(self, rule: str) -> None:
         world = world_under(rule)
         handed_over(world)
         world.commit("c1", 2, ("t", 2))
-        assert f"(rule {rule}); owner now c2 since " in world.events("refused")[0].text
+        assert f"(rule {rule}); current owner: c2 since " in world.events("refused")[0].text
 
-    def test_accepted_commits_leave_nothing(self) -> None:
+    def test_accepted_commits_are_not_in_the_history(self) -> None:
         world = world_under(ASSIGNMENT_EPOCH)
         handed_over(world)
         before = len(world.events())

@@ -1,8 +1,9 @@
 """Scenarios of KIP-211, Revise Expiration Semantics of Consumer Group Offsets, by its sections.
 
-Where Kafka has moved on since, the scenario says so and holds us to what ships: the retention time
-left OffsetCommit with version 5 and not with 4, and groups of KIP-848 never wait for being Empty.
-"Another Related Change" is the console consumer's to make.
+Where released Kafka differs, the scenario says so and expects Kafka's behaviour: the retention time
+was removed from OffsetCommit in version 5, not 4, and offsets of KIP-848 groups expire by their
+commits.
+"Another Related Change" concerns the console consumer only.
 """
 
 from __future__ import annotations
@@ -15,22 +16,31 @@ import pytest
 from kafkalite.apis.table import find_api
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.serde import CoordinatorSerde
-from kafkalite.groups.consumer.beat import Client
-from kafkalite.groups.offset import OffsetAndMetadata
-from kafkalite.groups.records import group_metadata_record, offset_commit_record, written_version
-from kafkalite.groups.sweeps import ExpireOffsets
+from kafkalite.groups.group import OffsetAndMetadata
+from kafkalite.groups.modern.member import Client
+from kafkalite.groups.offset_expiration import OffsetExpirationRound
+from kafkalite.groups.offsets_topic_records import (
+    group_metadata_record,
+    offset_commit_record,
+    written_version,
+)
 from kafkalite.protocol import codec
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.records.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+)
+from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.list_groups import ListGroupsRequest
-from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
-from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from kafkalite.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from kafkalite.protocol.records.group_metadata import GroupMetadataKey, GroupMetadataValue
-from kafkalite.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from tests.scenarios.group_world import GroupWorld, answered, subscription, topic_image
 from tests.unit.apis.group_wire import GroupWire
@@ -44,17 +54,17 @@ DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
 SWEEP_MS = 10 * MINUTE_MS
 LONG_SESSION_MS = 24 * DAY_MS
-"""A member that hardly needs heartbeats to stay; an int32 holds no more."""
+"""A session timeout so long that tests need few heartbeats; almost the maximum of an int32."""
 
 
 def world_of(*topics: str, **config: str) -> GroupWorld:
-    """Return a world of these topics; a setting's dots are underscores here."""
+    """Return a world with these topics; underscores in settings stand for dots."""
     settings = {key.replace("_", "."): value for key, value in config.items()}
     return GroupWorld(settings, topics=[topic_image(name, 4) for name in topics or ("t",)])
 
 
 def stable(world: GroupWorld, *topics: str, protocol_type: str = "consumer") -> str:
-    """Bring a group of one member that reads these topics to Stable; the member's id."""
+    """Create a Stable group of one member that reads these topics; return the member's id."""
     protocols = {"range": subscription(*(topics or ("t",)))}
     join = world.join(protocols=protocols, session_ms=LONG_SESSION_MS, protocol_type=protocol_type)
     world.clock.advance(0)
@@ -70,17 +80,17 @@ def generation_of(world: GroupWorld, group: str = "g") -> int:
 
 
 def is_gone(world: GroupWorld, group: str = "g") -> bool:
-    """Whether a group is gone, now and for a coordinator that reads the log."""
-    gone = world.state(group) is None and world.committed(group) == {}
-    assert gone == (world.restarted().state(group) is None)
-    return gone
+    """Return whether a group is deleted, both now and after the log is loaded again."""
+    is_deleted = world.state(group) is None and world.committed(group) == {}
+    assert is_deleted == (world.restarted().state(group) is None)
+    return is_deleted
 
 
 # Motivation
 
 
 class OldClients:
-    """Commits of every version as bytes, to a coordinator behind the dispatcher."""
+    """Commits of every version as bytes, through the gateway to a coordinator."""
 
     def __init__(self, **config: str) -> None:
         self.wire = GroupWire(
@@ -106,7 +116,7 @@ class OldClients:
         return bool(response.topics[0].partitions[0].committed_offset == 5)
 
     def value_versions(self) -> list[int]:
-        """Return the schema versions of the commits in the log."""
+        """Return the schema versions of the offset records in the log."""
         return [
             struct.unpack_from(">h", value)[0]
             for log in self.wire.logs.values()
@@ -115,7 +125,7 @@ class OldClients:
         ]
 
     def lifetime_ms(self, limit_ms: int) -> int | None:
-        """Let time pass until the offset is gone; how long that took, to the sweep."""
+        """Advance time until the offset has expired; return the elapsed time up to the check."""
         begin_ms = self.wire.clock.now_ms()
         while self.wire.clock.now_ms() < begin_ms + limit_ms:
             self.wire.clock.advance(SWEEP_MS)
@@ -124,19 +134,19 @@ class OldClients:
         return None
 
 
-def test_version_0_kept_offsets_elsewhere_and_is_not_served() -> None:
+def test_version_0_is_not_served() -> None:
     api = find_api(OffsetCommitRequest.API_KEY)
     assert api is not None
     assert api.versions.lowest == 1
 
 
-def test_version_1_without_a_timestamp_ages_from_now_by_the_retention_of_the_broker() -> None:
+def test_version_1_without_a_timestamp_expires_by_the_brokers_retention_from_now() -> None:
     clients = OldClients(offsets_retention_minutes="60")
     clients.commit(1)
     assert clients.lifetime_ms(3 * HOUR_MS) == HOUR_MS
 
 
-def test_version_1_with_a_timestamp_ages_from_there() -> None:
+def test_version_1_with_a_timestamp_expires_from_then() -> None:
     clients = OldClients(offsets_retention_minutes="60")
     clients.commit(1, timestamp_ms=clients.wire.clock.now_ms() - 30 * MINUTE_MS)
     assert clients.lifetime_ms(3 * HOUR_MS) == 30 * MINUTE_MS
@@ -144,21 +154,21 @@ def test_version_1_with_a_timestamp_ages_from_there() -> None:
 
 @pytest.mark.parametrize("version", [2, 3, 4])
 @pytest.mark.parametrize("retention_ms", [0, HOUR_MS, 3 * HOUR_MS])
-def test_versions_2_to_4_say_themselves_how_long(version: int, retention_ms: int) -> None:
+def test_versions_2_to_4_have_a_retention_time(version: int, retention_ms: int) -> None:
     clients = OldClients(offsets_retention_minutes="120")
     clients.commit(version, retention_ms=retention_ms)
     assert clients.lifetime_ms(5 * HOUR_MS) == max(retention_ms, SWEEP_MS)
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_any_version_that_says_nothing_leaves_it_to_the_broker(version: int) -> None:
+def test_without_a_retention_time_the_brokers_applies(version: int) -> None:
     clients = OldClients(offsets_retention_minutes="60")
     clients.commit(version)
     assert clients.lifetime_ms(3 * HOUR_MS) == HOUR_MS
 
 
-def test_a_group_that_commits_rarely_keeps_its_offsets_while_it_has_members() -> None:
-    """KAFKA-4682, which the proposal is for."""
+def test_a_group_that_commits_rarely_retains_its_offsets_while_it_has_members() -> None:
+    """KAFKA-4682, the reason of the proposal."""
     world = world_of()
     member_id = stable(world)
     world.commit({("t", 0): 5}, member_id=member_id, generation=1)
@@ -173,8 +183,8 @@ def test_a_group_that_commits_rarely_keeps_its_offsets_while_it_has_members() ->
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_the_retention_time_is_on_the_wire_in_versions_2_to_4(version: int) -> None:
-    """The proposal drops it with version 4. Kafka's version 4 still has it, version 5 has not."""
+def test_the_retention_time_is_in_the_protocol_of_versions_2_to_4(version: int) -> None:
+    """The proposal removes it in version 4. In Kafka, version 4 still has it, version 5 has not."""
     request = OffsetCommitRequest(group_id="g", retention_time_ms=77, topics=[])
     body: list[bytes | memoryview] = []
     codec.request_builder(OffsetCommitRequest.API_KEY, version)(request, body)
@@ -196,13 +206,13 @@ def test_the_retention_time_is_on_the_wire_in_versions_2_to_4(version: int) -> N
 def test_only_an_offset_with_its_own_expiry_has_the_old_schema(
     version: int, retention_ms: int, schema: int
 ) -> None:
-    """The proposal's schema 2 has been followed by 3 (leader epoch) and 4 (topic id)."""
+    """The proposal's schema 2 was followed by 3 (leader epoch) and 4 (topic id)."""
     clients = OldClients()
     clients.commit(version, retention_ms=retention_ms)
     assert clients.value_versions() == [schema]
 
 
-def test_an_offset_with_its_own_expiry_records_when_that_is() -> None:
+def test_an_offset_with_its_own_expiry_stores_the_time() -> None:
     world = world_of()
     world.commit({("t", 0): 5}, retention_ms=HOUR_MS)
     (record,) = world.records()
@@ -212,7 +222,7 @@ def test_an_offset_with_its_own_expiry_records_when_that_is() -> None:
     assert record.value.expire_timestamp == world.clock.now_ms() + HOUR_MS
 
 
-def test_a_group_records_since_when_it_is_in_its_state() -> None:
+def test_a_group_stores_the_time_of_its_last_state_change() -> None:
     world = world_of()
     member_id = stable(world)
     world.clock.advance(DAY_MS)
@@ -244,7 +254,7 @@ def test_the_timer_of_all_offsets_starts_when_the_group_becomes_empty() -> None:
     assert is_gone(world)
 
 
-def test_offsets_go_before_their_group_and_both_leave_tombstones() -> None:
+def test_offsets_expire_before_their_group_and_both_write_tombstones() -> None:
     world = world_of()
     member_id = stable(world)
     world.commit({("t", 0): 5, ("t", 3): 6}, member_id=member_id, generation=1)
@@ -260,7 +270,7 @@ def test_offsets_go_before_their_group_and_both_leave_tombstones() -> None:
     assert [record.value for record in written] == [None, None, None]
 
 
-def test_whoever_joins_stops_the_timer_and_it_starts_anew_when_all_have_gone() -> None:
+def test_a_join_stops_the_timer_and_the_last_leave_starts_it_again() -> None:
     world = world_of()
     member_id = stable(world)
     world.commit({("t", 0): 5}, member_id=member_id, generation=1)
@@ -275,7 +285,7 @@ def test_whoever_joins_stops_the_timer_and_it_starts_anew_when_all_have_gone() -
     assert is_gone(world)
 
 
-def test_a_member_whose_session_ends_starts_the_timer_as_one_that_leaves() -> None:
+def test_an_expired_session_starts_the_timer_like_a_leave() -> None:
     world = world_of()
     (member_id,) = world.stable(None)
     world.commit({("t", 0): 5}, member_id=member_id, generation=1)
@@ -309,7 +319,9 @@ def test_offsets_do_not_expire_while_a_rebalance_is_prepared() -> None:
     world.clock.advance(0)
     assert world.state() == "PreparingRebalance"
     world.shard.write(
-        lambda machine, now_ms: machine.sweeps.expire(ExpireOffsets(), now_ms + 2 * WEEK_MS)
+        lambda machine, now_ms: machine.offset_expiration.expire(
+            OffsetExpirationRound(), now_ms + 2 * WEEK_MS
+        )
     )
     assert world.committed() == {("t", 0): 5, ("u", 0): 6}
 
@@ -322,13 +334,13 @@ def test_offsets_do_not_expire_while_a_rebalance_is_completed() -> None:
     assert answered(join).generation_id == 1
     assert world.state() == "CompletingRebalance"
     assert world.committed() == {("t", 0): 5, ("u", 0): 6}
-    # Nobody asked for an assignment: the generation is given up, and the group becomes Empty.
+    # No member sent an assignment: the generation is aborted, and the group becomes Empty.
     world.clock.advance(WEEK_MS)
     assert world.state() == "Empty"
 
 
-def test_a_deleted_group_has_nothing_left_to_expire() -> None:
-    """Dead, in the proposal's words."""
+def test_a_deleted_group_has_nothing_to_expire() -> None:
+    """A deleted group has the state Dead in the proposal."""
     world = world_of()
     member_id = stable(world)
     world.commit({("t", 0): 5}, member_id=member_id, generation=1)
@@ -339,19 +351,19 @@ def test_a_deleted_group_has_nothing_left_to_expire() -> None:
     assert len(world.log.entries) == before
 
 
-def test_the_retention_is_the_brokers_to_set() -> None:
+def test_the_retention_of_the_broker_applies() -> None:
     world = world_of(offsets_retention_minutes="1")
     member_id = stable(world)
     world.commit({("t", 0): 5}, member_id=member_id, generation=1)
     world.leave((member_id, None))
-    # It is looked for every ten minutes, whatever the retention.
+    # Expiration is checked every ten minutes, independent of the retention.
     world.clock.advance(SWEEP_MS - 1)
     assert world.committed() == {("t", 0): 5}
     world.clock.advance(1)
     assert is_gone(world)
 
 
-def test_how_often_the_broker_looks_is_its_to_set() -> None:
+def test_the_check_interval_of_the_broker_applies() -> None:
     world = world_of(offsets_retention_minutes="1", offsets_retention_check_interval_ms="90000")
     world.commit({("t", 0): 5})
     world.clock.advance(90_000 - 1)
@@ -379,20 +391,20 @@ def test_the_timer_survives_a_restart() -> None:
     assert is_gone(again)
 
 
-def test_a_compacted_log_knows_the_timer_too() -> None:
+def test_the_timer_survives_compaction() -> None:
     world = world_of()
     member_id = stable(world)
     world.commit({("t", 0): 5}, member_id=member_id, generation=1)
     world.leave((member_id, None))
     world.clock.advance(6 * DAY_MS)
-    again = world.restarted(world.log.compacted())
+    again = world.restarted(world.log.compact())
     again.clock.advance(DAY_MS - 1)
     assert again.committed() == {("t", 0): 5}
     again.clock.advance(1)
     assert is_gone(again)
 
 
-def test_another_retention_after_a_restart_holds_for_old_offsets_as_well() -> None:
+def test_another_retention_after_a_restart_applies_to_old_offsets_too() -> None:
     world = world_of()
     member_id = stable(world)
     world.commit({("t", 0): 5}, member_id=member_id, generation=1)
@@ -403,8 +415,8 @@ def test_another_retention_after_a_restart_holds_for_old_offsets_as_well() -> No
     assert is_gone(again)
 
 
-def test_a_group_whose_record_does_not_say_since_when_goes_by_commit() -> None:
-    """Records of group metadata before schema 2."""
+def test_a_group_without_the_time_of_its_state_expires_by_commit() -> None:
+    """Group metadata records before schema 2 lack the time of the state."""
     clock_ms = world_of().clock.now_ms()
     serde = CoordinatorSerde(written_version)
     value = GroupMetadataValue(
@@ -428,7 +440,7 @@ def test_a_group_whose_record_does_not_say_since_when_goes_by_commit() -> None:
 # Unsubscribing from a Topic
 
 
-def test_offsets_of_a_topic_nobody_reads_any_more_go_by_their_commit() -> None:
+def test_offsets_of_an_unsubscribed_topic_expire_by_their_commit() -> None:
     world = world_of("t", "u")
     member_id = stable(world, "t", "u")
     world.commit({("t", 0): 5, ("u", 0): 6, ("u", 1): 7}, member_id=member_id, generation=1)
@@ -447,7 +459,7 @@ def test_offsets_of_a_topic_nobody_reads_any_more_go_by_their_commit() -> None:
     assert (world.state(), world.committed()) == ("Stable", {("t", 0): 5})
 
 
-def test_a_topic_that_one_member_still_reads_is_kept() -> None:
+def test_a_topic_that_one_member_still_reads_does_not_expire() -> None:
     world = world_of("t", "u")
     joins = [
         world.join(protocols={"range": subscription(topic)}, session_ms=LONG_SESSION_MS)
@@ -467,7 +479,7 @@ def test_a_topic_that_one_member_still_reads_is_kept() -> None:
     assert world.committed() == {("t", 0): 5}
 
 
-def test_what_members_say_in_a_rebalance_counts_in_the_next_generation() -> None:
+def test_subscriptions_in_a_rebalance_apply_to_the_next_generation() -> None:
     world = world_of("t", "u")
     member_id = stable(world, "t")
     world.commit({("t", 0): 5}, member_id=member_id, generation=1)
@@ -481,7 +493,7 @@ def test_what_members_say_in_a_rebalance_counts_in_the_next_generation() -> None
 
 
 @pytest.mark.parametrize("metadata", [b"", b"\0", b"\0\0\0\0\0\7?", b"\xff\xff\0\0\0\0"])
-def test_a_group_whose_subscriptions_cannot_be_read_keeps_everything(metadata: bytes) -> None:
+def test_a_group_with_unreadable_subscriptions_retains_everything(metadata: bytes) -> None:
     world = world_of("t", "u")
     world.commit({("t", 0): 5, ("u", 0): 6})
     join = world.join(protocols={"range": metadata}, session_ms=LONG_SESSION_MS)
@@ -491,7 +503,7 @@ def test_a_group_whose_subscriptions_cannot_be_read_keeps_everything(metadata: b
     assert world.committed() == {("t", 0): 5, ("u", 0): 6}
 
 
-def test_a_stable_group_that_is_no_consumer_keeps_everything() -> None:
+def test_a_stable_group_with_another_protocol_type_retains_everything() -> None:
     world = world_of("t", "u")
     world.commit({("t", 0): 5, ("u", 0): 6})
     member_id = stable(world, protocol_type="connect")
@@ -505,7 +517,7 @@ def test_a_stable_group_that_is_no_consumer_keeps_everything() -> None:
 # Standalone (Simple) Consumer
 
 
-def test_each_offset_of_a_standalone_consumer_goes_by_its_own_commit() -> None:
+def test_each_offset_of_a_standalone_consumer_expires_by_its_own_commit() -> None:
     world = world_of()
     world.commit({("t", 0): 5, ("t", 1): 6})
     world.clock.advance(DAY_MS)
@@ -519,7 +531,7 @@ def test_each_offset_of_a_standalone_consumer_goes_by_its_own_commit() -> None:
     assert is_gone(world)
 
 
-def test_a_standalone_consumer_is_one_after_a_restart_as_well() -> None:
+def test_a_standalone_consumer_is_recognized_after_a_restart() -> None:
     world = world_of()
     world.commit({("t", 0): 5})
     world.clock.advance(4 * DAY_MS)
@@ -530,8 +542,8 @@ def test_a_standalone_consumer_is_one_after_a_restart_as_well() -> None:
     assert is_gone(again)
 
 
-def test_a_standalone_consumer_in_a_group_that_had_members_goes_by_when_they_left() -> None:
-    """The group has a protocol type, so when an observer commits to it does not count."""
+def test_a_standalone_consumer_in_a_former_group_expires_from_the_last_leave() -> None:
+    """The group has a protocol type, so commits of other clients do not matter."""
     world = world_of()
     member_id = stable(world)
     world.commit({("t", 0): 5}, member_id=member_id, generation=1)
@@ -542,20 +554,20 @@ def test_a_standalone_consumer_in_a_group_that_had_members_goes_by_when_they_lef
     assert is_gone(world)
 
 
-def test_a_simple_group_whose_first_member_is_on_its_way_keeps_its_age() -> None:
-    """An id was given out; nobody has joined, and no protocol type is known."""
+def test_a_simple_group_with_a_pending_member_expires_as_before() -> None:
+    """A client got a member id, but no member has joined, so the group has no protocol type."""
     world = world_of(offsets_retention_minutes="1")
     world.commit({("t", 0): 5})
     world.clock.advance(SWEEP_MS - 1_000)
-    told = answered(world.join(knows_ids=True))
-    assert told.error_code is ErrorCode.MEMBER_ID_REQUIRED
+    answer = answered(world.join(knows_ids=True))
+    assert answer.error_code is ErrorCode.MEMBER_ID_REQUIRED
     world.clock.advance(1_000)
     assert is_gone(world)
-    late = answered(world.join(told.member_id, knows_ids=True))
+    late = answered(world.join(answer.member_id, knows_ids=True))
     assert late.error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-# The table that sums it up
+# The summarizing table
 
 
 @pytest.mark.parametrize(
@@ -609,7 +621,7 @@ def test_an_old_consumer_with_a_longer_retention_outlives_its_empty_group() -> N
     assert is_gone(again)
 
 
-def test_an_old_consumer_with_a_shorter_retention_does_not_wait_for_the_broker() -> None:
+def test_an_old_consumer_with_a_shorter_retention_expires_before_the_brokers() -> None:
     world = world_of()
     member_id = stable(world)
     world.commit({("t", 0): 5}, member_id=member_id, generation=1, retention_ms=HOUR_MS)
@@ -620,7 +632,7 @@ def test_an_old_consumer_with_a_shorter_retention_does_not_wait_for_the_broker()
     assert is_gone(world)
 
 
-def test_a_new_commit_takes_the_own_expiry_back() -> None:
+def test_a_new_commit_removes_the_own_expiry() -> None:
     world = world_of()
     world.commit({("t", 0): 5}, retention_ms=HOUR_MS)
     world.commit({("t", 0): 6})
@@ -628,7 +640,7 @@ def test_a_new_commit_takes_the_own_expiry_back() -> None:
     assert world.committed() == {("t", 0): 6}
 
 
-def test_an_own_expiry_holds_for_unsubscribed_topics_of_a_live_group() -> None:
+def test_an_own_expiry_applies_to_unsubscribed_topics_of_a_live_group() -> None:
     world = world_of("t", "u")
     world.commit({("t", 0): 5, ("u", 0): 6}, retention_ms=HOUR_MS)
     stable(world, "t")
@@ -636,11 +648,11 @@ def test_an_own_expiry_holds_for_unsubscribed_topics_of_a_live_group() -> None:
     assert (world.state(), world.committed()) == ("Stable", {("t", 0): 5})
 
 
-# What came later: groups of KIP-848
+# Later additions: groups of KIP-848
 
 
-def test_a_consumer_group_goes_by_its_commits_even_when_it_has_just_become_empty() -> None:
-    """A classic group would have a week from here; Kafka gives this one none."""
+def test_an_empty_consumer_group_expires_by_its_commits() -> None:
+    """Offsets of an empty classic group would expire a week after it became empty."""
     world = world_of()
     epoch = world.beat("c1").member_epoch
     world.commit({("t", 0): 5}, member_id="c1", generation=epoch)
@@ -653,7 +665,7 @@ def test_a_consumer_group_goes_by_its_commits_even_when_it_has_just_become_empty
     assert is_gone(world)
 
 
-def test_a_consumer_group_keeps_what_its_members_read_and_no_more() -> None:
+def test_a_consumer_group_retains_only_subscribed_topics() -> None:
     world = world_of("t", "u")
     world.commit({("t", 0): 5, ("u", 0): 6})
     epoch = world.beat("c1").member_epoch
@@ -664,7 +676,7 @@ def test_a_consumer_group_keeps_what_its_members_read_and_no_more() -> None:
     assert world.committed() == {("t", 0): 5}
 
 
-def test_an_empty_group_that_never_committed_goes_at_the_next_sweep() -> None:
+def test_an_empty_group_without_commits_is_deleted_at_the_next_check() -> None:
     world = world_of()
     world.beat("c1")
     world.beat("c1", -1)
@@ -685,8 +697,8 @@ def share_beat(world: GroupWorld, epoch: int) -> None:
     world.shard.write(lambda machine, now_ms: machine.share.heartbeat(request, client, now_ms))
 
 
-def test_a_share_group_has_nothing_that_expires_and_lasts() -> None:
-    """It keeps its place in the share coordinator; no sweep ever deletes it."""
+def test_a_share_group_never_expires() -> None:
+    """Its offsets are at the share coordinator; no check deletes it."""
     world = world_of()
     share_beat(world, 0)
     share_beat(world, -1)
@@ -697,7 +709,7 @@ def test_a_share_group_has_nothing_that_expires_and_lasts() -> None:
 
 
 def streams_beat(world: GroupWorld, epoch: int) -> int:
-    """Let the one member of a streams group join, stay or leave; its epoch."""
+    """Send a heartbeat of the one member of a streams group; return its epoch."""
     is_joining = epoch == 0
     topology = StreamsGroupHeartbeatRequest.Topology(
         epoch=0,
@@ -726,7 +738,7 @@ def streams_beat(world: GroupWorld, epoch: int) -> int:
     return beaten.response.member_epoch
 
 
-def test_a_streams_group_goes_by_its_commits_whatever_its_state() -> None:
+def test_a_streams_group_expires_by_its_commits_in_every_state() -> None:
     world = world_of("t", "u")
     world.commit({("t", 0): 5, ("u", 0): 6})
     epoch = streams_beat(world, 0)
@@ -744,7 +756,7 @@ def test_a_streams_group_goes_by_its_commits_whatever_its_state() -> None:
 # Group deletion
 
 
-def test_deleting_groups_takes_their_offsets_along_at_once() -> None:
+def test_deleting_groups_deletes_their_offsets_at_once() -> None:
     clients = OldClients()
     clients.commit(9)
     response = clients.wire.ask(DeleteGroupsRequest(groups_names=["g"]), 2)
@@ -760,10 +772,10 @@ def test_deleting_groups_takes_their_offsets_along_at_once() -> None:
     assert tombstones == [1, 2]
 
 
-# Explaining it
+# The history
 
 
-def test_what_expired_and_by_which_rule_is_told() -> None:
+def test_expired_offsets_and_the_rule_are_in_the_history() -> None:
     world = world_of()
     member_id = stable(world)
     commit = {"member_id": member_id, "generation": 1}
@@ -781,11 +793,11 @@ def test_what_expired_and_by_which_rule_is_told() -> None:
     assert deleted.facts == {"rule": "expiry", "group_type": "classic"}
 
 
-# Many of them
+# Large numbers
 
 
 def many_groups(world: GroupWorld, count: int, offsets: int = 1) -> list[str]:
-    """Fill the log with simple groups, quicker than by committing."""
+    """Write many simple groups to the log, faster than by commits."""
     serde = CoordinatorSerde(written_version)
     committed = OffsetAndMetadata(offset=5, commit_timestamp_ms=world.clock.now_ms())
     names = [f"group-{index}" for index in range(count)]
@@ -797,7 +809,7 @@ def many_groups(world: GroupWorld, count: int, offsets: int = 1) -> list[str]:
 
 
 def _batches(world: GroupWorld) -> list[tuple[int, int, float]]:
-    """Note of each batch from now on how many records and bytes it has, and when it came."""
+    """Record the number of records, the bytes and the time of each batch from now on."""
     sizes: list[tuple[int, int, float]] = []
     append = world.log.append
 
@@ -810,7 +822,7 @@ def _batches(world: GroupWorld) -> list[tuple[int, int, float]]:
     return sizes
 
 
-def test_many_groups_expire_a_few_at_a_time() -> None:
+def test_many_groups_expire_in_portions() -> None:
     world = world_of(offsets_retention_minutes="1")
     names = many_groups(world, 5_000)
     world = world.restarted()
@@ -824,28 +836,28 @@ def test_many_groups_expire_a_few_at_a_time() -> None:
     assert len({at_ms for _, _, at_ms in sizes}) == len(sizes), "others come in between"
 
 
-def test_groups_with_nothing_to_expire_are_looked_at_a_few_at_a_time_too() -> None:
+def test_groups_without_expired_offsets_are_checked_in_portions_too() -> None:
     world = world_of()
     many_groups(world, 10_000)
     world = world.restarted()
-    sweeps = world.machine.sweeps
-    result = sweeps.expire(ExpireOffsets(), world.clock.now_ms())
+    offset_expiration = world.machine.offset_expiration
+    result = offset_expiration.expire(OffsetExpirationRound(), world.clock.now_ms())
     (timer,) = result.timers
     assert timer.deadline_ms - world.clock.now_ms() < 1_000, "it goes on soon"  # type: ignore[union-attr]
     passes = 0
-    event = ExpireOffsets()
+    event = OffsetExpirationRound()
     while True:
-        result = sweeps.expire(event, world.clock.now_ms())
+        result = offset_expiration.expire(event, world.clock.now_ms())
         passes += 1
         (timer,) = result.timers
         event = timer.event  # type: ignore[union-attr, assignment]
-        if event == ExpireOffsets():
+        if event == OffsetExpirationRound():
             break
     assert passes == 10
 
 
 def test_long_names_make_small_batches() -> None:
-    """A batch must stay below `max.message.bytes`, or no sweep would ever come to an end."""
+    """A batch must stay below `max.message.bytes`, otherwise a check would never end."""
     world = world_of(offsets_retention_minutes="1")
     serde = CoordinatorSerde(written_version)
     committed = OffsetAndMetadata(offset=5, commit_timestamp_ms=world.clock.now_ms())
@@ -859,7 +871,7 @@ def test_long_names_make_small_batches() -> None:
     assert max(length for _, length, _ in sizes) < 1_000_000
 
 
-def test_a_log_that_takes_but_small_batches_gets_small_ones() -> None:
+def test_a_log_with_a_small_batch_limit_gets_small_batches() -> None:
     world = world_of(offsets_retention_minutes="1")
     many_groups(world, 300)
     world = world.restarted()
@@ -875,16 +887,16 @@ def test_a_log_that_takes_but_small_batches_gets_small_ones() -> None:
     assert not world.machine.directory.groups
 
 
-def test_a_sweep_goes_on_where_it_was_when_the_log_refuses() -> None:
+def test_a_check_continues_where_the_log_refused_a_batch() -> None:
     world = world_of(offsets_retention_minutes="1")
     many_groups(world, 1_500)
     world = world.restarted()
     world.clock.advance(SWEEP_MS)
     left = len(world.machine.directory.groups)
     assert 0 < left < 1_500
-    world.log.fails_with = OSError(28, "disk full")
+    world.log.next_error = OSError(28, "disk full")
     world.clock.advance(100)
     assert len(world.machine.directory.groups) == left
-    world.log.fails_with = None
+    world.log.next_error = None
     world.clock.advance(1_000)
     assert not world.machine.directory.groups

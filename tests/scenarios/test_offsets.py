@@ -1,4 +1,4 @@
-"""Scenarios: offsets are committed, fetched, deleted, and grow old."""
+"""Scenarios: offsets are committed, fetched, deleted, and expire."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from kafkalite.groups.group import CommitClaim
 from kafkalite.metadata.image import MetadataDelta
+from kafkalite.protocol._generated.records.group_metadata import GroupMetadataKey
+from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.records.group_metadata import GroupMetadataKey
-from kafkalite.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tests.scenarios.group_world import (
     REBALANCE_MS,
     SESSION_MS,
@@ -31,13 +31,13 @@ SWEEP_MS = 600_000
 
 
 def refusal_of(world: GroupWorld, **claim: object) -> ErrorCode:
-    """Return with which error a commit is refused as a whole."""
+    """Return the error of a commit that is refused as a whole."""
     with pytest.raises(KafkaError) as refusal:
         world.commit({("t", 0): 1}, **claim)  # type: ignore[arg-type]
     return refusal.value.code
 
 
-def test_a_commit_without_membership_begins_a_simple_group() -> None:
+def test_a_commit_without_membership_creates_a_simple_group() -> None:
     world = GroupWorld()
     assert world.commit({("t", 0): 5, ("t", 3): 7}, metadata="note") == [ErrorCode.NONE] * 2
     assert world.committed() == {("t", 0): 5, ("t", 3): 7}
@@ -54,24 +54,24 @@ def test_a_commit_without_membership_begins_a_simple_group() -> None:
     )
 
 
-def test_a_commit_that_claims_membership_of_no_group_is_refused() -> None:
+def test_a_commit_of_a_member_of_a_missing_group_is_refused() -> None:
     world = GroupWorld()
     assert refusal_of(world, member_id="m", generation=1) is ErrorCode.ILLEGAL_GENERATION
     assert world.state() is None
     assert world.log.entries == []
 
 
-def test_metadata_that_is_too_long_is_refused_for_its_partition_alone() -> None:
+def test_too_long_metadata_is_refused_for_its_partition_only() -> None:
     world = GroupWorld({"offset.metadata.max.bytes": "3"})
     assert world.commit({("t", 0): 1}, metadata="four") == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
     assert world.commit({("t", 0): 1}, metadata="abc") == [ErrorCode.NONE]
-    # Java counts what lies beyond the basic plane twice.
+    # Java counts characters beyond the basic plane twice.
     assert world.commit({("t", 0): 1}, metadata="a\N{PARTY POPPER}") == [ErrorCode.NONE]
     wide = "\N{PARTY POPPER}" * 2
     assert world.commit({("t", 0): 1}, metadata=wide) == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
 
 
-def test_the_rules_of_a_classic_group_for_commits() -> None:
+def test_a_classic_group_validates_commits() -> None:
     world = GroupWorld()
     leader, static = world.stable(None, "two")
     if world.machine.classic_group("g").soft.members[leader].group_instance_id:  # type: ignore[union-attr]
@@ -96,7 +96,7 @@ def test_the_rules_of_a_classic_group_for_commits() -> None:
     assert world.committed() == {("t", 0): 2}
 
 
-def test_transactional_commits_pass_in_the_middle_of_a_rebalance() -> None:
+def test_transactional_commits_are_accepted_during_a_rebalance() -> None:
     world = GroupWorld()
     join = world.join()
     world.clock.advance(0)
@@ -116,15 +116,15 @@ def test_transactional_commits_pass_in_the_middle_of_a_rebalance() -> None:
         assert group.validate_offset_commit(claim) is None
 
 
-def test_an_empty_group_takes_commits_that_claim_no_generation() -> None:
+def test_an_empty_group_accepts_commits_without_a_generation() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
     world.leave((leader, None))
-    assert world.commit({("t", 0): 1}, member_id="whoever") == [ErrorCode.NONE]
+    assert world.commit({("t", 0): 1}, member_id="any") == [ErrorCode.NONE]
     assert refusal_of(world, member_id=leader, generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_commit_is_a_sign_of_life() -> None:
+def test_a_commit_extends_the_session() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
     world.clock.advance(SESSION_MS - 1)
@@ -135,7 +135,7 @@ def test_a_commit_is_a_sign_of_life() -> None:
     assert world.state() == "Empty"
 
 
-def test_offsets_come_back_after_a_restart() -> None:
+def test_offsets_exist_after_a_restart() -> None:
     world = GroupWorld()
     world.commit({("t", 0): 5})
     world.commit({("t", 0): 6, ("t", 1): 1}, retention_ms=1_000)
@@ -146,7 +146,7 @@ def test_offsets_come_back_after_a_restart() -> None:
     )
 
 
-def test_deleting_offsets_spares_topics_that_members_read() -> None:
+def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
     world = GroupWorld(topics=[topic_image("t", 4), topic_image("u", 1)])
     world.commit({("t", 0): 5, ("u", 0): 6})
     world.stable(None)
@@ -159,7 +159,7 @@ def test_deleting_offsets_spares_topics_that_members_read() -> None:
     assert world.committed() == {("t", 0): 5}
 
 
-def test_deleting_offsets_is_refused_for_groups_whose_topics_cannot_be_told() -> None:
+def test_deleting_offsets_is_refused_if_subscriptions_are_unreadable() -> None:
     world = GroupWorld()
     join = world.join(protocol_type="connect", protocols={"default": b"?"})
     world.clock.advance(0)
@@ -173,7 +173,7 @@ def test_deleting_offsets_is_refused_for_groups_whose_topics_cannot_be_told() ->
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_members_with_an_unreadable_subscription_read_everything() -> None:
+def test_members_with_an_unreadable_subscription_count_for_every_topic() -> None:
     world = GroupWorld()
     world.commit({("t", 0): 5})
     join = world.join(protocols={"range": b"\0"})
@@ -185,7 +185,7 @@ def test_members_with_an_unreadable_subscription_read_everything() -> None:
     assert deleted == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
 
 
-def test_only_an_empty_group_can_be_deleted_and_its_offsets_go_with_it() -> None:
+def test_only_an_empty_group_can_be_deleted_with_its_offsets() -> None:
     world = GroupWorld()
     world.commit({("t", 0): 5, ("t", 1): 6})
     (leader,) = world.stable(None)
@@ -207,7 +207,7 @@ def test_only_an_empty_group_can_be_deleted_and_its_offsets_go_with_it() -> None
     assert world.restarted().state() is None
 
 
-def test_offsets_of_a_deleted_topic_go_at_once_but_not_those_of_its_successor() -> None:
+def test_offsets_of_a_deleted_topic_are_deleted_but_not_those_of_a_new_topic() -> None:
     world = GroupWorld(topics=[topic_image("t", 4), topic_image("u", 1)])
     world.commit({("t", 0): 5, ("u", 0): 6})
     world.commit({("t", 1): 7}, group="other")
@@ -219,21 +219,21 @@ def test_offsets_of_a_deleted_topic_go_at_once_but_not_those_of_its_successor() 
     assert world.committed("other") == {("t", 2): 8}
 
 
-def test_offsets_of_a_deleted_topic_go_later_when_the_log_refuses_at_first() -> None:
+def test_deleting_offsets_of_a_deleted_topic_is_retried() -> None:
     world = GroupWorld(topics=[topic_image("t", 4), topic_image("u", 1)])
     world.commit({("t", 0): 5, ("u", 0): 6})
-    world.log.fails_with = OSError(28, "disk full")
+    world.log.next_error = OSError(28, "disk full")
     world.show(MetadataDelta(deleted=(world.topics["t"],)))
     assert world.committed() == {("t", 0): 5, ("u", 0): 6}
     world.clock.advance(0)
     assert world.committed() == {("u", 0): 6}
 
 
-def test_more_offsets_than_fit_one_batch_go_in_several() -> None:
+def test_many_offsets_are_deleted_in_several_batches() -> None:
     world = GroupWorld(topics=[topic_image("t", 5_000), topic_image("u", 5_000)])
     for topic in ("t", "u"):
-        wishes = dict.fromkeys(((topic, index) for index in range(5_000)), 1)
-        world.commit(wishes, retention_ms=HOUR_MS)
+        offsets_to_commit = dict.fromkeys(((topic, index) for index in range(5_000)), 1)
+        world.commit(offsets_to_commit, retention_ms=HOUR_MS)
     sizes: list[int] = []
     append = world.log.append
 
@@ -247,14 +247,14 @@ def test_more_offsets_than_fit_one_batch_go_in_several() -> None:
     assert len(world.committed()) == 5_000
     world.clock.advance(HOUR_MS + SWEEP_MS)
     assert (world.state(), world.committed()) == (None, {})
-    # The last offsets and the group itself go together.
+    # The last offsets and the group itself are in the same batch.
     assert max(sizes) == 501
 
 
-# Old age (KIP-211)
+# Expiration of offsets
 
 
-def test_offsets_of_a_simple_group_age_from_their_commit() -> None:
+def test_offsets_of_a_simple_group_expire_from_their_commit() -> None:
     world = GroupWorld()
     world.commit({("t", 0): 5})
     world.clock.advance(DAY_MS)
@@ -268,7 +268,7 @@ def test_offsets_of_a_simple_group_age_from_their_commit() -> None:
     assert world.restarted().state() is None
 
 
-def test_offsets_of_a_classic_group_age_from_when_it_became_empty() -> None:
+def test_offsets_of_a_classic_group_expire_from_its_empty_state() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
     world.commit({("t", 0): 5}, member_id=leader, generation=1)
@@ -287,13 +287,13 @@ def test_offsets_of_a_classic_group_age_from_when_it_became_empty() -> None:
 
 
 def keep_alive(world: GroupWorld, member_id: str, generation: int, for_ms: int) -> None:
-    """Let time pass while a member of a long session sends heartbeats."""
+    """Advance time while a member with a long session sends heartbeats."""
     for _ in range(for_ms // HOUR_MS):
         world.clock.advance(HOUR_MS)
         world.heartbeat(member_id, generation)
 
 
-def test_a_stable_group_loses_old_offsets_of_topics_nobody_reads() -> None:
+def test_a_stable_group_loses_old_offsets_of_unsubscribed_topics() -> None:
     world = GroupWorld(topics=[topic_image("t", 4), topic_image("u", 1)])
     world.commit({("t", 0): 5, ("u", 0): 6})
     join = world.join(protocols={"range": subscription("t")}, session_ms=2 * HOUR_MS)
@@ -305,7 +305,7 @@ def test_a_stable_group_loses_old_offsets_of_topics_nobody_reads() -> None:
     assert world.state() == "Stable"
 
 
-def test_nothing_ages_in_the_middle_of_a_rebalance_or_where_topics_cannot_be_told() -> None:
+def test_nothing_expires_during_a_rebalance_or_with_unreadable_subscriptions() -> None:
     world = GroupWorld()
     world.commit({("t", 0): 5})
     join = world.join(protocols={"range": b"?"}, session_ms=2 * HOUR_MS)
@@ -317,7 +317,7 @@ def test_nothing_ages_in_the_middle_of_a_rebalance_or_where_topics_cannot_be_tol
     assert REBALANCE_MS < HOUR_MS
 
 
-def test_an_offset_may_bring_its_own_expiry() -> None:
+def test_an_offset_may_have_its_own_expiry() -> None:
     world = GroupWorld()
     world.commit({("t", 0): 5}, retention_ms=HOUR_MS)
     world.commit({("t", 1): 6}, retention_ms=30 * DAY_MS)
@@ -330,7 +330,7 @@ def test_an_offset_may_bring_its_own_expiry() -> None:
     assert world.committed() == {("t", 1): 6}
 
 
-def test_an_empty_group_that_never_committed_goes_at_the_next_sweep() -> None:
+def test_an_empty_group_without_commits_is_deleted_at_the_next_check() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
     world.clock.advance(SWEEP_MS // 2)

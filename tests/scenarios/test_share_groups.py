@@ -1,4 +1,4 @@
-"""Scenarios: share groups from requests to records, under a clock in hand and across restarts."""
+"""Scenarios: share groups from requests to records, with a controlled clock and restarts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.metadata.image import ConfigResource, ResourceType
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.share_group_describe import ShareGroupDescribeRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from kafkalite.protocol.messages.list_groups import ListGroupsRequest
-from kafkalite.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from tests.unit.apis.share_group_wire import ShareGroupWire
 from tests.unit.groups.share.stage import kinds
 
@@ -32,12 +34,12 @@ def wire(tmp_path: Path) -> Iterator[ShareGroupWire]:
 
 
 def described(wire: ShareGroupWire, group: str = "g") -> Any:  # noqa: ANN401 - any response class
-    (told,) = wire.ask(ShareGroupDescribeRequest(group_ids=[group]), 1).groups
-    return told
+    (group_result,) = wire.ask(ShareGroupDescribeRequest(group_ids=[group]), 1).groups
+    return group_result
 
 
 def members(wire: ShareGroupWire) -> dict[str, tuple[int, list[list[int]]]]:
-    """Return each member's epoch and partitions."""
+    """Return the epoch and partitions of each member."""
     return {
         member.member_id: (
             member.member_epoch,
@@ -47,13 +49,15 @@ def members(wire: ShareGroupWire) -> dict[str, tuple[int, list[list[int]]]]:
     }
 
 
-def told(wire: ShareGroupWire) -> list[str]:
-    """Return what befell the group, as people are told."""
-    return [f"{entry.kind}: {entry.text}" for entry in wire.cluster.journal.about("g")]
+def history_texts(wire: ShareGroupWire) -> list[str]:
+    """Return the texts of the group's history."""
+    return [f"{entry.kind}: {entry.text}" for entry in wire.cluster.history.about("g")]
 
 
-def test_a_group_from_its_first_heartbeat_to_its_deletion(wire: ShareGroupWire) -> None:
-    """Each step writes these records, and no others."""
+def test_the_records_of_a_group_from_its_first_heartbeat_to_its_deletion(
+    wire: ShareGroupWire,
+) -> None:
+    """Each step writes exactly these records."""
     written: list[int] = [0]
 
     def since() -> list[str]:
@@ -95,7 +99,7 @@ def test_a_group_from_its_first_heartbeat_to_its_deletion(wire: ShareGroupWire) 
     assert described(wire).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_silence_is_counted_from_the_last_heartbeat(wire: ShareGroupWire) -> None:
+def test_the_session_begins_with_the_last_heartbeat(wire: ShareGroupWire) -> None:
     wire.create("t")
     wire.beat("a", 0, ["t"])
     wire.beat("b", 0, ["t"])
@@ -106,14 +110,15 @@ def test_silence_is_counted_from_the_last_heartbeat(wire: ShareGroupWire) -> Non
     assert list(members(wire)) == ["b"]
     assert described(wire).group_epoch == epoch + 1
     assert wire.beat("a", epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert "expired: member a is gone: it was silent for longer than its session timeout" in told(
-        wire
+    assert (
+        "expired: member a removed: it sent no heartbeat within its session timeout"
+        in history_texts(wire)
     )
     wire.clock.advance(SESSION_MS)
     assert described(wire).group_state == "Empty"
 
 
-def test_a_restart_keeps_everything_but_sessions(wire: ShareGroupWire) -> None:
+def test_a_restart_loses_only_sessions(wire: ShareGroupWire) -> None:
     wire.create("t", 3)
     wire.beat("a", 0, ["t"])
     wire.beat("b", 0, ["t"])
@@ -131,10 +136,10 @@ def test_a_restart_keeps_everything_but_sessions(wire: ShareGroupWire) -> None:
     assert set(members(wire)) == {"a"}
 
 
-def test_a_restart_goes_on_making_share_state(
+def test_a_restart_continues_the_initialization_of_share_state(
     wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The group noted what it wants; the wish itself was only in memory."""
+    """The group's record contains the intent, which itself was only in memory."""
     topic_id = wire.create("t", 2)
 
     def refuse(*_: object, **__: object) -> None:
@@ -149,20 +154,20 @@ def test_a_restart_goes_on_making_share_state(
     assert row.partitions == [0, 1]
 
 
-def test_a_topic_deleted_and_made_again_is_another(wire: ShareGroupWire) -> None:
+def test_a_recreated_topic_is_another_topic(wire: ShareGroupWire) -> None:
     wire.create("t", 2)
     wire.beat("a", 0, ["t"])
     wire.beat("a", 2)
     wire.cluster.metadata.delete_topics([wire.cluster.metadata.image.topics["t"].topic_id])
-    told_of_it = wire.beat("a", 3)
-    assert (told_of_it.member_epoch, told_of_it.assignment.topic_partitions) == (4, [])
+    response = wire.beat("a", 3)
+    assert (response.member_epoch, response.assignment.topic_partitions) == (4, [])
     topic_id = wire.create("t", 1)
     epoch = wire.beat("a", 4).member_epoch
     (row,) = wire.beat("a", epoch).assignment.topic_partitions
     assert (row.topic_id, row.partitions) == (topic_id, [0])
 
 
-def test_assignments_have_their_interval(tmp_path: Path) -> None:
+def test_assignments_respect_the_assignment_interval(tmp_path: Path) -> None:
     wire = ShareGroupWire(tmp_path, config={"group.share.assignment.interval.ms": "1000"})
     wire.create("t", 2)
     wire.beat("a", 0, ["t"])
@@ -174,7 +179,7 @@ def test_assignments_have_their_interval(tmp_path: Path) -> None:
     wire.end()
 
 
-def test_a_group_has_settings_of_its_own(wire: ShareGroupWire) -> None:
+def test_a_group_has_its_own_settings(wire: ShareGroupWire) -> None:
     wire.create("t")
     wire.beat("a", 0, ["t"])
     config = IncrementalAlterConfigsRequest.AlterableConfig
@@ -195,7 +200,7 @@ def test_a_group_has_settings_of_its_own(wire: ShareGroupWire) -> None:
     assert not members(wire)
 
 
-def test_groups_have_a_largest_size(tmp_path: Path) -> None:
+def test_the_size_of_a_group_is_limited(tmp_path: Path) -> None:
     wire = ShareGroupWire(tmp_path, config={"group.share.max.size": "2"})
     for member in "ab":
         wire.beat(member, 0, ["t"])
@@ -206,7 +211,7 @@ def test_groups_have_a_largest_size(tmp_path: Path) -> None:
     wire.end()
 
 
-def test_a_heartbeat_whose_records_found_no_place_changed_nothing(
+def test_a_heartbeat_that_cannot_be_stored_changes_nothing(
     wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire.create("t")
@@ -219,7 +224,7 @@ def test_a_heartbeat_whose_records_found_no_place_changed_nothing(
 
 
 class _FullLog:
-    """A log that takes nothing more."""
+    """A log that refuses all records."""
 
     name = "full"
 
@@ -227,7 +232,7 @@ class _FullLog:
         raise OSError(28, "no space left")
 
 
-def test_empty_groups_stay_listed_whatever_time_passes(wire: ShareGroupWire) -> None:
+def test_empty_groups_remain_listed(wire: ShareGroupWire) -> None:
     wire.create("t")
     wire.read_and_left("t")
     wire.clock.advance(30 * 24 * 3_600_000)
@@ -235,26 +240,27 @@ def test_empty_groups_stay_listed_whatever_time_passes(wire: ShareGroupWire) -> 
     assert (row.group_id, row.group_state, row.group_type) == ("g", "Empty", "share")
 
 
-def test_a_group_tells_why_it_moved(wire: ShareGroupWire) -> None:
+def test_rebalances_have_reasons(wire: ShareGroupWire) -> None:
     wire.create("t")
     wire.beat("a", 0, ["t"])
     wire.beat("a", 2)
     wire.beat("a", 9)
     wire.beat("a", -1)
-    assert told(wire) == [
+    assert history_texts(wire) == [
         "joined: member a joined",
         "rebalance: group epoch 1 → 2: member a subscribes to t",
-        "assigned: target for group epoch 2 computed by simple: it changes for 1 member",
-        "ready: share state of 1 partition of t is made",
-        "rebalance: group epoch 2 → 3: share partitions are ready of t",
-        "assigned: target for group epoch 3 computed by simple: it changes for 1 member",
+        "assigned: target for group epoch 2 computed by simple: changed for 1 member",
+        "ready: share state of 1 partition of t is initialized",
+        "rebalance: group epoch 2 → 3: share partitions of t are initialized",
+        "assigned: target for group epoch 3 computed by simple: changed for 1 member",
         (
-            "refused: ShareGroupHeartbeat refused: The member is at epoch 3, not 9; it has to give "
-            "up all its partitions and join again. (FENCED_MEMBER_EPOCH)"
+            "refused: ShareGroupHeartbeat refused: The share group member has a greater member "
+            "epoch (9) than the one known by the group coordinator (3). The member must abandon "
+            "all its partitions and rejoin. (FENCED_MEMBER_EPOCH)"
         ),
-        "left: member a is gone: it left",
-        "rebalance: group epoch 3 → 4: member a is gone: it left",
+        "left: member a removed: it left",
+        "rebalance: group epoch 3 → 4: member a removed: it left",
     ]
-    (facts,) = [each.facts for each in wire.cluster.journal.about("g") if each.kind == "refused"]
+    (facts,) = [each.facts for each in wire.cluster.history.about("g") if each.kind == "refused"]
     assert facts["error"] == "FENCED_MEMBER_EPOCH"
     assert facts["rule"] == "member-epoch"

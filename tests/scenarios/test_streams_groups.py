@@ -1,20 +1,25 @@
-"""Streams groups, rule by rule: answers, records and timers (KIP-1071)."""
+"""Streams groups: responses, records and timers for each rule (KIP-1071)."""
 
 from __future__ import annotations
 
 import pytest
 
-from kafkalite.groups.fencing import ASSIGNMENT_EPOCH, FENCING_KEY, REVOCATION_EPOCH, STRICT
 from kafkalite.groups.group import CommitClaim
-from kafkalite.groups.moments import time_of_day
+from kafkalite.groups.modern.offset_commit_fencing import (
+    ASSIGNMENT_EPOCH,
+    FENCING_KEY,
+    REVOCATION_EPOCH,
+    STRICT,
+)
 from kafkalite.groups.streams.member import MemberState
+from kafkalite.groups.timestamps import time_of_day
 from kafkalite.metadata.image import ConfigResource, MetadataDelta, ResourceType
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.records.streams_group_current_member_assignment import (
+from kafkalite.protocol._generated.records.streams_group_current_member_assignment import (
     StreamsGroupCurrentMemberAssignmentValue,
 )
-from kafkalite.protocol.records.streams_group_metadata import StreamsGroupMetadataValue
+from kafkalite.protocol._generated.records.streams_group_metadata import StreamsGroupMetadataValue
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from tests.scenarios.group_world import GroupWorld
 from tests.scenarios.streams_world import (
     REBALANCE_MS,
@@ -24,7 +29,7 @@ from tests.scenarios.streams_world import (
     events_of,
     internal,
     reading,
-    told,
+    tasks_in,
 )
 
 FENCED = ErrorCode.FENCED_MEMBER_EPOCH
@@ -36,7 +41,7 @@ def statuses(response: Response) -> list[int]:
 
 
 def detail(response: Response) -> str:
-    """Return what the one status says in words."""
+    """Return the detail of the only status."""
     assert response.status is not None
     (status,) = response.status
     return status.status_detail
@@ -45,11 +50,11 @@ def detail(response: Response) -> str:
 # Members and their tasks
 
 
-def test_the_first_member_gets_everything_at_epoch_2() -> None:
+def test_the_first_member_gets_all_tasks_at_epoch_2() -> None:
     world = StreamsWorld()
     response = world.joins("a")
     assert (response.member_id, response.member_epoch) == ("a", 2)
-    assert told(response.active_tasks) == {"0": [0, 1, 2, 3]}
+    assert tasks_in(response.active_tasks) == {"0": [0, 1, 2, 3]}
     assert (response.standby_tasks, response.warmup_tasks) == ([], [])
     assert response.heartbeat_interval_ms == 1_000
     assert statuses(response) == []
@@ -64,23 +69,23 @@ def test_the_first_member_gets_everything_at_epoch_2() -> None:
     assert world.state() == "Stable"
 
 
-def test_a_second_member_waits_until_the_first_lets_go() -> None:
+def test_a_second_member_waits_until_the_first_revokes() -> None:
     world = StreamsWorld()
     world.joins("a")
     second = world.joins("b")
     assert (second.member_epoch, second.active_tasks) == (3, [])
     assert world.group.current_of("b").state is MemberState.UNRELEASED_TASKS
     asked = world.beats("a", 2)
-    assert (asked.member_epoch, told(asked.active_tasks)) == (2, {"0": [0, 1]})
+    assert (asked.member_epoch, tasks_in(asked.active_tasks)) == (2, {"0": [0, 1]})
     assert world.beats("a", 2).active_tasks is None
     assert world.beats("a", 2, {"0": [0, 1, 2]}).member_epoch == 2
     assert world.beats("a", 2, {"0": [0, 1]}).member_epoch == 3
     given = world.beats("b", 3)
-    assert (given.member_epoch, told(given.active_tasks)) == (3, {"0": [2, 3]})
+    assert (given.member_epoch, tasks_in(given.active_tasks)) == (3, {"0": [2, 3]})
     assert world.state() == "Stable"
 
 
-def test_tasks_carry_the_epoch_they_were_assigned_at() -> None:
+def test_tasks_have_the_epoch_of_their_assignment() -> None:
     world = StreamsWorld()
     world.pair()
     assert world.group.current_of("a").assigned.active == {"0": {0: 2, 1: 2}}
@@ -94,7 +99,7 @@ def test_tasks_carry_the_epoch_they_were_assigned_at() -> None:
     assert (given.partitions, given.assignment_epochs) == ([0, 1, 2, 3], [2, 2, 4, 4])
 
 
-def test_a_member_that_leaves_frees_its_tasks() -> None:
+def test_a_leaving_member_releases_its_tasks() -> None:
     world = StreamsWorld()
     world.pair()
     world.written()
@@ -108,10 +113,10 @@ def test_a_member_that_leaves_frees_its_tasks() -> None:
     ]
     assert world.state() == "Assigning"
     response = world.beats("a", 3)
-    assert (response.member_epoch, told(response.active_tasks)) == (4, {"0": [0, 1, 2, 3]})
+    assert (response.member_epoch, tasks_in(response.active_tasks)) == (4, {"0": [0, 1, 2, 3]})
 
 
-def test_what_a_member_says_anew_moves_the_group() -> None:
+def test_a_changed_member_increases_the_group_epoch() -> None:
     world = StreamsWorld()
     world.joins("a")
     world.written()
@@ -132,25 +137,25 @@ def test_what_a_member_says_anew_moves_the_group() -> None:
 # Epochs
 
 
-def test_epochs_that_are_not_the_members_are_fenced() -> None:
+def test_other_epochs_than_the_members_are_fenced() -> None:
     world = StreamsWorld()
     world.pair()
     for epoch in (1, 2, 4, 9):
         assert world.refused("b", epoch) is FENCED
-    assert world.refused("nobody", 3) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.refused("unknown", 3) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_lost_answer_lets_a_member_come_one_step_behind() -> None:
+def test_after_a_lost_response_the_previous_epoch_is_accepted() -> None:
     world = StreamsWorld()
-    kept = world.pair()
-    assert world.beats("a", 2, {"0": kept}).member_epoch == 3
+    retained = world.pair()
+    assert world.beats("a", 2, {"0": retained}).member_epoch == 3
     assert world.beats("a", 2, {}).member_epoch == 3
     assert world.refused("a", 2) is FENCED
     assert world.refused("a", 2, {"0": [0, 1, 2, 3]}) is FENCED
-    assert world.refused("a", 2, {"0": kept, "1": [0]}) is FENCED
+    assert world.refused("a", 2, {"0": retained, "1": [0]}) is FENCED
 
 
-def test_tasks_that_the_topology_does_not_have_are_refused() -> None:
+def test_tasks_that_are_not_in_the_topology_are_refused() -> None:
     world = StreamsWorld()
     world.joins("a")
     before = world.records()
@@ -159,7 +164,7 @@ def test_tasks_that_the_topology_does_not_have_are_refused() -> None:
     assert world.records() == before
 
 
-def test_a_member_in_a_state_of_the_future_begins_anew() -> None:
+def test_a_member_with_an_unknown_state_begins_again() -> None:
     world = StreamsWorld()
     world.joins("a")
     value = world.records()[-1].value
@@ -167,11 +172,11 @@ def test_a_member_in_a_state_of_the_future_begins_anew() -> None:
     value.state = 9
     world.machine.replay(world.records()[-1]._replace(value=value))
     assert world.refused("a", 2) is FENCED
-    assert told(world.beats("a", 2, {}).active_tasks) is None
+    assert tasks_in(world.beats("a", 2, {}).active_tasks) is None
     assert world.state() == "Stable"
 
 
-def test_a_group_that_is_full_takes_nobody_not_even_a_member_anew() -> None:
+def test_a_full_group_accepts_no_member() -> None:
     world = StreamsWorld(config={"group.streams.max.size": "1"})
     world.joins("a")
     for member in ("a", "b"):
@@ -184,14 +189,14 @@ def test_a_group_that_is_full_takes_nobody_not_even_a_member_anew() -> None:
 # Timers
 
 
-def test_a_silent_member_is_removed_when_its_session_is_over() -> None:
+def test_a_silent_member_is_removed_when_its_session_expires() -> None:
     world = StreamsWorld()
     world.pair()
     world.clock.advance(SESSION_MS - 1)
     world.beats("a", 3)
     world.clock.advance(1)
     assert list(world.group.members) == ["a"]
-    assert told(world.beats("a", 3).active_tasks) == {"0": [0, 1, 2, 3]}
+    assert tasks_in(world.beats("a", 3).active_tasks) == {"0": [0, 1, 2, 3]}
     world.clock.advance(SESSION_MS - 2)
     assert world.state() == "Stable"
     world.clock.advance(2)
@@ -199,7 +204,7 @@ def test_a_silent_member_is_removed_when_its_session_is_over() -> None:
     assert world.refused("a", 4) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_does_not_let_go_is_removed() -> None:
+def test_a_member_that_does_not_revoke_is_removed() -> None:
     world = StreamsWorld()
     world.joins("a", rebalance_timeout_ms=5_000)
     world.joins("b")
@@ -208,10 +213,10 @@ def test_a_member_that_does_not_let_go_is_removed() -> None:
     world.beats("a", 2)
     world.clock.advance(1)
     assert list(world.group.members) == ["b"]
-    assert told(world.beats("b", 3).active_tasks) == {"0": [0, 1, 2, 3]}
+    assert tasks_in(world.beats("b", 3).active_tasks) == {"0": [0, 1, 2, 3]}
 
 
-def test_a_member_that_lets_go_in_time_stays() -> None:
+def test_a_member_that_revokes_in_time_remains() -> None:
     world = StreamsWorld()
     world.pair()
     for _ in range(3):
@@ -221,7 +226,7 @@ def test_a_member_that_lets_go_in_time_stays() -> None:
     assert world.state() == "Stable"
 
 
-def test_timers_begin_anew_after_a_restart() -> None:
+def test_timers_start_again_after_a_restart() -> None:
     world = StreamsWorld()
     world.joins("a", rebalance_timeout_ms=5_000)
     world.joins("b")
@@ -237,10 +242,10 @@ def test_timers_begin_anew_after_a_restart() -> None:
     assert world.state() == "Empty"
 
 
-def test_a_new_group_waits_for_more_members_if_it_is_told_to() -> None:
+def test_a_new_group_waits_for_the_initial_rebalance_delay() -> None:
     world = StreamsWorld(config={"group.streams.initial.rebalance.delay.ms": "3000"})
     first = world.joins("a")
-    assert (first.member_epoch, told(first.active_tasks), statuses(first)) == (1, {}, [5])
+    assert (first.member_epoch, tasks_in(first.active_tasks), statuses(first)) == (1, {}, [5])
     world.clock.advance(1_000)
     second = world.joins("b")
     assert (second.member_epoch, statuses(second)) == (1, [5])
@@ -262,7 +267,7 @@ def test_a_new_group_waits_for_more_members_if_it_is_told_to() -> None:
         assert response.active_tasks
 
 
-def test_a_group_that_emptied_waits_again() -> None:
+def test_a_group_that_became_empty_waits_again() -> None:
     world = StreamsWorld(config={"group.streams.initial.rebalance.delay.ms": "3000"})
     world.joins("a")
     world.beats("a", -1)
@@ -272,10 +277,10 @@ def test_a_group_that_emptied_waits_again() -> None:
     world.clock.advance(2_999)
     assert statuses(world.beats("a", 1)) == [5]
     world.clock.advance(1)
-    assert told(world.beats("a", 1).active_tasks) == {"0": [0, 1, 2, 3]}
+    assert tasks_in(world.beats("a", 1).active_tasks) == {"0": [0, 1, 2, 3]}
 
 
-def test_assignments_keep_their_interval() -> None:
+def test_assignments_respect_the_assignment_interval() -> None:
     world = StreamsWorld(config={"group.streams.assignment.interval.ms": "1000"})
     world.joins("a")
     second = world.joins("b")
@@ -284,7 +289,7 @@ def test_assignments_keep_their_interval() -> None:
     assert statuses(world.beats("a", 2)) == [5]
     world.clock.advance(1)
     response = world.beats("a", 2)
-    assert (statuses(response), told(response.active_tasks)) == ([], {"0": [0, 1]})
+    assert (statuses(response), tasks_in(response.active_tasks)) == ([], {"0": [0, 1]})
 
 
 # Topologies and topics
@@ -293,31 +298,31 @@ def test_assignments_keep_their_interval() -> None:
 def test_an_application_waits_for_its_source_topics() -> None:
     world = StreamsWorld(topics={})
     response = world.joins("a")
-    assert (response.member_epoch, told(response.active_tasks)) == (2, {})
+    assert (response.member_epoch, tasks_in(response.active_tasks)) == (2, {})
     assert statuses(response) == [1]
     assert "in" in detail(response)
     assert world.state() == "NotReady"
     world.set_topic("in", 2)
     response = world.beats("a", 2)
-    assert (response.member_epoch, told(response.active_tasks)) == (3, {"0": [0, 1]})
+    assert (response.member_epoch, tasks_in(response.active_tasks)) == (3, {"0": [0, 1]})
     assert (statuses(response), world.state()) == ([], "Stable")
 
 
-def test_a_topic_that_grows_brings_tasks_and_one_that_goes_takes_them() -> None:
+def test_partitions_of_topics_determine_the_tasks() -> None:
     world = StreamsWorld(topics={"in": 1})
     world.joins("a")
     world.set_topic("in", 3)
     response = world.beats("a", 2)
-    assert (response.member_epoch, told(response.active_tasks)) == (3, {"0": [0, 1, 2]})
+    assert (response.member_epoch, tasks_in(response.active_tasks)) == (3, {"0": [0, 1, 2]})
     gone = world.topics.pop("in")
     world.show(MetadataDelta(deleted=(gone,)))
     response = world.beats("a", 3)
-    assert (response.member_epoch, told(response.active_tasks)) == (3, {})
+    assert (response.member_epoch, tasks_in(response.active_tasks)) == (3, {})
     assert (statuses(response), world.state()) == ([1], "NotReady")
     assert world.beats("a", 3, {}).member_epoch == 4
 
 
-def test_internal_topics_are_asked_for_until_they_are_there() -> None:
+def test_missing_internal_topics_are_reported_until_they_exist() -> None:
     changelog = internal("store", replicas=1, configs={"cleanup.policy": "compact"})
     world = StreamsWorld(subtopologies=[reading("in", state_changelog_topics=[changelog])])
     beaten = world.ask(world.joining("a"))
@@ -328,10 +333,10 @@ def test_internal_topics_are_asked_for_until_they_are_there() -> None:
     assert world.state() == "NotReady"
     world.set_topic("store", 4)
     response = world.beats("a", 2)
-    assert (statuses(response), told(response.active_tasks)) == ([], {"0": [0, 1, 2, 3]})
+    assert (statuses(response), tasks_in(response.active_tasks)) == ([], {"0": [0, 1, 2, 3]})
 
 
-def test_topics_that_cannot_be_read_together_are_told() -> None:
+def test_incompatible_partition_counts_are_reported() -> None:
     together = [Request.CopartitionGroup(source_topics=[0, 1])]
     world = StreamsWorld(
         topics={"in": 2, "other": 3},
@@ -342,7 +347,7 @@ def test_topics_that_cannot_be_read_together_are_told() -> None:
     assert "in=2, other=3" in detail(response)
 
 
-def test_a_topology_cannot_be_changed_yet() -> None:
+def test_a_topology_cannot_be_changed() -> None:
     world = StreamsWorld()
     world.joins("a", epoch=3)
     assert statuses(world.joins("b", epoch=2)) == [0]
@@ -368,9 +373,7 @@ def test_a_topology_cannot_be_changed_yet() -> None:
         (Request.Topology(subtopologies=[reading()]), ErrorCode.STREAMS_INVALID_TOPOLOGY),
     ],
 )
-def test_a_topology_that_nothing_could_make_work_leaves_no_trace(
-    topology: Request.Topology, code: ErrorCode
-) -> None:
+def test_an_invalid_topology_changes_nothing(topology: Request.Topology, code: ErrorCode) -> None:
     world = StreamsWorld()
     with pytest.raises(KafkaError) as refusal:
         world.joins("a", topology=topology)
@@ -378,12 +381,15 @@ def test_a_topology_that_nothing_could_make_work_leaves_no_trace(
     assert (world.records(), world.state()) == ([], None)
 
 
-def test_of_100_000_missing_topics_a_few_are_named() -> None:
+def test_only_a_few_of_100_000_missing_topics_are_listed() -> None:
     names = [f"topic-{index:06}" for index in range(100_000)]
     world = StreamsWorld(subtopologies=[reading(*names)])
     response = world.joins("a")
     assert statuses(response) == [1]
-    assert detail(response).endswith("topic-000000, topic-000001, topic-000002 and 99997 more.")
+    assert detail(response) == (
+        "Source topics topic-000000, topic-000001, topic-000002 and 99997 additional topics are "
+        "missing."
+    )
 
 
 # Standby tasks, and settings
@@ -398,20 +404,23 @@ def _stateful(**config: str) -> StreamsWorld:
     )
 
 
-def test_standbys_are_kept_by_other_processes() -> None:
+def test_standby_tasks_are_on_other_processes() -> None:
     world = _stateful(group_streams_num_standby_replicas="1")
     world.joins("a")
     world.joins("b")
-    kept = told(world.beats("a", 2).active_tasks) or {}
-    world.beats("a", 2, kept)
-    # The process has to let the task go before it may keep a copy of it.
+    retained = tasks_in(world.beats("a", 2).active_tasks) or {}
+    world.beats("a", 2, retained)
+    # The process must revoke the task before it gets a standby of it.
     for response in (world.beats("b", 3), world.beats("a", 3)):
-        active, standby = told(response.active_tasks) or {}, told(response.standby_tasks) or {}
+        active, standby = (
+            tasks_in(response.active_tasks) or {},
+            tasks_in(response.standby_tasks) or {},
+        )
         assert sorted([*active["0"], *standby["0"]]) == [0, 1]
     assert world.state() == "Stable"
 
 
-def test_other_settings_move_the_group_to_another_assignment() -> None:
+def test_a_changed_number_of_standbys_triggers_a_new_assignment() -> None:
     world = _stateful()
     world.joins("a")
     world.joins("b")
@@ -421,7 +430,7 @@ def test_other_settings_move_the_group_to_another_assignment() -> None:
     world.config.publish({}, {"g": {"streams.num.standby.replicas": "1"}})
     world.show(MetadataDelta(configs=frozenset({ConfigResource(ResourceType.GROUP, "g")})))
     world.written()
-    assert told(world.beats("a", 3).standby_tasks) == {"0": [1]}
+    assert tasks_in(world.beats("a", 3).standby_tasks) == {"0": [1]}
     metadata = world.written()[0].value
     assert isinstance(metadata, StreamsGroupMetadataValue)
     assert [(each.key, each.value) for each in metadata.last_assignment_configs or ()] == [
@@ -429,7 +438,7 @@ def test_other_settings_move_the_group_to_another_assignment() -> None:
     ]
 
 
-def test_a_groups_own_timeouts_are_heard_at_once() -> None:
+def test_a_groups_own_timeouts_take_effect_at_once() -> None:
     world = StreamsWorld()
     world.joins("a")
     own = {"streams.session.timeout.ms": "50000", "streams.heartbeat.interval.ms": "2000"}
@@ -442,24 +451,24 @@ def test_a_groups_own_timeouts_are_heard_at_once() -> None:
     assert world.state() == "Empty"
 
 
-# What members are told besides
+# Other fields of responses
 
 
-def test_a_member_may_ask_all_of_them_to_stop() -> None:
+def test_a_member_may_request_a_shutdown_of_the_application() -> None:
     world = StreamsWorld()
     world.joins("a")
     world.joins("b")
     assert statuses(world.beats("b", 3, shutdown_application=True)) == [4]
-    told_a = world.beats("a", 2)
-    assert statuses(told_a) == [4]
-    assert "b" in detail(told_a)
+    response_a = world.beats("a", 2)
+    assert statuses(response_a) == [4]
+    assert "b" in detail(response_a)
     world.beats("b", -1)
     assert statuses(world.beats("a", 2)) == [4]
     world.beats("a", -1)
     assert statuses(world.joins("a")) == []
 
 
-def test_members_are_told_who_answers_for_which_partitions() -> None:
+def test_members_get_the_endpoints_of_partitions() -> None:
     world = StreamsWorld(topics={"in": 2})
     here = Request.Endpoint(host="here", port=1)
     first = world.joins("a", user_endpoint=here, endpoint_information_epoch=-1)
@@ -471,10 +480,10 @@ def test_members_are_told_who_answers_for_which_partitions() -> None:
     assert (partitions.topic, partitions.partitions) == ("in", [0, 1])
     assert world.beats("a", 2).partitions_by_user_endpoint is None
     world.joins("b")
-    told_a = world.beats("a", 2, endpoint_information_epoch=0)
-    assert told_a.endpoint_information_epoch == 1
-    assert told_a.partitions_by_user_endpoint is not None
-    (entry,) = told_a.partitions_by_user_endpoint
+    response_a = world.beats("a", 2, endpoint_information_epoch=0)
+    assert response_a.endpoint_information_epoch == 1
+    assert response_a.partitions_by_user_endpoint is not None
+    (entry,) = response_a.partitions_by_user_endpoint
     assert entry.active_partitions[0].partitions == [0]
 
 
@@ -489,15 +498,15 @@ def _committing(rule: str) -> StreamsWorld:
     ("rule", "retained", "given_up", "received"),
     [
         (STRICT, "STALE_MEMBER_EPOCH", "STALE_MEMBER_EPOCH", "STALE_MEMBER_EPOCH"),
-        # b gave nothing up, which is all this rule looks at.
+        # b revoked nothing, which is all that this rule checks.
         (REVOCATION_EPOCH, "STALE_MEMBER_EPOCH", "STALE_MEMBER_EPOCH", "NONE"),
         (ASSIGNMENT_EPOCH, "NONE", "STALE_MEMBER_EPOCH", "STALE_MEMBER_EPOCH"),
     ],
 )
-def test_commits_of_the_past_after_a_revocation(
+def test_commits_with_an_old_epoch_after_a_revocation(
     rule: str, retained: str, given_up: str, received: str
 ) -> None:
-    """KAFKA-19779: a gave tasks up on its way from epoch 2 to 3, b was given them."""
+    """KAFKA-19779: a revoked tasks between epochs 2 and 3, and b got them."""
     world = _committing(rule)
     world.pair()
     assert world.commit_as("a", 2, 0) == retained
@@ -512,8 +521,8 @@ def test_commits_of_the_past_after_a_revocation(
     ("rule", "retained"),
     [(STRICT, "STALE_MEMBER_EPOCH"), (REVOCATION_EPOCH, "NONE"), (ASSIGNMENT_EPOCH, "NONE")],
 )
-def test_commits_of_the_past_without_a_revocation(rule: str, retained: str) -> None:
-    """The epoch moves on for a while without anything being taken away."""
+def test_commits_with_an_old_epoch_without_a_revocation(rule: str, retained: str) -> None:
+    """The epoch changes while no task is revoked."""
     world = _committing(rule)
     world.joins("a")
     world.beats("a", 2, rack_id="r")
@@ -522,7 +531,7 @@ def test_commits_of_the_past_without_a_revocation(rule: str, retained: str) -> N
     assert world.group.current_of("a").revocation.epoch == 0
 
 
-def test_the_epoch_of_the_last_revocation_is_recorded() -> None:
+def test_the_epoch_of_the_last_revocation_is_stored() -> None:
     world = StreamsWorld()
     world.pair()
     assert world.group.current_of("a").revocation.epoch == 2
@@ -530,7 +539,7 @@ def test_the_epoch_of_the_last_revocation_is_recorded() -> None:
     assert world.group.current_of("b").revocation.epoch == 0
 
 
-def test_commits_are_refused_with_the_reason() -> None:
+def test_refused_commits_have_a_reason() -> None:
     world = StreamsWorld()
     world.pair()
     claim = {"rule": ASSIGNMENT_EPOCH, "owner": "b", "subtopology": "0", "assignment_epoch": None}
@@ -540,18 +549,19 @@ def test_commits_are_refused_with_the_reason() -> None:
     assert claim.items() <= dict(refusal.value.facts).items()
     assert refusal.value.message == (
         "commit of in-2 at epoch 2 refused: task 0_2 revoked from this member at epoch 3 (rule "
-        f"assignment-epoch); owner now b since {time_of_day(world.clock.now_ms())}"
+        f"assignment-epoch); current owner: b since {time_of_day(world.clock.now_ms())}"
     )
     with pytest.raises(KafkaError) as refusal:
         _commit_raw(world, "b", 2, 2)
     assert refusal.value.message == (
-        "commit of in-2 at epoch 2 refused: task 0_2 became this member's at epoch 3 only (rule "
-        "assignment-epoch)"
+        "commit of in-2 at epoch 2 refused: task 0_2 was assigned to this member only at epoch 3 "
+        "(rule assignment-epoch)"
     )
     world.beats("b", -1)
     with pytest.raises(KafkaError) as refusal:
         _commit_raw(world, "b", 3, 2)
-    assert "it left at" in (refusal.value.message or "")
+    assert refusal.value.message == "Member b is not a member of group g."
+    assert "it left at" in (refusal.value.explanation or "")
 
 
 def _commit_raw(world: StreamsWorld, member: str, epoch: int, partition: int) -> None:
@@ -563,10 +573,10 @@ def _commit_raw(world: StreamsWorld, member: str, epoch: int, partition: int) ->
     check("in", world.topics["in"].topic_id, partition)
 
 
-def test_commits_need_a_member_and_a_version_that_knows_epochs() -> None:
+def test_commits_need_a_member_and_a_version_with_epochs() -> None:
     world = StreamsWorld()
     world.joins("a")
-    assert world.commit_as("nobody", 2, 0) == "UNKNOWN_MEMBER_ID"
+    assert world.commit_as("unknown", 2, 0) == "UNKNOWN_MEMBER_ID"
     assert world.commit_as("", -1, 0) == "UNKNOWN_MEMBER_ID"
     assert world.commit_as("a", -1, 0) == "STALE_MEMBER_EPOCH"
     assert world.commit_as("a", 2, 0, knows_member_epochs=False) == "UNSUPPORTED_VERSION"
@@ -575,14 +585,14 @@ def test_commits_need_a_member_and_a_version_that_knows_epochs() -> None:
     assert world.commit_as("", -1, 0) == "NONE"
 
 
-def test_offsets_are_fetched_at_the_members_own_epoch_alone() -> None:
+def test_offsets_are_fetched_at_the_members_epoch_only() -> None:
     world = StreamsWorld()
     world.joins("a")
     readable = world.machine.offsets.readable
     assert readable("g", None, -1) == readable("g", "a", 2) == {}
     for member, epoch, code in (
         ("a", 1, ErrorCode.STALE_MEMBER_EPOCH),
-        ("nobody", 2, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("unknown", 2, ErrorCode.UNKNOWN_MEMBER_ID),
         (None, 2, ErrorCode.UNKNOWN_MEMBER_ID),
     ):
         with pytest.raises(KafkaError) as refusal:
@@ -593,7 +603,7 @@ def test_offsets_are_fetched_at_the_members_own_epoch_alone() -> None:
 # The group as a whole
 
 
-def test_offsets_of_topics_that_are_read_stay_and_of_others_age() -> None:
+def test_only_offsets_of_unsubscribed_topics_expire() -> None:
     short = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}
     world = StreamsWorld(topics={"in": 4, "other": 1}, config=short)
     world.joins("a")
@@ -611,7 +621,7 @@ def test_offsets_of_topics_that_are_read_stay_and_of_others_age() -> None:
     assert world.state() is None
 
 
-def test_offsets_in_use_are_not_deleted() -> None:
+def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
     world = StreamsWorld()
     world.joins("a")
     world.commit_as("a", 2, 0)
@@ -621,7 +631,7 @@ def test_offsets_in_use_are_not_deleted() -> None:
     assert world.machine.offsets.delete("g", [("in", 0)]).response == [ErrorCode.NONE]
 
 
-def test_a_group_is_deleted_when_it_is_empty() -> None:
+def test_an_empty_group_can_be_deleted() -> None:
     world = StreamsWorld()
     world.joins("a")
     with pytest.raises(KafkaError) as refusal:
@@ -635,7 +645,7 @@ def test_a_group_is_deleted_when_it_is_empty() -> None:
     assert world.joins("a").member_epoch == 2
 
 
-def test_only_an_empty_classic_group_makes_room() -> None:
+def test_only_an_empty_classic_group_is_replaced() -> None:
     world = StreamsWorld()
     world.commit({("in", 0): 7})
     assert world.joins("a").member_epoch == 2
@@ -684,7 +694,7 @@ def test_a_group_is_described_with_its_topology_and_members() -> None:
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_every_rebalance_is_told_with_its_reason() -> None:
+def test_every_rebalance_has_a_reason() -> None:
     world = StreamsWorld()
     joined, moved, assigned = events_of(world, world.joining("a"))
     assert (joined.subject, joined.kind, joined.text) == ("g", "joined", "member a joined")
@@ -693,16 +703,16 @@ def test_every_rebalance_is_told_with_its_reason() -> None:
         moved.text
         == "group epoch 1 → 2: member a joined, topics changed, assignment settings changed"
     )
-    assert assigned.text == "target for group epoch 2 computed by sticky: it changes for 1 member"
+    assert assigned.text == "target for group epoch 2 computed by sticky: changed for 1 member"
     world.joins("a")
     steady = Request(group_id="g", member_id="a", member_epoch=2)
     assert events_of(world, steady) == []
     left, moved = events_of(world, Request(group_id="g", member_id="a", member_epoch=-1))
-    assert (left.kind, left.text) == ("left", "member a is gone: it left")
-    assert moved.text == "group epoch 2 → 3: member a is gone: it left"
+    assert (left.kind, left.text) == ("left", "member a removed: it left")
+    assert moved.text == "group epoch 2 → 3: member a removed: it left"
 
 
-def test_members_that_are_removed_are_told_of() -> None:
+def test_removed_members_are_in_the_history() -> None:
     world = StreamsWorld()
     world.joins("a", rebalance_timeout_ms=5_000)
     world.joins("b")
@@ -717,16 +727,16 @@ def test_members_that_are_removed_are_told_of() -> None:
     ]
 
 
-def test_a_decision_that_cannot_be_recorded_changes_nothing() -> None:
+def test_a_decision_that_cannot_be_stored_changes_nothing() -> None:
     world = StreamsWorld()
     world.joins("a")
     before = world.group.current_of("a"), world.group.epoch
-    world.log.fails_with = OSError(28, "disk full")
+    world.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError):
         world.joins("b")
-    world.log.fails_with = OSError(28, "disk full")
+    world.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError):
         world.beats("a", -1)
-    world.log.fails_with = None
+    world.log.next_error = None
     assert (world.group.current_of("a"), world.group.epoch) == before
     assert world.joins("b").member_epoch == 3

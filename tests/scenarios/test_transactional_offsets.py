@@ -1,4 +1,4 @@
-"""Scenarios: offsets are committed in transactions, and wait until those end."""
+"""Scenarios: offsets are committed in transactions, and are pending until those end."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.metadata.image import MetadataDelta
+from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.protocol.uuids import ZERO_UUID
 from tests.scenarios.group_world import (
     SESSION_MS,
@@ -30,20 +30,20 @@ SWEEP_MS = 600_000
 
 
 def everywhere(world: GroupWorld) -> Iterator[GroupWorld]:
-    """Yield a world, and what it is after a restart, its log compacted or not."""
+    """Yield a world, and copies after a restart with and without a compacted log."""
     yield world
     yield world.restarted()
-    yield world.restarted(world.log.compacted())
+    yield world.restarted(world.log.compact())
 
 
 def refusal_of(world: GroupWorld, **claim: object) -> ErrorCode:
-    """Return with which error a transactional commit is refused as a whole."""
+    """Return the error of a transactional commit that is refused as a whole."""
     with pytest.raises(KafkaError) as refusal:
         world.commit({T0: 1}, producer=P, **claim)  # type: ignore[arg-type]
     return refusal.value.code
 
 
-def test_all_that_a_transaction_committed_counts_at_once() -> None:
+def test_all_offsets_of_a_transaction_become_visible_together() -> None:
     world = GroupWorld()
     world.commit({T0: 1})
     world.commit({T0: 5, T1: 6}, producer=P)
@@ -57,7 +57,7 @@ def test_all_that_a_transaction_committed_counts_at_once() -> None:
         assert each.pending() == each.pending("h") == {}
 
 
-def test_what_is_aborted_leaves_the_offset_that_was_there() -> None:
+def test_an_abort_leaves_the_previous_offset() -> None:
     world = GroupWorld()
     world.commit({T0: 1})
     world.commit({T0: 5, T1: 6}, producer=P)
@@ -66,7 +66,7 @@ def test_what_is_aborted_leaves_the_offset_that_was_there() -> None:
         assert (each.committed(), each.pending()) == ({T0: 1}, {})
 
 
-def test_the_record_of_a_transaction_names_no_topic_id() -> None:
+def test_the_record_of_a_transactional_offset_has_no_topic_id() -> None:
     world = GroupWorld()
     world.commit({T0: 5}, producer=P, metadata="note")
     (record,) = world.records()
@@ -88,7 +88,7 @@ def test_of_two_transactions_the_offset_written_last_counts(first: Producer) -> 
         assert each.committed() == {T0: 4, T1: 4}
 
 
-def test_a_transaction_that_outran_another_and_is_aborted_leaves_it_be() -> None:
+def test_an_aborted_later_transaction_does_not_affect_an_earlier_one() -> None:
     world = GroupWorld()
     world.commit({T0: 5}, producer=P)
     world.commit({T0: 4}, producer=Q)
@@ -98,8 +98,8 @@ def test_a_transaction_that_outran_another_and_is_aborted_leaves_it_be() -> None
         assert each.committed() == {T0: 5}
 
 
-def test_a_plain_commit_after_it_counts_more_than_what_was_pending() -> None:
-    """As in Kafka, where compaction would leave the same."""
+def test_a_later_plain_commit_overrides_a_pending_offset() -> None:
+    """As in Kafka, where compaction has the same result."""
     world = GroupWorld()
     world.commit({T0: 5, T1: 5}, producer=P)
     world.commit({T0: 9})
@@ -111,7 +111,7 @@ def test_a_plain_commit_after_it_counts_more_than_what_was_pending() -> None:
         assert each.committed() == {T0: 9, T1: 5}
 
 
-def test_a_group_may_begin_with_what_is_pending() -> None:
+def test_a_group_may_begin_with_pending_offsets() -> None:
     world = GroupWorld()
     assert world.commit({T0: 5}, producer=P) == [NONE]
     assert world.state() == world.restarted().state() == "Empty"
@@ -123,13 +123,13 @@ def test_a_group_may_begin_with_what_is_pending() -> None:
 
 def test_a_commit_that_the_log_refuses_leaves_nothing_pending() -> None:
     world = GroupWorld()
-    world.log.fails_with = OSError(28, "disk full")
+    world.log.next_error = OSError(28, "disk full")
     assert refusal_of(world) is ErrorCode.NOT_COORDINATOR
     assert (world.state(), world.pending()) == (None, {})
 
 
 class TestMembership:
-    def test_a_generation_that_is_none_is_refused(self) -> None:
+    def test_an_invalid_generation_is_refused(self) -> None:
         world = GroupWorld()
         code = ErrorCode.ILLEGAL_GENERATION
         assert refusal_of(world, member_id="m", generation=1) is code
@@ -139,10 +139,10 @@ class TestMembership:
         assert refusal_of(world, member_id="x", generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
         assert refusal_of(world, instance="none") is ErrorCode.UNKNOWN_MEMBER_ID
         assert world.commit({T0: 1}, member_id=leader, generation=1, producer=P) == [NONE]
-        # A producer from before KIP-447 does not say for whom it commits.
+        # A producer from before KIP-447 does not send a member.
         assert world.commit({T0: 1}, producer=P) == [NONE]
 
-    def test_it_is_not_stopped_by_a_rebalance(self) -> None:
+    def test_a_rebalance_does_not_refuse_it(self) -> None:
         world = GroupWorld()
         joining = world.join()
         world.clock.advance(0)
@@ -152,7 +152,7 @@ class TestMembership:
         assert world.commit({T0: 1}, producer=P, **claim) == [NONE]  # type: ignore[arg-type]
         assert world.commit({T0: 1}, producer=P) == [NONE]
 
-    def test_it_is_no_sign_of_life(self) -> None:
+    def test_it_does_not_extend_the_session(self) -> None:
         world = GroupWorld()
         (leader,) = world.stable(None)
         world.clock.advance(SESSION_MS - 1)
@@ -160,7 +160,7 @@ class TestMembership:
         world.clock.advance(1)
         assert world.state() == "Empty"
 
-    def test_a_group_keeps_what_is_pending_when_its_protocol_changes(self) -> None:
+    def test_pending_offsets_survive_a_migration_of_the_group(self) -> None:
         world = GroupWorld()
         (leader,) = world.stable(None)
         world.commit({T0: 5}, member_id=leader, generation=1, producer=P)
@@ -187,9 +187,9 @@ class TestDeletion:
         world.commit({T1: 1})
         world.commit({T0: 5, T1: 5}, producer=P)
         world.commit({T0: 6}, producer=Q)
-        wanted = [T0, T1, ("t", 2)]
+        requested = [T0, T1, ("t", 2)]
         before = len(world.log.entries)
-        codes = world.shard.write(lambda machine, _: machine.offsets.delete("g", wanted))
+        codes = world.shard.write(lambda machine, _: machine.offsets.delete("g", requested))
         assert codes == [NONE] * 3
         assert len(world.log.entries) == before + 2
         world.end(P)
@@ -198,7 +198,7 @@ class TestDeletion:
         for each in everywhere(world):
             assert (each.committed(), each.pending()) == ({T0: 7}, {})
 
-    def test_a_group_that_is_deleted_takes_what_is_pending_with_it(self) -> None:
+    def test_a_deleted_group_loses_its_pending_offsets(self) -> None:
         world = GroupWorld()
         world.commit({T1: 1})
         world.commit({T0: 5, T1: 5}, producer=P)
@@ -206,11 +206,11 @@ class TestDeletion:
         for each in everywhere(world):
             assert (each.state(), each.committed(), each.pending()) == (None, {}, {})
         deleted = world.events("deleted")
-        assert deleted[0].text == "group g and 2 offset(s) of it deleted by DeleteGroups"
+        assert deleted[0].text == "group g with 2 offset(s) deleted by DeleteGroups"
         world.end(P)
         assert (world.state(), world.committed()) == (None, {})
 
-    def test_a_topic_that_is_deleted_takes_what_is_pending_with_it(self) -> None:
+    def test_a_deleted_topic_loses_its_pending_offsets(self) -> None:
         world = GroupWorld(topics=[topic_image("t", 2), topic_image("u", 1)])
         world.commit({T0: 1})
         world.commit({T0: 5, ("u", 0): 5}, producer=P)
@@ -238,7 +238,7 @@ class TestExpiry:
         world.clock.advance(SWEEP_MS)
         assert (world.state(), world.committed()) == (None, {})
 
-    def test_a_group_is_not_removed_while_anything_is_pending_for_it(self) -> None:
+    def test_a_group_with_pending_offsets_is_not_removed(self) -> None:
         world = GroupWorld()
         world.commit({T0: 1})
         world.commit({T1: 5}, producer=P)

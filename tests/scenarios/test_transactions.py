@@ -1,9 +1,9 @@
 """Every request to a transaction coordinator, in every state, from every kind of producer.
 
-The tables say what a producer is answered. Columns are who asks: the present producer; the one of
-the epoch before, which asks again or is a zombie; one older than that; one of an epoch that nobody
-was given; one with another id. In the cells, besides errors: NONE is an answer that changes
-nothing, and whatever is written like a state is the one that the transaction goes to.
+The tables have the results of requests. The columns are the producers: the current one; one with
+the previous epoch, which repeats a request or is a zombie; one with an older epoch; one with an
+epoch that was never assigned; one with another id. In the cells, NONE is a success without a
+change, a state is the one that the transaction changes to, and everything else is an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.transactions.state import NO_PRODUCER, Producer
-from tests.unit.transactions.transaction_world import A, B, TransactionWorld, refusal_of
+from tests.unit.transactions.transaction_world import A, B, TransactionWorld, error_code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ WORDS = {
 
 
 class Cell(NamedTuple):
-    """One cell of a table: in this state, asked by this producer, this comes of it."""
+    """One cell of a table: the result of a request of this producer in this state."""
 
     state: str
     column: str
@@ -42,7 +42,7 @@ class Cell(NamedTuple):
 
 
 def cells(table: str) -> list[ParameterSet]:
-    """Read a table: a head of columns, then a row for each state."""
+    """Parse a table: a header with columns, then a row for each state."""
     head, *rows = (line.split() for line in table.strip().splitlines())
     return [
         pytest.param(Cell(state, column, outcome), id=f"{state}-{column}")
@@ -52,7 +52,7 @@ def cells(table: str) -> list[ParameterSet]:
 
 
 class Stage:
-    """A transactional id in some state, and whoever asks something of it."""
+    """A transactional id in a state, and a producer that sends a request."""
 
     def __init__(self, state: str, version: int) -> None:
         self.version = version
@@ -76,7 +76,7 @@ class Stage:
     def asked_by(self, column: str) -> Producer | None:
         producer_id, epoch = self.present
         return {
-            "nobody": None,
+            "absent": None,
             "present": Producer(producer_id, epoch),
             "before": Producer(producer_id, epoch - 1),
             "older": Producer(producer_id, epoch - 2),
@@ -85,8 +85,8 @@ class Stage:
         }[column]
 
     def is_refused(self, cell: Cell, ask: Callable[[], object]) -> bool:
-        """Ask; when that is refused as the cell says, nothing may have changed."""
-        refused = refusal_of(ask)
+        """Send a request; if the cell is an error, it must change nothing."""
+        refused = error_code_of(ask)
         expected = WORDS.get(cell.outcome, ErrorCode.NONE)
         assert refused is expected, cell
         if refused is not ErrorCode.NONE or cell.outcome == "NONE":
@@ -97,7 +97,7 @@ class Stage:
 
 
 def ends(stage: Stage, cell: Cell, *, is_commit: bool) -> None:
-    """Ask for an end, and look at what comes of it, with markers held back and then written."""
+    """Request an end, and check the result with pending and then with written markers."""
     world = stage.world
     world.writes_markers = False
     answers: list[Producer] = []
@@ -221,23 +221,23 @@ def test_add_partitions(cell: Cell, version: int) -> None:
     assert begun.start_timestamp_ms == begun.last_update_timestamp_ms
 
 
-def test_partitions_that_are_in_it_change_nothing() -> None:
+def test_partitions_that_were_added_before_change_nothing() -> None:
     stage = Stage("Ongoing", 2)
     stage.is_refused(Cell("Ongoing", "present", "NONE"), lambda: stage.world.add(stage.present, A))
 
 
-def test_a_log_of_the_older_form_has_no_place_for_version_2() -> None:
+def test_a_log_of_the_older_format_does_not_support_version_2() -> None:
     world = TransactionWorld(level=0)
     producer = world.init()
-    assert refusal_of(lambda: world.add(producer, A, version=2)) is ErrorCode.UNSUPPORTED_VERSION
+    assert error_code_of(lambda: world.add(producer, A, version=2)) is ErrorCode.UNSUPPORTED_VERSION
     assert world.now().state.label == "Empty"
-    aborted = refusal_of(lambda: world.end(producer, is_commit=False))
+    aborted = error_code_of(lambda: world.end(producer, is_commit=False))
     assert aborted is ErrorCode.UNSUPPORTED_VERSION
     world.add(producer, A, version=0)
-    assert refusal_of(lambda: world.end(producer)) is ErrorCode.UNSUPPORTED_VERSION
+    assert error_code_of(lambda: world.end(producer)) is ErrorCode.UNSUPPORTED_VERSION
     assert world.now().state.label == "Ongoing"
     assert not world.written
-    # Once the cluster has agreed on another level there is.
+    # The same request succeeds after the cluster's feature level has changed.
     world.set_level(1)
     world.end(producer)
     assert world.now().producer == producer._replace(producer_epoch=1)
@@ -256,19 +256,19 @@ Complete-Abort   TA       PF      PF     PF      ID
 
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("cell", cells(VERIFY_ITS_OWN))
-def test_verify_a_partition_that_had_joined(cell: Cell, version: int) -> None:
+def test_verify_a_partition_that_was_added(cell: Cell, version: int) -> None:
     stage = Stage(cell.state, version)
     producer = stage.asked_by(cell.column)
     assert producer is not None
     codes: list[ErrorCode] = []
-    refused = refusal_of(lambda: codes.extend(stage.world.verify(producer, A)))
+    refused = error_code_of(lambda: codes.extend(stage.world.verify(producer, A)))
     expected = WORDS.get(cell.outcome, ErrorCode.NONE)
     assert (codes or [refused]) == [expected]
     assert bool(codes) is (cell.outcome in {"TA", "NONE"})
     assert stage.world.now() == stage.before
 
 
-def test_verify_a_partition_that_has_not_joined() -> None:
+def test_verify_a_partition_that_was_not_added() -> None:
     stage = Stage("Ongoing", 0)
     assert stage.world.verify(stage.present, A, B) == [
         ErrorCode.NONE,
@@ -277,7 +277,7 @@ def test_verify_a_partition_that_has_not_joined() -> None:
 
 
 INIT = """
-state            nobody  present  before  older  future  other
+state            absent  present  before  older  future  other
 Empty            Empty   Empty    PF      PF     PF      PF
 Ongoing          fenced  fenced   fenced  fenced fenced  PF
 Prepare-Commit   CT      CT       CT      CT     CT      CT
@@ -285,10 +285,10 @@ Prepare-Abort    CT      CT       CT      CT     CT      CT
 Complete-Commit  Empty   Empty    PF      PF     PF      PF
 Complete-Abort   Empty   Empty    PF      PF     PF      PF
 """
-"""Before version 2; since then the epoch before is known after an end, and may ask again."""
+"""Before version 2. Since then the previous epoch is accepted after an end, and may be retried."""
 
 INIT_SINCE_2 = """
-state            nobody  present  before  older  future  other
+state            absent  present  before  older  future  other
 Empty            Empty   Empty    PF      PF     PF      PF
 Ongoing          fenced  fenced   fenced  fenced fenced  PF
 Prepare-Commit   CT      CT       CT      CT     CT      CT
@@ -299,13 +299,13 @@ Complete-Abort   Empty   Empty    again   PF     PF      PF
 
 
 def begins(stage: Stage, cell: Cell) -> None:
-    """Ask for a producer id, with another timeout than the one before."""
+    """Request a producer id, with a changed timeout."""
     world = stage.world
     world.writes_markers = False
     world.clock.advance(1_000)
     expected = stage.asked_by(cell.column)
     if cell.outcome == "fenced":
-        assert refusal_of(lambda: world.init(expected)) is ErrorCode.CONCURRENT_TRANSACTIONS
+        assert error_code_of(lambda: world.init(expected)) is ErrorCode.CONCURRENT_TRANSACTIONS
         fenced = world.now()
         assert fenced.state.label == "PrepareAbort"
         assert fenced.producer_epoch == stage.before.producer_epoch + 1
@@ -339,32 +339,32 @@ def test_init_producer_id_since_version_2(cell: Cell) -> None:
     begins(Stage(cell.state, 2), cell)
 
 
-def asked_of_a_stranger(world: TransactionWorld, name: str) -> dict[str, Callable[[], object]]:
-    nobody = Producer(1, 0)
+def requests_for(world: TransactionWorld, name: str) -> dict[str, Callable[[], object]]:
+    absent = Producer(1, 0)
     return {
-        "add": lambda: world.add(nobody, A, transactional_id=name),
-        "verify": lambda: world.machine.verify_partitions(name, nobody, [A]),
-        "end": lambda: world.end(nobody, transactional_id=name),
-        "end-before-2": lambda: world.end(nobody, version=0, transactional_id=name),
+        "add": lambda: world.add(absent, A, transactional_id=name),
+        "verify": lambda: world.machine.verify_partitions(name, absent, [A]),
+        "end": lambda: world.end(absent, transactional_id=name),
+        "end-before-2": lambda: world.end(absent, version=0, transactional_id=name),
         "describe": lambda: world.now(name),
     }
 
 
 @pytest.mark.parametrize("request_", ["add", "verify", "end", "end-before-2", "describe"])
-def test_an_id_that_nobody_knows(request_: str) -> None:
+def test_an_unknown_id(request_: str) -> None:
     world = TransactionWorld()
     expected = (
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         if request_ == "describe"
         else ErrorCode.INVALID_PRODUCER_ID_MAPPING
     )
-    assert refusal_of(asked_of_a_stranger(world, "nobody")[request_]) is expected
-    assert refusal_of(asked_of_a_stranger(world, "")[request_]) is ErrorCode.INVALID_REQUEST
+    assert error_code_of(requests_for(world, "absent")[request_]) is expected
+    assert error_code_of(requests_for(world, "")[request_]) is ErrorCode.INVALID_REQUEST
     assert not world.log.entries
 
 
 @pytest.mark.parametrize(
-    ("wish", "refused"),
+    ("parameters", "refused"),
     [
         ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
         ({"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
@@ -375,18 +375,22 @@ def test_an_id_that_nobody_knows(request_: str) -> None:
         ({"transactional_id": "", "timeout_ms": 0}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_a_producer_may_wish_for(wish: dict[str, object], refused: ErrorCode) -> None:
+def test_parameters_of_a_producer_are_validated(
+    parameters: dict[str, object], refused: ErrorCode
+) -> None:
     world = TransactionWorld({"transaction.max.timeout.ms": "5000"})
-    wishes: dict[str, object] = {"timeout_ms": 1_000, **wish}
-    assert refusal_of(lambda: world.init(**wishes)) is refused  # type: ignore[arg-type]
+    arguments: dict[str, object] = {"timeout_ms": 1_000, **parameters}
+    assert error_code_of(lambda: world.init(**arguments)) is refused  # type: ignore[arg-type]
     assert bool(world.log.entries) is (refused is ErrorCode.NONE)
-    assert next(world.producer_ids) == 4_000 + len(world.log.entries), "an id was drawn in vain"
+    assert next(world.producer_ids) == 4_000 + len(world.log.entries), (
+        "an id was drawn and not used"
+    )
 
 
-def test_a_producer_that_is_unknown_begins_whatever_it_says_of_itself() -> None:
+def test_an_unknown_producer_begins_with_any_id() -> None:
     world = TransactionWorld()
     assert world.init(Producer(77, 12)) == (4_000, 0)
-    assert refusal_of(lambda: world.init(Producer(77, 12))) is ErrorCode.PRODUCER_FENCED
+    assert error_code_of(lambda: world.init(Producer(77, 12))) is ErrorCode.PRODUCER_FENCED
 
 
 def described(transaction: Transaction) -> tuple[str, int, int, int, int, list[tuple[str, int]]]:
@@ -400,7 +404,7 @@ def described(transaction: Transaction) -> tuple[str, int, int, int, int, list[t
     )
 
 
-def test_what_is_described_and_listed() -> None:
+def test_describe_and_list() -> None:
     world = TransactionWorld(writes_markers=False)
     start_ms = world.clock.now_ms()
     producer = world.init()

@@ -1,6 +1,6 @@
-"""A transaction on a disk that has no room for a while, from any step of it on.
+"""A transaction on a disk that becomes full at any step, for some time.
 
-Its producer asks again, and in the end all is as if there had always been room: its records and the
+Its producer retries, and in the end the result is the same as with free space: its records and the
 offsets of its group are committed, once.
 """
 
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.messages.produce import ProduceRequest
-from kafkalite.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from kafkalite.transactions.state import NO_PRODUCER, Producer
 from tests.conformance.batches import TRANSACTIONAL, Batch
@@ -34,11 +34,11 @@ AGAIN = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }  # fmt: skip
-"""What clients try again for."""
+"""Errors that clients retry."""
 
 
 class Protocol(NamedTuple):
-    """The versions in which a client speaks."""
+    """The versions of a client's requests."""
 
     adds: bool
     produce: int
@@ -51,17 +51,17 @@ NEW = Protocol(adds=False, produce=12, commit_offsets=5, end=5)
 
 
 class Client:
-    """A producer that says everything until it is heard, but no more than so many times."""
+    """A producer that retries every request, with a limited number of attempts."""
 
     def __init__(self, wire: TransactionWire, protocol: Protocol) -> None:
         self.wire = wire
         self.protocol = protocol
         self.producer = NO_PRODUCER
 
-    def heard(self, say: Callable[[], int]) -> None:
-        """Say something, and again while the disk is full; time goes on meanwhile."""
+    def retry(self, send: Callable[[], int]) -> None:
+        """Send a request, and again while the disk is full; time advances in between."""
         for _ in range(12):
-            code = say()
+            code = send()
             if code == ErrorCode.NONE:
                 return
             assert code in AGAIN, ErrorCode(code)
@@ -70,14 +70,14 @@ class Client:
 
     def transact(self) -> None:
         """Write to two partitions and commit a group's offset, in one transaction."""
-        self.heard(self.begin)
+        self.retry(self.begin)
         if self.protocol.adds:
-            self.heard(lambda: max(self.wire.add(self.producer, *PLACES).values()))
-            self.heard(lambda: self.wire.add_offsets(self.producer))
+            self.retry(lambda: max(self.wire.add(self.producer, *PLACES).values()))
+            self.retry(lambda: self.wire.add_offsets(self.producer))
         for index in range(len(PLACES)):
-            self.heard(partial(self.write, index))
-        self.heard(self.commit_offset)
-        self.heard(self.end)
+            self.retry(partial(self.write, index))
+        self.retry(self.commit_offset)
+        self.retry(self.end)
 
     def begin(self) -> int:
         answer = self.wire.init(version=4)
@@ -96,8 +96,8 @@ class Client:
         data = ProduceRequest.PartitionProduceData(index=index, records=batch.encode())
         topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[data])
         request = ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=1_000, topic_data=[topic])
-        (told,) = self.wire.ask(request, self.protocol.produce).responses
-        code: int = told.partition_responses[0].error_code
+        (topic_result,) = self.wire.ask(request, self.protocol.produce).responses
+        code: int = topic_result.partition_responses[0].error_code
         return code
 
     def commit_offset(self) -> int:
@@ -114,8 +114,8 @@ class Client:
             producer_epoch=self.producer.producer_epoch,
             topics=[topic],
         )
-        (told,) = self.wire.ask(request, self.protocol.commit_offsets).topics
-        code: int = told.partitions[0].error_code
+        (topic_result,) = self.wire.ask(request, self.protocol.commit_offsets).topics
+        code: int = topic_result.partitions[0].error_code
         return code
 
     def end(self) -> int:
@@ -129,18 +129,18 @@ def started(files: Files) -> TransactionWire:
 
 
 def committed_offset(wire: TransactionWire) -> int:
-    """Return the group's offset, which no transaction may change any more."""
+    """Return the group's offset, which no transaction may change any longer."""
     topic = OffsetFetchRequest.OffsetFetchRequestTopic(name="orders", partition_indexes=[2])
     request = OffsetFetchRequest(group_id="g", topics=[topic], require_stable=True)
-    (told,) = wire.ask(request, 7).topics
-    (partition,) = told.partitions
+    (topic_result,) = wire.ask(request, 7).topics
+    (partition,) = topic_result.partitions
     assert partition.error_code == ErrorCode.NONE
     offset: int = partition.committed_offset
     return offset
 
 
 def prepared() -> tuple[MemoryFiles, int]:
-    """Return the disk of a cluster that has every topic, and the steps of its next start."""
+    """Return the disk of a cluster with every topic, and the steps of its next start."""
     disk = MemoryFiles()
     wire = started(disk)
     wire.find("g", kind=0)
@@ -152,16 +152,14 @@ def prepared() -> tuple[MemoryFiles, int]:
 
 @pytest.mark.parametrize("refusals", [1, 4])
 @pytest.mark.parametrize("protocol", [OLD, NEW])
-def test_a_disk_that_is_full_for_a_while_delays_a_transaction(
-    protocol: Protocol, refusals: int
-) -> None:
+def test_a_full_disk_delays_a_transaction(protocol: Protocol, refusals: int) -> None:
     before, steps = prepared()
     for step in range(100):
         files = FaultyFiles(deepcopy(before), fail_at=steps + step, crash=False, refusals=refusals)
         wire = started(files)
         client = Client(wire, protocol)
         client.transact()
-        wire.clock.advance(60_000)  # the outbox may have to try again, later and later
+        wire.clock.advance(60_000)  # the outbox retries with growing delays
         assert len(wire.cluster.outbox) == 0
         assert wire.state() == "CompleteCommit"
         assert committed_offset(wire) == 5

@@ -1,1 +1,1 @@
-"""The pipeline, run by a Spark of its own; see the marker `spark`."""
+"""Tests of the Spark pipeline with a local Spark; see the marker `spark`."""

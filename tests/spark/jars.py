@@ -14,22 +14,22 @@ SPARKS = Path(pyspark.__file__).parent / "jars"
 
 
 def jars(name: str, pom: Path, **properties: str) -> list[Path]:
-    """Return the jars that `pom` names, with its `properties`; LackingError without Maven."""
+    """Return the jars that `pom` lists, with its `properties`; LackingError without Maven."""
     maven = program("mvn")
-    given = [f"-D{name}={value}" for name, value in properties.items()]
+    options = [f"-D{name}={value}" for name, value in properties.items()]
 
     def fetch(directory: Path) -> None:
         goal = "dependency:copy-dependencies"
-        where = f"-DoutputDirectory={directory}"
-        run_build([maven, "-q", "-B", "-f", str(pom), goal, where, *given], directory)
+        output_option = f"-DoutputDirectory={directory}"
+        run_build([maven, "-q", "-B", "-f", str(pom), goal, output_option, *options], directory)
 
-    told = "-".join([name, *properties.values()])
-    return sorted(built_once(told, [pom], fetch).glob("*.jar"))
+    key = "-".join([name, *properties.values()])
+    return sorted(built_once(key, [pom], fetch).glob("*.jar"))
 
 
 def hadoop_version() -> str:
-    """Return the version of the Hadoop that PySpark brings: what is added must be of the same."""
+    """Return the version of PySpark's Hadoop, which added jars must match."""
     [client] = SPARKS.glob("hadoop-client-api-*.jar")
-    found = re.search(r"hadoop-client-api-(.+)\.jar", client.name)
-    assert found is not None
-    return found[1]
+    match = re.search(r"hadoop-client-api-(.+)\.jar", client.name)
+    assert match is not None
+    return match[1]

@@ -1,4 +1,4 @@
-"""A cluster of its own: a master and two workers on loopback find what one process finds."""
+"""A Spark cluster of a master and two workers gives the same results as one process."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import pyarrow.dataset as ds
 import pyspark
 import pytest
 
-from kafkalite.spark.audits import AUDITS
-from kafkalite.spark.journal import STAGING
-from tests.captures.cut import cut
+from kafkalite.traffic.spark.audits import AUDITS
+from kafkalite.traffic.spark.output_journal import STAGING
+from tests.captures.split_captures import split_capture
 from tests.clients.observer import wait_until
 from tests.perf.big_capture import write
 
@@ -32,25 +32,25 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 HOME = Path(pyspark.__file__).parent
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
-LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 
 
 class Daemon(NamedTuple):
-    """One of Spark's, and what it said when it was ready."""
+    """A process of Spark, and the match of its readiness message."""
 
     process: subprocess.Popen[str]
-    said: re.Match[str]
+    ready: re.Match[str]
 
 
 @contextmanager
-def started(ready: str, folder: Path, *arguments: str) -> Iterator[Daemon]:
-    """Run one of Spark's daemons until it is no longer needed."""
+def spark_process(ready: str, folder: Path, *arguments: str) -> Iterator[Daemon]:
+    """Run a process of Spark inside this block."""
     environ = {
-        # What this process imports from elsewhere, those of a cluster would not find.
+        # Processes of a real cluster do not inherit our PYTHONPATH.
         **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": LEAN,
+        "SPARK_DAEMON_JAVA_OPTS": SMALL_JVM,
         "SPARK_WORKER_DIR": str(folder),
         "PYSPARK_PYTHON": sys.executable,
     }
@@ -64,18 +64,18 @@ def started(ready: str, folder: Path, *arguments: str) -> Iterator[Daemon]:
     )
     assert process.stderr is not None
     try:
-        said = []
+        lines = []
         for line in process.stderr:
-            said.append(line)
-            found = re.search(ready, line)
-            if found is not None:
+            lines.append(line)
+            match = re.search(ready, line)
+            if match is not None:
                 break
         else:
-            pytest.fail("".join(said))
-        # A daemon whose pipe is full would stand still.
+            pytest.fail("".join(lines))
+        # The process would block if its pipe were full.
         draining = threading.Thread(target=process.stderr.read, daemon=True)
         draining.start()
-        yield Daemon(process, found)
+        yield Daemon(process, match)
     finally:
         process.terminate()
         process.wait(timeout=60)
@@ -90,7 +90,7 @@ def free_port() -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make the folder that the daemons work in."""
+    """Return the working folder of Spark's processes."""
     return tmp_path_factory.mktemp("cluster")
 
 
@@ -98,10 +98,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def master(folder: Path) -> Iterator[str]:
     """Start a master and two workers of one core each; returns the master's URL."""
     port = free_port()
-    with started(
+    with spark_process(
         r"Starting Spark master at (spark://\S+)", folder, MASTER, *_AT, "--port", port
     ) as daemon:
-        url = daemon.said[1]
+        url = daemon.ready[1]
         with worker(folder, url), worker(folder, url):
             yield url
 
@@ -112,20 +112,20 @@ _AT = ("--host", "127.0.0.1", "--webui-port", "0")
 def worker(folder: Path, master: str) -> AbstractContextManager[Daemon]:
     """Start a worker of one core."""
     ready = "Successfully registered with master"
-    return started(ready, folder, WORKER, *_AT, "--cores", "1", "--memory", "1g", master)
+    return spark_process(ready, folder, WORKER, *_AT, "--cores", "1", "--memory", "1g", master)
 
 
-def on(master: str) -> tuple[str, ...]:
-    """Return what an audit is told to run on a cluster of small executors."""
-    java = f"spark.executor.extraJavaOptions={LEAN}"
+def cluster_options(master: str) -> tuple[str, ...]:
+    """Return arguments of an audit on a cluster with small executors."""
+    java = f"spark.executor.extraJavaOptions={SMALL_JVM}"
     return ("--master", master, "--conf", "spark.executor.memory=512m", "--conf", java)
 
 
-def auditing(inputs: Path, out: Path, *arguments: str) -> subprocess.Popen[str]:
-    # A process of its own, as users run it: this one's session is another's.
+def start_audit(inputs: Path, out: Path, *arguments: str) -> subprocess.Popen[str]:
+    # In its own process, as users run it, because this process has another session.
     return subprocess.Popen(
         [sys.executable, "-m", "kafkalite", "audit", str(inputs), "--out", str(out),
-         "--task-mib", "1", "--conf", f"spark.driver.extraJavaOptions={LEAN}",
+         "--task-mib", "1", "--conf", f"spark.driver.extraJavaOptions={SMALL_JVM}",
          "--conf", "spark.sql.shuffle.partitions=2", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -134,28 +134,28 @@ def auditing(inputs: Path, out: Path, *arguments: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def ended(auditing: subprocess.Popen[str]) -> str:
-    told, failed = auditing.communicate()
-    assert auditing.returncode == 0, failed
-    return told
+def output_of(start_audit: subprocess.Popen[str]) -> str:
+    output, error = start_audit.communicate()
+    assert start_audit.returncode == 0, error
+    return output
 
 
-def audited(inputs: Path, out: Path, *arguments: str) -> None:
-    told = ended(auditing(inputs, out, *arguments))
-    assert f"report: {out}/report.html" in told
+def audit_captures(inputs: Path, out: Path, *arguments: str) -> None:
+    output = output_of(start_audit(inputs, out, *arguments))
+    assert f"report: {out}/report.html" in output
 
 
 def tables(out: Path) -> dict[str, list[str]]:
-    """Return every table that an audit left, its rows in no order.
+    """Return all tables of an audit, as sorted rows.
 
-    But for one: one process reduces few requests all at once, without what each task would leave.
+    Without heartbeat_runs: its rows depend on how tasks split the input.
     """
-    found: dict[str, list[str]] = {}
+    rows_by_table: dict[str, list[str]] = {}
     for folder in [*out.glob("requests/*"), *out.glob("state/*"), *out.glob("audits/*")]:
         rows = ds.dataset(folder, format="parquet", partitioning="hive").to_table().to_pylist()
-        found[f"{folder.parent.name}/{folder.name}"] = sorted(map(str, rows))
-    found.pop("state/heartbeat_runs", None)
-    return found
+        rows_by_table[f"{folder.parent.name}/{folder.name}"] = sorted(map(str, rows))
+    rows_by_table.pop("state/heartbeat_runs", None)
+    return rows_by_table
 
 
 @pytest.mark.parametrize(
@@ -167,70 +167,72 @@ def tables(out: Path) -> dict[str, list[str]]:
         ),
     ],
 )
-def test_a_cluster_finds_what_one_process_finds(master: str, tmp_path: Path, jobs: str) -> None:
+def test_cluster_gives_the_same_results_as_one_process(
+    master: str, tmp_path: Path, jobs: str
+) -> None:
     captures = tmp_path / "in"
-    cut(captures, files=4)
-    audited(captures, tmp_path / "alone", "--jobs", jobs, "--master", "local[2]")
-    audited(captures, tmp_path / "together", "--jobs", jobs, *on(master))
-    alone, together = tables(tmp_path / "alone"), tables(tmp_path / "together")
-    assert together == alone
-    assert any(rows for name, rows in alone.items() if name.startswith("requests/"))
+    split_capture(captures, files=4)
+    audit_captures(captures, tmp_path / "local", "--jobs", jobs, "--master", "local[2]")
+    audit_captures(captures, tmp_path / "cluster", "--jobs", jobs, *cluster_options(master))
+    local, cluster = tables(tmp_path / "local"), tables(tmp_path / "cluster")
+    assert cluster == local
+    assert any(rows for name, rows in local.items() if name.startswith("requests/"))
 
 
-def test_every_audit_takes_connections_that_span_files(tmp_path: Path) -> None:
-    cut(tmp_path / "in", files=4)
-    audited(tmp_path / "in", tmp_path / "out", "--master", "local[2]")
-    found = tables(tmp_path / "out")
-    assert found["state/taken_offsets"]
-    assert found["audits/fencing_totals"]
+def test_all_audits_work_with_connections_that_span_files(tmp_path: Path) -> None:
+    split_capture(tmp_path / "in", files=4)
+    audit_captures(tmp_path / "in", tmp_path / "out", "--master", "local[2]")
+    rows_by_table = tables(tmp_path / "out")
+    assert rows_by_table["state/taken_offsets"]
+    assert rows_by_table["audits/fencing_totals"]
 
 
 @pytest.mark.endurance
 @pytest.mark.timeout(900)
-def test_a_worker_that_dies_while_it_reads_takes_nothing_with_it(
+def test_worker_killed_while_reading_loses_no_data(
     master: str, folder: Path, tmp_path: Path
 ) -> None:
-    made = write(tmp_path / "in", 24_000_000, connections=9, file_bytes=1_000_000)
-    out = tmp_path / "together"
-    with worker(folder, master) as doomed:
-        run = auditing(tmp_path / "in", out, "--jobs", "requests", *on(master))
+    capture = write(tmp_path / "in", 24_000_000, connections=9, file_bytes=1_000_000)
+    out = tmp_path / "cluster"
+    with worker(folder, master) as killed:
+        run = start_audit(tmp_path / "in", out, "--jobs", "requests", *cluster_options(master))
         wait_until(
             lambda: run.poll() is not None or any(out.glob(f"{STAGING}/requests/*/*/*.parquet")),
             "something to be staged",
             300,
         )
-        doomed.process.kill()
-        # Else nobody died while it read.
+        killed.process.kill()
+        # Otherwise the worker was killed too late.
         assert not (out / "requests").exists()
-        told = ended(run)
-    assert f"files: {len(made.files)}, " in told
-    assert f"requests: {made.frames // 2:,}" in told
-    ended(auditing(tmp_path / "in", tmp_path / "alone", "--jobs", "requests"))
-    assert tables(out) == tables(tmp_path / "alone")
+        output = output_of(run)
+    assert f"files: {len(capture.files)}, " in output
+    assert f"requests: {capture.frames // 2:,}" in output
+    output_of(start_audit(tmp_path / "in", tmp_path / "local", "--jobs", "requests"))
+    assert tables(out) == tables(tmp_path / "local")
     assert not (out / STAGING).exists()
 
 
 @pytest.mark.endurance
 @pytest.mark.timeout(900)
-def test_executors_need_our_libraries_and_not_our_package(master: str, tmp_path: Path) -> None:
-    """An environment without the package goes along as an archive, as `venv-pack` makes them."""
+def test_executors_need_only_our_dependencies_installed(master: str, tmp_path: Path) -> None:
+    """Executors use an archived environment without our package, as `venv-pack` creates it."""
     environment = tmp_path / "environment"
     venv.create(environment, symlinks=True)
-    [theirs] = environment.glob("lib/*/site-packages")
+    [site_packages] = environment.glob("lib/*/site-packages")
     for path in Path(pyspark.__file__).parents[1].iterdir():
-        # Java's workers bring PySpark; whoever it is installed by, our package is not there.
+        # Java's workers bring PySpark; our package must be missing.
         if path.suffix != ".pth" and not path.name.startswith(("kafkalite", "pyspark", "_")):
-            (theirs / path.name).symlink_to(path)
+            (site_packages / path.name).symlink_to(path)
     archive = tmp_path / "environment.tar.gz"
     with tarfile.open(archive, "w:gz") as packed:
         packed.add(environment, ".")
-    cut(tmp_path / "in")
-    audited(tmp_path / "in", tmp_path / "alone", "--jobs", "fencing", "--master", "local[2]")
-    audited(
+    split_capture(tmp_path / "in")
+    audit_captures(tmp_path / "in", tmp_path / "local", "--jobs", "fencing", "--master", "local[2]")
+    audit_captures(
         tmp_path / "in",
-        tmp_path / "together",
-        *("--jobs", "fencing", *on(master)),
+        tmp_path / "cluster",
+        *("--jobs", "fencing", *cluster_options(master)),
         *("--conf", f"spark.archives={archive}#there"),
         *("--conf", "spark.pyspark.python=./there/bin/python"),
     )
-    assert tables(tmp_path / "together") == tables(tmp_path / "alone")
+    assert tables(tmp_path / "cluster") == tables(tmp_path / "local")

@@ -1,6 +1,6 @@
-"""A capture audited as it grows says what one audit of all of it says, restarts and all."""
+"""Following a growing capture gives the results of one audit of the whole, despite restarts."""
 
-# ruff: noqa: S311 - chance is to be repeatable
+# ruff: noqa: S311 - seeded randomness
 from __future__ import annotations
 
 from random import Random
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from kafkalite.spark.audits import AuditOptions
-from kafkalite.spark.follow import Follower
-from kafkalite.spark.following import Decoding, Subject
-from kafkalite.spark.pipeline import Job, audit
-from kafkalite.spark.places import place
-from kafkalite.spark.sources.growing import Stretch
-from tests.spark.truth import changed, fenced, lingering, rebalanced
-from tests.spark.truth.crew import Topics
-from tests.spark.truth.desk import interpreted
-from tests.spark.truth.recorded import record
-from tests.spark.truth.stage import Stage
+from kafkalite.traffic.spark.audits import AuditOptions
+from kafkalite.traffic.spark.follow.audits import Follower
+from kafkalite.traffic.spark.follow.stream import Decoding, FollowedCapture
+from kafkalite.traffic.spark.locations import location
+from kafkalite.traffic.spark.pipeline import Job, audit
+from kafkalite.traffic.spark.sources.folder_stream import FileRange
+from tests.spark.truth import classic_ghosts, classic_groups, commit_fencing, group_migration
+from tests.spark.truth.recorded_exchanges import record
+from tests.spark.truth.requests_in_files import interpreted
+from tests.spark.truth.simulation import Stage
+from tests.spark.truth.tracked_group import Topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkalite.spark.requests import Requests
+    from kafkalite.traffic.spark.requests import Requests
 
 pytestmark = pytest.mark.spark
 
 OPTIONS = AuditOptions(session_timeout_ms=8_000)
-SETTINGS = {"offsets.topic.num.partitions": "1", **lingering.SETTINGS}
-STORIES = [
+SETTINGS = {"offsets.topic.num.partitions": "1", **classic_ghosts.SETTINGS}
+SCENARIOS = [
     pytest.param(1, 1, 2, id="one-group"),
     *(
         pytest.param(
@@ -53,10 +53,10 @@ def _quickly(spark: SparkSession) -> Iterator[None]:
         yield
 
 
-class Found(NamedTuple):
-    """What audits come to."""
+class Results(NamedTuple):
+    """Results of the audits."""
 
-    judged: list[str]
+    classified: list[str]
     cases: list[str]
     totals: list[str]
     ghosts: list[str]
@@ -66,7 +66,7 @@ def rows_of(frame: DataFrame) -> list[str]:
     return sorted(str(row) for row in frame.collect())
 
 
-def at_once(spark: SparkSession, folder: Path, out: Path) -> Found:
+def audit_at_once(spark: SparkSession, folder: Path, out: Path) -> Results:
     """Audit the whole of a capture."""
     audits = ("fencing", "members")
     audit(spark, Job(inputs=(str(folder),), out=str(out), audits=audits, audit_options=OPTIONS))
@@ -74,32 +74,32 @@ def at_once(spark: SparkSession, folder: Path, out: Path) -> Found:
     def read(name: str) -> DataFrame:
         return spark.read.parquet(str(out / name))
 
-    judged = read("state/judged_commits").unionByName(read("state/judged_by_generation"))
-    made = ("fencing_cases", "fencing_totals", "ghosts")
-    return Found(rows_of(judged), *(rows_of(read(f"audits/{name}")) for name in made))
+    classified = read("state/judged_commits").unionByName(read("state/judged_by_generation"))
+    names = ("fencing_cases", "fencing_totals", "ghosts")
+    return Results(rows_of(classified), *(rows_of(read(f"audits/{name}")) for name in names))
 
 
-class Followed:
-    """A follower that is started anew before each batch."""
+class RestartedFollower:
+    """A follower that is recreated before each batch, as after a restart."""
 
     def __init__(self, spark: SparkSession, out: Path, patience_us: int) -> None:
         self._spark = spark
-        self._out = place(str(out))
+        self._out = location(str(out))
         self._patience_us = patience_us
 
-    def take(self, pieces: list[Stretch], number: int) -> None:
-        """Take a batch in."""
-        self._decoding().take(self._spark, pieces, number)
+    def take(self, ranges: list[FileRange], number: int) -> None:
+        """Take one batch."""
+        self._decoding().take(self._spark, ranges, number)
 
-    def finish(self) -> Found:
-        """Expect nothing more."""
+    def finish(self) -> Results:
+        """End the capture."""
         self._decoding().finish()
         return self.found()
 
-    def found(self) -> Found:
+    def found(self) -> Results:
         follower = Follower(self._spark, self._out, OPTIONS)
-        found = (follower.judged(), follower.cases(), follower.totals(), follower.ghosts())
-        return Found(*map(rows_of, found))
+        found = (follower.classified(), follower.cases(), follower.totals(), follower.ghosts())
+        return Results(*map(rows_of, found))
 
     def _decoding(self) -> Decoding:
         follower = Follower(self._spark, self._out, OPTIONS, patience_us=self._patience_us)
@@ -112,50 +112,50 @@ class Followed:
         ) -> None:
             follower.absorb(requests, number, pending_us, is_last=is_last)
 
-        return Decoding(self._spark, Subject(inputs=(), out=self._out), absorb)
+        return Decoding(self._spark, FollowedCapture(inputs=(), out=self._out), absorb)
 
 
-def batches(paths: list[Path], dice: Random, count: int) -> Iterator[list[Stretch]]:
-    """Cut what files say, one after the other, into batches at any byte."""
+def batches(paths: list[Path], dice: Random, count: int) -> Iterator[list[FileRange]]:
+    """Split the bytes of the files, in order, into batches at random positions."""
     sizes = [path.stat().st_size for path in paths]
     cuts = sorted(dice.randrange(1, sum(sizes)) for _ in range(count - 1))
     at = 0
     for cut in [*cuts, sum(sizes)]:
-        pieces, begin = [], 0
+        ranges, file_start = [], 0
         for path, size in zip(paths, sizes, strict=True):
-            start, stop = max(at - begin, 0), min(cut - begin, size)
-            is_over = cut >= begin + size
+            start, stop = max(at - file_start, 0), min(cut - file_start, size)
+            is_over = cut >= file_start + size
             if start < size and stop > start:
-                pieces.append(Stretch(str(path), start, None if is_over else stop, stop - start))
-            begin += size
-        yield pieces
+                ranges.append(FileRange(str(path), start, None if is_over else stop, stop - start))
+            file_start += size
+        yield ranges
         at = cut
 
 
-def everything(stage: Stage, groups: int) -> None:
-    """Let groups of both protocols be there, some for a while of one and then of the other."""
+def run_all_scenarios(stage: Stage, groups: int) -> None:
+    """Run scenarios with groups of both protocols, some of which migrate."""
     topics, prefix = Topics(stage), "followed"
-    truth = fenced.commits(stage, topics, prefix, groups=groups)
-    by_generation = rebalanced.commits(stage, prefix)
-    changed.commits(stage, topics, prefix, truth, by_generation)
-    lingering.ghosts(stage, prefix)
+    truth = commit_fencing.commits(stage, topics, prefix, groups=groups)
+    by_generation = classic_groups.commits(stage, prefix)
+    group_migration.commits(stage, topics, prefix, truth, by_generation)
+    classic_ghosts.ghosts(stage, prefix)
 
 
-@pytest.mark.parametrize(("seed", "groups", "count"), STORIES)
-def test_batches_come_to_what_the_whole_comes_to(
+@pytest.mark.parametrize(("seed", "groups", "count"), SCENARIOS)
+def test_batches_give_the_results_of_the_whole(
     spark: SparkSession, tmp_path: Path, seed: int, groups: int, count: int
 ) -> None:
     stage = Stage(tmp_path / "broker", seed, SETTINGS)
-    everything(stage, groups)
-    paths = record(stage.said, tmp_path / "captures")
-    expected = at_once(spark, tmp_path / "captures", tmp_path / "whole")
+    run_all_scenarios(stage, groups)
+    paths = record(stage.exchanges, tmp_path / "captures")
+    expected = audit_at_once(spark, tmp_path / "captures", tmp_path / "whole")
 
-    followed = Followed(spark, tmp_path / "followed", patience_us=9_000_000)
-    for number, pieces in enumerate(batches(paths, Random(seed), count)):
-        for _ in range(1 + (number == 2)):  # the third batch is done twice
-            followed.take(pieces, number)
+    followed = RestartedFollower(spark, tmp_path / "followed", patience_us=9_000_000)
+    for number, ranges in enumerate(batches(paths, Random(seed), count)):
+        for _ in range(1 + (number == 2)):  # the third batch is repeated
+            followed.take(ranges, number)
     before = followed.found()
-    # What nothing can matter to any more is judged at once, and for good.
-    assert before.judged
-    assert set(before.judged) <= set(expected.judged)
+    # Commits that later requests cannot affect are classified in their batch.
+    assert before.classified
+    assert set(before.classified) <= set(expected.classified)
     assert followed.finish() == expected

@@ -1,4 +1,4 @@
-"""Spark's own Kafka source and sink, from its official jars, at kafkalite."""
+"""Spark's own Kafka source and sink, from its official jars, with kafkalite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
-from tests.clients.committed import CommittedReader
+from tests.clients.committed_reader import CommittedReader
 from tests.clients.observer import wait_until
 from tests.oracle.requirements import required
 from tests.oracle.served_kafkalite import ServedKafkalite
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.client]
 
 ORDERS = str(DOCKER / "spark" / "orders.py")
 PARTITIONS = 3
-FIRST, THEN = 2_000, 700
+FIRST_COUNT, SECOND_COUNT = 2_000, 700
 _PATIENCE_S = 120.0
 
 Row = tuple[bytes | None, bytes | None]
@@ -36,7 +36,7 @@ Row = tuple[bytes | None, bytes | None]
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[ServedKafkalite]:
-    """Give a broker that keeps what it has, to be killed and started again."""
+    """Start a broker with a data directory, so that it can be killed and restarted."""
     (tmp_path / "broker").mkdir()
     broker = ServedKafkalite(tmp_path / "broker", {"num.partitions": str(PARTITIONS)})
     broker.start()
@@ -58,32 +58,34 @@ def start(log: Path, *command: str) -> subprocess.Popen[str]:
 
 
 def finish(application: subprocess.Popen[str], log: Path) -> str:
-    said, _ = application.communicate(timeout=_PATIENCE_S)
+    output, _ = application.communicate(timeout=_PATIENCE_S)
     assert application.returncode == 0, log.read_text()[-3000:]
-    return said
+    return output
 
 
-def test_a_batch_is_written_and_read_in_every_way(broker: ServedKafkalite, tmp_path: Path) -> None:
+def test_batch_is_written_and_read_with_all_options(
+    broker: ServedKafkalite, tmp_path: Path
+) -> None:
     log = tmp_path / "batch.log"
     batch = start(log, "-m", "tests.spark.connector.batch", broker.bootstrap, "batched", "300")
-    told: dict[str, Any] = json.loads(finish(batch, log))
+    result: dict[str, Any] = json.loads(finish(batch, log))
 
-    places = Counter[int]()
+    counts = Counter[int]()
     expected = []
     for number in range(300):
         value = None if number % 10 == 0 else f"value {number}"
         expected.append([f"{number}", value, number % PARTITIONS, f"{number}"])
-        places[number % PARTITIONS] += 1
-    assert [[*row[:3], row[4]] for row in told["records"]] == sorted(
+        counts[number % PARTITIONS] += 1
+    assert [[*row[:3], row[4]] for row in result["records"]] == sorted(
         expected, key=lambda row: str(row[0])
     )
-    for partition, count in places.items():
-        offsets = [row[3] for row in told["records"] if row[2] == partition]
+    for partition, count in counts.items():
+        offsets = [row[3] for row in result["records"] if row[2] == partition]
         assert sorted(offsets) == list(range(count))
-    assert told["matched"] == told["since"] == 300
-    assert told["assigned"] == 100
-    assert told["cut"] == 4 + 4 + 2
-    assert told["after"] == 0
+    assert result["matched"] == result["since"] == 300
+    assert result["assigned"] == 100
+    assert result["cut"] == 4 + 4 + 2
+    assert result["after"] == 0
 
 
 def produce(bootstrap: str, start: int, count: int) -> list[Row]:
@@ -91,15 +93,15 @@ def produce(bootstrap: str, start: int, count: int) -> list[Row]:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "orders"})
     producer.init_transactions()
     committed: list[Row] = []
-    for first in range(start, start + count, 50):
+    for first_number in range(start, start + count, 50):
         producer.begin_transaction()
         rows = [
             (f"{number}".encode(), None if number % 7 == 0 else b"%d apples" % number)
-            for number in range(first, first + 50)
+            for number in range(first_number, first_number + 50)
         ]
         for key, value in rows:
             producer.produce("orders", key=key, value=value, headers={"n": key or b""})
-        if first % 150 == 0:
+        if first_number % 150 == 0:
             producer.abort_transaction()
         else:
             producer.commit_transaction()
@@ -107,36 +109,38 @@ def produce(bootstrap: str, start: int, count: int) -> list[Row]:
     return committed
 
 
-def test_a_stream_goes_on_from_its_checkpoint_after_it_and_the_broker_were_killed(
+def test_stream_continues_from_its_checkpoint_after_kills_of_both_sides(
     broker: ServedKafkalite, spark: SparkSession, tmp_path: Path
 ) -> None:
     directory = tmp_path / "out"
-    asked = (ORDERS, broker.bootstrap, "orders", "orders-seen", str(directory))
+    arguments = (ORDERS, broker.bootstrap, "orders", "orders-seen", str(directory))
     log = tmp_path / "orders.log"
-    committed = produce(broker.bootstrap, 0, FIRST)
+    committed = produce(broker.bootstrap, 0, FIRST_COUNT)
 
-    killed = start(log, *asked)
+    killed = start(log, *arguments)
     steps = directory / "records" / "_spark_metadata"
     wait_until(lambda: len(list(steps.glob("[0-9]*"))) > 1, "two steps", _PATIENCE_S)
     killed.kill()
     killed.communicate()
     broker.kill()
     broker.start()
-    committed += produce(broker.bootstrap, FIRST, THEN)
-    finish(start(log, *asked, "--until-read"), log)
+    committed += produce(broker.bootstrap, FIRST_COUNT, SECOND_COUNT)
+    finish(start(log, *arguments, "--until-read"), log)
 
     files = spark.read.parquet(str(directory / "records"))
     read = [(row.key, row.value) for row in files.select("key", "value").collect()]
     assert Counter(map(_row, read)) == Counter(committed)
-    places = files.select("partition", "offset").distinct().count()
-    assert places == len(committed)
+    positions = files.select("partition", "offset").distinct().count()
+    assert positions == len(committed)
     assert all(row.headers[0].value == row.key for row in files.select("key", "headers").collect())
-    # A sink that is no transaction may say twice what it said just before it was killed.
+    # The sink is not transactional, so records may be written twice around a kill.
     with CommittedReader(broker.bootstrap, {"orders-seen": PARTITIONS}, _PATIENCE_S) as reader:
 
         def is_all_copied() -> bool:
             reader.read()
-            return {(each.key(), each.value()) for each in reader.messages} == set(committed)
+            return {(message.key(), message.value()) for message in reader.messages} == set(
+                committed
+            )
 
         wait_until(is_all_copied, "every record to be copied", _PATIENCE_S)
 

@@ -1,4 +1,4 @@
-"""Captures to tables to audits, end to end: what is there is what the input says, each time."""
+"""The pipeline end to end: the output always matches the current input."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.capture.reading import exchanges, read
-from kafkalite.columnar.options import Options
 from kafkalite.protocol import codec
-from kafkalite.spark import pipeline
-from kafkalite.spark.following import Subject, follow
-from kafkalite.spark.inputs import ByName
-from kafkalite.spark.pipeline import Job, NothingToAuditError, Outcome, audit
-from kafkalite.spark.places import PlaceError, place
-from kafkalite.spark.requests import Requests
-from kafkalite.spark.stages import parting
-from tests.captures.cut import cut
+from kafkalite.traffic.columnar.options import Options
+from kafkalite.traffic.scalar.reading import exchanges, read
+from kafkalite.traffic.spark import pipeline
+from kafkalite.traffic.spark.follow.stream import FollowedCapture, follow
+from kafkalite.traffic.spark.inputs import WorkerFiles
+from kafkalite.traffic.spark.locations import LocationError, location
+from kafkalite.traffic.spark.pipeline import Job, NothingToAuditError, Outcome, audit
+from kafkalite.traffic.spark.requests import Requests
+from kafkalite.traffic.spark.stages import file_splitting
+from tests.captures.split_captures import split_capture
 from tests.perf.big_capture import write
 
 if TYPE_CHECKING:
@@ -27,31 +27,31 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafkalite.capture.model import Problem
-    from kafkalite.spark.manifest import Lot
-    from kafkalite.spark.places import InputFile
-    from kafkalite.spark.stages.decoding import Task
+    from kafkalite.traffic.model import Problem
+    from kafkalite.traffic.spark.locations import InputFile
+    from kafkalite.traffic.spark.manifest import InputSplit
+    from kafkalite.traffic.spark.stages.decoding import Task
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a capture of several files, over which connections go on."""
+    """Write a capture of several files with connections that span them."""
     folder = tmp_path_factory.mktemp("captures")
-    made = write(folder, 400_000, connections=5, file_bytes=100_000)
-    assert len(made.files) >= 4
+    capture = write(folder, 400_000, connections=5, file_bytes=100_000)
+    assert len(capture.files) >= 4
     return folder
 
 
-def ran(spark: SparkSession, out: Path, *inputs: Path, **asked: Any) -> Outcome:  # noqa: ANN401
-    job = Job(inputs=tuple(map(str, inputs)), out=str(out), **{"audits": (), **asked})
+def run_audit(spark: SparkSession, out: Path, *inputs: Path, **job_options: Any) -> Outcome:  # noqa: ANN401
+    job = Job(inputs=tuple(map(str, inputs)), out=str(out), **{"audits": (), **job_options})
     return audit(spark, job)
 
 
-def expected(*paths: Path) -> Counter[tuple[str, str, int, bool]]:
+def scalar_exchanges(*paths: Path) -> Counter[tuple[str, str, int, bool]]:
     problems: list[Problem] = []
-    found = exchanges(read(list(map(str, paths)), problems.append), problems=problems.append)
+    scalar = exchanges(read(list(map(str, paths)), problems.append), problems=problems.append)
     return Counter(
         (
             codec.api_name(each.api_key),
@@ -59,12 +59,12 @@ def expected(*paths: Path) -> Counter[tuple[str, str, int, bool]]:
             each.correlation_id,
             each.response is not None,
         )
-        for each in found
+        for each in scalar
     )
 
 
-def found(spark: SparkSession, out: Path) -> Counter[tuple[str, str, int, bool]]:
-    rows = Requests.read(spark, place(str(out))).envelopes()
+def envelopes_in(spark: SparkSession, out: Path) -> Counter[tuple[str, str, int, bool]]:
+    rows = Requests.read(spark, location(str(out))).envelopes()
     return Counter(
         (
             codec.api_name(row.api_key),
@@ -77,14 +77,14 @@ def found(spark: SparkSession, out: Path) -> Counter[tuple[str, str, int, bool]]
 
 
 def columns(spark: SparkSession, out: Path) -> Counter[tuple[Any, ...]]:
-    """Return all that envelopes say, and every problem."""
-    requests = Requests.read(spark, place(str(out)))
+    """Return the rows of all envelopes and problems."""
+    requests = Requests.read(spark, location(str(out)))
     rows = [*requests.envelopes().collect(), *requests.problems().collect()]
     return Counter(tuple(row) for row in rows)
 
 
 def state(out: Path) -> dict[str, int]:
-    """Return every file that a run left, and when it was written."""
+    """Return every output file with its time of modification."""
     return {
         str(path.relative_to(out)): path.stat().st_mtime_ns
         for path in out.rglob("*")
@@ -92,255 +92,262 @@ def state(out: Path) -> dict[str, int]:
     }
 
 
-def test_what_is_in_the_tables_is_what_scalar_reading_finds(
+def test_tables_contain_what_the_scalar_reader_finds(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
-    outcome = ran(spark, tmp_path / "out", captures, lot_bytes=1)
-    counted = found(spark, tmp_path / "out")
-    assert counted == expected(captures)
+    outcome = run_audit(spark, tmp_path / "out", captures, split_bytes=1)
+    counted = envelopes_in(spark, tmp_path / "out")
+    assert counted == scalar_exchanges(captures)
     assert outcome.requests == counted.total()
     assert (outcome.read, outcome.quarantined) == (len([*captures.iterdir()]), ())
 
 
-def test_connections_and_frames_that_lie_in_several_files_are_one_each(
+def test_connections_and_frames_that_span_files_are_joined(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    paths = cut(tmp_path / "in", files=5)
+    paths = split_capture(tmp_path / "in", files=5)
     out = tmp_path / "out"
-    # The last file comes in a run of its own, before the others.
-    ran(spark, out, paths[-1], lot_bytes=1)
-    assert ran(spark, out, tmp_path / "in", lot_bytes=1).read == len(paths) - 1
-    assert found(spark, out) == expected(*paths)
-    numbers = Requests.read(spark, place(str(out))).envelopes().select("connection", "client")
+    # The last file is read in the first run, before the others.
+    run_audit(spark, out, paths[-1], split_bytes=1)
+    assert run_audit(spark, out, tmp_path / "in", split_bytes=1).read == len(paths) - 1
+    assert envelopes_in(spark, out) == scalar_exchanges(*paths)
+    numbers = Requests.read(spark, location(str(out))).envelopes().select("connection", "client")
     assert numbers.distinct().count() == numbers.select("client").distinct().count()
 
 
-def test_how_files_are_shared_out_makes_no_difference(
+def test_result_does_not_depend_on_how_files_are_split(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
-    ran(spark, tmp_path / "a", captures, lot_bytes=1)
-    ran(spark, tmp_path / "b", captures, lot_bytes=1 << 30, by_spark=True)
-    assert found(spark, tmp_path / "a") == found(spark, tmp_path / "b")
+    run_audit(spark, tmp_path / "a", captures, split_bytes=1)
+    run_audit(spark, tmp_path / "b", captures, split_bytes=1 << 30, by_spark=True)
+    assert envelopes_in(spark, tmp_path / "a") == envelopes_in(spark, tmp_path / "b")
 
 
-def test_a_huge_file_is_read_in_parts_and_says_what_it_says_as_a_whole(
+def test_huge_file_read_in_parts_gives_the_same_result(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parting, "LEAST_BYTES", 100_000)
-    # As tcpdump writes: without our notes, so that a part does not know how connections began.
-    made = write(tmp_path / "in", 500_000, connections=5, notes=False)
-    path, *more = made.files
+    monkeypatch.setattr(file_splitting, "LEAST_BYTES", 100_000)
+    # Without our pcapng comments, as from tcpdump, parts do not know how connections began.
+    capture = write(tmp_path / "in", 500_000, connections=5, notes=False)
+    path, *more = capture.files
     assert path.stat().st_size > 400_000
-    for each in more:
-        each.unlink()
-    outcome = ran(spark, tmp_path / "parts", tmp_path / "in", lot_bytes=1)
+    for other in more:
+        other.unlink()
+    outcome = run_audit(spark, tmp_path / "parts", tmp_path / "in", split_bytes=1)
     assert (outcome.files, outcome.read, outcome.quarantined) == (1, 1, ())
     written = [*(tmp_path / "parts" / "requests").rglob("*.parquet")]
-    assert len({part.name.split("-")[1] for part in written}) > 2
-    ran(spark, tmp_path / "whole", tmp_path / "in", lot_bytes=1 << 30)
+    assert len({output_path.name.split("-")[1] for output_path in written}) > 2
+    run_audit(spark, tmp_path / "whole", tmp_path / "in", split_bytes=1 << 30)
     assert columns(spark, tmp_path / "parts") == columns(spark, tmp_path / "whole")
-    assert found(spark, tmp_path / "parts") == expected(path)
+    assert envelopes_in(spark, tmp_path / "parts") == scalar_exchanges(path)
     before = state(tmp_path / "parts")
-    assert ran(spark, tmp_path / "parts", tmp_path / "in", lot_bytes=1 << 30).read == 0
+    assert run_audit(spark, tmp_path / "parts", tmp_path / "in", split_bytes=1 << 30).read == 0
     assert state(tmp_path / "parts") == before
     path.write_bytes(path.read_bytes()[:-1000])
-    assert ran(spark, tmp_path / "parts", tmp_path / "in", lot_bytes=1 << 30).read == 1
-    assert found(spark, tmp_path / "parts") == expected(path)
+    assert run_audit(spark, tmp_path / "parts", tmp_path / "in", split_bytes=1 << 30).read == 1
+    assert envelopes_in(spark, tmp_path / "parts") == scalar_exchanges(path)
 
 
-def test_a_second_run_reads_what_is_new_alone(
+def test_second_run_reads_only_new_files(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
     growing, out = tmp_path / "in", tmp_path / "out"
     growing.mkdir()
-    first, *rest = sorted(captures.iterdir())
+    first, *others = sorted(captures.iterdir())
     shutil.copy2(first, growing)
-    assert ran(spark, out, growing).read == 1
+    assert run_audit(spark, out, growing).read == 1
     before = state(out)
-    assert ran(spark, out, growing).read == 0
+    assert run_audit(spark, out, growing).read == 0
     assert state(out) == before
-    for path in rest:
+    for path in others:
         shutil.copy2(path, growing)
-    assert ran(spark, out, growing).read == len(rest)
-    assert found(spark, out) == expected(captures)
+    assert run_audit(spark, out, growing).read == len(others)
+    assert envelopes_in(spark, out) == scalar_exchanges(captures)
 
 
-def test_a_file_that_changes_or_goes_takes_what_it_gave_with_it(
+def test_output_of_changed_and_deleted_files_is_removed(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
     shutil.copytree(captures, folder)
     paths = sorted(folder.iterdir())
-    ran(spark, out, folder, lot_bytes=1)
+    run_audit(spark, out, folder, split_bytes=1)
     paths[-1].unlink()
-    assert ran(spark, out, folder, lot_bytes=1).read == 0
-    assert found(spark, out) == expected(*paths[:-1])
+    assert run_audit(spark, out, folder, split_bytes=1).read == 0
+    assert envelopes_in(spark, out) == scalar_exchanges(*paths[:-1])
     paths[-2].write_bytes(paths[-2].read_bytes()[:-1000])
-    assert ran(spark, out, folder, lot_bytes=1).read == 1
-    assert found(spark, out) == expected(*paths[:-1])
+    assert run_audit(spark, out, folder, split_bytes=1).read == 1
+    assert envelopes_in(spark, out) == scalar_exchanges(*paths[:-1])
 
 
-def test_what_a_vanished_file_gave_can_be_kept(
+def test_output_of_deleted_files_stays_with_keep_vanished(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
     shutil.copytree(captures, folder)
-    ran(spark, out, folder)
-    before = found(spark, out)
+    run_audit(spark, out, folder)
+    before = envelopes_in(spark, out)
     for path in folder.iterdir():
         path.unlink()
-    assert ran(spark, out, folder, keep_vanished=True).read == 0
-    assert found(spark, out) == before
+    assert run_audit(spark, out, folder, keep_vanished=True).read == 0
+    assert envelopes_in(spark, out) == before
 
 
-def test_a_file_that_cannot_be_read_is_quarantined_and_the_rest_goes_on(
+def test_unreadable_file_is_quarantined_and_others_are_read(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
     shutil.copytree(captures, folder)
     (folder / "a.pcapng").write_bytes(b"no packets at all " * 100)
     (folder / "b.pcapng").symlink_to("nowhere")
-    outcome = ran(spark, out, folder, folder / "a.pcapng")
+    outcome = run_audit(spark, out, folder, folder / "a.pcapng")
     assert str(folder / "a.pcapng") in outcome.quarantined
-    assert found(spark, out) == expected(captures)
-    told = {
-        row.file: row.kind for row in Requests.read(spark, place(str(out))).problems().collect()
+    assert envelopes_in(spark, out) == scalar_exchanges(captures)
+    kinds = {
+        row.file: row.kind for row in Requests.read(spark, location(str(out))).problems().collect()
     }
-    assert told[str(folder / "a.pcapng")] == "not a capture"
+    assert kinds[str(folder / "a.pcapng")] == "not a capture"
 
 
-def test_what_is_asked_for_otherwise_is_read_anew(
+def test_change_of_options_reads_all_files_again(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
-    ran(spark, tmp_path, captures)
-    some = ran(spark, tmp_path, captures, options=Options(api_keys=frozenset({8})))
+    run_audit(spark, tmp_path, captures)
+    some = run_audit(spark, tmp_path, captures, options=Options(api_keys=frozenset({8})))
     assert some.read == len([*captures.iterdir()])
-    assert {name for name, *_ in found(spark, tmp_path)} == {"OffsetCommit"}
+    assert {name for name, *_ in envelopes_in(spark, tmp_path)} == {"OffsetCommit"}
 
 
-def test_an_input_without_captures_is_told_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
+def test_error_for_an_input_without_captures_is_one_line(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     (tmp_path / "in").mkdir()
     with pytest.raises(NothingToAuditError, match="no files"):
-        ran(spark, tmp_path / "out", tmp_path / "in")
+        run_audit(spark, tmp_path / "out", tmp_path / "in")
     (tmp_path / "in" / "notes.txt").write_text("no packets here, either\n" * 10)
-    with pytest.raises(NothingToAuditError, match=r"notes\.txt: not a capture") as told:
-        ran(spark, tmp_path / "out", tmp_path / "in")
-    assert "\n" not in str(told.value)
+    with pytest.raises(NothingToAuditError, match=r"notes\.txt: not a capture") as error:
+        run_audit(spark, tmp_path / "out", tmp_path / "in")
+    assert "\n" not in str(error.value)
 
 
-def test_tables_that_others_wrote_are_left_alone(
+def test_folder_with_tables_of_others_is_refused(
     spark: SparkSession, tmp_path: Path, captures: Path
 ) -> None:
-    theirs = tmp_path / "requests" / "theirs.txt"
-    theirs.parent.mkdir()
-    theirs.write_text("precious")
-    with pytest.raises(PlaceError, match="no run of this pipeline"):
-        ran(spark, tmp_path, captures)
-    assert theirs.read_text() == "precious"
+    foreign_file = tmp_path / "requests" / "theirs.txt"
+    foreign_file.parent.mkdir()
+    foreign_file.write_text("precious")
+    with pytest.raises(LocationError, match="no manifest of kafkalite"):
+        run_audit(spark, tmp_path, captures)
+    assert foreign_file.read_text() == "precious"
 
 
-def test_audits_leave_their_tables_and_a_report(
+def test_audits_write_tables_and_a_report(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
-    outcome = ran(spark, tmp_path, captures, audits=("fencing",))
+    outcome = run_audit(spark, tmp_path, captures, audits=("fencing",))
     assert outcome.report is not None
-    assert place(outcome.report).exists()
+    assert location(outcome.report).exists()
     before = state(tmp_path)
     assert any(name.startswith("audits/") for name in before)
-    ran(spark, tmp_path, captures, audits=("fencing",))
+    run_audit(spark, tmp_path, captures, audits=("fencing",))
     assert state(tmp_path) == before
 
 
-def test_what_audits_found_stays_while_the_input_does_and_no_longer(
+def test_audit_tables_stay_until_the_input_changes(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
     growing, out = tmp_path / "in", tmp_path / "out"
     growing.mkdir()
     first, second, third, *_ = sorted(captures.iterdir())
-    theirs = out / "audits" / "theirs" / "notes.txt"
-    theirs.parent.mkdir(parents=True)
-    theirs.write_text("precious")
+    foreign_file = out / "audits" / "theirs" / "notes.txt"
+    foreign_file.parent.mkdir(parents=True)
+    foreign_file.write_text("precious")
 
-    def made(*audits: str) -> set[str]:
-        ran(spark, out, growing, audits=audits)
+    def written_tables(*audits: str) -> set[str]:
+        run_audit(spark, out, growing, audits=audits)
         folders = {path.parent for path in out.glob("*/*/*.parquet")}
         return {path.name for path in folders if path.parent.name in {"audits", "state"}}
 
     shutil.copy2(first, growing)
-    producers = made("producers")
-    both = made("members")
-    members = both - producers
+    producers = written_tables("producers")
+    after_both = written_tables("members")
+    members = after_both - producers
     assert {"ghosts", "ghost_totals"} <= members
     assert {"producer_fences", "transactions"} <= producers
     shutil.copy2(second, growing)
-    assert members <= made("members") < both
+    assert members <= written_tables("members") < after_both
     assert not (out / "audits" / "transactions").exists()
-    assert made() == made("members")
+    assert written_tables() == written_tables("members")
     shutil.copy2(third, growing)
-    assert made() == set()
+    assert written_tables() == set()
     assert not (out / "report.html").exists()
-    assert theirs.read_text() == "precious"
+    assert foreign_file.read_text() == "precious"
 
 
-def test_audits_that_broke_off_before_their_report_are_made_again(
+def test_audits_interrupted_before_their_report_are_repeated(
     spark: SparkSession, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def breaking(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise OSError("no room")
 
     with monkeypatch.context() as patched:
-        patched.setattr(pipeline, "write_report", breaking)
+        patched.setattr(pipeline, "write_report", fail)
         with pytest.raises(OSError, match="no room"):
-            ran(spark, tmp_path, captures, audits=("metadata",))
-    outcome = ran(spark, tmp_path, captures, audits=("metadata",))
+            run_audit(spark, tmp_path, captures, audits=("metadata",))
+    outcome = run_audit(spark, tmp_path, captures, audits=("metadata",))
     assert outcome.report is not None
-    assert place(outcome.report).exists()
+    assert location(outcome.report).exists()
 
 
-def test_a_file_that_was_written_and_is_not_there_is_told_and_nothing_is_done(
+def test_missing_staged_file_is_reported_and_changes_nothing(
     spark: SparkSession, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decode = ByName.decode
+    decode = WorkerFiles.decode
 
-    def losing(source: ByName, files: Sequence[InputFile], task: Task, *more: Any) -> list[Lot]:  # noqa: ANN401
-        lots = decode(source, files, task, *more)
-        (task.staged / lots[0].requests[0]).delete()
-        return lots
+    def decode_and_delete(
+        source: WorkerFiles,
+        files: Sequence[InputFile],
+        task: Task,
+        *more: Any,  # noqa: ANN401
+    ) -> list[InputSplit]:
+        splits = decode(source, files, task, *more)
+        (task.staged / splits[0].requests[0]).delete()
+        return splits
 
     first, *_ = sorted(captures.iterdir())
-    ran(spark, tmp_path, first)
+    run_audit(spark, tmp_path, first)
     before = state(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr(ByName, "decode", losing)
+        patched.setattr(WorkerFiles, "decode", decode_and_delete)
         with pytest.raises(
-            PlaceError, match=r"requests/.*\.parquet: was written, but is not there"
+            LocationError, match=r"requests/.*\.parquet: was written but is missing now"
         ):
-            ran(spark, tmp_path, captures)
+            run_audit(spark, tmp_path, captures)
     assert state(tmp_path) == before
-    ran(spark, tmp_path, captures)
-    assert found(spark, tmp_path) == expected(captures)
+    run_audit(spark, tmp_path, captures)
+    assert envelopes_in(spark, tmp_path) == scalar_exchanges(captures)
 
 
-def test_a_growing_capture_is_handed_on_batch_by_batch(
+def test_growing_capture_is_passed_on_in_batches(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
-    folder, out = tmp_path / "in", place(str(tmp_path / "out"))
+    folder, out = tmp_path / "in", location(str(tmp_path / "out"))
     folder.mkdir()
-    subject = Subject(inputs=[str(folder)], out=out)
+    subject = FollowedCapture(inputs=[str(folder)], out=out)
     batches: dict[int, int] = {}
     ended: list[int | None] = []
 
-    def each(requests: Requests, number: int, _: object, is_last: bool) -> None:  # noqa: FBT001
+    def count_batch(requests: Requests, number: int, _: object, is_last: bool) -> None:  # noqa: FBT001
         batches[number] = requests.envelopes().count()
         ended.append(number if is_last else None)
 
-    first, *rest = sorted(captures.iterdir())
-    for paths in ([first], rest):
+    first, *others = sorted(captures.iterdir())
+    for paths in ([first], others):
         for path in paths:
             shutil.copy2(path, folder)
         (folder / "z-growing.pcapng").write_bytes(first.read_bytes()[:100])
-        follow(spark, subject, each, available_now=True)
+        follow(spark, subject, count_batch, available_now=True)
     assert ended == [None, 1, None, 2]
     assert batches[0]
     assert batches[1]
-    assert sum(batches.values()) == expected(*captures.iterdir()).total()
+    assert sum(batches.values()) == scalar_exchanges(*captures.iterdir()).total()

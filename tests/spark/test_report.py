@@ -1,4 +1,4 @@
-"""The report of a run's tables: found, summed up and written beside them."""
+"""The report, written from the tables of audits."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.spark.audits import AUDITS, STATES, TABLES, AuditOptions
-from kafkalite.spark.places import place
-from kafkalite.spark.report import FILE, write_report
-from kafkalite.spark.requests import Requests
-from tests.spark.truth.crew import Topics
-from tests.spark.truth.haunted import ghosts
-from tests.spark.truth.stage import Stage, typed_tables
+from kafkalite.traffic.spark.audits import AUDITS, STATES, TABLES, AuditOptions
+from kafkalite.traffic.spark.locations import location
+from kafkalite.traffic.spark.report import FILE, write_report
+from kafkalite.traffic.spark.requests import Requests
+from tests.spark.truth.ghost_members import ghosts
+from tests.spark.truth.simulation import Stage, typed_tables
+from tests.spark.truth.tracked_group import Topics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,21 +22,23 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def test_the_report_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) -> None:
+def test_report_shows_rows_of_the_tables(spark: SparkSession, tmp_path: Path) -> None:
     stage = Stage(tmp_path / "broker", 1, {"offsets.topic.num.partitions": "1"})
     ghosts(stage, Topics(stage), "x")
     options = AuditOptions()
     requests = Requests.of_tables(
-        spark, typed_tables(stage.said), derive=lambda every, name: STATES[name](every, options)
+        spark,
+        typed_tables(stage.exchanges),
+        derive=lambda every, name: STATES[name](every, options),
     )
     out = tmp_path / "out"
     for name in ("members", "health"):
         for table, frame in AUDITS[name].tables(requests, options).items():
             frame.write.parquet(str(out / "audits" / table))
-    write_report(spark, place(str(out)))
+    write_report(spark, location(str(out)))
     page = (out / FILE).read_text()
-    assert "4 ghosts kept partitions waiting" in page
+    assert "4 ghosts blocked partitions" in page
     assert "x/vanished" in page
-    assert f"{len(stage.said):,} requests" in page
+    assert f"{len(stage.exchanges):,} requests" in page
     assert "Stale metadata" not in page
     assert set(TABLES) >= {"ghosts", "latency"}

@@ -1,13 +1,14 @@
-"""A data plane without a server: partitions on a disk of its own, time and chance from the test."""
+"""A data plane without a server: partitions on its own disk; tests control time and randomness."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from kafkalite.apis.context import Endpoint, RequestContext, Services, Unsent
+from kafkalite.cluster.node import Endpoint, UnreadAnswers
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.topic import topic_log_config
+from kafkalite.gateway.call import Call
 from kafkalite.metadata.image import (
     ConfigResource,
     MetadataDelta,
@@ -18,17 +19,18 @@ from kafkalite.metadata.image import (
 )
 from kafkalite.partitions.table import PartitionTable
 from kafkalite.ports.files import OsFiles
-from kafkalite.storage.batch import NOBODY, BatchView, Producer, build_batch
-from kafkalite.storage.directory import DataDirectory
-from kafkalite.storage.records import NewRecord
+from kafkalite.storage.batch import NO_PRODUCER, BatchView, Producer, build_batch
+from kafkalite.storage.data_directory import DataDirectory
+from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.entropy import SeededEntropy
+from tests.unit.nodes import node_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from kafkalite.apis.contract import Api
+    from kafkalite.gateway.api import Api
     from kafkalite.partitions.partition import Partition
 
 
@@ -37,7 +39,7 @@ def batch_of(
     key: bytes | None = b"k",
     timestamp: int = 1_700_000_000_000,
     attributes: int = 0,
-    producer: Producer = NOBODY,
+    producer: Producer = NO_PRODUCER,
 ) -> bytes:
     """Return a batch as a client would send it."""
     return build_batch(
@@ -48,12 +50,12 @@ def batch_of(
 
 
 def values_in(records: bytes | memoryview | None) -> list[bytes | None]:
-    """Return the values of all records in what was fetched."""
+    """Return the values of all fetched records."""
     return [record.value for batch in batches_in(records) for record in batch.records()]
 
 
 def batches_in(records: bytes | memoryview | None) -> list[BatchView]:
-    """Return the batches in what was fetched."""
+    """Return the fetched batches."""
     found = []
     rest = bytes(records or b"")
     while rest:
@@ -64,24 +66,24 @@ def batches_in(records: bytes | memoryview | None) -> list[BatchView]:
 
 
 class FakeMetadata:
-    """As much of the controller as the data plane asks for."""
+    """The parts of the controller that the data plane uses."""
 
     def __init__(self) -> None:
         self.blocks: list[int] = []
 
     def allocate_producer_ids(self, node_id: int) -> tuple[int, int]:
-        """Give out blocks of three."""
+        """Allocate a block of three producer ids."""
         self.blocks.append(node_id)
         return (len(self.blocks) - 1) * 3, 3
 
 
 class DataPlane:
-    """Partitions, and what it takes to call the handlers on them."""
+    """Partitions, and a node on which handlers can be called."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.clock = ManualClock()
-        self.unsent = Unsent()
+        self.unsent = UnreadAnswers()
         self.entropy = SeededEntropy()
         self.files = OsFiles()
         self.data_directory = DataDirectory(self.files, str(directory))
@@ -94,14 +96,14 @@ class DataPlane:
     def _table(self) -> PartitionTable:
         return PartitionTable(
             directory=self.data_directory,
-            beside={},
+            other_logs={},
             clock=self.clock,
             entropy=self.entropy,
             log_config=lambda overrides: topic_log_config(overrides, self.config),
         )
 
     def restart(self, *, cleanly: bool = True) -> None:
-        """Begin anew on the same directory and metadata."""
+        """Restart with the same directory and metadata."""
         if cleanly:
             self.table.end_waits()
             self.data_directory.close(self.table.logs())
@@ -156,7 +158,7 @@ class DataPlane:
         self.table.apply(self.image, MetadataDelta(deleted=(topic,)))
 
     def lead(self, name: str, leader: int, leader_epoch: int) -> None:
-        """Let another node lead every partition of a topic."""
+        """Make another node the leader of every partition of a topic."""
         old = self.image.topics[name]
         self.change(
             old._replace(
@@ -168,7 +170,7 @@ class DataPlane:
         )
 
     def change(self, topic: TopicImage) -> None:
-        """Let a topic be as `topic` says."""
+        """Replace a topic by `topic`."""
         topics = {**self.image.topics, topic.name: topic}
         self._show(topics.values())
         self.table.apply(self.image, MetadataDelta(changed=(topic,)))
@@ -196,7 +198,7 @@ class DataPlane:
         )
 
     def partition(self, name: str = "t", index: int = 0) -> Partition:
-        """Return a partition that is there."""
+        """Return an existing partition."""
         topic = self.table.topic(name)
         assert topic is not None
         partition = topic.partition(index)
@@ -204,36 +206,31 @@ class DataPlane:
         return partition
 
     def append(self, *values: bytes | None, name: str = "t", index: int = 0) -> int:
-        """Append one batch, tell who waits, and return its offset."""
+        """Append one batch, wake waiting fetches, and return its offset."""
         place = self.partition(name, index).append(
             BatchView(batch_of(*values)), self.clock.now_ms()
         )
         self.table.announce()
         return place.base_offset
 
-    def context(self, api: Api, version: int, *, node_id: int = 0) -> RequestContext:
+    def call(self, api: Api, version: int, *, node_id: int = 0) -> Call:
         """Return the context of a request of that version, sent to that node."""
-        services = Services(
+        node = node_of(
+            node_id,
             clock=self.clock,
             entropy=self.entropy,
-            cluster_id="cluster",
             config=self.config,
-            metadata=cast("Any", self.metadata),
+            metadata=self.metadata,
+            image=self.image,
             partitions=self.table,
-            groups=cast("Any", None),
-            shares=cast("Any", None),
-            share_partitions=cast("Any", None),
-            transactions=cast("Any", None),
             endpoints=lambda _: [Endpoint(node, "h", 9092 + node) for node in range(3)],
-            unsent=self.unsent,
+            unread_answers=self.unsent,
         )
-        context = RequestContext(
-            services=services, node_id=node_id, listener="PLAINTEXT", client_host="/127.0.0.1"
-        )
-        context.api_version = version
-        context.era = None if api.eras is None else api.eras.at(version)
-        return context
+        call = Call(node=node, listener="PLAINTEXT", client_host="/127.0.0.1")
+        call.api_version = version
+        call.era = None if api.eras is None else api.eras.at(version)
+        return call
 
-    def ask(self, api: Api, request: object, version: int = 99, *, node_id: int = 0) -> Any:  # noqa: ANN401 - whatever the API answers
-        """Return what the handler answers, refusals by KafkaError excepted."""
-        return api.handler(self.context(api, version, node_id=node_id), request)
+    def ask(self, api: Api, request: object, version: int = 99, *, node_id: int = 0) -> Any:  # noqa: ANN401 - any response class
+        """Return the answer of the handler; a KafkaError is raised."""
+        return api.handler(self.call(api, version, node_id=node_id), request)

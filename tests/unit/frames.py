@@ -1,4 +1,4 @@
-"""Frames as a client writes and reads them, for tests of everything that serves bytes."""
+"""Frames as a client writes and reads them, for tests that serve bytes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def request_content(
     correlation_id: int = 1,
     client_id: bytes | None = b"test",
 ) -> bytes:
-    """Return a request without the length before it."""
+    """Return a request without its length field."""
     pieces: list[bytes | memoryview] = []
     codec.request_builder(request.API_KEY, version)(request, pieces)
     head = header(
@@ -71,7 +71,7 @@ def response_frame(response: Any, version: int, *, correlation_id: int = 1) -> b
 
 
 def response_content(response: Any, version: int, *, correlation_id: int = 1) -> bytes:  # noqa: ANN401 - as above
-    """Return a response without the length before it."""
+    """Return a response without its length field."""
     pieces: list[bytes | memoryview] = []
     codec.response_builder(response.API_KEY, version)(response, pieces)
     tags = bytes(codec.response_header_version(response.API_KEY, version))
@@ -89,7 +89,7 @@ def split_frames(stream: bytes) -> Iterator[bytes]:
 
 
 def read_answer(api_key: int, version: int, content: bytes) -> tuple[int, Any]:
-    """Return an answer's correlation id and its message, which must end where the frame does."""
+    """Return the correlation id and the message of a frame, which must have no further bytes."""
     (correlation_id,) = unpack_from(">i", content)
     has_tags = codec.is_flexible(api_key, version) and api_key != API_VERSIONS_KEY
     start = 5 if has_tags else 4

@@ -1,21 +1,23 @@
-"""A controller without a server: its log in memory, time and chance from the test."""
+"""A controller without a server: its log is in memory; tests control time and randomness."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from kafkalite.apis.context import Endpoint, RequestContext, Services
+from kafkalite.cluster.node import Endpoint, Node
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.gateway.call import Call
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.testing.entropy import SeededEntropy
+from tests.unit.nodes import node_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kafkalite.apis.contract import Api
+    from kafkalite.gateway.api import Api
     from kafkalite.metadata.image import MetadataDelta, MetadataImage, TopicImage
     from kafkalite.protocol.error_codes import ErrorCode
 
@@ -49,7 +51,7 @@ class MetadataWorld:
     def restart(
         self, *nodes: int, as_version: str | None = None, transaction_version: str | None = None
     ) -> MetadataWorld:
-        """Return the cluster as its next start finds it; dice never fall as they did before."""
+        """Return the cluster after its next start, with other random values."""
         config = {} if transaction_version is None else {"transaction_version": transaction_version}
         return MetadataWorld(
             nodes=nodes,
@@ -62,16 +64,16 @@ class MetadataWorld:
 
     @property
     def image(self) -> MetadataImage:
-        """The cluster as it is now."""
+        """The current image of the cluster."""
         return self.controller.image
 
     @property
     def last_delta(self) -> MetadataDelta:
-        """What the last change touched."""
+        """The delta of the last change."""
         return self.changes[-1][1]
 
     def topic(self, name: str) -> TopicImage:
-        """Return a topic that is there."""
+        """Return an existing topic."""
         return self.image.topics[name]
 
     def endpoints(self, listener: str) -> list[Endpoint]:
@@ -82,20 +84,14 @@ class MetadataWorld:
             for node_id, rack in sorted(self.racks.items())
         ]
 
-    def services(self) -> Services:
-        """Return what handlers of the metadata need; no partitions, no groups."""
-        nothing = cast("Any", None)
-        return Services(
+    def node(self, node_id: int = 1) -> Node:
+        """Return a node for handlers of the metadata, without partitions and groups."""
+        return node_of(
+            node_id,
             clock=ManualClock(),
             entropy=SeededEntropy(2),
-            cluster_id="cluster",
             config=self.config,
             metadata=self.controller,
-            partitions=nothing,
-            groups=nothing,
-            shares=nothing,
-            share_partitions=nothing,
-            transactions=nothing,
             endpoints=self.endpoints,
         )
 
@@ -108,21 +104,19 @@ class MetadataWorld:
         node_id: int = 1,
         listener: str = "PLAINTEXT",
     ) -> Any:  # noqa: ANN401 - one method for every API's response
-        """Answer a request as the dispatcher would, at its highest version unless told."""
-        context = RequestContext(
-            services=self.services(), node_id=node_id, listener=listener, client_host="/127.0.0.1"
-        )
-        context.api_version = api.versions.highest if version is None else version
+        """Answer a request as the gateway would, at its highest version by default."""
+        call = Call(node=self.node(node_id), listener=listener, client_host="/127.0.0.1")
+        call.api_version = api.versions.highest if version is None else version
         if api.eras is not None:
-            context.era = api.eras.at(context.api_version)
+            call.era = api.eras.at(call.api_version)
         if api.lift is not None:
-            request = api.lift(request, context.api_version)
+            request = api.lift(request, call.api_version)
         try:
-            return api.handler(context, request)
+            return api.handler(call, request)
         except KafkaError as error:
             return api.refuse(request, error.code, error.message)
 
 
 def code_of(error: KafkaError | None) -> ErrorCode | None:
-    """Return an outcome's code, None when all went well."""
+    """Return the error code of an outcome, None for a success."""
     return None if error is None else error.code

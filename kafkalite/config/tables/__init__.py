@@ -1,6 +1,6 @@
-"""Every configuration key of Kafka 4.3, as text: `name type default rule importance [mode]`.
+"""Every configuration key of Kafka 4.3, as text: `name type default validator importance [mode]`.
 
-The indented lines under a row say what the key is for. `required` marks a key without a default,
-`null` one whose default is nothing; a mode left out means that only a restart changes it.
-`kafkalite_keys` holds what Kafka does not have.
+The indented lines under a row are the documentation of the key. `required` means that a key has no
+default, `null` that its default is null. Without a mode, only a restart changes the value.
+`kafkalite.py` has keys that Kafka does not have.
 """

@@ -1,1 +1,1 @@
-"""Assignors: pure choices of which member of a group should have which partitions."""
+"""Assignors: pure functions from members and topics to target assignments."""

@@ -1,4 +1,4 @@
-"""What an assignor is told and what it answers."""
+"""The input and output types of assignors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 Assignment = Mapping[bytes, frozenset[int]]
-"""Topic id → partition indexes; a topic with none is left out, so that equal means equal."""
+"""Topic id → partition indexes; topics without partitions are omitted, so that `==` works."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,9 +15,9 @@ class MemberSpec:
 
     instance_id: str | None
     topic_ids: frozenset[bytes]
-    """The topics it subscribes to, those alone that exist."""
+    """The existing topics it subscribes to."""
     previous: Assignment = field(default_factory=dict)
-    """Its last target assignment, which stickiness is measured against."""
+    """Its previous target assignment, for stickiness."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +26,10 @@ class GroupSpec:
 
     members: Mapping[str, MemberSpec]
     partition_counts: Mapping[bytes, int]
-    """Every topic that any member subscribes to."""
+    """Topic id → number of partitions, for each topic that a member subscribes to."""
     is_homogeneous: bool
     """Whether all members subscribe to all these topics."""
 
 
 Assignor = Callable[[GroupSpec], Mapping[str, Assignment]]
-"""Gives every partition of every subscribed topic to exactly one subscriber; pure."""
+"""Assigns every partition of every subscribed topic to exactly one subscriber."""

@@ -1,7 +1,7 @@
-"""The `range` assignor: each topic is cut into contiguous ranges, one per subscriber.
+"""The `range` assignor: each topic is split into contiguous ranges, one per subscriber.
 
-Not sticky. Members stand in one order for every topic, so topics with equally many partitions
-and the same subscribers are co-partitioned, which joins rely on.
+It is not sticky. The order of members is the same for all topics, so topics with the same number
+of partitions and the same subscribers are co-partitioned, which joins require.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def assign_range(group: GroupSpec) -> dict[str, Assignment]:
-    """Give each subscriber of a topic one run of its partitions, longer runs first."""
-    # Static members go first: their order then outlives the member ids of their incarnations.
+    """Assign each subscriber of a topic one range of its partitions, longer ranges first."""
+    # Static members are first: their order does not change when they return with a new id.
     order = sorted(
         group.members,
         key=lambda member_id: (

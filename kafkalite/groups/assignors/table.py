@@ -1,4 +1,4 @@
-"""The assignors a coordinator can be configured with, by the names clients ask for."""
+"""The server-side assignors of consumer groups, by name."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CLASSES = MappingProxyType(
         "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
     }
 )
-"""Kafka's configuration may name an assignor by its Java class; clients never do."""
+"""Kafka's configuration may name an assignor by its Java class; clients cannot."""
 
 
 def assignor_names(configured: Iterable[str]) -> tuple[str, ...]:
-    """Return the assignors that `group.consumer.assignors` offers, the default first.
+    """Return the assignors that `group.consumer.assignors` configures, the default first.
 
-    Java classes other than Kafka's own cannot run here and are passed over; where nothing is
-    left, all that can run are offered.
+    Java classes other than Kafka's own cannot run here and are skipped. If none remains, all
+    available assignors are returned.
     """
     names = (_CLASSES.get(name, name) for name in configured)
     offered = dict.fromkeys(name for name in names if name in ASSIGNORS)

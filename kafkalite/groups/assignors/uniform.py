@@ -1,11 +1,11 @@
-"""The `uniform` assignor: loads that differ by at most one, and as few moves as that allows.
+"""The `uniform` assignor: member loads differ by at most one, with as few moves as possible.
 
-Where all members subscribe to the same topics, quotas are known before the first partition is
-looked at, so one pass keeps, one pass hands out. Where subscriptions differ, partitions are
-handed to the least loaded subscriber and then moved topic by topic until no move helps.
+If all members subscribe to the same topics, the quotas are known in advance: one pass retains
+partitions up to the quota, one pass assigns the rest. If subscriptions differ, partitions are
+assigned to the least loaded subscriber and then moved topic by topic until no move helps.
 
-Kafka walks members in the order of a hash map. Here they are walked sorted by id, which is one
-of the orders Kafka may have used and the only one that is the same on every run.
+Kafka iterates over members in the order of a hash map. Here members are sorted by id, which is one
+of the orders that are possible in Kafka, and the same in every run.
 """
 
 from __future__ import annotations
@@ -23,82 +23,89 @@ _MAX_BALANCING_PASSES = 16
 
 
 def assign_uniform(group: GroupSpec) -> dict[str, Assignment]:
-    """Spread all partitions evenly, keeping previous owners where balance lets them be kept."""
+    """Assign all partitions evenly; partitions keep their owners as far as balance allows."""
     if not group.members:
         return {}
-    return _assign_alike(group) if group.is_homogeneous else _assign_unlike(group)
+    return _assign_homogeneous(group) if group.is_homogeneous else _assign_heterogeneous(group)
 
 
-def _assign_alike(group: GroupSpec) -> dict[str, Assignment]:
-    """Assign where all members subscribe to all topics: quotas first, then fill them."""
+def _assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
+    """Assign if all members subscribe to all topics: compute quotas, then fill them."""
     order = sorted(group.members)
-    same: dict[str, Assignment] = {}
-    kept: dict[str, dict[bytes, list[int]]] = {}
-    rooms: list[tuple[str, int]] = []
+    unchanged: dict[str, Assignment] = {}
+    retained: dict[str, dict[bytes, list[int]]] = {}
+    free_slots: list[tuple[str, int]] = []
     quota, extras = divmod(sum(group.partition_counts.values()), len(order))
     for position, member_id in enumerate(order):
         limit = quota + (extras > 0)
         previous = group.members[member_id].previous
-        size = sum(map(len, previous.values()))
-        if size <= limit and previous.keys() <= group.partition_counts.keys():
-            # As with nearly everybody when one member comes or goes.
-            same[member_id] = previous
+        count = sum(map(len, previous.values()))
+        if count <= limit and previous.keys() <= group.partition_counts.keys():
+            # The usual case for most members when one member joins or leaves.
+            unchanged[member_id] = previous
         else:
-            kept[member_id], size = _keep_up_to(limit, group, member_id)
-        # An extra that is not used is passed on, unless every member still to come needs one.
-        if extras and (size == limit or len(order) - position <= extras):
+            retained[member_id], count = _retain_up_to(limit, group, member_id)
+        # A member below its limit leaves its extra partition to a later member, unless there is an
+        # extra partition for each remaining member.
+        if extras and (count == limit or len(order) - position <= extras):
             extras -= 1
         else:
             limit = quota
-        if size < limit:
-            rooms.append((member_id, limit - size))
-            if member_id in same:
-                taken = same.pop(member_id)
-                kept[member_id] = {topic: sorted(taken[topic]) for topic in sorted(taken)}
-    _hand_out(_unassigned(group, (*same.values(), *kept.values())), rooms, kept)
-    assigned = {**same, **_frozen(kept)}
+        if count < limit:
+            free_slots.append((member_id, limit - count))
+            if member_id in unchanged:
+                assigned_before = unchanged.pop(member_id)
+                retained[member_id] = {
+                    topic: sorted(assigned_before[topic]) for topic in sorted(assigned_before)
+                }
+    _assign_to_free_slots(
+        _unassigned(group, (*unchanged.values(), *retained.values())), free_slots, retained
+    )
+    assigned = {**unchanged, **_frozen(retained)}
     return {member_id: assigned[member_id] for member_id in order}
 
 
-def _keep_up_to(limit: int, group: GroupSpec, member_id: str) -> tuple[dict[bytes, list[int]], int]:
-    """Return the first `limit` partitions of a member's previous target, and how many they are."""
-    kept: dict[bytes, list[int]] = {}
-    size = 0
+def _retain_up_to(
+    limit: int, group: GroupSpec, member_id: str
+) -> tuple[dict[bytes, list[int]], int]:
+    """Return the first `limit` partitions of a member's previous target, and their number."""
+    retained: dict[bytes, list[int]] = {}
+    count = 0
     previous = group.members[member_id].previous
     for topic_id in sorted(previous.keys() & group.partition_counts.keys()):
-        if partitions := sorted(previous[topic_id])[: limit - size]:
-            kept[topic_id] = partitions
-            size += len(partitions)
-    return kept, size
+        if partitions := sorted(previous[topic_id])[: limit - count]:
+            retained[topic_id] = partitions
+            count += len(partitions)
+    return retained, count
 
 
 def _unassigned(
-    group: GroupSpec, kept: Iterable[Mapping[bytes, Collection[int]]]
+    group: GroupSpec, retained: Iterable[Mapping[bytes, Collection[int]]]
 ) -> list[tuple[bytes, int]]:
-    """List the partitions nobody keeps, by topic and then by index."""
-    taken: defaultdict[bytes, set[int]] = defaultdict(set)
-    for assignment in kept:
+    """Return the partitions without an owner, sorted by topic id and index."""
+    assigned: defaultdict[bytes, set[int]] = defaultdict(set)
+    for assignment in retained:
         for topic_id, partitions in assignment.items():
-            taken[topic_id].update(partitions)
+            assigned[topic_id].update(partitions)
     return [
         (topic_id, partition)
         for topic_id in sorted(group.partition_counts)
         for partition in range(group.partition_counts[topic_id])
-        if partition not in taken[topic_id]
+        if partition not in assigned[topic_id]
     ]
 
 
-def _hand_out(
+def _assign_to_free_slots(
     unassigned: list[tuple[bytes, int]],
-    rooms: list[tuple[str, int]],
+    free_slots: list[tuple[str, int]],
     assignments: dict[str, dict[bytes, list[int]]],
 ) -> None:
-    """Fill each member's room wholly before going on to the next."""
+    """Fill the free slots of one member after the other."""
     start = 0
-    for member_id, room in rooms:
-        for topic_id, partition in unassigned[start : start + room]:
+    for member_id, free in free_slots:
+        for topic_id, partition in unassigned[start : start + free]:
             assignments[member_id].setdefault(topic_id, []).append(partition)
-        start += room
+        start += free
 
 
 def _frozen(assignments: Mapping[str, Mapping[bytes, list[int]]]) -> dict[str, Assignment]:
@@ -110,25 +117,25 @@ def _frozen(assignments: Mapping[str, Mapping[bytes, list[int]]]) -> dict[str, A
     }
 
 
-def _assign_unlike(group: GroupSpec) -> dict[str, Assignment]:
-    """Assign where subscriptions differ: keep, hand out to the least loaded, then balance."""
+def _assign_heterogeneous(group: GroupSpec) -> dict[str, Assignment]:
+    """Assign if subscriptions differ: retain, assign to the least loaded, then balance."""
     order = sorted(group.members)
     subscribers: defaultdict[bytes, list[str]] = defaultdict(list)
-    kept: dict[str, dict[bytes, list[int]]] = {}
+    retained: dict[str, dict[bytes, list[int]]] = {}
     for member_id in order:
         member = group.members[member_id]
         for topic_id in member.topic_ids:
             subscribers[topic_id].append(member_id)
-        kept[member_id] = {
+        retained[member_id] = {
             topic_id: sorted(partitions)
             for topic_id, partitions in member.previous.items()
             if topic_id in member.topic_ids
         }
     loads = {
-        member_id: sum(map(len, assignment.values())) for member_id, assignment in kept.items()
+        member_id: sum(map(len, assignment.values())) for member_id, assignment in retained.items()
     }
     counts = group.partition_counts
-    # Topics with few subscribers per partition leave the least choice: they choose first.
+    # Topics with few subscribers per partition leave the least choice, so they are first.
     topics = sorted(
         subscribers,
         key=lambda topic_id: (
@@ -137,12 +144,16 @@ def _assign_unlike(group: GroupSpec) -> dict[str, Assignment]:
             topic_id,
         ),
     )
-    _hand_out_to_least_loaded(_unassigned(group, kept.values()), topics, subscribers, kept, loads)
-    _balance([topic for topic in topics if len(subscribers[topic]) > 1], subscribers, kept, loads)
-    return _frozen(kept)
+    _assign_to_least_loaded(
+        _unassigned(group, retained.values()), topics, subscribers, retained, loads
+    )
+    _balance(
+        [topic for topic in topics if len(subscribers[topic]) > 1], subscribers, retained, loads
+    )
+    return _frozen(retained)
 
 
-def _hand_out_to_least_loaded(
+def _assign_to_least_loaded(
     unassigned: list[tuple[bytes, int]],
     topics: Sequence[bytes],
     subscribers: Mapping[bytes, list[str]],
@@ -168,7 +179,7 @@ def _balance(
     assignments: dict[str, dict[bytes, list[int]]],
     loads: dict[str, int],
 ) -> None:
-    """Balance topic after topic until a whole round moves nothing, or rounds run out."""
+    """Balance topic after topic until a round moves nothing, in a limited number of rounds."""
     unmoved = 0
     for _ in range(_MAX_BALANCING_PASSES):
         for topic_id in topics:
@@ -184,7 +195,7 @@ def _balance_topic(
     assignments: dict[str, dict[bytes, list[int]]],
     loads: dict[str, int],
 ) -> bool:
-    """Move partitions of one topic from the most to the least loaded; whether any was moved."""
+    """Move partitions of one topic from the most to the least loaded; True if any was moved."""
     if max(loads[m] for m in subscribers) - min(loads[m] for m in subscribers) <= 1:
         return False
     donors = [(-loads[m], m) for m in subscribers if assignments[m].get(topic_id)]
@@ -193,7 +204,7 @@ def _balance_topic(
     heapify(takers)
     moved = False
     while donors:
-        # Neither heap follows what the other did: an entry whose load is out of date is redone.
+        # The heaps do not see each other's changes: an entry with an outdated load is replaced.
         load, donor = -donors[0][0], donors[0][1]
         if load != loads[donor]:
             heapreplace(donors, (-loads[donor], donor))
@@ -205,7 +216,7 @@ def _balance_topic(
         if load - loads[taker] <= 1:
             break
         partitions = assignments[donor][topic_id]
-        _take(assignments[taker].setdefault(topic_id, []), partitions.pop())
+        _insert(assignments[taker].setdefault(topic_id, []), partitions.pop())
         loads[donor] -= 1
         loads[taker] += 1
         moved = True
@@ -216,7 +227,7 @@ def _balance_topic(
     return moved
 
 
-def _take(partitions: list[int], partition: int) -> None:
-    """Add one partition, keeping the run in order: a donor gives its highest index first."""
+def _insert(partitions: list[int], partition: int) -> None:
+    """Add a partition in sorted order; a donor gives its highest index first."""
     partitions.append(partition)
     partitions.sort()

@@ -1,1 +1,1 @@
-"""Classic groups: members join and sync, one of them assigns."""
+"""Classic groups: members send JoinGroup and SyncGroup, and their leader assigns."""

@@ -1,20 +1,20 @@
-"""What DescribeGroups shows of a classic group."""
+"""Descriptions of classic groups for DescribeGroups."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.groups.classic.states import ClassicState
-from kafkalite.protocol.messages.describe_groups import DescribeGroupsResponse
+from kafkalite.groups.classic.membership import ClassicState
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsResponse
 
 if TYPE_CHECKING:
     from kafkalite.groups.classic.group import ClassicGroup
 
 
-def described(group: ClassicGroup) -> DescribeGroupsResponse.DescribedGroup:
-    """Return the group and its members; their protocol only shows while it is Stable.
+def describe_group(group: ClassicGroup) -> DescribeGroupsResponse.DescribedGroup:
+    """Describe a group and its members; only a Stable group shows its protocol and metadata.
 
-    Through a rebalance Kafka goes on to show what each member was assigned last.
+    During a rebalance, as in Kafka, each member still has its last assignment.
     """
     soft = group.soft
     is_stable = soft.state is ClassicState.STABLE

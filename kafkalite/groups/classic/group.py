@@ -1,25 +1,24 @@
-"""ClassicGroup: the rules of a classic group towards offsets, listing and deletion."""
+"""ClassicGroup: a classic group with its checks of commits, fetches and deletions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.groups.classic.membership import CONSUMER_PROTOCOL_TYPE, Membership
+from kafkalite.groups.classic.membership import CONSUMER_PROTOCOL_TYPE, ClassicState, Membership
 from kafkalite.groups.classic.refusals import (
     in_rebalance,
     non_empty,
     other_generation,
     unknown_member,
 )
-from kafkalite.groups.classic.states import ClassicState
 from kafkalite.groups.group import GroupType, OffsetExpiry
-from kafkalite.groups.records import group_metadata_tombstone
+from kafkalite.groups.offsets_topic_records import group_metadata_tombstone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkalite.groups.group import CommitClaim, GroupId, MemberId, PartitionCheck, Record
-    from kafkalite.protocol.records.group_metadata import GroupMetadataValue
+    from kafkalite.protocol._generated.records.group_metadata import GroupMetadataValue
 
 __all__ = ["CONSUMER_PROTOCOL_TYPE", "ClassicGroup"]
 
@@ -27,10 +26,10 @@ _BY_COMMIT = OffsetExpiry(lambda offset: offset.commit_timestamp_ms)
 
 
 class ClassicGroup:
-    """A group that rebalances by JoinGroup and SyncGroup, or that nobody joins.
+    """A group that rebalances by JoinGroup and SyncGroup, or a simple group without members.
 
-    `recorded` is hard state: what the log says the group settled on, None for a *simple* group
-    that is only known by its offsets. `soft` is the membership in between.
+    `recorded` is hard state: the latest GroupMetadata record, None for a *simple* group, which has
+    only offsets. `soft` is the membership since that record.
     """
 
     __slots__ = ("group_id", "recorded", "soft")
@@ -44,7 +43,7 @@ class ClassicGroup:
 
     @property
     def protocol_type(self) -> str:
-        """What ListGroups shows; "" while nobody has said."""
+        """The protocol type that ListGroups shows; "" while it is not known."""
         return self.soft.protocol_type or ""
 
     def state_name(self) -> str:
@@ -56,9 +55,10 @@ class ClassicGroup:
         return self.soft.state is ClassicState.EMPTY
 
     def validate_offset_commit(self, claim: CommitClaim) -> PartitionCheck | None:
-        """Raise KafkaError unless the claim may commit; partitions are never checked.
+        """Raise KafkaError unless the claim may commit; return None, as no partition is checked.
 
-        An Empty group takes any commit that claims no generation; others only their members'.
+        An Empty group accepts all commits without a generation. Other groups accept only commits
+        of their members.
         """
         soft = self.soft
         generation_id = claim.generation_id_or_member_epoch
@@ -76,19 +76,19 @@ class ClassicGroup:
         return None
 
     def touch(self, claim: CommitClaim, now_ms: int) -> None:
-        """Let a member's plain commit count as a heartbeat.
+        """Extend the member's session after a plain commit, as after a heartbeat.
 
-        The timer that is set for the member stands: it will find the deadline moved.
+        The member's timer is not changed: when it expires, it sees the new deadline.
         """
         member = self.soft.members.get(claim.member_id)
         if member is not None and not claim.is_transactional:
             member.deadline_ms = max(member.deadline_ms, now_ms + member.session_timeout_ms)
 
     def validate_offset_fetch(self, member_id: MemberId | None, member_epoch: int) -> None:
-        """Let anybody fetch: classic members do not say who they are."""
+        """Accept the request: OffsetFetch has no member id in classic groups."""
 
     def validate_offset_delete(self) -> None:
-        """Raise NON_EMPTY_GROUP when there are members whose topics we cannot tell."""
+        """Raise NON_EMPTY_GROUP if there are members and the protocol type is not "consumer"."""
         if not self.is_empty() and self.soft.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise non_empty(self.soft, "deletion of offsets")
 
@@ -98,21 +98,25 @@ class ClassicGroup:
             raise non_empty(self.soft, "deletion of the group")
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads this topic; all of them, if that cannot be told."""
+        """Whether a member subscribes to this topic.
+
+        If the topics of a group of type "consumer" are unknown, all topics count as subscribed.
+        """
         topics = self.soft.subscribed_topics()
         if topics is None:
             return self.soft.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in topics
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """Return what the members of a `consumer` group read, None when that cannot be told."""
+        """Return the topics of a group of type "consumer", None if they are unknown."""
         return self.soft.subscribed_topics()
 
     def offset_expiry(self) -> OffsetExpiry | None:
-        """Return the rule of KIP-211: an Empty group's offsets age from when it became so.
+        """Return the rule by which committed offsets expire (KIP-211), None if none expire.
 
-        A Stable `consumer` group's age from their commit, where nobody reads the topic; so do
-        those of a simple group. In the middle of a rebalance nothing ages.
+        Offsets of an Empty group expire after the group became Empty. In a Stable group of type
+        "consumer", offsets of topics without a subscriber expire after their commit, and so do all
+        offsets of a simple group. During a rebalance no offsets expire.
         """
         soft = self.soft
         if soft.protocol_type is None:
@@ -120,7 +124,7 @@ class ClassicGroup:
         if soft.state is ClassicState.EMPTY:
             since_ms = soft.state_timestamp_ms
             if since_ms is None:
-                # Recorded before Kafka 2.1, whose records do not say since when.
+                # Records of Kafka before 2.1 have no such timestamp.
                 return _BY_COMMIT
             return OffsetExpiry(lambda _: since_ms, "empty-since")
         if soft.state is ClassicState.STABLE and self.subscribed_topics() is not None:

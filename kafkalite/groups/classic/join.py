@@ -1,57 +1,68 @@
-"""JoinGroup: how members come in, and come back."""
+"""Joining: JoinGroup requests of new, rejoining and returning static members."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.coordinator.contract import Parked
+from kafkalite.coordinator.contract import ParkedRequest
 from kafkalite.groups.classic import sessions
-from kafkalite.groups.classic.answers import join_refused, joined
 from kafkalite.groups.classic.member import ClassicMember
+from kafkalite.groups.classic.membership import ClassicState
 from kafkalite.groups.classic.rebalance import (
-    Why,
+    RebalanceReason,
     maybe_complete,
     prepare,
     prepare_or_complete,
     release,
 )
-from kafkalite.groups.classic.refusals import refused
-from kafkalite.groups.classic.states import ClassicState
-from kafkalite.groups.records import group_metadata_record
+from kafkalite.groups.classic.refusals import classic_group_error
+from kafkalite.groups.classic.responses import join_refused, joined
+from kafkalite.groups.offsets_topic_records import group_metadata_record
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkalite.groups.classic.caller import Caller
-    from kafkalite.groups.classic.draft import Draft, Undo
+    from kafkalite.groups.classic.decision import DecisionBuilder, Undo
     from kafkalite.groups.classic.group import ClassicGroup
+    from kafkalite.groups.classic.member import Caller
     from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import MemberId
-    from kafkalite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+    from kafkalite.protocol._generated.messages.join_group import (
+        JoinGroupRequest,
+        JoinGroupResponse,
+    )
 
-_TOLD = 10
-"""How many protocols an explanation names."""
+_MAX_NAMED = 10
+"""The maximum number of protocols that an event names."""
 
-_REASON = 200
-"""How much of a client's reason it quotes."""
+_MAX_QUOTED_CHARACTERS = 200
+"""The maximum length of a client's reason in an event."""
 
 
 class Joining:
-    """One JoinGroup request on its way into a group."""
+    """One JoinGroup request to a group."""
 
-    __slots__ = ("_caller", "_config", "_directory", "_draft", "_group", "_protocols", "_request")
+    __slots__ = (
+        "_caller",
+        "_config",
+        "_decision",
+        "_directory",
+        "_group",
+        "_protocols",
+        "_request",
+    )
 
     def __init__(
         self,
-        draft: Draft,
+        decision: DecisionBuilder,
         directory: GroupDirectory,
         group: ClassicGroup,
         request: JoinGroupRequest,
         caller: Caller,
     ) -> None:
-        self._draft = draft
+        self._decision = decision
         self._directory = directory
         self._config = directory.config
         self._group = group
@@ -59,51 +70,52 @@ class Joining:
         self._caller = caller
         self._protocols = [(offered.name, offered.metadata) for offered in request.protocols]
 
-    def decide(self) -> JoinGroupResponse | Parked:
-        """Let the member in, park it until its generation begins, or refuse it."""
+    def decide(self) -> JoinGroupResponse | ParkedRequest:
+        """Return the response, or park the request until its generation starts."""
         soft, request = self._group.soft, self._request
         max_size = self._config.int("group.max.size")
         if not soft.accepts(request.member_id, max_size):
             soft.remove(request.member_id)
-            why = f"the group has {len(soft.members)} of at most {max_size} members"
+            reason = f"the group has {len(soft.members)} members, the maximum is {max_size}"
             facts = {"rule": "group.max.size", "members": len(soft.members), "limit": max_size}
-            return self._refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, why, facts, member_id="")
+            return self._refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, reason, facts, member_id="")
         if not soft.supports(request.protocol_type, [name for name, _ in self._protocols]):
             return self._refuse_protocols()
         if not request.member_id:
-            return self._join_anew()
+            return self._join_as_new()
         if request.member_id in soft.pending_joins:
             if request.group_instance_id is not None:
-                why = "its id was given to a member without an instance id"
+                reason = "its member id was issued to a member without an instance id"
                 facts = {"rule": "group-instance-id"}
-                return self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, why, facts, member_id="")
+                return self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, reason, facts, member_id="")
             return self._add(request.member_id)
         return self._rejoin()
 
     def _refuse(
-        self, code: ErrorCode, why: str, facts: Mapping[str, object], *, member_id: MemberId
+        self, code: ErrorCode, reason: str, facts: Mapping[str, object], *, member_id: MemberId
     ) -> JoinGroupResponse:
-        error = refused(code, "join", self._request.member_id, why, facts)
-        self._draft.refuse(self._group.group_id, error)
+        error = classic_group_error(code, "join", self._request.member_id, reason, facts)
+        self._decision.add_refusal(self._group.group_id, error)
         return join_refused(code, member_id)
 
     def _refuse_protocols(self) -> JoinGroupResponse:
         soft, request = self._group.soft, self._request
         offered = [name for name, _ in self._protocols]
-        why = (
-            f"it speaks {request.protocol_type!r} with {', '.join(offered[:_TOLD]) or 'nothing'}; "
-            f"the group, {soft.state.value}, {soft.protocol_type!r}"
+        reason = (
+            f"its protocol type is {request.protocol_type!r} with protocols "
+            f"{', '.join(offered[:_MAX_NAMED]) or '(none)'}; the group is {soft.state.value} and "
+            f"has protocol type {soft.protocol_type!r}"
         )
         facts = {
             "rule": "protocols",
             "protocol_type": request.protocol_type,
-            "protocols": offered[:_TOLD],
+            "protocols": offered[:_MAX_NAMED],
             "group_protocol_type": soft.protocol_type,
         }
         code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        return self._refuse(code, why, facts, member_id=request.member_id)
+        return self._refuse(code, reason, facts, member_id=request.member_id)
 
-    def _join_anew(self) -> JoinGroupResponse | Parked:
+    def _join_as_new(self) -> JoinGroupResponse | ParkedRequest:
         soft, request = self._group.soft, self._request
         instance_id = request.group_instance_id
         prefix = self._caller.client_id if instance_id is None else instance_id
@@ -114,12 +126,12 @@ class Joining:
         if self._caller.requires_known_member_id:
             soft.pending_joins.add(member_id)
             sessions.renew_pending(
-                self._draft, self._group.group_id, member_id, request.session_timeout_ms
+                self._decision, self._group.group_id, member_id, request.session_timeout_ms
             )
             return join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         return self._add(member_id)
 
-    def _add(self, member_id: MemberId) -> Parked:
+    def _add(self, member_id: MemberId) -> ParkedRequest:
         group, request = self._group, self._request
         member = ClassicMember(
             member_id=member_id,
@@ -139,9 +151,9 @@ class Joining:
             group.soft.new_member_added = True
         group.soft.add(member)
         parked = self._park(member)
-        sessions.renew(self._draft, group.group_id, member, sessions.NEW_MEMBER_JOIN_TIMEOUT_MS)
+        sessions.renew(self._decision, group.group_id, member, sessions.NEW_MEMBER_JOIN_TIMEOUT_MS)
         named = "" if member.group_instance_id is None else f" of {member.group_instance_id}"
-        self._draft.tell(
+        self._decision.add_event(
             group.group_id,
             "joined",
             f"member {member_id}{named} joined group {group.group_id}{self._reason()}",
@@ -150,58 +162,61 @@ class Joining:
             client_id=member.client_id,
             client_host=member.client_host,
         )
-        why = Why("new-member", f"{member_id}{named} joined{self._reason()}", [member_id])
-        prepare_or_complete(self._draft, group, self._config, why)
+        reason = RebalanceReason(
+            "new-member", f"{member_id}{named} joined{self._reason()}", [member_id]
+        )
+        prepare_or_complete(self._decision, group, self._config, reason)
         return parked
 
     def _reason(self) -> str:
-        """Return what the client says it joins for (KIP-800), to follow what we say."""
+        """Return the client's reason (KIP-800) in parentheses, or ""."""
         reason = self._request.reason
-        return f" ({reason[:_REASON]})" if reason else ""
+        return f" ({reason[:_MAX_QUOTED_CHARACTERS]})" if reason else ""
 
-    def _rejoin(self) -> JoinGroupResponse | Parked:
+    def _rejoin(self) -> JoinGroupResponse | ParkedRequest:
         soft, request = self._group.soft, self._request
         try:
             member = soft.member_of(request.member_id, request.group_instance_id, "join")
         except KafkaError as refusal:
-            self._draft.refuse(self._group.group_id, refusal)
+            self._decision.add_refusal(self._group.group_id, refusal)
             return join_refused(refusal.code, request.member_id)
         is_leader = soft.is_leader(member.member_id)
         is_same = member.protocols == self._protocols
         if soft.state is ClassicState.COMPLETING_REBALANCE and is_same:
-            # It may not have received the answer to its last join, so it gets it once more.
+            # Perhaps the member did not receive the response to its last join: repeat the response.
             return joined(soft, member.member_id, with_members=is_leader)
         if soft.state is ClassicState.STABLE and is_same and not is_leader:
             return joined(soft, member.member_id, with_members=False)
-        # A leader that joins again asks for a rebalance, for instance since topics have changed.
-        who = member.member_id
-        why = Why("leader-rejoined", f"its leader {who} joined again{self._reason()}", [who])
+        # A leader that rejoins requests a rebalance, for example because topics have changed.
+        member_id = member.member_id
+        reason = RebalanceReason(
+            "leader-rejoined", f"its leader {member_id} rejoined{self._reason()}", [member_id]
+        )
         if not is_same:
-            text = f"{who} has other protocols or subscriptions than before{self._reason()}"
-            why = Why("member-changed", text, [who])
+            text = f"{member_id} changed its protocols or subscription{self._reason()}"
+            reason = RebalanceReason("member-changed", text, [member_id])
         self._update(member)
         parked = self._park(member)
-        prepare_or_complete(self._draft, self._group, self._config, why)
+        prepare_or_complete(self._decision, self._group, self._config, reason)
         return parked
 
-    def _replace(self, old_id: MemberId, new_id: MemberId) -> JoinGroupResponse | Parked:
-        """Let a static member that was restarted take its own place, under a new id (KIP-345)."""
-        draft, group = self._draft, self._group
+    def _replace(self, old_id: MemberId, new_id: MemberId) -> JoinGroupResponse | ParkedRequest:
+        """Replace a static member by its restarted process with a new member id (KIP-345)."""
+        decision, group = self._decision, self._group
         soft = group.soft
         leader_before = soft.leader_id
         old = soft.members[old_id]
-        said_before = (old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
-        release(draft, old, ErrorCode.FENCED_INSTANCE_ID, old_id)
-        sessions.end(draft, group.group_id, old_id)
+        values_before = (old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
+        release(decision, old, ErrorCode.FENCED_INSTANCE_ID, old_id)
+        sessions.end(decision, group.group_id, old_id)
         member = soft.replace_static(old_id, new_id)
         self._update(member)
-        sessions.renew(draft, group.group_id, member, member.session_timeout_ms)
+        sessions.renew(decision, group.group_id, member, member.session_timeout_ms)
         instance_id = member.group_instance_id
-        draft.tell(
+        decision.add_event(
             group.group_id,
             "joined",
-            f"instance {instance_id} came back as {new_id}, in the place of {old_id}"
-            f"{self._reason()}",
+            f"instance {instance_id} returned as {new_id}, replacing {old_id}{self._reason()}",
             member_id=new_id,
             group_instance_id=instance_id,
             replaced=old_id,
@@ -210,23 +225,28 @@ class Joining:
             assignments = {known.member_id: known.assignment for known in soft.members.values()}
             value = soft.to_record(assignments)
             record = group_metadata_record(group.group_id, value)
-            draft.record(record, self._put_back(new_id, old_id, *said_before))
+            decision.record(record, self._undo_replacement(new_id, old_id, *values_before))
             if not self._caller.supports_skipping_assignment:
-                # It cannot be told to skip the assignment, so it must not think that it leads.
+                # A client of this version cannot skip the assignment, so it must not be the leader.
                 return joined(soft, new_id, with_members=False, leader=leader_before)
             is_leader = soft.is_leader(new_id)
             return joined(soft, new_id, with_members=is_leader, skip_assignment=is_leader)
         parked = self._park(member)
         if soft.state is ClassicState.PREPARING_REBALANCE:
-            maybe_complete(draft, group)
+            maybe_complete(decision, group)
         else:
-            text = f"instance {instance_id} came back as {new_id} before all was settled"
+            text = f"instance {instance_id} returned as {new_id} during the rebalance"
             if soft.state is ClassicState.STABLE:
-                text = f"instance {instance_id} came back as {new_id} with other protocols"
-            prepare(draft, group, self._config, Why("static-member-changed", text, [new_id]))
+                text = f"instance {instance_id} returned as {new_id} with other protocols"
+            prepare(
+                decision,
+                group,
+                self._config,
+                RebalanceReason("static-member-changed", text, [new_id]),
+            )
         return parked
 
-    def _put_back(
+    def _undo_replacement(
         self,
         new_id: MemberId,
         old_id: MemberId,
@@ -234,16 +254,16 @@ class Joining:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> Undo:
-        """Return what gives the place of a static member back to the id that the log knows."""
+        """Return the function that restores the static member's recorded member id."""
         group = self._group
 
-        def undo(draft: Draft, error: KafkaError) -> None:
-            del error  # whoever came back is told
+        def undo(decision: DecisionBuilder, error: KafkaError) -> None:
+            del error  # it is sent as the response
             member = group.soft.replace_static(new_id, old_id)
             group.soft.update(member, protocols)
             member.rebalance_timeout_ms = rebalance_timeout_ms
             member.session_timeout_ms = session_timeout_ms
-            sessions.renew(draft, group.group_id, member, session_timeout_ms)
+            sessions.renew(decision, group.group_id, member, session_timeout_ms)
 
         return undo
 
@@ -252,10 +272,10 @@ class Joining:
         member.rebalance_timeout_ms = self._request.rebalance_timeout_ms
         member.session_timeout_ms = self._request.session_timeout_ms
 
-    def _park(self, member: ClassicMember) -> Parked:
+    def _park(self, member: ClassicMember) -> ParkedRequest:
         if member.awaiting_join is not None:
-            # Its client gave up on an earlier connection; nobody may be left waiting there.
-            refused = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
-            self._draft.reply(member.awaiting_join, refused)
+            # The client resent the request on a new connection; the earlier one must be answered.
+            refusal = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+            self._decision.reply(member.awaiting_join, refusal)
         member.awaiting_join = self._directory.next_ticket()
-        return Parked(member.awaiting_join)
+        return ParkedRequest(member.awaiting_join)

@@ -1,7 +1,8 @@
-"""ClassicMember: one member of a classic group, as the coordinator knows it between records."""
+"""ClassicMember: one member of a classic group, with its timer and waiting requests."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,14 +12,14 @@ if TYPE_CHECKING:
     from kafkalite.groups.group import MemberId
 
 UNARMED = 1 << 62
-"""`armed_ms` of a member for whom no session timer is set: later than any deadline."""
+"""`armed_ms` of a member without a session timer: later than any deadline."""
 
 
 class ClassicMember:
-    """A member and what it is waiting for; all of it soft state.
+    """A member and its waiting requests; all of it is soft state.
 
-    `deadline_ms` is when the session ends, `armed_ms` when the timer set for it goes off. A sign of
-    life moves the first alone: the timer finds out when it goes off, and is set anew.
+    `deadline_ms` is the end of the session, `armed_ms` the time of its timer. A heartbeat changes
+    only the deadline. When the timer expires before the deadline, it is set again.
     """
 
     __slots__ = (
@@ -52,20 +53,32 @@ class ClassicMember:
         self.awaiting_join: Ticket | None = None
         self.awaiting_sync: Ticket | None = None
         self.is_new = False
-        """Joined since the last generation began, so not yet bound to heartbeats."""
+        """Whether it joined after the generation started, so it cannot send heartbeats yet."""
         self.deadline_ms = 0
         self.armed_ms = UNARMED
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """Return what the member said under a protocol's name, empty when it did not."""
+        """Return the member's metadata for a protocol, b"" if it does not support it."""
         return next((data for name, data in self.protocols if name == protocol_name), b"")
 
     def vote(self, candidates: frozenset[str]) -> str:
-        """Return the first of its protocols that is a candidate."""
+        """Return the first candidate among its protocols."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether waiting for an answer of ours stands for heartbeats; not for a new member."""
+        """Whether a waiting request replaces heartbeats; for a new member none does."""
         return not self.is_new and (
             self.awaiting_join is not None or self.awaiting_sync is not None
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The client that sent a JoinGroup."""
+
+    client_id: str
+    client_host: str
+    requires_known_member_id: bool = True
+    """Whether a new dynamic member must rejoin with the member id it is given (KIP-394)."""
+    supports_skipping_assignment: bool = True
+    """Whether a returning static leader can skip the assignment (KIP-814)."""

@@ -1,34 +1,37 @@
-"""Membership: a classic group's members and rebalance between one record and the next.
+"""Membership: a classic group's members and rebalance state.
 
-All of it is soft state: what the group settled on last is a record, and losing the rest is what a
-move of the coordinator looks like to its members.
+All of it is soft state. A record is written for each generation; changes after that record are lost
+when the coordinator moves.
 """
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
+from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.runtime import java_string_hash
 from kafkalite.groups.classic.member import ClassicMember
 from kafkalite.groups.classic.refusals import fenced_instance, unknown_instance, unknown_member
-from kafkalite.groups.classic.states import COMES_FROM, ClassicState
-from kafkalite.groups.classic.subscription import subscribed_topics
-from kafkalite.protocol.records.group_metadata import GroupMetadataValue
+from kafkalite.protocol import codec
+from kafkalite.protocol._generated.records.group_metadata import GroupMetadataValue
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kafkalite.groups.group import MemberId
 
+
 CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type of groups whose subscriptions the broker can read."""
+"""The protocol type of groups whose subscriptions the broker can parse."""
 
 _NO_TIMESTAMP = -1
 
 
-def _bucket(name: str, count: int) -> int:
-    """Return where a name stands in a Java HashMap of so many, which decides who comes first."""
+def _java_bucket(name: str, count: int) -> int:
+    """Return a name's bucket in a Java HashMap of `count` keys, which determines their order."""
     size = 16
     while count > size * 3 // 4:
         size *= 2
@@ -36,18 +39,56 @@ def _bucket(name: str, count: int) -> int:
     return (code ^ code >> 16) & (size - 1)
 
 
-def _names(protocols: Sequence[tuple[str, bytes]]) -> set[str]:
-    """Return the protocols' names; who says one twice does not count for two members."""
+def _protocol_names(protocols: Sequence[tuple[str, bytes]]) -> set[str]:
+    """Return the protocols' names; a name listed twice by a member counts once."""
     return {name for name, _ in protocols}
 
 
+class ClassicState(Enum):
+    """The states of classic groups, by the names that clients see.
+
+    Kafka has a fifth state, Dead, for groups whose coordinator moves. Here such groups are removed
+    at once, and waiting requests get NOT_COORDINATOR.
+    """
+
+    EMPTY = "Empty"
+    """No members, but perhaps offsets."""
+    PREPARING_REBALANCE = "PreparingRebalance"
+    """Collecting JoinGroup requests."""
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    """Waiting for the leader's assignment."""
+    STABLE = "Stable"
+
+
+PREVIOUS_STATES = {
+    ClassicState.EMPTY: frozenset((ClassicState.PREPARING_REBALANCE,)),
+    ClassicState.PREPARING_REBALANCE: frozenset(
+        (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE, ClassicState.EMPTY)
+    ),
+    ClassicState.COMPLETING_REBALANCE: frozenset((ClassicState.PREPARING_REBALANCE,)),
+    ClassicState.STABLE: frozenset((ClassicState.COMPLETING_REBALANCE,)),
+}
+"""State → its possible previous states."""
+
+
 class Membership:
-    """Who is in the group, and how far its rebalance has come."""
+    """The members of a group, and the state of its rebalance."""
 
     __slots__ = (
-        "_pending_joins", "_pending_syncs", "_read", "_support", "generation_id", "leader_id",
-        "members", "new_member_added", "previous_state", "protocol_name", "protocol_type", "state",
-        "state_timestamp_ms", "static_members",
+        "_pending_joins",
+        "_pending_syncs",
+        "_protocol_counts",
+        "_subscribed",
+        "generation_id",
+        "leader_id",
+        "members",
+        "new_member_added",
+        "previous_state",
+        "protocol_name",
+        "protocol_type",
+        "state",
+        "state_timestamp_ms",
+        "static_members",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -62,17 +103,17 @@ class Membership:
         self.static_members: dict[str, MemberId] = {}
         """group instance id → member id."""
         self.new_member_added = False
-        """Whether somebody joined during the initial delay, which may prolong it."""
-        # What a group needs only while it rebalances is made when it does: there are many groups.
+        """Whether a member joined during the initial delay, which may extend it."""
+        # Created only for a rebalance, to save memory: there may be many groups.
         self._pending_joins: set[MemberId] | None = None
         self._pending_syncs: set[MemberId] | None = None
-        self._support: Counter[str] | None = None
-        self._read: tuple[int, frozenset[str] | None] | None = None
-        """What a generation reads, with its number, once it was worked out."""
+        self._protocol_counts: Counter[str] | None = None
+        self._subscribed: tuple[int, frozenset[str] | None] | None = None
+        """The generation, and its subscribed topics; computed on demand."""
 
     @classmethod
     def from_record(cls, value: GroupMetadataValue) -> Membership:
-        """Return what a group is after its coordinator loaded: Stable, or Empty."""
+        """Return the membership after loading: Stable or Empty."""
         membership = cls()
         membership.generation_id = value.generation
         membership.protocol_type = value.protocol_type or None
@@ -101,7 +142,7 @@ class Membership:
         return membership
 
     def to_record(self, assignments: Mapping[MemberId, bytes]) -> GroupMetadataValue:
-        """Return what the group would be, were its members assigned this."""
+        """Return the record of the group with these assignments."""
         timestamp_ms = self.state_timestamp_ms
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
@@ -124,41 +165,41 @@ class Membership:
             ],
         )
 
-    # Reading
+    # Queries
 
     @property
     def pending_joins(self) -> set[MemberId]:
-        """Ids given out to clients that have yet to join with them (KIP-394)."""
+        """Member ids issued to clients that have not joined with them yet (KIP-394)."""
         if self._pending_joins is None:
             self._pending_joins = set()
         return self._pending_joins
 
     @property
     def pending_syncs(self) -> set[MemberId]:
-        """Members of this generation that have yet to send SyncGroup."""
+        """Members of this generation that have not sent SyncGroup yet."""
         if self._pending_syncs is None:
             self._pending_syncs = set()
         return self._pending_syncs
 
     @property
-    def _supported(self) -> Counter[str]:
-        """How many members speak each protocol."""
-        if self._support is None:
-            self._support = Counter()
+    def _counts_by_protocol(self) -> Counter[str]:
+        """The number of members that support each protocol."""
+        if self._protocol_counts is None:
+            self._protocol_counts = Counter()
             for member in self.members.values():
-                self._support.update(_names(member.protocols))
-        return self._support
+                self._protocol_counts.update(_protocol_names(member.protocols))
+        return self._protocol_counts
 
     def is_leader(self, member_id: MemberId) -> bool:
-        """Whether this member makes the assignment."""
+        """Whether this member is the leader."""
         return member_id == self.leader_id
 
     def member_of(
         self, member_id: MemberId, group_instance_id: str | None, action: str
     ) -> ClassicMember:
-        """Return the member that a request names; UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+        """Return the member of a request; raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
 
-        `action` is what it wants to do, for the explanation of a refusal.
+        `action` names the request in explanations, such as "heartbeat".
         """
         if group_instance_id is not None:
             known = self.static_members.get(group_instance_id)
@@ -172,13 +213,13 @@ class Membership:
         return member
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """Return what the members of a `consumer` group read; None when that cannot be told.
+        """Return the subscribed topics of a group of type "consumer", None if they are unknown.
 
-        A generation is asked once, when it begins: what members say later counts in the next.
+        They are computed once per generation: later changes apply to the next generation.
         """
-        if self._read is None or self._read[0] != self.generation_id:
-            self._read = (self.generation_id, self._topics_of_members())
-        return self._read[1]
+        if self._subscribed is None or self._subscribed[0] != self.generation_id:
+            self._subscribed = (self.generation_id, self._topics_of_members())
+        return self._subscribed[1]
 
     def _topics_of_members(self) -> frozenset[str] | None:
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -188,62 +229,62 @@ class Membership:
         if self.protocol_name is None:
             return None
         try:
-            read = {
+            topics = {
                 subscribed_topics(member.metadata(self.protocol_name))
                 for member in self.members.values()
             }
         except ValueError:
             return None
-        # All read the same in most groups, and many groups do.
-        return read.pop() if len(read) == 1 else frozenset().union(*read)
+        # In most groups all members have the same topics and can share one set.
+        return topics.pop() if len(topics) == 1 else frozenset().union(*topics)
 
     def accepts(self, member_id: MemberId, max_size: int) -> bool:
-        """Whether there is room for this member, who may be in already."""
+        """Whether this member, which may be in the group already, fits into the maximum size."""
         if self.state is ClassicState.EMPTY:
             return True
         member = self.members.get(member_id)
         if self.state is ClassicState.PREPARING_REBALANCE:
-            # Not all members may have come back, so those who have are what counts.
+            # Some members may never return, so only those that have rejoined count.
             if member is not None and member.awaiting_join is not None:
                 return True
             return self.joined_count() < max_size
         return member is not None or len(self.members) < max_size
 
     def supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
-        """Whether a member with these protocols fits in with the others."""
+        """Whether all members support one of these protocols."""
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         return protocol_type == self.protocol_type and any(
-            self._supported[name] == len(self.members) for name in protocols
+            self._counts_by_protocol[name] == len(self.members) for name in protocols
         )
 
     def selected_protocol(self) -> str:
-        """Return the protocol all members know that gets most of their votes.
+        """Return the protocol that all members support, with the most votes.
 
-        A tie goes to the name that Kafka's hash table of votes comes to first.
+        In a tie the first name in the order of Kafka's hash map wins.
         """
         candidates = frozenset(
-            name for name, count in self._supported.items() if count == len(self.members)
+            name for name, count in self._counts_by_protocol.items() if count == len(self.members)
         )
         votes = Counter(member.vote(candidates) for member in self.members.values())
-        return min(votes, key=lambda name: (-votes[name], _bucket(name, len(votes)), name))
+        return min(votes, key=lambda name: (-votes[name], _java_bucket(name, len(votes)), name))
 
     def rebalance_timeout_ms(self) -> int:
-        """Return how long the slowest member may take to rejoin."""
+        """Return the largest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def joined_count(self) -> int:
-        """Count the members that have joined the generation to come."""
+        """Return the number of members that have joined the next generation."""
         return sum(member.awaiting_join is not None for member in self.members.values())
 
     def has_all_members_joined(self) -> bool:
-        """Whether nobody is left to wait for."""
+        """Whether all members and pending member ids have joined."""
         return not self.pending_joins and self.joined_count() == len(self.members)
 
-    # Changing; deciders do, on the way to a record
+    # Changes, called by deciders
 
     def add(self, member: ClassicMember) -> None:
-        """Take in a new member; the first one leads."""
+        """Add a new member; the first one is the leader."""
         if not self.members:
             self.protocol_type = member.protocol_type
         if self.leader_id is None:
@@ -252,13 +293,13 @@ class Membership:
         self.pending_joins.discard(member.member_id)
 
     def remove(self, member_id: MemberId) -> ClassicMember | None:
-        """Strike off a member, or an id that was given out; another member may come to lead."""
+        """Remove a member or a pending member id; the leader may change."""
         self.pending_joins.discard(member_id)
         self.pending_syncs.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is not None:
-            if self._support is not None:
-                self._support.subtract(_names(member.protocols))
+            if self._protocol_counts is not None:
+                self._protocol_counts.subtract(_protocol_names(member.protocols))
             if member.group_instance_id is not None:
                 del self.static_members[member.group_instance_id]
         if member_id == self.leader_id:
@@ -266,10 +307,10 @@ class Membership:
         return member
 
     def replace_static(self, old_id: MemberId, new_id: MemberId) -> ClassicMember:
-        """Give a static member a new id; its role and assignment come along.
+        """Give a static member a new id; it keeps its role and its assignment.
 
-        Not so the sync it may owe: as in Kafka that of the old id is awaited, in vain, and the
-        group rebalances when its time is over.
+        `pending_syncs` retains the old id, as in Kafka: its SyncGroup never comes, and the group
+        rebalances when the sync timer expires.
         """
         old = self.members.pop(old_id)
         new = ClassicMember(
@@ -291,20 +332,20 @@ class Membership:
         return new
 
     def update(self, member: ClassicMember, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """Let a member say anew which protocols it speaks."""
-        self._supported.subtract(_names(member.protocols))
+        """Replace a member's protocols."""
+        self._counts_by_protocol.subtract(_protocol_names(member.protocols))
         member.protocols = protocols
-        self._supported.update(_names(protocols))
+        self._counts_by_protocol.update(_protocol_names(protocols))
 
     def move_to(self, state: ClassicState, now_ms: int) -> None:
-        """Enter a state; RuntimeError when it cannot follow the one we are in."""
-        if self.state not in COMES_FROM[state]:
+        """Change the state; raises RuntimeError if this change is not possible."""
+        if self.state not in PREVIOUS_STATES[state]:
             raise RuntimeError(f"a classic group went from {self.state} to {state}")
         self.previous_state, self.state = self.state, state
         self.state_timestamp_ms = now_ms
 
     def begin_generation(self, now_ms: int) -> None:
-        """Count up the generation; with members it awaits their syncs, without any it is Empty."""
+        """Increment the generation; the state is CompletingRebalance, or Empty without members."""
         self.generation_id += 1
         if self.members:
             self.protocol_name = self.selected_protocol()
@@ -316,7 +357,7 @@ class Membership:
         self.subscribed_topics()
 
     def elect_leader(self) -> bool:
-        """See to it that the leader is somebody who joined; False when nobody did."""
+        """Ensure that the leader is a member that has joined; False if no member has joined."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
@@ -329,7 +370,36 @@ class Membership:
 
     def _insert(self, member: ClassicMember) -> None:
         self.members[member.member_id] = member
-        if self._support is not None:
-            self._support.update(_names(member.protocols))
+        if self._protocol_counts is not None:
+            self._protocol_counts.update(_protocol_names(member.protocols))
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
+
+
+_VERSION = struct.Struct(">h")
+
+
+_MAX_CACHED, _MAX_CACHED_BYTES = 1_024, 8_192
+"""The maximum number and length of cached subscriptions: members may send megabytes."""
+
+
+def subscribed_topics(metadata: bytes) -> frozenset[str]:
+    """Return the topics of a consumer subscription of any version.
+
+    All versions begin like the oldest one, so fields of newer versions are not parsed. Raises
+    ValueError for other bytes. Many members send the same bytes, so short ones are cached.
+    """
+    return (_cached_topics if len(metadata) <= _MAX_CACHED_BYTES else _parse_topics)(metadata)
+
+
+def _parse_topics(metadata: bytes) -> frozenset[str]:
+    parse = codec.parser("consumer_protocol_subscription", 0)
+    try:
+        _VERSION.unpack_from(metadata)
+        subscription, _ = parse(metadata, _VERSION.size, len(metadata))
+    except codec.PARSE_ERRORS as error:
+        raise ValueError("not an embedded consumer subscription") from error
+    return frozenset(subscription.topics)
+
+
+_cached_topics = lru_cache(_MAX_CACHED)(_parse_topics)

@@ -1,4 +1,4 @@
-"""The rebalance of a classic group: collect the joins, begin a generation, await the syncs."""
+"""The rebalance of a classic group: collect joins, start a generation, wait for syncs."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.groups.classic import sessions
-from kafkalite.groups.classic.answers import join_refused, joined, sync_refused
-from kafkalite.groups.classic.states import ClassicState
-from kafkalite.groups.records import group_metadata_record
+from kafkalite.groups.classic.membership import ClassicState
+from kafkalite.groups.classic.responses import join_refused, joined, sync_refused
+from kafkalite.groups.offsets_topic_records import group_metadata_record
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkalite.config.broker import BrokerConfig
-    from kafkalite.groups.classic.draft import Draft
+    from kafkalite.groups.classic.decision import DecisionBuilder
     from kafkalite.groups.classic.group import ClassicGroup
     from kafkalite.groups.classic.member import ClassicMember
     from kafkalite.groups.group import GroupId, MemberId
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InitialDelayEnded:
-    """Timer event: a first rebalance has waited `delay_ms`, and may wait `remaining_ms` more."""
+    """Timer event: a first rebalance waited `delay_ms` and may wait `remaining_ms` longer."""
 
     group_id: GroupId
     delay_ms: int
@@ -33,145 +33,152 @@ class InitialDelayEnded:
 
 @dataclass(frozen=True, slots=True)
 class JoinExpired:
-    """Timer event: the members had as long to rejoin as the slowest of them asked for."""
+    """Timer event: the rebalance timeout for joins expired."""
 
     group_id: GroupId
 
 
 @dataclass(frozen=True, slots=True)
 class SyncExpired:
-    """Timer event: the members of this generation had their time to send SyncGroup."""
+    """Timer event: the rebalance timeout for syncs of this generation expired."""
 
     group_id: GroupId
     generation_id: int
 
 
 def join_key(group: ClassicGroup) -> tuple[str, GroupId]:
-    """Return the timer key under which a group awaits its joins."""
+    """Return the key of the group's join timer."""
     return ("classic-join", group.group_id)
 
 
 def sync_key(group: ClassicGroup) -> tuple[str, GroupId]:
-    """Return the timer key under which a group awaits its syncs."""
+    """Return the key of the group's sync timer."""
     return ("classic-sync", group.group_id)
 
 
-class Why(NamedTuple):
-    """What made a group rebalance."""
+class RebalanceReason(NamedTuple):
+    """The reason for a rebalance."""
 
     rule: str
-    """In a word."""
+    """A short name of the reason."""
     text: str
-    """In a sentence without its end."""
+    """The reason as a part of a sentence."""
     members: Sequence[MemberId] = ()
-    """Whose doing it was."""
+    """The members that caused it."""
 
 
-_TOLD = 20
-"""How many members an event names."""
+_MAX_NAMED = 20
+"""The maximum number of members that an event names."""
 
 _MAY_REBALANCE = frozenset(
     (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE, ClassicState.EMPTY)
 )
 
 
-def prepare_or_complete(draft: Draft, group: ClassicGroup, config: BrokerConfig, why: Why) -> None:
-    """Begin a rebalance, or if one is running see whether it has all its members."""
+def prepare_or_complete(
+    decision: DecisionBuilder, group: ClassicGroup, config: BrokerConfig, reason: RebalanceReason
+) -> None:
+    """Start a rebalance, or complete the current join phase if all members have joined."""
     if group.soft.state in _MAY_REBALANCE:
-        prepare(draft, group, config, why)
+        prepare(decision, group, config, reason)
     else:
-        maybe_complete(draft, group)
+        maybe_complete(decision, group)
 
 
-def prepare(draft: Draft, group: ClassicGroup, config: BrokerConfig, why: Why) -> None:
-    """Begin to collect joins, and tell why.
+def prepare(
+    decision: DecisionBuilder, group: ClassicGroup, config: BrokerConfig, reason: RebalanceReason
+) -> None:
+    """Start the join phase of a rebalance.
 
-    From Empty it takes at least the initial delay, so that members starting together form one
-    generation; otherwise until all have joined, at most the group's rebalance timeout.
+    From state Empty the join phase takes at least the initial delay, so that members that start
+    together form one generation. Otherwise it ends when all members have joined, at the latest
+    after the group's rebalance timeout.
     """
     soft = group.soft
     if soft.state is ClassicState.COMPLETING_REBALANCE:
-        release_syncs(draft, group, ErrorCode.REBALANCE_IN_PROGRESS)
-    draft.cancel_timer(sync_key(group))
+        release_syncs(decision, group, ErrorCode.REBALANCE_IN_PROGRESS)
+    decision.cancel_timer(sync_key(group))
     soft.pending_syncs.clear()
     is_initial = soft.state is ClassicState.EMPTY
-    _tell_begun(draft, group, why)
-    soft.move_to(ClassicState.PREPARING_REBALANCE, draft.now_ms)
+    _add_rebalance_event(decision, group, reason)
+    soft.move_to(ClassicState.PREPARING_REBALANCE, decision.now_ms)
     if is_initial:
         delay_ms = config.int("group.initial.rebalance.delay.ms")
         remaining_ms = max(soft.rebalance_timeout_ms() - delay_ms, 0)
         event = InitialDelayEnded(group.group_id, delay_ms, remaining_ms)
-        draft.set_timer(join_key(group), draft.now_ms + delay_ms, event)
+        decision.set_timer(join_key(group), decision.now_ms + delay_ms, event)
     elif soft.has_all_members_joined():
-        complete(draft, group)
+        complete(decision, group)
     else:
-        await_joins(draft, group)
+        await_joins(decision, group)
 
 
-def _tell_begun(draft: Draft, group: ClassicGroup, why: Why) -> None:
+def _add_rebalance_event(
+    decision: DecisionBuilder, group: ClassicGroup, reason: RebalanceReason
+) -> None:
     soft = group.soft
-    draft.tell(
+    decision.add_event(
         group.group_id,
         "rebalance",
         f"group {group.group_id} leaves generation {soft.generation_id}, {soft.state.value}, and "
-        f"rebalances: {why.text}",
-        rule=why.rule,
+        f"rebalances: {reason.text}",
+        rule=reason.rule,
         generation=soft.generation_id,
         state=soft.state.value,
-        because_of=list(why.members[:_TOLD]),
+        because_of=list(reason.members[:_MAX_NAMED]),
         members=len(soft.members),
     )
 
 
-def await_joins(draft: Draft, group: ClassicGroup) -> None:
-    """Complete the join phase after the group's rebalance timeout, whoever has joined by then."""
-    deadline_ms = draft.now_ms + group.soft.rebalance_timeout_ms()
-    draft.set_timer(join_key(group), deadline_ms, JoinExpired(group.group_id))
+def await_joins(decision: DecisionBuilder, group: ClassicGroup) -> None:
+    """Set the timer that completes the join phase after the group's rebalance timeout."""
+    deadline_ms = decision.now_ms + group.soft.rebalance_timeout_ms()
+    decision.set_timer(join_key(group), deadline_ms, JoinExpired(group.group_id))
 
 
-def maybe_complete(draft: Draft, group: ClassicGroup) -> None:
-    """Complete the join phase if everybody has joined; never before an initial delay ends."""
+def maybe_complete(decision: DecisionBuilder, group: ClassicGroup) -> None:
+    """Complete the join phase if all members have joined and no initial delay is running."""
     soft = group.soft
     if (
         soft.state is ClassicState.PREPARING_REBALANCE
         and soft.previous_state is not ClassicState.EMPTY
         and soft.has_all_members_joined()
     ):
-        complete(draft, group)
+        complete(decision, group)
 
 
-def complete_if_all_joined(draft: Draft, group: ClassicGroup) -> None:
-    """Complete the join phase if nobody is left to wait for, be it before an initial delay ends.
+def complete_if_all_joined(decision: DecisionBuilder, group: ClassicGroup) -> None:
+    """Complete the join phase if all members have joined, even during an initial delay.
 
-    So it goes when a session ends, unlike when a member leaves or joins.
+    This applies when a session expires, but not when a member leaves or joins.
     """
     soft = group.soft
     if soft.state is ClassicState.PREPARING_REBALANCE and soft.has_all_members_joined():
-        complete(draft, group)
+        complete(decision, group)
 
 
 def end_initial_delay(
-    draft: Draft, group: ClassicGroup, event: InitialDelayEnded, config: BrokerConfig
+    decision: DecisionBuilder, group: ClassicGroup, event: InitialDelayEnded, config: BrokerConfig
 ) -> None:
-    """Wait once more if somebody joined meanwhile and there is time left, else complete."""
+    """Extend the delay if a member has joined and time remains, otherwise complete."""
     soft = group.soft
     if not soft.new_member_added or event.remaining_ms == 0:
-        complete(draft, group)
+        complete(decision, group)
         return
     soft.new_member_added = False
     delay_ms = min(config.int("group.initial.rebalance.delay.ms"), event.remaining_ms)
     remaining_ms = max(event.remaining_ms - event.delay_ms, 0)
-    draft.set_timer(
+    decision.set_timer(
         join_key(group),
-        draft.now_ms + delay_ms,
+        decision.now_ms + delay_ms,
         InitialDelayEnded(group.group_id, delay_ms, remaining_ms),
     )
 
 
-def complete(draft: Draft, group: ClassicGroup) -> None:
-    """End the join phase: drop dynamic members who did not rejoin, begin the next generation."""
+def complete(decision: DecisionBuilder, group: ClassicGroup) -> None:
+    """End the join phase: remove absent dynamic members, start the next generation."""
     soft = group.soft
-    draft.cancel_timer(join_key(group))
+    decision.cancel_timer(join_key(group))
     absent = [
         member
         for member in soft.members.values()
@@ -179,103 +186,107 @@ def complete(draft: Draft, group: ClassicGroup) -> None:
     ]
     for member in absent:
         soft.remove(member.member_id)
-        sessions.end(draft, group.group_id, member.member_id)
+        sessions.end(decision, group.group_id, member.member_id)
     if not soft.elect_leader() and soft.members:
-        # Only static members are left and none is here; their sessions decide, so wait on.
-        await_joins(draft, group)
+        # Only static members remain and none has joined: wait until their sessions expire.
+        await_joins(decision, group)
         return
-    soft.begin_generation(draft.now_ms)
-    _tell_generation(draft, group, [member.member_id for member in absent])
+    soft.begin_generation(decision.now_ms)
+    _add_generation_event(decision, group, [member.member_id for member in absent])
     if soft.state is ClassicState.EMPTY:
         record = group_metadata_record(group.group_id, soft.to_record({}))
-        draft.record(record, _stay_empty)
+        decision.record(record, _stay_empty)
         return
     for member in soft.members.values():
-        answer_join(draft, group, member)
-        sessions.renew(draft, group.group_id, member, member.session_timeout_ms)
+        answer_join(decision, group, member)
+        sessions.renew(decision, group.group_id, member, member.session_timeout_ms)
         member.is_new = False
         soft.pending_syncs.add(member.member_id)
     event = SyncExpired(group.group_id, soft.generation_id)
-    draft.set_timer(sync_key(group), draft.now_ms + soft.rebalance_timeout_ms(), event)
+    decision.set_timer(sync_key(group), decision.now_ms + soft.rebalance_timeout_ms(), event)
 
 
-def _stay_empty(draft: Draft, error: KafkaError) -> None:
-    """Leave the group Empty although no record says so.
+def _stay_empty(decision: DecisionBuilder, error: KafkaError) -> None:
+    """Keep the group Empty although the append of its record failed.
 
-    After a restart its last members would be back, and be missed after one session.
+    After a restart its last members would exist again until their sessions expire.
     """
 
 
-def _tell_generation(draft: Draft, group: ClassicGroup, absent: Sequence[MemberId]) -> None:
+def _add_generation_event(
+    decision: DecisionBuilder, group: ClassicGroup, absent: Sequence[MemberId]
+) -> None:
     soft = group.soft
-    without = f", without {', '.join(absent[:_TOLD])}, who did not join again" if absent else ""
+    without = f", without {', '.join(absent[:_MAX_NAMED])}, which did not rejoin" if absent else ""
     text = (
         f"generation {soft.generation_id} of group {group.group_id} begins with "
         f"{len(soft.members)} member(s), led by {soft.leader_id}, protocol {soft.protocol_name}"
         if soft.members
         else f"group {group.group_id} is Empty as of generation {soft.generation_id}"
     )
-    draft.tell(
+    decision.add_event(
         group.group_id,
         "generation",
         text + without,
         generation=soft.generation_id,
-        members=list(soft.members)[:_TOLD],
+        members=list(soft.members)[:_MAX_NAMED],
         count=len(soft.members),
         leader=soft.leader_id,
         protocol=soft.protocol_name,
-        dropped=list(absent[:_TOLD]),
+        dropped=list(absent[:_MAX_NAMED]),
     )
 
 
-def answer_join(draft: Draft, group: ClassicGroup, member: ClassicMember) -> None:
-    """Answer a parked JoinGroup, if there is one, with the current generation."""
+def answer_join(decision: DecisionBuilder, group: ClassicGroup, member: ClassicMember) -> None:
+    """Answer a waiting JoinGroup, if there is one, with the current generation."""
     if member.awaiting_join is not None:
         is_leader = group.soft.is_leader(member.member_id)
         response = joined(group.soft, member.member_id, with_members=is_leader)
-        draft.reply(member.awaiting_join, response)
+        decision.reply(member.awaiting_join, response)
         member.awaiting_join = None
 
 
-def release_syncs(draft: Draft, group: ClassicGroup, code: ErrorCode) -> None:
-    """Take back all assignments and answer whoever waits for one with an error."""
+def release_syncs(decision: DecisionBuilder, group: ClassicGroup, code: ErrorCode) -> None:
+    """Clear all assignments, and answer waiting SyncGroups with an error."""
     for member in group.soft.members.values():
         member.assignment = b""
         if member.awaiting_sync is not None:
-            draft.reply(member.awaiting_sync, sync_refused(code))
+            decision.reply(member.awaiting_sync, sync_refused(code))
             member.awaiting_sync = None
-            sessions.renew(draft, group.group_id, member, member.session_timeout_ms)
+            sessions.renew(decision, group.group_id, member, member.session_timeout_ms)
 
 
-def release(draft: Draft, member: ClassicMember, code: ErrorCode, member_id: str) -> None:
-    """Answer what a member that goes away was waiting for."""
+def release(
+    decision: DecisionBuilder, member: ClassicMember, code: ErrorCode, member_id: str
+) -> None:
+    """Answer the waiting requests of a removed member with an error."""
     if member.awaiting_join is not None:
-        draft.reply(member.awaiting_join, join_refused(code, member_id))
+        decision.reply(member.awaiting_join, join_refused(code, member_id))
         member.awaiting_join = None
     if member.awaiting_sync is not None:
-        draft.reply(member.awaiting_sync, sync_refused(code))
+        decision.reply(member.awaiting_sync, sync_refused(code))
         member.awaiting_sync = None
 
 
-def strike_off(draft: Draft, group: ClassicGroup, member: ClassicMember) -> None:
-    """Remove a member and answer what it was waiting for; to rebalance is for the caller."""
-    release(draft, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
+def remove_member(decision: DecisionBuilder, group: ClassicGroup, member: ClassicMember) -> None:
+    """Remove a member and answer its waiting requests; the caller rebalances."""
+    release(decision, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
     group.soft.remove(member.member_id)
-    sessions.end(draft, group.group_id, member.member_id)
+    sessions.end(decision, group.group_id, member.member_id)
 
 
-def sync_received(draft: Draft, group: ClassicGroup, member: ClassicMember) -> None:
-    """Take note that a member has sent SyncGroup in this generation."""
+def sync_received(decision: DecisionBuilder, group: ClassicGroup, member: ClassicMember) -> None:
+    """Record that a member has sent SyncGroup in this generation."""
     pending = group.soft.pending_syncs
     pending.discard(member.member_id)
     if not pending:
-        draft.cancel_timer(sync_key(group))
+        decision.cancel_timer(sync_key(group))
 
 
 def expire_syncs(
-    draft: Draft, group: ClassicGroup, event: SyncExpired, config: BrokerConfig
+    decision: DecisionBuilder, group: ClassicGroup, event: SyncExpired, config: BrokerConfig
 ) -> None:
-    """Drop the members that never synced in this generation, and rebalance without them."""
+    """Remove the members without a SyncGroup in this generation, and rebalance."""
     soft = group.soft
     awaits_syncs = soft.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
     if not awaits_syncs or event.generation_id != soft.generation_id or not soft.pending_syncs:
@@ -283,15 +294,14 @@ def expire_syncs(
     silent = sorted(soft.pending_syncs)
     for member_id in silent:
         soft.remove(member_id)
-        sessions.end(draft, group.group_id, member_id)
-        draft.tell(
+        sessions.end(decision, group.group_id, member_id)
+        decision.add_event(
             group.group_id,
             "expired",
-            f"member {member_id} did not ask for its assignment in generation "
-            f"{soft.generation_id} and was removed",
+            f"member {member_id} removed: it sent no SyncGroup in generation {soft.generation_id}",
             rule="sync-timeout",
             member_id=member_id,
             generation=soft.generation_id,
         )
     text = f"{len(silent)} member(s) sent no SyncGroup in time"
-    prepare(draft, group, config, Why("sync-timeout", text, silent))
+    prepare(decision, group, config, RebalanceReason("sync-timeout", text, silent))

@@ -1,11 +1,11 @@
-"""What members of classic groups are refused, and why: sentences for people, facts for programs."""
+"""Errors of classic groups, with explanations and facts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import Event
-from kafkalite.groups.moments import time_of_day
+from kafkalite.groups.timestamps import time_of_day
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -16,48 +16,49 @@ if TYPE_CHECKING:
     from kafkalite.groups.group import GroupId, MemberId
 
 
-def refused(
-    code: ErrorCode, action: str, member_id: MemberId, why: str, facts: Mapping[str, object]
+def classic_group_error(
+    code: ErrorCode, action: str, member_id: MemberId, reason: str, facts: Mapping[str, object]
 ) -> KafkaError:
-    """Return the refusal of what a member wanted to do, such as "heartbeat"."""
-    who = f"of {member_id}" if member_id else "without a member id"
-    told = {**facts, "action": action, "member_id": member_id}
-    return KafkaError(code, f"{action} {who} refused: {why}", told)
+    """Return the error for a member's action, such as "heartbeat"."""
+    member = f"of {member_id}" if member_id else "without a member id"
+    all_facts = {**facts, "action": action, "member_id": member_id}
+    return KafkaError(code, f"{action} {member} refused: {reason}", all_facts)
 
 
 def unknown_member(soft: Membership, action: str, member_id: MemberId) -> KafkaError:
-    """Return the refusal of somebody who is not in the group."""
-    why = (
-        f"it is none of the {len(soft.members)} member(s) of the group, which is {soft.state.value}"
+    """Return the error for a member that is not in the group."""
+    reason = (
+        f"it is not a member of the group, which is {soft.state.value} with "
+        f"{len(soft.members)} member(s)"
     )
     facts = {"rule": "member-id", "state": soft.state.value, "members": len(soft.members)}
-    return refused(ErrorCode.UNKNOWN_MEMBER_ID, action, member_id, why, facts)
+    return classic_group_error(ErrorCode.UNKNOWN_MEMBER_ID, action, member_id, reason, facts)
 
 
 def unknown_instance(action: str, member_id: MemberId, instance_id: str) -> KafkaError:
-    """Return the refusal of a static member whose instance is not in the group."""
-    why = f"no member of the group has the instance id {instance_id}"
+    """Return the error for a static member whose instance id is not in the group."""
+    reason = f"no member of the group has the instance id {instance_id}"
     facts = {"rule": "group-instance-id", "group_instance_id": instance_id}
-    return refused(ErrorCode.UNKNOWN_MEMBER_ID, action, member_id, why, facts)
+    return classic_group_error(ErrorCode.UNKNOWN_MEMBER_ID, action, member_id, reason, facts)
 
 
 def fenced_instance(
     action: str, member_id: MemberId, instance_id: str, owner: MemberId
 ) -> KafkaError:
-    """Return the refusal of a static member whose place another process has taken (KIP-345)."""
-    why = f"the instance {instance_id} is {owner} now"
+    """Return the error for a static member whose instance id has a newer member (KIP-345)."""
+    reason = f"instance {instance_id} now has member id {owner}"
     facts = {"rule": "group-instance-id", "group_instance_id": instance_id, "owner": owner}
-    return refused(ErrorCode.FENCED_INSTANCE_ID, action, member_id, why, facts)
+    return classic_group_error(ErrorCode.FENCED_INSTANCE_ID, action, member_id, reason, facts)
 
 
 def other_generation(
     soft: Membership, action: str, member_id: MemberId, claimed: int
 ) -> KafkaError:
-    """Return the refusal of a member that speaks of another generation than the group's."""
+    """Return the error for a request with another generation than the group's."""
     known = soft.generation_id
     since = "" if soft.state_timestamp_ms is None else time_of_day(soft.state_timestamp_ms)
-    why = (
-        f"it is at generation {claimed}, the group at {known}, {soft.state.value} since {since} "
+    reason = (
+        f"its generation is {claimed}, the group's is {known}, {soft.state.value} since {since} "
         "(rule generation)"
     )
     facts = {
@@ -67,41 +68,43 @@ def other_generation(
         "state": soft.state.value,
         "since_ms": soft.state_timestamp_ms,
     }
-    return refused(ErrorCode.ILLEGAL_GENERATION, action, member_id, why, facts)
+    return classic_group_error(ErrorCode.ILLEGAL_GENERATION, action, member_id, reason, facts)
 
 
 def in_rebalance(soft: Membership, action: str, member_id: MemberId) -> KafkaError:
-    """Return the refusal of what has to wait until the generation that begins has assignments."""
+    """Return the error for a request that must wait for the end of the rebalance."""
     since = "" if soft.state_timestamp_ms is None else time_of_day(soft.state_timestamp_ms)
-    why = f"the group is in {soft.state.value} since {since} (rule rebalance)"
+    reason = f"the group is {soft.state.value} since {since} (rule rebalance)"
     facts = {
         "rule": "rebalance",
         "group_generation": soft.generation_id,
         "state": soft.state.value,
         "since_ms": soft.state_timestamp_ms,
     }
-    return refused(ErrorCode.REBALANCE_IN_PROGRESS, action, member_id, why, facts)
+    return classic_group_error(ErrorCode.REBALANCE_IN_PROGRESS, action, member_id, reason, facts)
 
 
 def non_empty(soft: Membership, action: str) -> KafkaError:
-    """Return the refusal of what an administrator may only do to a group without members."""
+    """Return the error for an action that needs a group without members."""
     state, count = soft.state.value, len(soft.members)
     facts = {"rule": "empty-group", "action": action, "state": state, "members": count}
-    why = f"the group is {state} and has {count} member(s) of type {soft.protocol_type!r}"
-    return KafkaError(ErrorCode.NON_EMPTY_GROUP, f"{action} refused: {why}", facts)
+    reason = f"the group is {state} and has {count} member(s) of type {soft.protocol_type!r}"
+    return KafkaError(ErrorCode.NON_EMPTY_GROUP, f"{action} refused: {reason}", facts)
 
 
 def check_protocol(member_id: MemberId, claimed: str | None, known: str | None) -> None:
-    """Refuse a SyncGroup for another protocol than the group's; old clients do not name any."""
+    """Raise an error for a SyncGroup with another protocol than the group's, if it has one."""
     if claimed is not None and known is not None and claimed != known:
-        why = f"it is for the protocol {claimed}, the group speaks {known}"
+        reason = f"its protocol is {claimed}, the group's is {known}"
         facts = {"rule": "protocol", "protocol": claimed, "group_protocol": known}
-        raise refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "sync", member_id, why, facts)
+        raise classic_group_error(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "sync", member_id, reason, facts
+        )
 
 
 def refusal_event(group_id: GroupId, error: KafkaError, **facts: object) -> Event:
-    """Return what tells of a refusal that its client gets as a response, not as an error."""
+    """Return the event of an error that the client gets in an ordinary response."""
     kind = "fenced" if error.code is ErrorCode.FENCED_INSTANCE_ID else "refused"
-    told = {"error": error.code.name, **facts, **(error.facts or {})}
-    text = error.message or error.code.message
-    return Event(group_id, kind, f"{text} ({error.code.name})", told)
+    all_facts = {"error": error.code.name, **facts, **(error.facts or {})}
+    text = error.explanation or error.code.message
+    return Event(group_id, kind, f"{text} ({error.code.name})", all_facts)

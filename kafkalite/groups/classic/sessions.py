@@ -1,4 +1,4 @@
-"""Sessions: the timers of single members, and when they are moved."""
+"""Session timers of the members of classic groups."""
 
 from __future__ import annotations
 
@@ -8,53 +8,55 @@ from typing import TYPE_CHECKING
 from kafkalite.groups.classic.member import UNARMED
 
 if TYPE_CHECKING:
-    from kafkalite.groups.classic.draft import Draft
+    from kafkalite.groups.classic.decision import DecisionBuilder
     from kafkalite.groups.classic.member import ClassicMember
     from kafkalite.groups.group import GroupId, MemberId
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a new member may stay in its first join: it cannot send heartbeats before it ends."""
+"""The session timeout during a member's first join, when it cannot send heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionExpired:
-    """Timer event: the session of a member, or of an id that was given out, may have ended."""
+    """Timer event: the session of a member or of a pending member id may have expired."""
 
     group_id: GroupId
     member_id: MemberId
 
 
-def renew(draft: Draft, group_id: GroupId, member: ClassicMember, timeout_ms: int) -> None:
-    """Let a member's session last `timeout_ms` from now.
+def renew(
+    decision: DecisionBuilder, group_id: GroupId, member: ClassicMember, timeout_ms: int
+) -> None:
+    """Extend a member's session to `timeout_ms` from now.
 
-    A timer that goes off too early is left alone, for it will find the deadline moved.
+    An earlier timer is not changed: when it expires, it sees the new deadline.
     """
-    deadline_ms = draft.now_ms + timeout_ms
+    deadline_ms = decision.now_ms + timeout_ms
     member.deadline_ms = deadline_ms
     if deadline_ms < member.armed_ms:
-        arm(draft, group_id, member)
+        arm(decision, group_id, member)
 
 
-def arm(draft: Draft, group_id: GroupId, member: ClassicMember) -> None:
+def arm(decision: DecisionBuilder, group_id: GroupId, member: ClassicMember) -> None:
     """Set the timer for the end of a member's session."""
     member.armed_ms = member.deadline_ms
     event = SessionExpired(group_id, member.member_id)
-    draft.set_timer(event, member.deadline_ms, event)
+    decision.set_timer(event, member.deadline_ms, event)
 
 
 def renew_pending(
-    draft: Draft, group_id: GroupId, member_id: MemberId, session_timeout_ms: int
+    decision: DecisionBuilder, group_id: GroupId, member_id: MemberId, session_timeout_ms: int
 ) -> None:
-    """Let an id that was given out be valid for one session timeout."""
+    """Keep a pending member id valid for one session timeout."""
     event = SessionExpired(group_id, member_id)
-    draft.set_timer(event, draft.now_ms + session_timeout_ms, event)
+    decision.set_timer(event, decision.now_ms + session_timeout_ms, event)
 
 
-def end(draft: Draft, group_id: GroupId, member_id: MemberId) -> None:
-    """Forget a member's timer."""
-    draft.cancel_timer(SessionExpired(group_id, member_id))
+def end(decision: DecisionBuilder, group_id: GroupId, member_id: MemberId) -> None:
+    """Cancel a member's timer."""
+    decision.cancel_timer(SessionExpired(group_id, member_id))
 
 
 def disarm(member: ClassicMember) -> None:
-    """Take note that a member's timer has gone off."""
+    """Record that a member's timer has expired."""
     member.armed_ms = UNARMED

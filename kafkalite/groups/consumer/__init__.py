@@ -1,1 +1,1 @@
-"""Consumer groups of KIP-848: the coordinator assigns, members follow heartbeat by heartbeat."""
+"""Consumer groups (KIP-848): the coordinator assigns, members send heartbeats."""

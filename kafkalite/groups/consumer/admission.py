@@ -1,8 +1,8 @@
-"""Admission: whether a heartbeat comes from who it says, at an epoch it may have.
+"""Admission: checks of a heartbeat's member id, instance id and member epoch.
 
-Static members are known by their instance id: only after its last holder has said that it will be
-back may another member id take it over, and it then takes over the assignment as well. One that
-speaks the classic protocol never says so, and is replaced by whoever comes.
+A static member is identified by its instance id. Another member id may take over an instance id,
+with its assignment, only after the previous member has left temporarily. Members that use the
+classic protocol cannot leave temporarily and are replaced at once.
 """
 
 from __future__ import annotations
@@ -11,106 +11,90 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkalite.groups.classic.group import ClassicGroup
-from kafkalite.groups.consumer import records
-from kafkalite.groups.consumer.explain import unknown_member
+from kafkalite.groups.consumer import consumer_group_records as records
 from kafkalite.groups.consumer.group import ConsumerGroup
-from kafkalite.groups.consumer.member import (
-    JOIN_EPOCH,
-    STATIC_LEAVE_EPOCH,
-    CurrentAssignment,
-    MemberMetadata,
+from kafkalite.groups.consumer.member import CurrentAssignment, MemberMetadata
+from kafkalite.groups.group import GroupType
+from kafkalite.groups.migration.upgrade import UpgradedGroup, upgraded
+from kafkalite.groups.modern.admission import (
+    check_epoch,
+    find_group_of_heartbeat,
+    find_member,
+    group_is_full,
 )
-from kafkalite.groups.migration.upgrade import Opened, upgraded
+from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kafkalite.groups.consumer.member import OwnedPartitions
     from kafkalite.groups.consumer.reconcile import Reported
     from kafkalite.groups.directory import GroupDirectory
-    from kafkalite.groups.group import Group, GroupId, MemberId, Record
+    from kafkalite.groups.group import GroupId, MemberId, Record
 
-_NOBODY = MemberMetadata()
+_NEW_MEMBER = MemberMetadata()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who sends a heartbeat, and where it believes to be."""
+    """The sender of a heartbeat, with its epoch and its reported partitions."""
 
     member_id: MemberId
     instance_id: str | None
     member_epoch: int
     reported: Reported | None
-    """The partitions it says it owns; None when it did not say."""
+    """The partitions that it reports to own; None if it reports none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """A member as it stood before its heartbeat, and what is written to let it in."""
+    """A member's state before its heartbeat, and records to write for its admission."""
 
     stored: MemberMetadata
     current: CurrentAssignment
     replaces: MemberId | None = None
-    """The member whose place it takes, if any; perhaps under the same id."""
+    """The member id that it replaces, if any; it may be the same id."""
     records: tuple[Record, ...] = ()
 
 
-def find_group(groups: Mapping[GroupId, Group], group_id: GroupId) -> ConsumerGroup:
-    """Return a consumer group; KafkaError(GROUP_ID_NOT_FOUND) when there is none of that type."""
-    group = groups.get(group_id)
-    if isinstance(group, ConsumerGroup):
-        return group
-    raise KafkaError(
-        ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Consumer group {group_id} not found."
-        if group is None
-        else f"Group {group_id} is not a consumer group.",
-    )
+def find_or_open_group(
+    directory: GroupDirectory, group_id: GroupId, *, is_joining: bool
+) -> UpgradedGroup:
+    """Return the group of a heartbeat, or a new group if the first member joins.
 
-
-def find_or_open_group(directory: GroupDirectory, group_id: GroupId, *, is_joining: bool) -> Opened:
-    """Return the group a heartbeat is for, a new one for a first member.
-
-    An empty classic group in the way makes room, and one with members is upgraded.
+    An empty classic group with this id is replaced, and one with members is upgraded.
     """
     group = directory.groups.get(group_id)
     if is_joining:
         if group is None:
-            return Opened(ConsumerGroup(group_id, directory))
+            return UpgradedGroup(ConsumerGroup(group_id, directory))
         if isinstance(group, ClassicGroup):
             if group.is_empty():
-                return Opened(ConsumerGroup(group_id, directory), group.tombstones())
+                return UpgradedGroup(ConsumerGroup(group_id, directory), group.tombstones())
             return upgraded(group, directory)
-    return Opened(find_group(directory.groups, group_id))
+    return UpgradedGroup(find_group_of_heartbeat(directory.groups, group_id, ConsumerGroup))
 
 
 def check_room(group: ConsumerGroup, member: Identity, max_size: int) -> None:
-    """Raise KafkaError(GROUP_MAX_SIZE_REACHED) for one member too many."""
+    """Raise KafkaError(GROUP_MAX_SIZE_REACHED) if a new member exceeds the maximum size."""
     if (
         len(group.members) >= max_size
         and member.member_id not in group.members
         and member.instance_id not in group.static_members
     ):
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {max_size} members.",
-            {"member_id": member.member_id, "members": len(group.members), "max_size": max_size},
-        )
+        raise group_is_full(group, member.member_id, max_size)
 
 
 def admit(group: ConsumerGroup, member: Identity) -> Admitted:
-    """Return the member as it stands; KafkaError when it is not who it says, or not there yet."""
+    """Return the member's state; raises KafkaError for a wrong id, instance id or epoch."""
     if member.instance_id is not None:
         return _admit_static(group, member, member.instance_id)
-    stored = group.members.get(member.member_id)
-    if member.member_epoch == JOIN_EPOCH:
-        return Admitted(stored=stored or _NOBODY, current=group.current_of(member.member_id))
-    if stored is None:
-        raise unknown_member(group, member.member_id)
     current = group.current_of(member.member_id)
-    check_epoch(member, current)
+    if member.member_epoch == JOIN_EPOCH:
+        stored = group.members.get(member.member_id, _NEW_MEMBER)
+        return Admitted(stored=stored, current=current)
+    stored = find_member(group, member.member_id)
+    _check_epoch(member, current)
     return Admitted(stored=stored, current=current)
 
 
@@ -119,11 +103,11 @@ def _admit_static(group: ConsumerGroup, member: Identity, instance_id: str) -> A
     if member.member_epoch != JOIN_EPOCH:
         check_holds_instance(group, member.member_id, instance_id)
         current = group.current_of(member.member_id)
-        check_epoch(member, current)
+        _check_epoch(member, current)
         return Admitted(stored=group.members[member.member_id], current=current)
     if holder is None:
         return Admitted(
-            stored=group.members.get(member.member_id, _NOBODY),
+            stored=group.members.get(member.member_id, _NEW_MEMBER),
             current=group.current_of(member.member_id),
         )
     if (
@@ -144,16 +128,17 @@ def _admit_static(group: ConsumerGroup, member: Identity, instance_id: str) -> A
 
 
 def take_over(group: ConsumerGroup, holder: MemberId, member_id: MemberId) -> Admitted:
-    """Put a member in the place of the one that had its instance id until now."""
+    """Replace the previous member of an instance id by another member id."""
     stored = group.members[holder]
-    held = group.current_of(holder)
+    held_before = group.current_of(holder)
     current = replace(
-        held,
+        held_before,
         member_epoch=JOIN_EPOCH,
         previous_member_epoch=JOIN_EPOCH,
-        revocation=held.revocation
-        if held.member_epoch == STATIC_LEAVE_EPOCH
-        else held.revocation.left_for_a_while(held.member_epoch, gave_up=False),
+        is_join_confirmed=False,
+        revocation=held_before.revocation
+        if held_before.member_epoch == STATIC_LEAVE_EPOCH
+        else held_before.revocation.left_temporarily(held_before.member_epoch, revoked=False),
     )
     return Admitted(
         stored=stored,
@@ -171,7 +156,7 @@ def take_over(group: ConsumerGroup, holder: MemberId, member_id: MemberId) -> Ad
 
 
 def check_holds_instance(group: ConsumerGroup, member_id: MemberId, instance_id: str) -> None:
-    """Raise KafkaError unless the instance id is this member's: UNKNOWN_…, FENCED_INSTANCE_ID."""
+    """Raise UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID unless the member has this instance id."""
     holder = group.static_members.get(instance_id)
     if holder is None:
         raise KafkaError(
@@ -187,32 +172,13 @@ def check_holds_instance(group: ConsumerGroup, member_id: MemberId, instance_id:
         )
 
 
-def check_epoch(member: Identity, current: CurrentAssignment) -> None:
-    """Raise KafkaError(FENCED_MEMBER_EPOCH) unless a member may be at the epoch it sent.
-
-    It may be one step behind, when the answer that told it of the step was lost: then it can own
-    nothing that the step took from it.
-    """
-    received, expected = member.member_epoch, current.member_epoch
-    if received == expected:
-        return
-    if (
-        received == current.previous_member_epoch
-        and received < expected
-        and _is_within(member.reported, current.assigned)
-    ):
-        return
-    raise KafkaError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The member is at epoch {expected}, not {received}; it has to give up all its partitions "
-        "and join again.",
-        {
-            "member_id": member.member_id,
-            "instance_id": member.instance_id,
-            "epoch": received,
-            "member_epoch": expected,
-            "previous_member_epoch": current.previous_member_epoch,
-        },
+def _check_epoch(member: Identity, current: CurrentAssignment) -> None:
+    check_epoch(
+        GroupType.CONSUMER,
+        member.member_id,
+        member.member_epoch,
+        current,
+        lambda: _is_within(member.reported, current.assigned),
     )
 
 
@@ -222,18 +188,10 @@ def _is_within(reported: Reported | None, assigned: OwnedPartitions) -> bool:
     )
 
 
-def member_or_refuse(group: ConsumerGroup, member_id: MemberId) -> MemberMetadata:
-    """Return a member; KafkaError(UNKNOWN_MEMBER_ID) when it is not one."""
-    stored = group.members.get(member_id)
-    if stored is None:
-        raise unknown_member(group, member_id)
-    return stored
-
-
 def named_member(group: ConsumerGroup, member_id: MemberId, instance_id: str | None) -> MemberId:
-    """Return whom an administrator means; a static member may be named by its instance alone."""
+    """Return the member id of a LeaveGroup entry; it may name only the instance id."""
     if instance_id is None:
-        member_or_refuse(group, member_id)
+        find_member(group, member_id)
         return member_id
     check_holds_instance(group, member_id or group.static_members.get(instance_id, ""), instance_id)
     return group.static_members[instance_id]

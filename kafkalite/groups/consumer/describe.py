@@ -1,11 +1,14 @@
-"""What ConsumerGroupDescribe tells of a group."""
+"""Descriptions of consumer groups for ConsumerGroupDescribe."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kafkalite.groups.consumer.target import preferred_assignor
-from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+from kafkalite.groups.modern import describe as modern
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeResponse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,14 +24,13 @@ _CONSUMER_MEMBER = 1
 def describe_group(
     group: ConsumerGroup, image: MetadataImage, default_assignor: str
 ) -> ConsumerGroupDescribeResponse.DescribedGroup:
-    """Describe a group and its members; topics that are no more are left out."""
-    return ConsumerGroupDescribeResponse.DescribedGroup(
-        group_id=group.group_id,
-        group_state=group.state_name(),
-        group_epoch=group.epoch,
-        assignment_epoch=group.target_epoch,
+    """Describe a group and its members; deleted topics are omitted."""
+    return modern.describe_group(
+        ConsumerGroupDescribeResponse.DescribedGroup,
+        group,
+        group.state_name(),
+        lambda member_id: _describe_member(group, member_id, image),
         assignor_name=preferred_assignor(group.members.values(), default_assignor),
-        members=[_describe_member(group, member_id, image) for member_id in sorted(group.members)],
     )
 
 
@@ -36,7 +38,7 @@ def _describe_member(
     group: ConsumerGroup, member_id: MemberId, image: MetadataImage
 ) -> ConsumerGroupDescribeResponse.Member:
     member, current = group.members[member_id], group.current_of(member_id)
-    # What a member is still to give up is still its own: it answers for it until it has.
+    # Partitions that are pending revocation still belong to the member.
     held: dict[bytes, list[int]] = {}
     for owned in (current.assigned, current.pending_revocation):
         for topic_id, epochs in owned.items():
@@ -59,14 +61,8 @@ def _describe_member(
 def _assignment(
     partitions: Mapping[bytes, Iterable[int]], image: MetadataImage
 ) -> ConsumerGroupDescribeResponse.Assignment:
-    topics = image.topics_by_id
     return ConsumerGroupDescribeResponse.Assignment(
-        topic_partitions=[
-            ConsumerGroupDescribeResponse.TopicPartitions(
-                topic_id=topic_id,
-                topic_name=topics[topic_id].name,
-                partitions=sorted(partitions[topic_id]),
-            )
-            for topic_id in sorted(partitions.keys() & topics.keys())
-        ]
+        topic_partitions=modern.describe_partitions(
+            ConsumerGroupDescribeResponse.TopicPartitions, partitions, image
+        )
     )

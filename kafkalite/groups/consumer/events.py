@@ -1,6 +1,6 @@
-"""What befalls a consumer group, as events for whoever asks why: who came and went, who moved it.
+"""Explain events of consumer groups: members that join, leave and are removed.
 
-Nothing here is on the way of a steady heartbeat or of a commit: these have nothing to tell.
+Steady heartbeats and accepted commits have no events.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.coordinator.contract import Event
-from kafkalite.groups.events import Going
+from kafkalite.groups.modern import events as modern
+from kafkalite.groups.modern.events import Departure
 
 if TYPE_CHECKING:
     from kafkalite.groups.consumer.group import ConsumerGroup
@@ -16,20 +17,24 @@ if TYPE_CHECKING:
     from kafkalite.groups.group import MemberId
 
 
-SLOW: Final = Going("fenced", "it did not give its partitions up within its rebalance timeout")
-LATE: Final = Going("expired", "it did not join or sync within its rebalance timeout")
+REVOCATION_TIMED_OUT: Final = Departure(
+    "fenced", "it did not revoke its partitions within its rebalance timeout"
+)
+JOIN_OR_SYNC_TIMED_OUT: Final = Departure(
+    "expired", "it did not join or sync within its rebalance timeout"
+)
 
 
-def taken_out(reason: str | None) -> Going:
-    """Return how a member goes that a LeaveGroup names: its own or an administrator's."""
-    quoted = f" ({reason[:MOST_QUOTED]})" if reason else ""
-    return Going("left", f"a LeaveGroup took it out{quoted}")
+def removed_by_leave_group(reason: str | None) -> Departure:
+    """Return the reason for removing a member that a LeaveGroup names."""
+    quoted = f" ({reason[:MAX_QUOTED_CHARACTERS]})" if reason else ""
+    return Departure("left", f"a LeaveGroup removed it{quoted}")
 
 
-def joined(
+def member_joined(
     group: ConsumerGroup, member_id: MemberId, member: MemberMetadata, replaces: MemberId | None
 ) -> Event:
-    """Tell of a member that joins, for the first time or anew, or in the place of another."""
+    """Return the event of a member that joins, rejoins or replaces a static member."""
     facts = {
         "member_id": member_id,
         "instance_id": member.instance_id,
@@ -41,41 +46,36 @@ def joined(
         "members": len(group.members) + (replaces is None and member_id not in group.members),
     }
     if replaces is not None:
-        text = f"member {member_id} came back as instance {member.instance_id}"
+        text = f"member {member_id} rejoined as instance {member.instance_id}"
         if replaces != member_id:
-            text += f", in the place of member {replaces}"
+            text += f", replacing member {replaces}"
         return Event(group.group_id, "rejoined", text, {**facts, "replaces": replaces})
     if member_id in group.members:
-        text = f"member {member_id} joined again"
+        text = f"member {member_id} rejoined"
         return Event(group.group_id, "rejoined", text, facts)
     return Event(group.group_id, "joined", f"member {member_id} joined", facts)
 
 
-def gone(group: ConsumerGroup, member_id: MemberId, going: Going) -> Event:
-    """Tell of a member that goes for good, and how many partitions it leaves behind."""
-    member, current = group.members[member_id], group.current_of(member_id)
+def member_removed_event(group: ConsumerGroup, member_id: MemberId, departure: Departure) -> Event:
+    """Return the event of a removed member, with the number of its partitions."""
+    current = group.current_of(member_id)
     held = (*current.assigned.values(), *current.pending_revocation.values())
-    return Event(
-        group.group_id,
-        going.kind,
-        f"member {member_id} is gone: {going.how}",
-        {
-            "member_id": member_id,
-            "instance_id": member.instance_id,
-            "client_id": member.client_id,
-            "member_epoch": current.member_epoch,
-            "partitions": sum(map(len, held)),
-        },
+    return modern.member_removed_event(
+        group,
+        member_id,
+        departure,
+        instance_id=group.members[member_id].instance_id,
+        partitions=sum(map(len, held)),
     )
 
 
-def away(group: ConsumerGroup, member_id: MemberId) -> Event:
-    """Tell of a static member that goes and means to come back."""
+def static_member_left(group: ConsumerGroup, member_id: MemberId) -> Event:
+    """Return the event of a static member that leaves temporarily."""
     instance_id = group.members[member_id].instance_id
     return Event(
         group.group_id,
         "left",
-        f"member {member_id} is away: instance {instance_id} means to come back",
+        f"member {member_id} left temporarily as instance {instance_id}",
         {
             "member_id": member_id,
             "instance_id": instance_id,
@@ -84,5 +84,5 @@ def away(group: ConsumerGroup, member_id: MemberId) -> Event:
     )
 
 
-MOST_QUOTED: Final = 200
-"""Characters of a client's reason that an event quotes."""
+MAX_QUOTED_CHARACTERS: Final = 200
+"""The maximum length of a client's reason in an event."""

@@ -1,399 +1,365 @@
-"""ConsumerGroups: what a heartbeat, a silence or a change of topics means to a group (KIP-848).
-
-One heartbeat is at most five steps, each of them skipped when nothing asks for it: the member's
-own words, the group epoch, the target assignment, the member's next step towards it, the answer.
-"""
+"""ConsumerHeartbeat: the steps of a heartbeat of a consumer group (KIP-848)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections import Counter
+from typing import TYPE_CHECKING
 
-from kafkalite.coordinator.contract import CoordinatorResult, SetTimer
+from kafkalite.coordinator.contract import SetTimer
+from kafkalite.groups.assignors.contract import Assignment
 from kafkalite.groups.assignors.table import assignor_names
-from kafkalite.groups.classic.refusals import refusal_event
-from kafkalite.groups.consumer import events, records
-from kafkalite.groups.consumer.admission import (
-    Identity,
-    admit,
-    check_holds_instance,
-    check_room,
-    find_group,
-    find_or_open_group,
-    member_or_refuse,
-    named_member,
+from kafkalite.groups.consumer import consumer_group_records as records
+from kafkalite.groups.consumer import events
+from kafkalite.groups.consumer.context import ConsumerContext
+from kafkalite.groups.consumer.group import ConsumerGroup, subscribed_topics, topics_of
+from kafkalite.groups.consumer.member import CurrentAssignment, MemberMetadata, MemberState
+from kafkalite.groups.consumer.reconcile import ReconcileInput, reconcile
+from kafkalite.groups.consumer.regex import (
+    MIN_REFRESH_INTERVAL_MS,
+    NEVER_RESOLVED_MS,
+    RegexRefresh,
+    ResolvedRegex,
+    check_regex,
 )
-from kafkalite.groups.consumer.beat import Beat, Client
-from kafkalite.groups.consumer.departures import Departures
-from kafkalite.groups.consumer.describe import describe_group
-from kafkalite.groups.consumer.group import ConsumerGroup, subscribed_topics
-from kafkalite.groups.consumer.incarnations import (
-    check_incarnation,
-    may_join_anew,
-    showed_epoch,
+from kafkalite.groups.consumer.sessions import ConsumerRebalanceExpiry
+from kafkalite.groups.consumer.target import compute_target, preferred_assignor
+from kafkalite.groups.modern.heartbeat import AssignorRun, HeartbeatKind, ModernHeartbeat
+from kafkalite.groups.modern.member import JOIN_EPOCH, UNCHANGED_MS
+from kafkalite.groups.modern.topics import partitions_by_topic, topic_ids
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatResponse,
 )
-from kafkalite.groups.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, MemberState
-from kafkalite.groups.consumer.regex import UNRESOLVED, RegexRefresh, resolve
-from kafkalite.groups.consumer.replay import ConsumerGroupReplay
-from kafkalite.groups.consumer.sessions import (
-    RebalanceExpiry,
-    SessionExpiry,
-    Sessions,
-    rebalance_timer,
-)
-from kafkalite.groups.consumer.settings import SettingsBook
-from kafkalite.groups.consumer.steady import SteadyAnswers
-from kafkalite.groups.consumer.surroundings import Surroundings
-from kafkalite.groups.events import LEFT, SILENT, moved_on
-from kafkalite.groups.migration.downgrade import Downgrade
-from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from kafkalite.protocol.messages.leave_group import LeaveGroupResponse
-from kafkalite.protocol.records.consumer_group_member_metadata import (
-    ConsumerGroupMemberMetadataKey,
-)
-from kafkalite.protocol.uuids import uuid_to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from kafkalite.coordinator.contract import CoordinatorRecord, Event, TimerChange
-    from kafkalite.groups.consumer.admission import Admitted
-    from kafkalite.groups.consumer.reconcile import Reported
-    from kafkalite.groups.directory import GroupDirectory
-    from kafkalite.groups.events import Going
-    from kafkalite.groups.group import GroupId, MemberId, Record
-    from kafkalite.groups.migration.upgrade import Opened
-    from kafkalite.metadata.image import MetadataDelta
-    from kafkalite.protocol.messages.consumer_group_describe import (
-        ConsumerGroupDescribeResponse,
-    )
-    from kafkalite.protocol.messages.consumer_group_heartbeat import (
+    from kafkalite.groups.consumer.admission import Admitted, Identity
+    from kafkalite.groups.consumer.member import OwnedPartitions
+    from kafkalite.groups.consumer.settings import ConsumerSettings
+    from kafkalite.groups.group import MemberId, Record
+    from kafkalite.groups.modern.member import Client
+    from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
         ConsumerGroupHeartbeatRequest,
     )
-    from kafkalite.protocol.messages.leave_group import LeaveGroupRequest
-
-R = TypeVar("R")
-
-_NOTHING: CoordinatorResult[None] = CoordinatorResult(response=None)
-
-_REFUSALS_TOLD = 100
-"""A request may name many more members who are none."""
 
 
-class ConsumerGroups:
-    """The consumer groups of one shard: deciders, replayers and timers."""
+class ConsumerHeartbeat(
+    ModernHeartbeat[ConsumerContext, ConsumerGroup, MemberMetadata, CurrentAssignment, Assignment]
+):
+    """One heartbeat of one member of a consumer group."""
 
-    def __init__(self, directory: GroupDirectory) -> None:
-        self._directory = directory
-        self.settings = SettingsBook(directory.config)
-        self.sessions = Sessions()
-        self.surroundings = Surroundings(directory, self.settings)
-        self.downgrade = Downgrade(directory)
-        self._departures = Departures(directory, self.sessions, self.downgrade)
-        self._steady = SteadyAnswers(self.surroundings, self.sessions)
-        self.replayers = ConsumerGroupReplay(directory).replayers()
-        self.timers: Mapping[type, Callable[[Any, int], CoordinatorResult[None]]] = {
-            SessionExpiry: self.expire_session,
-            RebalanceExpiry: self.expire_rebalance,
-            RegexRefresh: self.refresh_regexes,
-        }
+    __slots__ = (
+        "_replaces",
+        "_reported",
+        "_stored",
+        "_subscription_changed",
+        "resolved_regexes",
+    )  # fmt: skip
 
-    def steady(
-        self, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
-    ) -> ConsumerGroupHeartbeatResponse | None:
-        """Answer a member that has nothing new to say nor to hear; None: ask `heartbeat`."""
-        group = self._directory.groups.get(request.group_id)
-        if type(group) is not ConsumerGroup:
-            return None
-        return self._steady.to(group, request, client, now_ms)
+    KIND = HeartbeatKind(
+        records.TYPES, records.target_assignment_record, records.current_assignment_record
+    )
 
-    def heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
-    ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
-        """Let a member join, stay, move on or leave.
+    def __init__(
+        self,
+        context: ConsumerContext,
+        group: ConsumerGroup,
+        identity: Identity,
+        admitted: Admitted,
+        *,
+        initial_records: Sequence[Record],
+        now_ms: int,
+    ) -> None:
+        super().__init__(
+            context,
+            group,
+            identity.member_id,
+            is_join=identity.member_epoch == JOIN_EPOCH,
+            member=admitted.stored,
+            current=admitted.current,
+            target=group.target.get(admitted.replaces or identity.member_id, {}),
+            records=(*initial_records, *admitted.records),
+            now_ms=now_ms,
+        )
+        self._reported = identity.reported
+        self._replaces = admitted.replaces
+        self._stored = admitted.stored
+        self._subscription_changed = False
+        self.resolved_regexes: Mapping[str, ResolvedRegex] = group.resolved_regexes
 
-        KafkaError for every refusal; the request is one whose form was checked.
+    @property
+    def _is_new_instance(self) -> bool:
+        """Whether the member has an instance id that is not in the group yet."""
+        instance_id = self.member.instance_id
+        return instance_id is not None and instance_id not in self.group.static_members
+
+    # Step 1: update of the member.
+
+    def update_member(self, request: ConsumerGroupHeartbeatRequest, client: Client) -> None:
+        """Update the member's metadata from the request; omitted fields keep their values.
+
+        Raises KafkaError(INVALID_REGULAR_EXPRESSION) for an invalid new expression.
         """
-        if request.member_epoch < JOIN_EPOCH:
-            return self._leave(request, now_ms)
-        group_id = request.group_id
-        member = Identity(
-            member_id=request.member_id,
-            instance_id=request.instance_id,
-            member_epoch=request.member_epoch,
-            reported=_reported(request),
-        )
-        is_joining = request.member_epoch == JOIN_EPOCH
-        opened = find_or_open_group(self._directory, group_id, is_joining=is_joining)
-        group = opened.group
-        check_room(group, member, self.settings.of(group).max_size)
-        if not member.member_id:
-            member = replace(member, member_id=uuid_to_text(self._directory.entropy.uuid()))
-        admitted = self._admit(group, member)
-        beat = Beat(
-            self.surroundings, group, member, admitted, made_room=opened.records, now_ms=now_ms
-        )
-        beat.hear(request, client)
-        beat.move_group_epoch()
-        beat.compute_target()
-        beat.reconcile()
-        return CoordinatorResult(
-            response=beat.answer(request),
-            records=beat.records,
-            replies=opened.replies,
-            timers=self._timers_after(beat, admitted.replaces, opened),
-            events=(*opened.events, *beat.events),
-        )
+        self.apply_member(updated_member(self._stored, request, client))
 
-    def _admit(self, group: ConsumerGroup, member: Identity) -> Admitted:
-        """Let a member in as it stands, or refuse it; of two with one id, one at most."""
-        member_id, epoch = member.member_id, member.member_epoch
-        if not self.settings.of(group).compares_incarnations or member.instance_id is not None:
-            return admit(group, member)
-        check_incarnation(group, member_id, epoch)
-        try:
-            admitted = admit(group, member)
-        except KafkaError:
-            may_join_anew(group, member_id)
-            raise
-        if epoch == JOIN_EPOCH:
-            may_join_anew(group, member_id)
-        else:
-            showed_epoch(group, member_id)
-        return admitted
-
-    def _timers_after(
-        self, beat: Beat, replaced: MemberId | None, opened: Opened
-    ) -> list[TimerChange]:
-        group_id, member_id = beat.group.group_id, beat.member_id
-        timers = [*opened.timers, *beat.timers]
-        for classic_id, timeout_ms in opened.sessions.items():
-            timers.append(self.sessions.start(group_id, classic_id, beat.now_ms + timeout_ms))
-        if replaced is not None and replaced != member_id:
-            timers.extend(self.sessions.end(group_id, replaced))
-        deadline_ms = beat.now_ms + self.settings.of(beat.group).session_timeout_ms
-        # A join sets the timer whatever is remembered of it: an earlier join may have failed to
-        # reach the log, and its timers with it.
-        timer = (
-            self.sessions.start(group_id, member_id, deadline_ms)
-            if beat.is_join
-            else self.sessions.extend(group_id, member_id, deadline_ms)
-        )
-        if timer is not None:
-            timers.append(timer)
-        return timers
-
-    def _leave(
-        self, request: ConsumerGroupHeartbeatRequest, now_ms: int
-    ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
-        """Let a member go, for good or, with its instance id, for a while."""
-        group = find_group(self._directory.groups, request.group_id)
-        response = ConsumerGroupHeartbeatResponse(
-            member_id=request.member_id, member_epoch=request.member_epoch
-        )
-        if request.instance_id is not None:
-            check_holds_instance(group, request.member_id, request.instance_id)
-            if request.member_epoch == STATIC_LEAVE_EPOCH:
-                return CoordinatorResult(
-                    response=response,
-                    records=[_gone_for_a_while(group, request.member_id)],
-                    events=[events.away(group, request.member_id)],
-                )
-        member_or_refuse(group, request.member_id)
-        removed = self._departures.remove(group, {request.member_id: LEFT}, now_ms)
-        return _answered(removed, response)
-
-    def leave_classically(
-        self, group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int
-    ) -> CoordinatorResult[LeaveGroupResponse]:
-        """Decide a LeaveGroup: of members of the classic protocol, or of an administrator for any.
-
-        Each member is answered by itself; the group moves on once for all who left.
-        """
-        answers: list[LeaveGroupResponse.MemberResponse] = []
-        leaving: dict[MemberId, Going] = {}
-        told: list[Event] = []
-        for named in request.members:
-            answer = LeaveGroupResponse.MemberResponse(
-                member_id=named.member_id, group_instance_id=named.group_instance_id
+    def apply_member(self, member: MemberMetadata) -> None:
+        """Set the member's metadata, which may be unchanged."""
+        stored = self._stored
+        self.member = member
+        if member is not stored:
+            self.records.append(
+                records.member_metadata_record(self.group.group_id, self.member_id, member)
             )
-            answers.append(answer)
-            try:
-                member_id = named_member(group, named.member_id, named.group_instance_id)
-                leaving[member_id] = events.taken_out(named.reason)
-            except KafkaError as refusal:
-                answer.error_code = refusal.code
-                if len(told) < _REFUSALS_TOLD:
-                    event = refusal_event(group.group_id, refusal, member_id=named.member_id)
-                    told.append(event)
-        removed = _NOTHING
-        if leaving:
-            removed = self._departures.remove(group, leaving, now_ms)
-        removed = removed._replace(events=(*told, *removed.events))
-        return _answered(removed, LeaveGroupResponse(members=answers))
+        if self.is_join:
+            self.events.append(
+                events.member_joined(self.group, self.member_id, member, self._replaces)
+            )
+        if member.topic_names != stored.topic_names:
+            self._subscription_changed = True
+            self._add_reason("subscribes to other topics")
+        if member.topic_regex != stored.topic_regex:
+            self._update_regex(stored.topic_regex, member.topic_regex)
+        elif self.group.regex_subscribers:
+            self._resolve_if_due(self.group.regex_subscribers, is_new=False)
 
-    def describe(self, group_id: GroupId) -> ConsumerGroupDescribeResponse.DescribedGroup:
-        """Describe a group; KafkaError(GROUP_ID_NOT_FOUND) when there is none of this type."""
-        directory = self._directory
-        return describe_group(
-            find_group(directory.groups, group_id),
-            directory.image,
-            assignor_names(directory.config.list("group.consumer.assignors"))[0],
-        )
+    def _update_regex(self, old: str | None, new: str | None) -> None:
+        self._subscription_changed = True
+        group = self.group
+        is_new = bool(new) and group.regex_subscribers[new or ""] == 0
+        if is_new:
+            check_regex(new or "")
+        # An unresolved expression matches nothing: the epoch is raised when it is resolved.
+        elif new in group.resolved_regexes or (old and not new):
+            self._add_reason("subscribes by another regular expression")
+        subscribers = Counter(group.regex_subscribers)
+        subscribers[new or ""] += 1
+        subscribers[old or ""] -= 1
+        del subscribers[""]
+        if old and subscribers[old] == 0:
+            self.records.append(records.regex_tombstone(group.group_id, old))
+            resolved = dict(group.resolved_regexes)
+            resolved.pop(old, None)
+            self.resolved_regexes = resolved
+        self._resolve_if_due(+subscribers, is_new=is_new)
 
-    # Timers.
+    def _add_reason(self, change: str) -> None:
+        """Request a new group epoch because of this member's change."""
+        is_new = self.member_id not in self.group.members and self._replaces is None
+        self._reasons.append(f"member {self.member_id} {'joined' if is_new else change}")
 
-    def expire_session(self, event: SessionExpiry, now_ms: int) -> CoordinatorResult[None]:
-        """Remove a member that has been silent for too long."""
-        if (timer := self.sessions.still_running(event, now_ms)) is not None:
-            return CoordinatorResult(response=None, timers=(timer,))
-        return self.fence(event.group_id, event.member_id, SILENT, now_ms)
+    def _resolve_if_due(self, subscribers: Counter[str], *, is_new: bool) -> None:
+        """Schedule the resolution of the group's expressions, if it is due.
 
-    def expire_rebalance(self, event: RebalanceExpiry, now_ms: int) -> CoordinatorResult[None]:
-        """Remove a member that did not let go of its partitions in time."""
-        group = self._directory.groups.get(event.group_id)
-        if (
-            not isinstance(group, ConsumerGroup)
-            or group.current_of(event.member_id).member_epoch != event.member_epoch
-        ):
-            return _NOTHING
-        return self.fence(event.group_id, event.member_id, events.SLOW, now_ms)
-
-    def fence(
-        self, group_id: GroupId, member_id: MemberId, going: Going, now_ms: int
-    ) -> CoordinatorResult[None]:
-        """Remove a member, if it is still there."""
-        group = self._directory.groups.get(group_id)
-        if not isinstance(group, ConsumerGroup) or member_id not in group.members:
-            return _NOTHING
-        return self._departures.remove(group, {member_id: going}, now_ms)
-
-    def refresh_regexes(self, event: RegexRefresh, now_ms: int) -> CoordinatorResult[None]:
-        """Resolve all expressions of a group; move it on if any stands for other topics now."""
-        try:
-            group = find_group(self._directory.groups, event.group_id)
-        except KafkaError:
-            return _NOTHING
-        image = self._directory.image
-        resolved = resolve(group.regex_subscribers, image.topics, image.version, now_ms)
-        written = [
-            records.regex_record(group.group_id, regex, topics)
-            for regex, topics in sorted(resolved.items())
-        ]
-        told: list[Event] = []
-        has_moved = any(
-            topics.topics != group.resolved_regexes.get(regex, UNRESOLVED).topics
-            for regex, topics in resolved.items()
-        )
-        topics_hash = self._directory.metadata_hash(
-            subscribed_topics(group.members.values(), {**group.resolved_regexes, **resolved})
-        )
-        if has_moved or topics_hash != group.metadata_hash:
-            written.append(records.group_epoch_record(group.group_id, group.epoch + 1, topics_hash))
-            why = ["expressions stand for other topics than before"]
-            told.append(moved_on(group.group_id, group.epoch + 1, why))
-        return CoordinatorResult(response=None, records=written, events=told)
-
-    # The world.
-
-    def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Give every member a new session, and those that are to let go their time to do so."""
-        timers: list[TimerChange] = []
-        for group in self._directory.groups.values():
-            if isinstance(group, ConsumerGroup):
-                timers.extend(self._timers_of(group, now_ms))
-        self.surroundings.topics_created()
-        return CoordinatorResult(response=None, timers=timers)
-
-    def _timers_of(self, group: ConsumerGroup, now_ms: int) -> list[SetTimer]:
-        group_id = group.group_id
-        timeout_ms = self.settings.of(group).session_timeout_ms
-        timers = []
-        for member_id, member in group.members.items():
-            timers.append(self.sessions.start(group_id, member_id, now_ms + timeout_ms))
-            current = group.current_of(member_id)
-            if current.state is MemberState.UNREVOKED_PARTITIONS:
-                timers.append(
-                    rebalance_timer(
-                        group_id,
-                        member_id,
-                        current.member_epoch,
-                        now_ms + member.rebalance_timeout_ms,
-                    )
-                )
-        return timers
-
-    def on_append_failed(
-        self, undone: Sequence[CoordinatorRecord[object, object]], now_ms: int
-    ) -> CoordinatorResult[None]:
-        """Give the members a new session who were to leave, or to be elsewhere, and are still here.
-
-        Their timers were forgotten by the decision that came to nothing. Who was to join and is not
-        here is forgotten too.
+        It is separate from the heartbeat, as in Kafka: a member with a new expression gets its
+        topics by a later heartbeat.
         """
-        timers: list[TimerChange] = []
-        for record in undone:
-            key = record.key
-            if not isinstance(key, ConsumerGroupMemberMetadataKey):
-                continue
-            group = self._directory.groups.get(key.group_id)
-            if not isinstance(group, ConsumerGroup) or key.member_id not in group.members:
-                timers += self.sessions.end(key.group_id, key.member_id)
-            elif record.value is None:
-                deadline_ms = now_ms + self.settings.of(group).session_timeout_ms
-                timers.append(self.sessions.start(key.group_id, key.member_id, deadline_ms))
-        return CoordinatorResult(response=None, timers=timers)
+        group, context = self.group, self._context
+        resolved = group.resolved_regexes.values()
+        last_ms = max((regex.timestamp_ms for regex in resolved), default=NEVER_RESOLVED_MS)
+        if not subscribers or self.now_ms <= last_ms + MIN_REFRESH_INTERVAL_MS:
+            return
+        if (
+            is_new
+            or len(subscribers) != len(group.resolved_regexes)
+            or max(regex.version for regex in resolved) < context.newest_topic_version
+            or self.now_ms > last_ms + context.settings.of(group).regex_refresh_interval_ms
+        ):
+            key = ("consumer-regex", group.group_id)
+            self.timers.append(SetTimer(key, self.now_ms, RegexRefresh(group.group_id)))
 
-    def on_image(self, changes: MetadataDelta, now_ms: int) -> CoordinatorResult[None]:
-        """Take note of topics and settings that changed; heartbeats draw the consequences."""
-        del now_ms
-        if changes.configs:
-            self.settings.forget()
-        if changes.created:
-            self.surroundings.topics_created()
-        if changes.created or changes.deleted or changes.changed or changes.brokers_changed:
-            moved = (*changes.created, *changes.deleted, *changes.changed)
-            self.surroundings.topics_changed(topic.name for topic in moved)
-        return _NOTHING
+    def _members(self) -> dict[MemberId, MemberMetadata]:
+        """Return the group's members including this heartbeat's change."""
+        members = dict(self.group.members)
+        if self._replaces is not None:
+            del members[self._replaces]
+        members[self.member_id] = self.member
+        return members
+
+    # Step 2: the group epoch.
+
+    def move_group_epoch(self) -> None:
+        """Raise the group epoch if subscriptions or topics changed."""
+        group, context = self.group, self._context
+        if not self._reasons and context.has_seen_topics(group.soft):
+            return
+        names = subscribed_topics(self._members().values(), self.resolved_regexes)
+        topics_hash = context.directory.metadata_hash(names)
+        if self._reasons or topics_hash != group.metadata_hash:
+            reasons = list(dict.fromkeys(self._reasons)) or [
+                f"topic {name} has changed" for name in context.changed_since_seen(group, names)
+            ]
+            reasons = reasons or ["subscribed topics have changed"]
+            self._next_epoch(
+                records.group_epoch_record(group.group_id, self.epoch + 1, topics_hash), reasons
+            )
+        else:
+            # Only if no record is written, because the append of a record may fail.
+            context.saw_topics(group.soft)
+        if group.has_partition_metadata:
+            self.records.append(records.partition_metadata_tombstone(group.group_id))
+
+    # Step 3: the target assignment.
+
+    def _assign(self) -> AssignorRun:
+        """Run the assignor that most members request."""
+        directory, members = self._context.directory, self._members()
+        default_assignor = assignor_names(directory.config.list("group.consumer.assignors"))[0]
+        previous = dict(self.group.target)
+        if self._replaces is not None:
+            previous[self.member_id] = self.group.target.get(self._replaces, {})
+        assignor = preferred_assignor(members.values(), default_assignor)
+        targets = compute_target(
+            assignor, members, previous, self.resolved_regexes, directory.image
+        )
+        return AssignorRun(assignor, targets, previous)
+
+    # Step 4: reconciliation.
+
+    def reconcile(self) -> None:
+        """Revoke and assign as many partitions as possible now."""
+        if not self._subscription_changed and self.current.is_reconciled_to(self.target_epoch):
+            return
+        if self._is_new_instance and self.target_epoch == self.group.target_epoch:
+            # Kafka looks up targets by instance id. A new one has none until the next target.
+            self.target = {}
+        names = topics_of(self.member, self.resolved_regexes)
+        next_step = reconcile(
+            self.current,
+            ReconcileInput(
+                target_epoch=self.target_epoch,
+                target=self.target,
+                topic_ids=topic_ids(names, self._context.directory.image),
+                subscription_changed=self._subscription_changed,
+                reported=self._reported,
+                is_held_by_another=self._is_held_by_another,
+            ),
+        )
+        if next_step is self.current:
+            return
+        self.group.ownership().record_step(self.member_id, self.current, next_step, self.now_ms)
+        self._take_step(next_step)
+        if self.member.classic is not None:
+            # Classic members have join and sync timers instead.
+            return
+        must_revoke = next_step.state is MemberState.UNREVOKED_PARTITIONS
+        self._time_revocation(
+            ConsumerRebalanceExpiry(self.group.group_id, self.member_id, next_step.member_epoch),
+            self.member.rebalance_timeout_ms if must_revoke else None,
+        )
+
+    def record_join_confirmation(self) -> None:
+        """Write the confirmation of the member's join, unless this step's record contains it."""
+        group = self.group
+        stored = group.current_of(self.member_id)
+        if (
+            self.current is self._before
+            and self.current.is_join_confirmed != stored.is_join_confirmed
+        ):
+            self.records.append(
+                records.current_assignment_record(group.group_id, self.member_id, self.current)
+            )
+
+    def _is_held_by_another(self, topic_id: bytes, partition: int) -> bool:
+        owner = self.group.owner_of(topic_id, partition)
+        return owner not in (None, self.member_id, self._replaces)
+
+    # Step 5: the response.
+
+    def answer(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        """Return the response; it has the assignment only if the member needs it."""
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=self.member_id,
+            member_epoch=self.current.member_epoch,
+            heartbeat_interval_ms=self._context.settings.of(self.group).heartbeat_interval_ms,
+        )
+        if (
+            self.is_join
+            or self.current.assigned != self._before.assigned
+            or is_full_request(request)
+        ):
+            response.assignment = _assignment(self.current.assigned)
+        return response
 
 
-def _answered(removed: CoordinatorResult[None], response: R) -> CoordinatorResult[R]:
-    return CoordinatorResult(
-        response=response,
-        records=removed.records,
-        replies=removed.replies,
-        timers=removed.timers,
-        events=removed.events,
+def is_steady(  # noqa: PLR0917 - a fixed shape, called for each steady heartbeat
+    context: ConsumerContext,
+    group: ConsumerGroup,
+    member: MemberMetadata,
+    current: CurrentAssignment,
+    request: ConsumerGroupHeartbeatRequest,
+    client: Client,
+    settings: ConsumerSettings,
+) -> bool:
+    """Whether no step of the heartbeat would change anything."""
+    return (
+        request.instance_id == member.instance_id
+        and group.epoch == group.target_epoch
+        and current.is_reconciled_to(group.target_epoch)
+        and updated_member(member, request, client) is member
+        and not is_full_request(request)
+        and not group.regex_subscribers
+        and group.soft.topics_version == context.topics_version
+        and (
+            not settings.compares_incarnations
+            or current.is_join_confirmed
+            # Otherwise a record of the confirmation must be written.
+            or member.instance_id is not None
+        )
     )
 
 
-def _reported(request: ConsumerGroupHeartbeatRequest) -> Reported | None:
-    """Return the partitions a member says it owns; None when it does not say."""
-    if request.topic_partitions is None:
-        return None
-    reported: dict[bytes, set[int]] = {}
-    for topic in request.topic_partitions:
-        reported.setdefault(topic.topic_id, set()).update(topic.partitions)
-    return reported
+def is_full_request(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the request has all fields, as after a lost response."""
+    return (
+        request.rebalance_timeout_ms != UNCHANGED_MS
+        and request.topic_partitions is not None
+        and (
+            request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        )
+    )
 
 
-def _gone_for_a_while(group: ConsumerGroup, member_id: MemberId) -> Record:
-    """Mark a static member as away; what it had waits for whoever comes with its instance id.
-
-    The epochs of its partitions go to zero, so that they are its successor's from the beginning.
-    """
-    current = group.current_of(member_id)
-    return records.current_assignment_record(
-        group.group_id,
-        member_id,
-        replace(
-            current,
-            member_epoch=STATIC_LEAVE_EPOCH,
-            assigned={topic: dict.fromkeys(owned, 0) for topic, owned in current.assigned.items()},
-            pending_revocation={},
-            revocation=current.revocation.left_for_a_while(
-                current.member_epoch, gave_up=bool(current.pending_revocation)
-            ),
+def updated_member(
+    stored: MemberMetadata, request: ConsumerGroupHeartbeatRequest, client: Client
+) -> MemberMetadata:
+    """Return the member's metadata after a heartbeat: `stored` itself if nothing changed."""
+    if (
+        request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.rebalance_timeout_ms == UNCHANGED_MS
+        and request.rack_id is None
+        and request.server_assignor is None
+        and request.instance_id in (None, stored.instance_id)
+        and client.client_id == stored.client_id
+        and client.host == stored.client_host
+        and stored.classic is None
+    ):
+        # The usual case.
+        return stored
+    names = request.subscribed_topic_names
+    timeout_ms = request.rebalance_timeout_ms
+    member = MemberMetadata(
+        instance_id=_new_or_stored(request.instance_id, stored.instance_id),
+        rack_id=_new_or_stored(request.rack_id, stored.rack_id),
+        client_id=client.client_id,
+        client_host=client.host,
+        rebalance_timeout_ms=(
+            stored.rebalance_timeout_ms if timeout_ms == UNCHANGED_MS else timeout_ms
         ),
+        topic_names=stored.topic_names if names is None else frozenset(names),
+        topic_regex=_new_or_stored(request.subscribed_topic_regex, stored.topic_regex),
+        server_assignor=_new_or_stored(request.server_assignor, stored.server_assignor),
+    )
+    return stored if member == stored else member
+
+
+def _new_or_stored(now: str | None, before: str | None) -> str | None:
+    return before if now is None else now
+
+
+def _assignment(assigned: OwnedPartitions) -> ConsumerGroupHeartbeatResponse.Assignment:
+    return ConsumerGroupHeartbeatResponse.Assignment(
+        topic_partitions=partitions_by_topic(
+            ConsumerGroupHeartbeatResponse.TopicPartitions, assigned
+        )
     )

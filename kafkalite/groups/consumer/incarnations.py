@@ -1,54 +1,67 @@
-"""Incarnations: which of two that come with one member id is fenced, as KIP-1082 first had it.
+"""Incarnations: detection of two clients with the same member id, as KIP-1082 first proposed.
 
-Kafka takes whoever joins with a known id for the member itself, and that is the default here. With
-`group.consumer.member.id.validation=uuid` their epochs are compared: the one at the lower epoch,
-zero for one that joins, is told FENCED_MEMBER_EPOCH.
+By default, as in Kafka, a client that joins with a known member id is treated as that member. With
+`group.consumer.member.id.validation=uuid` the epochs of the clients are compared: the client with
+the lower epoch gets FENCED_MEMBER_EPOCH. The epoch of a join is 0.
 
-Two joins are no conflict. A member that was itself fenced at its epoch may join anew, and so may
-one whose first answer was lost: it never showed its epoch.
+A join may be repeated because its response may be lost. The first heartbeat at the epoch of the
+join confirms the join. After that a second join is refused. A client whose epoch is fenced must
+rejoin, so the join of its member counts as unconfirmed again.
 
-What members have shown is soft state. After a restart everybody may join once more.
+A tagged field of the member's current assignment records the confirmation, so that it survives a
+restart.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkalite.groups.consumer.member import JOIN_EPOCH
+from kafkalite.groups.consumer import consumer_group_records as records
 from kafkalite.groups.consumer.settings import MEMBER_ID_UUID
+from kafkalite.groups.modern.member import JOIN_EPOCH
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from kafkalite.groups.consumer.admission import Admitted, Identity
     from kafkalite.groups.consumer.group import ConsumerGroup
-    from kafkalite.groups.group import MemberId
+    from kafkalite.groups.group import Record
 
 
-def check_incarnation(group: ConsumerGroup, member_id: MemberId, member_epoch: int) -> None:
-    """Raise KafkaError(FENCED_MEMBER_EPOCH) for one that joins by the id of one that is further."""
-    if member_epoch != JOIN_EPOCH or member_id not in group.soft.shown:
+def check_incarnation(group: ConsumerGroup, member: Identity) -> None:
+    """Raise KafkaError(FENCED_MEMBER_EPOCH) for a join of a member with a confirmed join."""
+    current = group.current_of(member.member_id)
+    if member.member_epoch != JOIN_EPOCH or not current.is_join_confirmed:
         return
-    expected = group.current_of(member_id).member_epoch
     raise KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"join of member {member_id} refused: another incarnation with this id is at epoch "
-        f"{expected}, which is the higher one (rule {MEMBER_ID_UUID})",
+        f"join of member {member.member_id} refused: another client with this member id has the "
+        f"higher epoch {current.member_epoch} (rule {MEMBER_ID_UUID})",
         {
             "rule": MEMBER_ID_UUID,
-            "member_id": member_id,
-            "epoch": member_epoch,
-            "member_epoch": expected,
+            "member_id": member.member_id,
+            "received_epoch": member.member_epoch,
+            "member_epoch": current.member_epoch,
         },
     )
 
 
-def showed_epoch(group: ConsumerGroup, member_id: MemberId) -> None:
-    """Note that a member has come with the epoch it was given: its answers reach it."""
-    group.soft.shown[member_id] = None
+def confirmed(admitted: Admitted, *, is_join_confirmed: bool) -> Admitted:
+    """Return the admitted member with this confirmation."""
+    if admitted.current.is_join_confirmed == is_join_confirmed:
+        return admitted
+    current = replace(admitted.current, is_join_confirmed=is_join_confirmed)
+    return replace(admitted, current=current)
 
 
-def may_join_anew(group: ConsumerGroup, member_id: MemberId) -> None:
-    """Note that a member joined, went, or was told to join: the next join is no conflict."""
-    group.soft.shown.pop(member_id, None)
-    # Or else its next steady heartbeat would not be looked at closely.
-    group.soft.answers.pop(member_id, None)
+def allow_rejoin(group: ConsumerGroup, member: Identity) -> list[Record]:
+    """Return the record that allows a fenced client to rejoin, [] if it already can.
+
+    A refused join changes nothing.
+    """
+    current = group.current_of(member.member_id)
+    if member.member_epoch == JOIN_EPOCH or not current.is_join_confirmed:
+        return []
+    unconfirmed = replace(current, is_join_confirmed=False)
+    return [records.current_assignment_record(group.group_id, member.member_id, unconfirmed)]

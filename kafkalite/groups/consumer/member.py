@@ -1,8 +1,7 @@
-"""A member of a consumer group: what it said of itself, and what it has been given.
+"""A member of a consumer group: its metadata and its current assignment.
 
-The two halves are two records in the log and change independently, so they are two values here:
-`MemberMetadata` (ConsumerGroupMemberMetadata) and `CurrentAssignment`
-(ConsumerGroupCurrentMemberAssignment).
+They are two records in the log and change independently: `MemberMetadata`
+(ConsumerGroupMemberMetadata) and `CurrentAssignment` (ConsumerGroupCurrentMemberAssignment).
 """
 
 from __future__ import annotations
@@ -11,27 +10,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from kafkalite.groups.fencing import NEVER_REVOKED, Revocation
-
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-STATIC_LEAVE_EPOCH = -2
-"""What a member sends instead of its epoch to join, to leave, and to leave and come back."""
+from kafkalite.groups.modern.offset_commit_fencing import NEVER_REVOKED, Revocation
 
 OwnedPartitions = Mapping[bytes, Mapping[int, int]]
-"""Topic id → partition index → the epoch at which it was assigned (KIP-1251); no topic is empty."""
+"""Topic id → partition index → the epoch of its assignment (KIP-1251); no topic is without
+partitions."""
 
 
 class MemberState(IntEnum):
-    """How far a member has come towards its target, numbered as in the log."""
+    """The reconciliation state of a member, numbered as in the log."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It still holds partitions it must give up before it may go on."""
+    """The member must revoke partitions first."""
     UNRELEASED_PARTITIONS = 2
-    """It waits for partitions that other members have not given up yet."""
+    """The member waits for partitions that other members have not revoked yet."""
     UNKNOWN = 127
-    """A state some later version wrote."""
+    """A state written by a later version."""
 
     @classmethod
     def _missing_(cls, value: object) -> MemberState:
@@ -41,16 +36,16 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicProtocolMember:
-    """What a member that speaks the classic protocol brought along from its JoinGroup."""
+    """Fields of the JoinGroup of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
-    """Name and metadata of each protocol it supports, the one it likes best first."""
+    """Name and metadata of each supported protocol, in order of preference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberMetadata:
-    """What a member last said of itself."""
+    """The metadata from a member's requests."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -59,15 +54,15 @@ class MemberMetadata:
     rebalance_timeout_ms: int = -1
     topic_names: frozenset[str] = frozenset()
     topic_regex: str | None = ""
-    """Kept as it was sent; null and "" both mean that there is none."""
+    """The expression in the request; both null and "" mean that there is none."""
     server_assignor: str | None = None
     classic: ClassicProtocolMember | None = None
-    """None for a member that speaks the consumer protocol."""
+    """None for a member that uses the consumer protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentAssignment:
-    """What a member has been given, and the epochs it was given it at."""
+    """A member's epochs and its partitions with their assignment epochs."""
 
     member_epoch: int = 0
     previous_member_epoch: int = -1
@@ -75,13 +70,15 @@ class CurrentAssignment:
     assigned: OwnedPartitions = field(default_factory=dict)
     pending_revocation: OwnedPartitions = field(default_factory=dict)
     revocation: Revocation = NEVER_REVOKED
+    is_join_confirmed: bool = False
+    """Whether it has sent a heartbeat at its epoch since its last join; see `incarnations`."""
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Whether there is nothing left to give or take."""
+        """Whether the member has its whole target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
 
     def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """Return the epoch a partition was assigned at; None when the member does not hold it."""
+        """Return a partition's assignment epoch; None if the member does not own it."""
         for owned in (self.assigned, self.pending_revocation):
             if (epoch := owned.get(topic_id, {}).get(partition)) is not None:
                 return epoch

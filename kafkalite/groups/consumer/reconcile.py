@@ -1,9 +1,9 @@
-"""Reconciliation: one step of a member from what it has towards what it should have (KIP-848).
+"""Reconciliation: one step of a member's current assignment to its target (KIP-848).
 
-A partition moves in three steps, each with a heartbeat of its own: its owner is shown an
-assignment without it, the owner reports that it has let go, the new owner is shown an assignment
-with it. Until all that a member must let go is gone, it keeps its old epoch; once it has the
-target epoch it may still be waiting for others.
+A partition moves in three steps, each with a heartbeat of its own: the owner gets an assignment
+without the partition, the owner reports that it has revoked it, the new owner gets an assignment
+with it. A member keeps its epoch until it has revoked all partitions that it must revoke. At the
+target epoch it may still wait for partitions of other members.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkalite.groups.consumer.member import CurrentAssignment, MemberState
+from kafkalite.groups.modern.reconcile import advanced, are_retained
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -22,24 +23,24 @@ if TYPE_CHECKING:
     from kafkalite.groups.consumer.member import OwnedPartitions
 
 Reported = Mapping[bytes, AbstractSet[int]]
-"""Topic id → partitions a member says it owns."""
+"""Topic id → partitions that a member reports to own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Towards:
-    """Where a member is to go, and what it told of itself on the way."""
+class ReconcileInput:
+    """The target of a member and the partitions that it reports."""
 
     target_epoch: int
     target: Assignment
     topic_ids: AbstractSet[bytes]
-    """The topics it subscribes to; a target elsewhere counts as none."""
+    """The topics it subscribes to; the target's other topics are ignored."""
     subscription_changed: bool
     reported: Reported | None
-    """None when it did not say what it owns, which is read as: still everything."""
+    """None if it reports nothing, which means that it still owns all its partitions."""
     is_held_by_another: Callable[[bytes, int], bool]
 
     def still_owns_any_of(self, partitions: OwnedPartitions) -> bool:
-        """Whether the member may still be consuming from one of these."""
+        """Whether the member may still consume from one of these partitions."""
         if self.reported is None:
             return True
         return any(
@@ -49,81 +50,81 @@ class Towards:
         )
 
 
-def reconcile(current: CurrentAssignment, towards: Towards) -> CurrentAssignment:
-    """Return the member's next step, or `current` itself when there is none to take now.
+def reconcile(current: CurrentAssignment, goal: ReconcileInput) -> CurrentAssignment:
+    """Return the member's next state, or `current` itself if nothing changes.
 
-    FENCED_MEMBER_EPOCH when its state is one we do not know and it still owns partitions.
+    Raises KafkaError(FENCED_MEMBER_EPOCH) for an unknown state of a member that owns partitions.
     """
     match current.state:
-        case MemberState.STABLE if current.member_epoch == towards.target_epoch:
-            return _shrink(current, towards) if towards.subscription_changed else current
-        case MemberState.UNREVOKED_PARTITIONS if towards.still_owns_any_of(
-            current.pending_revocation
-        ):
-            return _shrink(current, towards) if towards.subscription_changed else current
+        case MemberState.STABLE if current.member_epoch == goal.target_epoch:
+            return _revoke_unsubscribed(current, goal) if goal.subscription_changed else current
+        case MemberState.UNREVOKED_PARTITIONS if goal.still_owns_any_of(current.pending_revocation):
+            return _revoke_unsubscribed(current, goal) if goal.subscription_changed else current
         case MemberState.UNKNOWN:
-            if towards.reported is None or towards.reported:
+            if goal.reported is None or goal.reported:
                 raise KafkaError(
                     ErrorCode.FENCED_MEMBER_EPOCH,
-                    "The state of this member was written by a later version; it has to give up "
-                    "all its partitions and join again.",
+                    "The state of this member was written by a later version; it must revoke all "
+                    "its partitions and rejoin.",
                 )
-            return _step(current, towards, towards.target_epoch)
+            return _step(current, goal, goal.target_epoch)
         case _:
-            return _step(current, towards, current.member_epoch)
+            return _step(current, goal, current.member_epoch)
 
 
-def _step(current: CurrentAssignment, towards: Towards, epoch: int) -> CurrentAssignment:
-    """Revoke what is not in the target; only when nothing is left to revoke, give what is free."""
+def _step(current: CurrentAssignment, goal: ReconcileInput, epoch: int) -> CurrentAssignment:
+    """Revoke partitions outside the target; if none is left to revoke, assign free ones."""
     keep: dict[bytes, dict[int, int]] = {}
     revoke: dict[bytes, dict[int, int]] = {}
     for topic_id, owned in current.assigned.items():
-        target = _target_of(topic_id, towards)
+        target = _target_of(topic_id, goal)
         for partition, assignment_epoch in owned.items():
             side = keep if partition in target else revoke
             side.setdefault(topic_id, {})[partition] = assignment_epoch
-    if revoke and towards.still_owns_any_of(revoke):
+    if revoke and goal.still_owns_any_of(revoke):
         return _advanced(
             current, epoch, MemberState.UNREVOKED_PARTITIONS, assigned=keep, pending=revoke
         )
-    is_blocked = _give_what_is_free(keep, towards)
+    is_blocked = _assign_free_partitions(keep, goal)
     state = MemberState.UNRELEASED_PARTITIONS if is_blocked else MemberState.STABLE
-    return _advanced(current, towards.target_epoch, state, assigned=keep, pending={})
+    return _advanced(current, goal.target_epoch, state, assigned=keep, pending={})
 
 
-def _target_of(topic_id: bytes, towards: Towards) -> AbstractSet[int]:
-    if topic_id not in towards.topic_ids:
+def _target_of(topic_id: bytes, goal: ReconcileInput) -> AbstractSet[int]:
+    if topic_id not in goal.topic_ids:
         return frozenset()
-    return towards.target.get(topic_id, frozenset())
+    return goal.target.get(topic_id, frozenset())
 
 
-def _give_what_is_free(keep: dict[bytes, dict[int, int]], towards: Towards) -> bool:
-    """Add to `keep` what the target wants and nobody else holds; whether anything was held."""
+def _assign_free_partitions(keep: dict[bytes, dict[int, int]], goal: ReconcileInput) -> bool:
+    """Add the target's free partitions to `keep`; True if other members still own the rest."""
     is_blocked = False
-    for topic_id in towards.target:
-        wanted = _target_of(topic_id, towards) - keep.get(topic_id, {}).keys()
-        for partition in wanted:
-            if towards.is_held_by_another(topic_id, partition):
+    for topic_id in goal.target:
+        unassigned = _target_of(topic_id, goal) - keep.get(topic_id, {}).keys()
+        for partition in unassigned:
+            if goal.is_held_by_another(topic_id, partition):
                 is_blocked = True
             else:
-                keep.setdefault(topic_id, {})[partition] = towards.target_epoch
+                keep.setdefault(topic_id, {})[partition] = goal.target_epoch
     return is_blocked
 
 
-def _shrink(current: CurrentAssignment, towards: Towards) -> CurrentAssignment:
-    """Take away topics no longer subscribed to, before any new target is known."""
-    gone = {
+def _revoke_unsubscribed(current: CurrentAssignment, goal: ReconcileInput) -> CurrentAssignment:
+    """Revoke topics that are no longer subscribed to, before a new target is computed."""
+    unsubscribed = {
         topic_id: owned
         for topic_id, owned in current.assigned.items()
-        if topic_id not in towards.topic_ids
+        if topic_id not in goal.topic_ids
     }
-    if not gone:
+    if not unsubscribed:
         return current
-    assigned = {topic: owned for topic, owned in current.assigned.items() if topic not in gone}
+    assigned = {
+        topic: owned for topic, owned in current.assigned.items() if topic not in unsubscribed
+    }
     pending = dict(current.pending_revocation)
-    for topic_id, owned in gone.items():
+    for topic_id, owned in unsubscribed.items():
         pending[topic_id] = {**pending.get(topic_id, {}), **owned}
-    if towards.still_owns_any_of(pending):
+    if goal.still_owns_any_of(pending):
         return _advanced(
             current,
             current.member_epoch,
@@ -136,7 +137,7 @@ def _shrink(current: CurrentAssignment, towards: Towards) -> CurrentAssignment:
         previous_member_epoch=current.member_epoch,
         assigned=assigned,
         revocation=current.revocation.moved(
-            current.member_epoch, current.member_epoch, gave_up=True
+            current.member_epoch, current.member_epoch, revoked=True
         ),
     )
 
@@ -149,26 +150,9 @@ def _advanced(
     assigned: OwnedPartitions,
     pending: OwnedPartitions,
 ) -> CurrentAssignment:
-    """Return the next state, or `current` itself when it says the same."""
-    gave_up = not (
-        _is_kept(current.assigned, assigned, pending)
-        and _is_kept(current.pending_revocation, assigned, pending)
+    """Return the next state, or `current` itself if nothing changes."""
+    revoked = not (
+        are_retained(current.assigned, assigned, pending)
+        and are_retained(current.pending_revocation, assigned, pending)
     )
-    advanced = CurrentAssignment(
-        member_epoch=epoch,
-        previous_member_epoch=current.member_epoch,
-        state=state,
-        assigned=assigned,
-        pending_revocation=pending,
-        revocation=current.revocation.moved(current.member_epoch, epoch, gave_up=gave_up),
-    )
-    return current if advanced == current else advanced
-
-
-def _is_kept(held: OwnedPartitions, assigned: OwnedPartitions, pending: OwnedPartitions) -> bool:
-    """Whether the member holds all of this without a break, as the epochs of assignment tell."""
-    return all(
-        owned == assigned.get(topic_id)
-        or owned.items() <= assigned.get(topic_id, {}).items() | pending.get(topic_id, {}).items()
-        for topic_id, owned in held.items()
-    )
+    return advanced(current, epoch, state, assigned=assigned, pending=pending, revoked=revoked)

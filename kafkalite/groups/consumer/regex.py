@@ -1,7 +1,7 @@
-"""Regular expressions as subscriptions: RE2 syntax, matched against whole topic names.
+"""Subscriptions by regular expression: RE2 syntax, matched against whole topic names.
 
-RE2 is what Kafka uses, for its promise that no expression a client sends takes more than linear
-time. The library is imported at the first expression: most brokers never see one.
+Kafka uses RE2 as well because it matches every expression in linear time. The library is imported
+at the first expression, because most brokers never get one.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from kafkalite.groups.group import GroupId
 
 MIN_REFRESH_INTERVAL_MS = 10_000
-"""Expressions of one group are not resolved again sooner, whatever arrives."""
+"""The minimum time between two resolutions of a group's expressions."""
 
 NEVER_RESOLVED_MS = -1 << 63
 
-_COMPILED_EXPRESSIONS = 64
-_MEMORY_OF_ONE = 2 << 20
-"""Bytes that one expression may come to when it is compiled; larger ones are refused."""
-_MOST_IN_A_BUNDLE = 100
-_BUNDLE_SIZE = 20_000
-"""The most that the programs of a bundle may come to, in RE2's instructions."""
-_MEMORY_OF_A_BUNDLE = 64 << 20
-"""Bytes to match a bundle with; far more than its size asks for, as RE2 would else miss matches."""
+_MAX_CACHED_EXPRESSIONS = 64
+_EXPRESSION_MEMORY = 2 << 20
+"""The maximum size of a compiled expression in bytes; larger ones are refused."""
+_MAX_BATCH = 100
+_MAX_BATCH_PROGRAM_SIZE = 20_000
+"""The maximum total size of a batch's programs, in RE2 instructions."""
+_BATCH_MEMORY = 64 << 20
+"""The memory limit of a batch in bytes; with a tight limit RE2 would miss matches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedRegex:
-    """The topics an expression stood for at one version of the metadata."""
+    """The topics that matched an expression at one version of the metadata."""
 
     topics: frozenset[str] = frozenset()
     version: int = -1
@@ -43,23 +43,23 @@ class ResolvedRegex:
 
 
 UNRESOLVED = ResolvedRegex()
-"""What an expression stands for that was never resolved."""
+"""The value of an expression that has not been resolved yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegexRefresh:
-    """The expressions of a group are to be resolved, all of them at once."""
+    """Timer event: resolve all expressions of a group."""
 
     group_id: GroupId
 
 
-@lru_cache(maxsize=_COMPILED_EXPRESSIONS)
+@lru_cache(maxsize=_MAX_CACHED_EXPRESSIONS)
 def compiled(regex: str) -> Any:  # noqa: ANN401 - the library has no types
-    """Compile an expression, of topics or of other names; KafkaError INVALID_REGULAR_EXPRESSION."""
+    """Compile an expression; raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
     import re2  # noqa: PLC0415 - see above
 
     try:
-        return re2.compile(regex, options=_options(_MEMORY_OF_ONE))
+        return re2.compile(regex, options=_options(_EXPRESSION_MEMORY))
     except re2.error as error:
         reason = error.args[0]
         text = reason.decode() if isinstance(reason, bytes) else str(reason)
@@ -86,46 +86,46 @@ def check_regex(regex: str) -> None:
 def resolve(
     regexes: Iterable[str], topics: Iterable[str], version: int, now_ms: int
 ) -> dict[str, ResolvedRegex]:
-    """Return the topics that each expression wholly matches; none for one that is not valid."""
+    """Return the topics that fully match each expression; an invalid one matches none."""
     matching: dict[str, list[str]] = {regex: [] for regex in regexes}
-    for bundle in _bundles(matching):
-        _match(bundle, topics, matching)
+    for batch in _batches(matching):
+        _match(batch, topics, matching)
     return {
         regex: ResolvedRegex(topics=frozenset(found), version=version, timestamp_ms=now_ms)
         for regex, found in matching.items()
     }
 
 
-def _bundles(regexes: Iterable[str]) -> Iterator[list[str]]:
-    """Put expressions together of which one pass over a name tells all that match it."""
-    bundle: list[str] = []
+def _batches(regexes: Iterable[str]) -> Iterator[list[str]]:
+    """Yield batches of expressions that are matched against a name in one pass."""
+    batch: list[str] = []
     size = 0
     for regex in regexes:
         try:
             own_size = compiled(regex).programsize
         except KafkaError:
-            # Checked when it came in, but perhaps by a coordinator whose RE2 knew more.
+            # It was valid in the coordinator that wrote it, perhaps with a newer RE2.
             continue
-        if bundle and (len(bundle) == _MOST_IN_A_BUNDLE or size + own_size > _BUNDLE_SIZE):
-            yield bundle
-            bundle, size = [], 0
-        bundle.append(regex)
+        if batch and (len(batch) == _MAX_BATCH or size + own_size > _MAX_BATCH_PROGRAM_SIZE):
+            yield batch
+            batch, size = [], 0
+        batch.append(regex)
         size += own_size
-    if bundle:
-        yield bundle
+    if batch:
+        yield batch
 
 
-def _match(bundle: Sequence[str], topics: Iterable[str], matching: dict[str, list[str]]) -> None:
+def _match(batch: Sequence[str], topics: Iterable[str], matching: dict[str, list[str]]) -> None:
     import re2  # noqa: PLC0415 - see above
 
-    if len(bundle) == 1:
-        (regex,) = bundle
+    if len(batch) == 1:
+        (regex,) = batch
         matching[regex] += filter(compiled(regex).fullmatch, topics)
         return
-    together = re2.Set.FullMatchSet(_options(_MEMORY_OF_A_BUNDLE))
-    for regex in bundle:
-        together.Add(regex)
-    together.Compile()
+    matcher = re2.Set.FullMatchSet(_options(_BATCH_MEMORY))
+    for regex in batch:
+        matcher.Add(regex)
+    matcher.Compile()
     for topic in topics:
-        for index in together.Match(topic) or ():
-            matching[bundle[index]].append(topic)
+        for index in matcher.Match(topic) or ():
+            matching[batch[index]].append(topic)

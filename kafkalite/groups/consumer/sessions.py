@@ -1,4 +1,4 @@
-"""Sessions: the timers of members. Soft state: a reload gives each member a new session."""
+"""Timers of the members of consumer groups, including members of the classic protocol."""
 
 from __future__ import annotations
 
@@ -6,29 +6,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CancelTimer, SetTimer
-from kafkalite.groups.deadlines import Deadlines, MemberExpiry
+from kafkalite.groups.modern.sessions import (
+    RebalanceExpiry,
+    SessionExpiry,
+    Sessions,
+    cancel_rebalance_timer,
+)
 
 if TYPE_CHECKING:
     from kafkalite.groups.group import GroupId, MemberId
 
 
 @dataclass(frozen=True, slots=True)
-class SessionExpiry(MemberExpiry):
-    """A session in a consumer group may be over."""
+class ConsumerSessionExpiry(SessionExpiry):
+    """Timer event: a session in a consumer group may have expired."""
 
 
 @dataclass(frozen=True, slots=True)
-class RebalanceExpiry:
-    """A member had its time to give up partitions at this epoch."""
+class ConsumerRebalanceExpiry(RebalanceExpiry):
+    """Timer event: the rebalance timeout for revoking partitions expired."""
 
-    group_id: GroupId
-    member_id: MemberId
-    member_epoch: int
+    TIMER = "consumer-rebalance"
 
 
 @dataclass(frozen=True, slots=True)
 class JoinExpiry:
-    """A member of the classic protocol had its time to join again."""
+    """Timer event: the rebalance timeout for a classic member's JoinGroup expired."""
 
     group_id: GroupId
     member_id: MemberId
@@ -36,27 +39,27 @@ class JoinExpiry:
 
 @dataclass(frozen=True, slots=True)
 class SyncExpiry:
-    """A member of the classic protocol had its time to ask for its assignment."""
+    """Timer event: the rebalance timeout for a classic member's SyncGroup expired."""
 
     group_id: GroupId
     member_id: MemberId
 
 
-class Sessions(Deadlines):
-    """The timers of every member of every consumer group of one shard."""
+class ConsumerSessions(Sessions):
+    """The timers of all members of consumer groups in one shard."""
 
     __slots__ = ("_joining",)
 
     def __init__(self) -> None:
-        super().__init__(SessionExpiry)
+        super().__init__(ConsumerSessionExpiry)
         self._joining: set[tuple[GroupId, MemberId]] = set()
-        """Members of the classic protocol that were told to join again."""
+        """Members of the classic protocol that were asked to rejoin."""
 
     def end(self, group_id: GroupId, member_id: MemberId) -> tuple[CancelTimer, ...]:
-        """Forget a member and all its timers."""
+        """End a member's session; return the cancellations of all its timers."""
         return (
             self.forget(group_id, member_id),
-            cancel_rebalance_timer(group_id, member_id),
+            cancel_rebalance_timer(ConsumerRebalanceExpiry(group_id, member_id, 0)),
             self.joined(group_id, member_id),
             cancel_sync_timer(group_id, member_id),
         )
@@ -64,9 +67,9 @@ class Sessions(Deadlines):
     def must_join(
         self, group_id: GroupId, member_id: MemberId, deadline_ms: int
     ) -> tuple[SetTimer, ...]:
-        """Give a member of the classic protocol until `deadline_ms` to join, or what it has left.
+        """Return the timer for a classic member that must rejoin by `deadline_ms`.
 
-        The time runs from when it was first told.
+        The time starts when it is first asked; later calls return no timer.
         """
         if (group_id, member_id) in self._joining:
             return ()
@@ -75,33 +78,17 @@ class Sessions(Deadlines):
         return (SetTimer(("consumer-join", group_id, member_id), deadline_ms, event),)
 
     def joined(self, group_id: GroupId, member_id: MemberId) -> CancelTimer:
-        """Say that a member of the classic protocol need not join for now."""
+        """Return the cancellation of a classic member's join timer."""
         self._joining.discard((group_id, member_id))
         return CancelTimer(("consumer-join", group_id, member_id))
 
 
-def rebalance_timer(
-    group_id: GroupId, member_id: MemberId, member_epoch: int, deadline_ms: int
-) -> SetTimer:
-    """Give a member until `deadline_ms` to let go of what it was told to."""
-    return SetTimer(
-        ("consumer-rebalance", group_id, member_id),
-        deadline_ms,
-        RebalanceExpiry(group_id, member_id, member_epoch),
-    )
-
-
-def cancel_rebalance_timer(group_id: GroupId, member_id: MemberId) -> CancelTimer:
-    """Say that a member has let go."""
-    return CancelTimer(("consumer-rebalance", group_id, member_id))
-
-
 def sync_timer(group_id: GroupId, member_id: MemberId, deadline_ms: int) -> SetTimer:
-    """Give a member of the classic protocol until `deadline_ms` to ask for its assignment."""
+    """Return the timer for a classic member that must send SyncGroup by `deadline_ms`."""
     event = SyncExpiry(group_id, member_id)
     return SetTimer(("consumer-sync", group_id, member_id), deadline_ms, event)
 
 
 def cancel_sync_timer(group_id: GroupId, member_id: MemberId) -> CancelTimer:
-    """Say that a member of the classic protocol has asked."""
+    """Return the cancellation of a classic member's sync timer."""
     return CancelTimer(("consumer-sync", group_id, member_id))

@@ -1,11 +1,11 @@
-"""What a consumer group is configured with: its own settings, kept within the broker's bounds."""
+"""Settings of consumer groups: group configuration within the broker's bounds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.groups.settings import GroupSettingsBook
+from kafkalite.groups.modern.settings import GroupSettingsCache
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
@@ -13,36 +13,36 @@ if TYPE_CHECKING:
 
 
 MEMBER_ID_KEY: Final = "group.consumer.member.id.validation"
-"""The broker setting that says what the ids that clients draw must look like."""
+"""The broker setting for the required form of client-generated member ids."""
 MEMBER_ID_UUID: Final = "uuid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
-    """What one group is to go by."""
+class ConsumerSettings:
+    """The settings of one group."""
 
     session_timeout_ms: int
-    """How long a member may be silent."""
+    """The maximum time between two heartbeats of a member."""
     heartbeat_interval_ms: int
-    """How often a member shall heartbeat."""
+    """The heartbeat interval of members."""
     assignment_interval_ms: int
-    """The least time between two target assignments (KIP-1263)."""
+    """The minimum time between two target assignments (KIP-1263)."""
     max_size: int
-    """The most members the group may have."""
+    """The maximum number of members."""
     compares_incarnations: bool
-    """Whether of two that come with one member id the one at the lower epoch is fenced."""
+    """Whether the client with the lower epoch is fenced if two use the same member id."""
     regex_refresh_interval_ms: int
-    """After how long expressions are resolved again, though nothing seems to have changed."""
+    """The interval at which expressions are resolved again even if no topic was created."""
 
 
-class SettingsBook(GroupSettingsBook[GroupSettings]):
-    """The settings of every consumer group of one shard."""
+class ConsumerSettingsCache(GroupSettingsCache[ConsumerSettings]):
+    """The settings of all consumer groups in one shard."""
 
     __slots__ = ()
 
-    def work_out(self, config: BrokerConfig, group_id: GroupId) -> GroupSettings:
-        """Return what a group is to go by."""
-        return GroupSettings(
+    def compute(self, config: BrokerConfig, group_id: GroupId) -> ConsumerSettings:
+        """Compute a group's settings."""
+        return ConsumerSettings(
             session_timeout_ms=config.group_int(group_id, "consumer.session.timeout.ms"),
             heartbeat_interval_ms=config.group_int(group_id, "consumer.heartbeat.interval.ms"),
             assignment_interval_ms=config.group_int(group_id, "consumer.assignment.interval.ms"),

@@ -1,4 +1,4 @@
-"""Target assignments: what each member should have at a group epoch."""
+"""Target assignments of consumer groups."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from kafkalite.groups.assignors.contract import GroupSpec, MemberSpec
 from kafkalite.groups.assignors.table import ASSIGNORS
 from kafkalite.groups.consumer.group import topics_of
-from kafkalite.groups.consumer.topics import topic_ids
-from kafkalite.groups.replaying import NEVER_ASSIGNED_MS
+from kafkalite.groups.modern.topics import topic_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,22 +20,11 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataImage
 
 
-def may_assign_now(last_timestamp_ms: int, interval_ms: int, now_ms: int) -> bool:
-    """Whether the assignor may run again, so soon after it did (KIP-1263).
-
-    Nothing is scheduled when it may not: the next heartbeat after the interval will see to it.
-    An interval of zero helps out of a clock that was set back.
-    """
-    if NEVER_ASSIGNED_MS in (last_timestamp_ms, interval_ms):
-        return True
-    return now_ms >= last_timestamp_ms + interval_ms
-
-
 def preferred_assignor(members: Iterable[MemberMetadata], default: str) -> str:
-    """Return the assignor most members ask for; the default when none asks for any.
+    """Return the assignor that most members request, or the default.
 
-    Kafka leaves ties open. Here the first by name wins. An assignor that we do not have counts for
-    nothing: the log may come from a broker that had it.
+    In a tie the first by name wins; in Kafka the result is undefined. Unknown assignors are
+    ignored: the log may come from a broker with other assignors.
     """
     votes = Counter(
         m.server_assignor
@@ -47,7 +35,7 @@ def preferred_assignor(members: Iterable[MemberMetadata], default: str) -> str:
 
 
 def is_homogeneous(members: Mapping[MemberId, MemberMetadata]) -> bool:
-    """Whether all subscribe alike: to the same names, or all by one expression and no names."""
+    """Whether all members have the same topic names, or one expression and no names."""
     names = {member.topic_names for member in members.values()}
     regexes = {member.topic_regex or "" for member in members.values()}
     return len(names) <= 1 and len(regexes) <= 1 and (regexes <= {""} or names <= {frozenset()})
@@ -60,8 +48,8 @@ def compute_target(
     resolved_regexes: Mapping[str, ResolvedRegex],
     image: MetadataImage,
 ) -> Mapping[MemberId, Assignment]:
-    """Run an assignor over these members; stickiness is to `previous`."""
-    # Members mostly subscribe alike, so each subscription is looked up in the image but once.
+    """Run an assignor on these members; `previous` has their previous targets."""
+    # Most members have the same subscription, so each one is looked up only once.
     ids_of: dict[frozenset[str], frozenset[bytes]] = {}
     specs: dict[MemberId, MemberSpec] = {}
     for member_id, member in members.items():

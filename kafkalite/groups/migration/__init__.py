@@ -1,1 +1,1 @@
-"""Groups that pass from the classic to the consumer protocol and back, with members (KIP-848)."""
+"""Migration of groups with members between the classic and the consumer protocol (KIP-848)."""

@@ -1,8 +1,8 @@
-"""Downgrade: a consumer group whose last consumer-protocol member goes becomes a classic group.
+"""Downgrade: a consumer group becomes a classic group when its last consumer member leaves.
 
-Those who stay are members of the classic protocol. What they should have had is what they are
-assigned in the classic group, which begins Stable in a generation named after the epoch, and
-mostly rebalances at once.
+The remaining members use the classic protocol. Their target assignments become the assignments of
+the classic group. It starts in state Stable with the group epoch as generation, and usually
+rebalances at once.
 """
 
 from __future__ import annotations
@@ -12,27 +12,26 @@ from typing import TYPE_CHECKING
 from kafkalite.groups.classic import rebalance, sessions
 from kafkalite.groups.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from kafkalite.groups.classic.member import ClassicMember
-from kafkalite.groups.classic.membership import Membership
-from kafkalite.groups.classic.states import ClassicState
-from kafkalite.groups.migration.embedded import assignment_bytes, version_of
+from kafkalite.groups.classic.membership import ClassicState, Membership
+from kafkalite.groups.migration.consumer_protocol import assignment_bytes, version_of
 from kafkalite.groups.migration.policy import migration_policy
-from kafkalite.groups.records import group_metadata_record
+from kafkalite.groups.offsets_topic_records import group_metadata_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkalite.groups.classic.draft import Draft
+    from kafkalite.groups.classic.decision import DecisionBuilder
     from kafkalite.groups.consumer.group import ConsumerGroup
     from kafkalite.groups.consumer.member import MemberMetadata
     from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import MemberId
 
-_TOLD = 20
-"""How many members an event names."""
+_MAX_NAMED = 20
+"""The maximum number of members that an event names."""
 
 
 class Downgrade:
-    """Turns consumer groups of one shard into classic ones."""
+    """Converts consumer groups of one shard to classic groups."""
 
     __slots__ = ("_directory",)
 
@@ -40,55 +39,61 @@ class Downgrade:
         self._directory = directory
 
     def is_due(self, members: Mapping[MemberId, MemberMetadata]) -> bool:
-        """Whether a consumer group that is left with these members is to be classic."""
+        """Whether a consumer group with these remaining members becomes classic."""
         config = self._directory.config
         return (
             migration_policy(config).downgrades
             and 0 < len(members) <= config.int("group.max.size")
             and all(member.classic is not None for member in members.values())
-            and _is_readable(members)
+            and _has_common_protocol(members)
         )
 
     def begin(
         self,
-        draft: Draft,
+        decision: DecisionBuilder,
         group: ConsumerGroup,
         members: Mapping[MemberId, MemberMetadata],
         *,
-        heirs: Mapping[MemberId, MemberId],
+        replacements: Mapping[MemberId, MemberId],
         rebalances: bool,
     ) -> None:
-        """Write the group anew as a classic one of these members; `is_due` holds for them.
+        """Write the records of a classic group with these members, for which `is_due` is True.
 
-        `heirs` names, for a member whose place another took just now, who that other is.
+        `replacements` maps the id of a static member that was just replaced to the new id.
         """
         group_id, image = group.group_id, self._directory.image
-        draft.records.extend(group.tombstones(heirs))
-        made = ClassicGroup(group_id)
-        soft = made.soft = _membership(group, members, draft.now_ms)
-        places = {heir: place for place, heir in heirs.items()}
+        decision.records.extend(group.tombstones(replacements))
+        classic_group = ClassicGroup(group_id)
+        soft = classic_group.soft = _membership(group, members, decision.now_ms)
+        replaced_ids = {heir: place for place, heir in replacements.items()}
         for member in soft.members.values():
-            target = group.target.get(places.get(member.member_id, member.member_id), {})
+            target = group.target.get(replaced_ids.get(member.member_id, member.member_id), {})
             version = version_of(member.metadata(soft.protocol_name))
             member.assignment = assignment_bytes(target, image, version)
         value = soft.to_record({each.member_id: each.assignment for each in soft.members.values()})
-        draft.records.append(group_metadata_record(group_id, value))
-        self._directory.begun[group_id] = made
+        decision.records.append(group_metadata_record(group_id, value))
+        self._directory.created[group_id] = classic_group
         for member in soft.members.values():
-            sessions.renew(draft, group_id, member, member.session_timeout_ms)
-        gone = sorted(group.members.keys() - members.keys())
-        text = f"no member of the consumer protocol is left, after {', '.join(gone[:_TOLD])} went"
-        draft.tell(
+            sessions.renew(decision, group_id, member, member.session_timeout_ms)
+        removed = sorted(group.members.keys() - members.keys())
+        names = ", ".join(removed[:_MAX_NAMED])
+        text = f"no consumer-protocol member remains after removal of {names}"
+        decision.add_event(
             group_id,
             "downgraded",
-            f"The consumer group became a classic group of generation {group.epoch}: {text}.",
+            f"the consumer group became a classic group with generation {group.epoch}: {text}",
             generation=group.epoch,
-            gone=gone[:_TOLD],
+            gone=removed[:_MAX_NAMED],
             rebalances=rebalances,
         )
         if rebalances:
             config = self._directory.config
-            rebalance.prepare(draft, made, config, rebalance.Why("downgrade", text, gone))
+            rebalance.prepare(
+                decision,
+                classic_group,
+                config,
+                rebalance.RebalanceReason("downgrade", text, removed),
+            )
 
 
 def _membership(
@@ -116,8 +121,8 @@ def _membership(
     return soft
 
 
-def _is_readable(members: Mapping[MemberId, MemberMetadata]) -> bool:
-    """Whether the members know one protocol in common, and say what they read in all of them."""
+def _has_common_protocol(members: Mapping[MemberId, MemberMetadata]) -> bool:
+    """Whether the members have a common protocol, and all their subscriptions can be parsed."""
     offered = [member.classic.protocols for member in members.values() if member.classic]
     common = set.intersection(*({name for name, _ in protocols} for protocols in offered))
     try:

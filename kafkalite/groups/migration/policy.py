@@ -1,4 +1,4 @@
-"""MigrationPolicy: which ways groups with members may go between the two protocols."""
+"""MigrationPolicy: the changes of protocol that groups with members may make."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class MigrationPolicy(Enum):
     """The values of `group.consumer.migration.policy`.
 
-    Groups without members change their protocol whatever the policy is.
+    Groups without members can change their protocol under every policy.
     """
 
     DISABLED = "disabled"
@@ -22,20 +22,20 @@ class MigrationPolicy(Enum):
 
     @property
     def upgrades(self) -> bool:
-        """Whether a classic group becomes a consumer group when somebody joins it as one."""
+        """Whether a classic group becomes a consumer group when a consumer member joins."""
         return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
 
     @property
     def downgrades(self) -> bool:
-        """Whether a consumer group becomes classic when only classic members are left."""
+        """Whether a consumer group becomes classic when only classic members remain."""
         return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
     @property
     def admits_classic_members(self) -> bool:
-        """Whether a consumer group takes members of the classic protocol in at all."""
+        """Whether classic members may join a consumer group."""
         return self is not MigrationPolicy.DISABLED
 
 
 def migration_policy(config: BrokerConfig) -> MigrationPolicy:
-    """Return the policy in force."""
+    """Return the configured policy."""
     return MigrationPolicy(config.str("group.consumer.migration.policy").lower())

@@ -1,8 +1,8 @@
-"""Upgrade: a classic group with members becomes a consumer group, when somebody joins it as one.
+"""Upgrade: a classic group with members becomes a consumer group when a consumer member joins.
 
-Nobody loses a partition by it. What the members were assigned last is what they have and what they
-should have; the generation becomes the epoch of everything; the join that caused the upgrade then
-moves the group on like any other.
+No member loses partitions. Their last assignments become their current and target assignments, and
+the generation becomes the group epoch, the target epoch and the member epochs. Then the join raises
+the group epoch as usual.
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.coordinator.contract import CancelTimer, Event, Reply
-from kafkalite.groups.classic.answers import join_refused, sync_refused
 from kafkalite.groups.classic.group import CONSUMER_PROTOCOL_TYPE
 from kafkalite.groups.classic.rebalance import join_key, sync_key
+from kafkalite.groups.classic.responses import join_refused, sync_refused
 from kafkalite.groups.classic.sessions import SessionExpired
-from kafkalite.groups.consumer import records
+from kafkalite.groups.consumer import consumer_group_records as records
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.member import (
     ClassicProtocolMember,
     CurrentAssignment,
     MemberMetadata,
 )
-from kafkalite.groups.consumer.topics import metadata_hash
-from kafkalite.groups.fencing import Revocation
-from kafkalite.groups.migration.embedded import assigned_of, by_topic_id, subscription_of
+from kafkalite.groups.migration.consumer_protocol import assigned_of, by_topic_id, subscription_of
 from kafkalite.groups.migration.policy import migration_policy
-from kafkalite.groups.replaying import NEVER_ASSIGNED_MS
+from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
+from kafkalite.groups.modern.offset_commit_fencing import Revocation
+from kafkalite.groups.modern.topics import metadata_hash
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -42,43 +43,49 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataImage
 
 
-class Opened(NamedTuple):
-    """A consumer group as a joining member finds it, and what is written to have it so."""
+class UpgradedGroup(NamedTuple):
+    """The group of a joining member, with the results of its upgrade."""
 
     group: ConsumerGroup
     records: Sequence[Record] = ()
     replies: Sequence[Reply] = ()
     timers: Sequence[TimerChange] = ()
     sessions: Mapping[MemberId, int] = {}
-    """How long each member may be silent from now on, in ms, by its own word."""
+    """Member id → its session timeout in ms; these sessions start now."""
     events: Sequence[Event] = ()
 
 
-def upgraded(group: ClassicGroup, directory: GroupDirectory) -> Opened:
-    """Return what a classic group is as a consumer group; the classic one is left as it is.
+def upgraded(group: ClassicGroup, directory: GroupDirectory) -> UpgradedGroup:
+    """Return a consumer group made from a classic group; the classic group is not changed.
 
-    Whoever waits in the middle of a rebalance is told of another one, and will join that.
-    KafkaError(GROUP_ID_NOT_FOUND) when the policy or a member stands against it.
+    Waiting requests get REBALANCE_IN_PROGRESS, so their members rejoin. Raises
+    KafkaError(GROUP_ID_NOT_FOUND) if the policy or a member does not allow the upgrade.
     """
     _check(group, directory.config)
     soft, image = group.soft, directory.image
-    made = ConsumerGroup(group.group_id, directory)
-    made.replay_target_epoch(soft.generation_id, NEVER_ASSIGNED_MS)
+    upgraded_group = ConsumerGroup(group.group_id, directory)
+    upgraded_group.replay_target_epoch(soft.generation_id, NEVER_ASSIGNED_MS)
     owners: dict[tuple[bytes, int], MemberId] = {}
     for member in soft.members.values():
-        metadata, assigned = _read(group, member, image)
+        metadata, assigned = _parse_member(group, member, image)
         for topic_id, indexes in assigned.items():
             for index in indexes:
                 if owners.setdefault((topic_id, index), member.member_id) != member.member_id:
-                    raise _unfit(group, f"partition {index} is assigned to two of its members")
-        made.replay_member_metadata(member.member_id, metadata)
-        made.replay_target(member.member_id, assigned)
-        made.replay_current(member.member_id, _standing(assigned, soft.generation_id))
-    made.replay_epoch(soft.generation_id, metadata_hash(made.subscribed_topics(), image))
-    return Opened(
-        made,
-        records=[*group.tombstones(), *_records_of(made)],
-        replies=list(_releases(group)),
+                    raise _unexpected_state(
+                        group, f"partition {index} is assigned to two of its members"
+                    )
+        upgraded_group.replay_member_metadata(member.member_id, metadata)
+        upgraded_group.replay_target(member.member_id, assigned)
+        upgraded_group.replay_current(
+            member.member_id, _current_assignment(assigned, soft.generation_id)
+        )
+    upgraded_group.replay_epoch(
+        soft.generation_id, metadata_hash(upgraded_group.subscribed_topics(), image)
+    )
+    return UpgradedGroup(
+        upgraded_group,
+        records=[*group.tombstones(), *_records_of(upgraded_group)],
+        replies=list(_replies(group)),
         timers=[
             *(CancelTimer(SessionExpired(group.group_id, m)) for m in soft.members),
             *(CancelTimer(SessionExpired(group.group_id, m)) for m in sorted(soft.pending_joins)),
@@ -93,32 +100,34 @@ def upgraded(group: ClassicGroup, directory: GroupDirectory) -> Opened:
 def _check(group: ClassicGroup, config: BrokerConfig) -> None:
     max_size = config.int("group.consumer.max.size")
     policy = migration_policy(config)
-    reason = None
     if not policy.upgrades:
         reason = f"group.consumer.migration.policy is {policy.value}"
-    elif group.soft.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        reason = f"its members speak of type {group.soft.protocol_type}"
-    elif len(group.soft.members) > max_size:
+        raise _refusal(group, ErrorText.UPGRADE_IS_DISABLED, reason)
+    if group.soft.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        reason = f"its protocol type is {group.soft.protocol_type}"
+        raise _refusal(group, ErrorText.UPGRADE_OF_ANOTHER_PROTOCOL, reason)
+    if len(group.soft.members) > max_size:
         reason = f"it has more than {max_size} members"
-    if reason is not None:
-        raise _refused(group, reason)
+        raise _refusal(group, ErrorText.UPGRADE_IS_TOO_LARGE, reason)
 
 
-def _read(
+def _parse_member(
     group: ClassicGroup, member: ClassicMember, image: MetadataImage
 ) -> tuple[MemberMetadata, Assignment]:
-    """Return what a member subscribes to, and its partitions, as a consumer group keeps them."""
+    """Return a member's metadata and assignment in the consumer group."""
     metadata = next((body for name, body in member.protocols if name == _protocol(group)), None)
     if metadata is None:
-        raise _unfit(group, "it has not settled on a protocol that all its members know")
+        raise _unexpected_state(group, "it has not chosen a protocol that all its members support")
     try:
         subscription = subscription_of(metadata)
-        # A member that has not been through a whole rebalance has none.
+        # A member that has not completed a rebalance has no assignment.
         assigned = assigned_of(member.assignment) if member.assignment else None
     except ValueError as error:
-        raise _refused(group, f"the words of member {member.member_id} are malformed") from error
+        reason = f"the subscription or assignment of member {member.member_id} is malformed"
+        raise _refusal(group, ErrorText.UPGRADE_IS_MALFORMED, reason) from error
     if assigned is not None and assigned.has_user_data:
-        raise _refused(group, "an assignor of its own would lose what it told the members")
+        reason = "its custom assignor would lose its user data"
+        raise _refusal(group, ErrorText.UPGRADE_OF_CUSTOM_ASSIGNOR, reason)
     return (
         MemberMetadata(
             instance_id=member.group_instance_id,
@@ -139,8 +148,8 @@ def _protocol(group: ClassicGroup) -> str | None:
     return group.soft.protocol_name
 
 
-def _standing(assigned: Assignment, generation_id: int) -> CurrentAssignment:
-    """Return where a member stands; what it committed in generations before no longer counts."""
+def _current_assignment(assigned: Assignment, generation_id: int) -> CurrentAssignment:
+    """Return a member's current assignment; commits of earlier generations are fenced."""
     return CurrentAssignment(
         member_epoch=generation_id,
         previous_member_epoch=generation_id,
@@ -150,7 +159,7 @@ def _standing(assigned: Assignment, generation_id: int) -> CurrentAssignment:
 
 
 def _records_of(group: ConsumerGroup) -> Iterator[Record]:
-    """Yield the records that make this group out of nothing, in Kafka's order."""
+    """Yield the records that create this group, in Kafka's order."""
     group_id = group.group_id
     for member_id, member in group.members.items():
         yield records.member_metadata_record(group_id, member_id, member)
@@ -163,7 +172,7 @@ def _records_of(group: ConsumerGroup) -> Iterator[Record]:
         yield records.current_assignment_record(group_id, member_id, current)
 
 
-def _releases(group: ClassicGroup) -> Iterator[Reply]:
+def _replies(group: ClassicGroup) -> Iterator[Reply]:
     code = ErrorCode.REBALANCE_IN_PROGRESS
     for member in group.soft.members.values():
         if member.awaiting_join is not None:
@@ -177,8 +186,8 @@ def _event(group: ClassicGroup) -> Event:
     return Event(
         group.group_id,
         "upgraded",
-        f"The classic group became a consumer group at epoch {soft.generation_id}; members of the "
-        f"classic protocol: {len(soft.members)}.",
+        f"the classic group became a consumer group at epoch {soft.generation_id} with "
+        f"{len(soft.members)} classic member(s)",
         {
             "epoch": soft.generation_id,
             "classic_members": len(soft.members),
@@ -187,16 +196,17 @@ def _event(group: ClassicGroup) -> Event:
     )
 
 
-def _refused(group: ClassicGroup, reason: str) -> KafkaError:
+def _refusal(group: ClassicGroup, text: ErrorText, reason: str) -> KafkaError:
     return KafkaError(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"The classic group {group.group_id} cannot become a consumer group: {reason}.",
+        text.format(group_id=group.group_id),
         {"rule": "migration", "reason": reason, "generation": group.soft.generation_id},
+        f"The classic group {group.group_id} cannot become a consumer group: {reason}.",
     )
 
 
-def _unfit(group: ClassicGroup, reason: str) -> KafkaError:
-    """Refuse as Kafka does where it did not foresee a refusal: without a word to the client."""
+def _unexpected_state(group: ClassicGroup, reason: str) -> KafkaError:
+    """Return the error of Kafka for unexpected states, which has no message for the client."""
     return KafkaError(
         ErrorCode.UNKNOWN_SERVER_ERROR,
         facts={"rule": "migration", "reason": reason, "generation": group.soft.generation_id},

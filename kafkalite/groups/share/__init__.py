@@ -1,1 +1,1 @@
-"""Share groups (KIP-932): members that read the same partitions side by side."""
+"""Share groups (KIP-932): members read the same partitions concurrently."""

@@ -1,100 +1,63 @@
-"""Admission: whether a heartbeat comes from a member, at an epoch it may have."""
+"""Admission: checks of a heartbeat's member id and member epoch."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.groups.group import GroupType
+from kafkalite.groups.modern.admission import (
+    check_epoch,
+    find_group_of_heartbeat,
+    find_member,
+    group_is_full,
+)
+from kafkalite.groups.modern.member import JOIN_EPOCH
 from kafkalite.groups.share.group import ShareGroup
-from kafkalite.groups.share.member import JOIN_EPOCH, ShareAssignment, ShareMember
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
+from kafkalite.groups.share.member import ShareAssignment, ShareMember
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from kafkalite.groups.directory import GroupDirectory
+    from kafkalite.groups.group import GroupId, MemberId
 
-    from kafkalite.groups.group import Group, GroupId, MemberId
-
-_NOBODY = ShareMember()
+_NEW_MEMBER = ShareMember()
 
 
-class Admitted(NamedTuple):
-    """A member as it stood before its heartbeat."""
+class AdmittedMember(NamedTuple):
+    """A member's state before its heartbeat."""
 
     stored: ShareMember
     current: ShareAssignment
     is_new: bool
 
 
-def find_group(groups: Mapping[GroupId, Group], group_id: GroupId) -> ShareGroup:
-    """Return a share group; KafkaError(GROUP_ID_NOT_FOUND) when there is none of that type."""
-    group = groups.get(group_id)
-    if isinstance(group, ShareGroup):
-        return group
-    if group is None:
-        raise KafkaError(
-            ErrorCode.GROUP_ID_NOT_FOUND,
-            f"Share group {group_id} not found.",
-            {"rule": "group-exists"},
-        )
-    raise KafkaError(
-        ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Group {group_id} is not a share group.",
-        {"rule": "group-type", "group_type": group.group_type.value},
-    )
-
-
-def find_or_found_group(
-    groups: Mapping[GroupId, Group], group_id: GroupId, *, is_founding: bool
+def find_or_create_group(
+    directory: GroupDirectory, group_id: GroupId, *, is_joining: bool
 ) -> ShareGroup:
-    """Return a share group, a new one for a first member; no other group makes room for it."""
-    if is_founding and group_id not in groups:
-        return ShareGroup(group_id)
-    return find_group(groups, group_id)
+    """Return a share group, new for the first member; it replaces no group of another type."""
+    if is_joining and group_id not in directory.groups:
+        return ShareGroup(group_id, directory)
+    return find_group_of_heartbeat(directory.groups, group_id, ShareGroup)
 
 
 def check_room(group: ShareGroup, member_id: MemberId, max_size: int) -> None:
-    """Raise KafkaError(GROUP_MAX_SIZE_REACHED) for one member too many."""
+    """Raise KafkaError(GROUP_MAX_SIZE_REACHED) if a new member exceeds the maximum size."""
     if len(group.members) >= max_size and member_id not in group.members:
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The share group has reached its maximum capacity of {max_size} members.",
-            {"rule": "max-size", "member_id": member_id, "max_size": max_size},
-        )
+        raise group_is_full(group, member_id, max_size)
 
 
-def admit(group: ShareGroup, member_id: MemberId, member_epoch: int) -> Admitted:
-    """Return the member as it stands; KafkaError when it is none, or its epoch is not its own.
+def admit(group: ShareGroup, member_id: MemberId, member_epoch: int) -> AdmittedMember:
+    """Return the member's state; raises KafkaError for an unknown member or a wrong epoch.
 
-    The epoch before the last is accepted as well: the answer that brought the last may be lost.
+    The previous epoch is accepted as well: the response with the current one may have been lost.
     """
-    stored = group.members.get(member_id)
     current = group.current_of(member_id)
     if member_epoch == JOIN_EPOCH:
-        return Admitted(stored or _NOBODY, current, stored is None)
-    if stored is None:
-        raise unknown_member(group, member_id)
-    if member_epoch not in (current.member_epoch, current.previous_member_epoch) or (
-        member_epoch > current.member_epoch
-    ):
-        raise KafkaError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The member is at epoch {current.member_epoch}, not {member_epoch}; it has to give "
-            "up all its partitions and join again.",
-            {
-                "rule": "member-epoch",
-                "member_id": member_id,
-                "received_epoch": member_epoch,
-                "member_epoch": current.member_epoch,
-                "previous_member_epoch": current.previous_member_epoch,
-            },
-        )
-    return Admitted(stored, current, is_new=False)
+        stored = group.members.get(member_id)
+        return AdmittedMember(stored or _NEW_MEMBER, current, stored is None)
+    stored = find_member(group, member_id)
+    check_epoch(GroupType.SHARE, member_id, member_epoch, current, _is_within_assignment)
+    return AdmittedMember(stored, current, is_new=False)
 
 
-def unknown_member(group: ShareGroup, member_id: MemberId) -> KafkaError:
-    """Return the refusal of somebody who is not a member."""
-    return KafkaError(
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        f"Member {member_id} is not a member of group {group.group_id}.",
-        {"rule": "known-member", "member_id": member_id},
-    )
+def _is_within_assignment() -> bool:
+    return True

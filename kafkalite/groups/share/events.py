@@ -1,7 +1,6 @@
-"""What befalls a share group, as events for whoever asks why: who came and went, who moved it.
+"""Explain events of share groups: members that join and leave, and initialized share state.
 
-Nothing here is on the way of a steady heartbeat: it has nothing to tell. Why a group moved on, and
-for whom a new target changed anything, is told in the words that all groups share.
+Steady heartbeats have no events. New group epochs and targets are in `groups.modern.events`.
 """
 
 from __future__ import annotations
@@ -9,67 +8,66 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.coordinator.contract import Event
+from kafkalite.groups.modern import events as modern_events
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kafkalite.groups.events import Going
     from kafkalite.groups.group import MemberId
+    from kafkalite.groups.modern.events import Departure
     from kafkalite.groups.share.group import ShareGroup
     from kafkalite.groups.share.member import ShareMember
-    from kafkalite.groups.share.states import NamedPartitions
+    from kafkalite.groups.share.share_partitions import NamedPartitions
 
-NAMED_AT_MOST: Final = 5
-"""How many topics an explanation names before it counts."""
+MAX_TOPIC_NAMES: Final = 5
+"""The maximum number of topics that an event names."""
 
 
-def joined(group: ShareGroup, member_id: MemberId, member: ShareMember) -> Event:
-    """Tell of a member that joins, for the first time or anew."""
+def member_joined_event(group: ShareGroup, member_id: MemberId, member: ShareMember) -> Event:
+    """Return the event of a member that joins or rejoins."""
     is_known = member_id in group.members
     return Event(
         group.group_id,
         "rejoined" if is_known else "joined",
-        f"member {member_id} joined{' again' if is_known else ''}",
+        f"member {member_id} {'rejoined' if is_known else 'joined'}",
         {
             "member_id": member_id,
             "client_id": member.client_id,
             "client_host": member.client_host,
-            "topics": sorted(member.topic_names)[:NAMED_AT_MOST],
+            "topics": sorted(member.topic_names)[:MAX_TOPIC_NAMES],
             "members": len(group.members) + (not is_known),
         },
     )
 
 
-def gone(group: ShareGroup, member_id: MemberId, going: Going) -> Event:
-    """Tell of a member that goes, and how many partitions it read."""
-    member, current = group.members[member_id], group.current_of(member_id)
-    return Event(
-        group.group_id,
-        going.kind,
-        f"member {member_id} is gone: {going.how}",
-        {
-            "member_id": member_id,
-            "client_id": member.client_id,
-            "member_epoch": current.member_epoch,
-            "partitions": sum(map(len, current.assigned.values())),
-        },
+def member_removed_event(group: ShareGroup, member_id: MemberId, departure: Departure) -> Event:
+    """Return the event of a removed member, with the number of its partitions."""
+    current = group.current_of(member_id)
+    return modern_events.member_removed_event(
+        group,
+        member_id,
+        departure,
+        partitions=sum(map(len, current.assigned.values())),
     )
 
 
-def ready(group: ShareGroup, made: Mapping[bytes, NamedPartitions]) -> Event:
-    """Tell of partitions that have got their share state, and may be assigned from now on."""
-    count = sum(len(named.partitions) for named in made.values())
-    names = [named.name for named in made.values()]
+def share_state_initialized_event(
+    group: ShareGroup, initialized: Mapping[bytes, NamedPartitions]
+) -> Event:
+    """Return the event of partitions whose share state is initialized, so they can be assigned."""
+    count = sum(len(named.partitions) for named in initialized.values())
+    names = [named.name for named in initialized.values()]
     return Event(
         group.group_id,
         "ready",
-        f"share state of {count} partition{'' if count == 1 else 's'} of {listed(names)} is made",
-        {"topics": sorted(names)[:NAMED_AT_MOST], "partitions": count},
+        f"share state of {count} partition{'' if count == 1 else 's'} of "
+        f"{format_topic_names(names)} is initialized",
+        {"topics": sorted(names)[:MAX_TOPIC_NAMES], "partitions": count},
     )
 
 
-def listed(names: Collection[str]) -> str:
-    """Name some, and count the rest."""
-    some = sorted(names)[:NAMED_AT_MOST]
-    rest = f" and {len(names) - len(some)} more" if len(names) > len(some) else ""
-    return f"{', '.join(some) or 'nothing'}{rest}"
+def format_topic_names(names: Collection[str]) -> str:
+    """Return a text with the first names and the number of further ones."""
+    named = sorted(names)[:MAX_TOPIC_NAMES]
+    further = f" and {len(names) - len(named)} more" if len(names) > len(named) else ""
+    return f"{', '.join(named) or 'nothing'}{further}"

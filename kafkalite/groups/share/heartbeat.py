@@ -1,323 +1,324 @@
-"""ShareGroups: what a heartbeat, a silence or a change of topics means to a group (KIP-932).
-
-One heartbeat is at most six steps, each of them skipped when nothing asks for it: the member's own
-words, the group epoch, the target assignment, the member's step to it, share state for partitions
-that have none, the answer.
-"""
+"""ShareHeartbeat: the steps of a heartbeat of a share group (KIP-932)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
 
-from kafkalite.coordinator.contract import CoordinatorResult, SetTimer
-from kafkalite.groups.events import LEFT, SILENT, moved_on
-from kafkalite.groups.share import offsets, records
-from kafkalite.groups.share.admission import (
-    admit,
-    check_room,
-    find_group,
-    find_or_found_group,
-    unknown_member,
-)
-from kafkalite.groups.share.beat import ShareBeat, ShareSurroundings, subscribed_topics
-from kafkalite.groups.share.describe import describe_group
-from kafkalite.groups.share.events import gone
+from kafkalite.groups.assignors.contract import Assignment
+from kafkalite.groups.modern.context import GroupContext
+from kafkalite.groups.modern.heartbeat import AssignorRun, HeartbeatKind, ModernHeartbeat
+from kafkalite.groups.modern.member import JOIN_EPOCH
+from kafkalite.groups.modern.topics import partitions_by_topic, topic_ids
+from kafkalite.groups.share import share_group_records as records
+from kafkalite.groups.share.events import format_topic_names, member_joined_event
 from kafkalite.groups.share.group import ShareGroup
-from kafkalite.groups.share.intents import InitializeShareState, ShareStart
-from kafkalite.groups.share.member import JOIN_EPOCH
-from kafkalite.groups.share.replay import ShareGroupReplay
-from kafkalite.groups.share.sessions import ShareSessionExpiry, ShareSessions
-from kafkalite.groups.share.settings import ShareSettingsBook
-from kafkalite.groups.share.steady import SteadyShareAnswers
-from kafkalite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
+from kafkalite.groups.share.intents import InitializeShareState, SharePartitionStart
+from kafkalite.groups.share.java_order import in_java_order, string_hash
+from kafkalite.groups.share.member import ShareAssignment, ShareMember
+from kafkalite.groups.share.settings import ShareSettings, ShareSettingsCache
+from kafkalite.groups.share.simple_assignor import SIMPLE_ASSIGNOR, Subscriber, assign_partitions
+from kafkalite.protocol._generated.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from kafkalite.coordinator.contract import TimerChange
-    from kafkalite.groups.consumer.beat import Client
     from kafkalite.groups.directory import GroupDirectory
-    from kafkalite.groups.events import Going
-    from kafkalite.groups.group import GroupId, MemberId, Record
-    from kafkalite.groups.share.offsets import Doomed
-    from kafkalite.metadata.image import MetadataDelta
-    from kafkalite.protocol.messages.share_group_describe import ShareGroupDescribeResponse
-    from kafkalite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-
-R = TypeVar("R")
-
-_FORGETFUL_AT_ONCE = 10_000
-_RECORD_SIZE = 20
-_NAMES_AT_ONCE = 200_000
-"""Topics and partitions that one decision writes down, a record counting for 20 of them, and
-characters in the names of groups.
-
-It is one batch, which has a limit of size; whatever is more takes another one.
-"""
+    from kafkalite.groups.group import GroupId, MemberId
+    from kafkalite.groups.modern.member import Client
+    from kafkalite.groups.share.admission import AdmittedMember
+    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.protocol._generated.messages.share_group_heartbeat import (
+        ShareGroupHeartbeatRequest,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetShareTopics:
-    """Topics were deleted, and share groups may still speak of them."""
+class ShareContext(GroupContext[ShareSettingsCache]):
+    """The directory, the settings and the pending initializations of share state."""
 
-    topic_ids: tuple[bytes, ...]
-
-
-class ShareGroups:
-    """The share groups of one shard: deciders, replayers and timers."""
+    __slots__ = ("_requested_at_ms",)
 
     def __init__(self, directory: GroupDirectory) -> None:
-        self._directory = directory
-        self._settings = ShareSettingsBook(directory.config)
-        self._sessions = ShareSessions()
-        self._surroundings = ShareSurroundings(directory, self._settings)
-        self._steady = SteadyShareAnswers(self._surroundings, self._sessions)
-        self.replayers = ShareGroupReplay(directory).replayers()
-        self.timers: Mapping[type, Callable[[Any, int], CoordinatorResult[None]]] = {
-            ShareSessionExpiry: self.expire_session,
-            ForgetShareTopics: self.forget_topics,
-        }
+        super().__init__(directory, ShareSettingsCache(directory.config))
+        # Not part of the groups: a first heartbeat requests share state before its group exists.
+        self._requested_at_ms: dict[GroupId, dict[bytes, int]] = {}
 
-    def steady(
-        self, request: ShareGroupHeartbeatRequest, client: Client, now_ms: int
-    ) -> ShareGroupHeartbeatResponse | None:
-        """Answer a member that has nothing new to say nor to hear; None: ask `heartbeat`."""
-        group = self._directory.groups.get(request.group_id)
-        if type(group) is not ShareGroup:
-            return None
-        return self._steady.to(group, request, client, now_ms)
+    @property
+    def image(self) -> MetadataImage:
+        """The current metadata."""
+        return self.directory.image
 
-    def heartbeat(
-        self, request: ShareGroupHeartbeatRequest, client: Client, now_ms: int
-    ) -> CoordinatorResult[ShareGroupHeartbeatResponse]:
-        """Let a member join, stay, move on or leave.
+    def record_request(self, group_id: GroupId, topic_ids: Iterable[bytes], now_ms: int) -> None:
+        """Record that the initialization of these topics' share state was requested."""
+        self._requested_at_ms.setdefault(group_id, {}).update(dict.fromkeys(topic_ids, now_ms))
 
-        KafkaError for every refusal; the request is one whose form was checked.
-        """
-        if request.member_epoch < JOIN_EPOCH:
-            return self._leave(request)
-        group = find_or_found_group(
-            self._directory.groups,
-            request.group_id,
-            is_founding=request.member_epoch == JOIN_EPOCH,
-        )
-        check_room(group, request.member_id, self._settings.of(group).max_size)
-        admitted = admit(group, request.member_id, request.member_epoch)
-        beat = ShareBeat(self._surroundings, group, request, admitted, now_ms)
-        beat.hear(request, client)
-        beat.move_group_epoch()
-        beat.compute_target()
-        beat.reconcile()
-        beat.ask_for_share_state()
-        self._steady.settled(beat)
-        return CoordinatorResult(
-            response=beat.answer(request),
-            records=beat.records,
-            timers=self._timers_after(beat),
-            events=beat.events,
-            intents=beat.intents,
-        )
+    def topics_requested_since(self, group_id: GroupId, after_ms: int) -> frozenset[bytes]:
+        """Return the topics whose initialization was requested after this time."""
+        requested = self._requested_at_ms.get(group_id, {})
+        return frozenset(topic_id for topic_id, at_ms in requested.items() if at_ms > after_ms)
 
-    def _timers_after(self, beat: ShareBeat) -> list[TimerChange]:
-        group_id, member_id = beat.group.group_id, beat.member_id
-        deadline_ms = beat.now_ms + self._settings.of(beat.group).session_timeout_ms
-        # A join sets the timer whatever is remembered of it: an earlier join may have failed to
-        # reach the log, and its timers with it.
-        if not beat.is_join and self._sessions.prolong(group_id, member_id, deadline_ms):
-            return []
-        return [self._sessions.start(group_id, member_id, deadline_ms)]
+    def clear_requests(self, group_id: GroupId) -> None:
+        """Record that no initialization of a group is pending."""
+        self._requested_at_ms.pop(group_id, None)
 
-    def _leave(
-        self, request: ShareGroupHeartbeatRequest
-    ) -> CoordinatorResult[ShareGroupHeartbeatResponse]:
-        group = find_group(self._directory.groups, request.group_id)
-        if request.member_id not in group.members:
-            raise unknown_member(group, request.member_id)
-        return self._remove(
+
+class ShareHeartbeat(
+    ModernHeartbeat[ShareContext, ShareGroup, ShareMember, ShareAssignment, Assignment]
+):
+    """One heartbeat of one member of a share group."""
+
+    __slots__ = ("_is_epoch_raised", "_members", "intents")
+
+    KIND = HeartbeatKind(
+        records.TYPES, records.target_assignment_record, records.current_assignment_record
+    )
+
+    def __init__(
+        self,
+        context: ShareContext,
+        group: ShareGroup,
+        request: ShareGroupHeartbeatRequest,
+        admitted_member: AdmittedMember,
+        now_ms: int,
+    ) -> None:
+        super().__init__(
+            context,
             group,
             request.member_id,
-            ShareGroupHeartbeatResponse(
-                member_id=request.member_id, member_epoch=request.member_epoch
-            ),
-            LEFT,
+            is_join=request.member_epoch == JOIN_EPOCH,
+            member=admitted_member.stored,
+            current=admitted_member.current,
+            target=group.target.get(request.member_id, {}),
+            now_ms=now_ms,
+        )
+        self._is_epoch_raised = False
+        self._members: Mapping[MemberId, ShareMember] = group.members
+        self.intents: list[InitializeShareState] = []
+
+    # Step 1: update of the member.
+
+    def update_member(self, request: ShareGroupHeartbeatRequest, client: Client) -> None:
+        """Update the member's metadata from the request; omitted fields keep their values."""
+        stored = self.member
+        self.member = member = updated_member(stored, request, client)
+        group_id, member_id = self.group.group_id, self.member_id
+        if member != stored:
+            self._members = {**self.group.members, member_id: member}
+            self.records.append(records.member_metadata_record(group_id, member_id, member))
+        if member.topic_names != stored.topic_names:
+            self._reasons.append(
+                f"member {member_id} subscribes to {format_topic_names(member.topic_names)}"
+            )
+        if self.is_join:
+            self.events.append(member_joined_event(self.group, member_id, member))
+
+    # Step 2: the group epoch.
+
+    def move_group_epoch(self) -> None:
+        """Raise the group epoch if subscriptions, topics or initialized partitions changed."""
+        group, context = self.group, self._context
+        if group.target_epoch >= group.epoch and (topics := _newly_initialized_topics(group)):
+            self._reasons.append(
+                f"share partitions of {format_topic_names(topics)} are initialized"
+            )
+        if not self._reasons and context.has_seen_topics(group.soft):
+            return
+        topics_hash = context.directory.metadata_hash(subscribed_topics(self._members.values()))
+        if not self._reasons and topics_hash != group.metadata_hash:
+            self._reasons.append("topics changed")
+        if self._reasons:
+            self._is_epoch_raised = True
+            self._next_epoch(
+                records.group_epoch_record(group.group_id, self.epoch + 1, topics_hash),
+                self._reasons,
+            )
+        else:
+            # Only if no record is written, because the append of a record may fail.
+            context.saw_topics(group.soft)
+
+    # Step 3: the target assignment.
+
+    def _assign(self) -> AssignorRun:
+        # Most members have the same subscription, so each one is looked up only once.
+        topics = self._context.image.topics
+        topic_ids_by_subscription = {
+            names: [
+                topics[name].topic_id
+                for name in in_java_order(
+                    sorted(names & topics.keys()), string_hash, set_size=len(names)
+                )
+            ]
+            for names in {member.topic_names for member in self._members.values()}
+        }
+        subscribers = {
+            member_id: Subscriber(
+                topic_ids=topic_ids_by_subscription[member.topic_names],
+                previous=self.group.target.get(member_id, {}),
+            )
+            for member_id, member in self._members.items()
+        }
+        initialized = self.group.share_partitions().initialized
+        partition_counts = {
+            topic_id: len(self._context.image.topics_by_id[topic_id].partitions)
+            for topic_id in chain.from_iterable(topic_ids_by_subscription.values())
+        }
+        targets = assign_partitions(
+            subscribers,
+            {
+                topic_id: initialized[topic_id].partitions & frozenset(range(count))
+                for topic_id, count in partition_counts.items()
+                if topic_id in initialized
+            },
+            is_homogeneous=len(topic_ids_by_subscription) == 1,
+        )
+        return AssignorRun(SIMPLE_ASSIGNOR, targets, self.group.target)
+
+    # Step 4: the current assignment, which becomes the target in one step.
+
+    def reconcile(self) -> None:
+        """Assign the target to the member, except topics that it no longer subscribes to."""
+        before = self._before
+        if before.member_epoch == self.target_epoch and not self._is_epoch_raised:
+            return
+        subscribed = topic_ids(self.member.topic_names, self._context.image)
+        assigned = {topic: share for topic, share in self.target.items() if topic in subscribed}
+        if before.member_epoch == self.target_epoch:
+            next_step = replace(before, assigned=assigned)
+        else:
+            next_step = ShareAssignment(
+                member_epoch=self.target_epoch,
+                previous_member_epoch=before.member_epoch,
+                assigned=assigned,
+            )
+        if next_step != before:
+            self._take_step(next_step)
+
+    # Step 5: initialization of share state.
+
+    def request_share_state(self) -> None:
+        """Request the initialization of share state for partitions that have none.
+
+        The response does not wait for it: the member gets these partitions by a later heartbeat.
+        """
+        group, context = self.group, self._context
+        retry_ms = context.settings.of(group).initialize_retry_interval_ms
+        partitions = group.share_partitions()
+        missing = partitions.uninitialized(
+            topic_ids(subscribed_topics(self._members.values()), context.image),
+            context.image,
+            context.topics_requested_since(group.group_id, self.now_ms - retry_ms),
+        )
+        if not missing:
+            return
+        self.records.append(
+            records.partitions_record(group.group_id, partitions.with_initializing(missing))
+        )
+        context.record_request(group.group_id, missing, self.now_ms)
+        self.intents.append(
+            InitializeShareState(
+                group.group_id,
+                tuple(
+                    SharePartitionStart(topic_id, partition, self.epoch)
+                    for topic_id, named in sorted(missing.items())
+                    for partition in sorted(named.partitions)
+                ),
+            )
         )
 
-    def _remove(
-        self, group: ShareGroup, member_id: MemberId, response: R, going: Going
-    ) -> CoordinatorResult[R]:
-        """Take a member out of the group and move the group on without it."""
-        group_id, epoch = group.group_id, group.epoch + 1
-        remaining = [member for each, member in group.members.items() if each != member_id]
-        topics_hash = self._directory.metadata_hash(subscribed_topics(remaining))
-        event = gone(group, member_id, going)
-        return CoordinatorResult(
-            response=response,
-            records=[
-                *records.member_tombstones(group_id, member_id),
-                records.group_epoch_record(group_id, epoch, topics_hash),
-            ],
-            timers=[self._sessions.forget(group_id, member_id)],
-            events=[event, moved_on(group_id, epoch, [event.text])],
+    def record_steady(self) -> None:
+        """If the heartbeat changed nothing in the whole group, record that.
+
+        Then the next heartbeats are steady until a record is replayed or the metadata changes. A
+        group is never steady during an initialization, because heartbeats may have to repeat it.
+        """
+        group = self.group
+        if (
+            not self.records
+            and group.target_epoch == group.epoch
+            and not group.share_partitions().initializing
+        ):
+            group.soft.steady_topics_version = self._context.topics_version
+
+    # Step 6: the response.
+
+    def answer(self, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
+        """Return the response; it has the assignment only if the member needs it."""
+        response = ShareGroupHeartbeatResponse(
+            member_id=self.member_id,
+            member_epoch=self.current.member_epoch,
+            heartbeat_interval_ms=self._context.settings.of(self.group).heartbeat_interval_ms,
         )
-
-    def describe(self, group_id: GroupId) -> ShareGroupDescribeResponse.DescribedGroup:
-        """Describe a group; KafkaError(GROUP_ID_NOT_FOUND) when there is none of this type."""
-        directory = self._directory
-        return describe_group(find_group(directory.groups, group_id), directory.image)
-
-    # Share state, and what administrators do to it; `offsets` says what each of these means.
-
-    def still_wanted(self, intent: InitializeShareState) -> InitializeShareState:
-        """Return what is left of an intent: it may come late, twice, or after its group's end."""
-        group = self._directory.groups.get(intent.group_id)
-        if not isinstance(group, ShareGroup):
-            return intent._replace(partitions=())
-        initialized = group.share_partitions().initialized
-        return intent._replace(
-            partitions=tuple(
-                start
-                for start in intent.partitions
-                if start.topic_id in self._directory.image.topics_by_id
-                and (
-                    start.topic_id not in initialized
-                    or start.partition not in initialized[start.topic_id].partitions
+        if (
+            self.is_join
+            or request.subscribed_topic_names is not None
+            or self.current.assigned != self._before.assigned
+        ):
+            response.assignment = ShareGroupHeartbeatResponse.Assignment(
+                topic_partitions=partitions_by_topic(
+                    ShareGroupHeartbeatResponse.TopicPartitions, self.current.assigned
                 )
             )
-        )
-
-    def state_initialized(
-        self, intent: InitializeShareState, now_ms: int
-    ) -> CoordinatorResult[None]:
-        """Take note that an intent was carried out: its partitions may be assigned from now on."""
-        del now_ms
-        return self.offsets_initialized(intent.group_id, intent.partitions)
-
-    def offsets_initialized(
-        self, group_id: GroupId, starts: Sequence[ShareStart]
-    ) -> CoordinatorResult[None]:
-        """Take note that share partitions start where they should, if the group is still there."""
-        group = self._directory.groups.get(group_id)
-        if not isinstance(group, ShareGroup):
-            return offsets.NOTHING
-        noted = offsets.initialized(group, starts, self._directory.image)
-        if not any(group.share_partitions().initializing.keys() - {s.topic_id for s in starts}):
-            self._surroundings.answered(group_id)
-        return noted
-
-    def initialized(self, group_id: GroupId) -> Mapping[bytes, list[int]]:
-        """Return the partitions that have a share state, of a group that may not exist."""
-        group = self._directory.groups.get(group_id)
-        if not isinstance(group, ShareGroup):
-            return {}
-        topics = group.share_partitions().initialized
-        return {topic_id: sorted(named.partitions) for topic_id, named in topics.items()}
-
-    def alter_offsets(
-        self, group_id: GroupId, wanted: Mapping[bytes, Mapping[int, int]]
-    ) -> CoordinatorResult[tuple[ShareStart, ...]]:
-        """Begin to move where a group reads: topic id → partition → offset."""
-        group = find_or_found_group(self._directory.groups, group_id, is_founding=True)
-        return offsets.alter(group, wanted, self._directory.image)
-
-    def begin_deleting_offsets(
-        self, group_id: GroupId, topics: Iterable[str]
-    ) -> CoordinatorResult[Doomed]:
-        """Begin to forget where a group reads these topics."""
-        group = find_group(self._directory.groups, group_id)
-        return offsets.begin_deleting(group, topics, self._directory.image)
-
-    def offsets_deleted(
-        self, group_id: GroupId, topic_ids: Collection[bytes]
-    ) -> CoordinatorResult[None]:
-        """Take note that the share state of these topics is gone."""
-        return offsets.deleted(find_group(self._directory.groups, group_id), topic_ids)
-
-    def begin_deleting_group(
-        self, group_id: GroupId
-    ) -> CoordinatorResult[Mapping[bytes, list[int]]]:
-        """Begin to delete a group: return the partitions whose share state has to go first."""
-        group = find_group(self._directory.groups, group_id)
-        self._surroundings.answered(group_id)
-        return offsets.begin_deleting_all(group, self._directory.image)
-
-    # Timers.
-
-    def expire_session(self, event: ShareSessionExpiry, now_ms: int) -> CoordinatorResult[None]:
-        """Remove a member that has been silent for too long."""
-        if (timer := self._sessions.still_running(event, now_ms)) is not None:
-            return CoordinatorResult(response=None, timers=(timer,))
-        group = self._directory.groups.get(event.group_id)
-        member_id = event.member_id
-        if not isinstance(group, ShareGroup) or member_id not in group.members:
-            return offsets.NOTHING
-        return self._remove(group, member_id, None, SILENT)
-
-    def forget_topics(self, event: ForgetShareTopics, now_ms: int) -> CoordinatorResult[None]:
-        """Let every group's share partitions do without topics that are no more, some at a time."""
-        written: list[Record] = []
-        again: list[SetTimer] = []
-        size = names = 0
-        for group in self._groups():
-            partitions = group.share_partitions()
-            if partitions.topic_ids().isdisjoint(event.topic_ids):
-                continue
-            if size >= _FORGETFUL_AT_ONCE or names >= _NAMES_AT_ONCE:
-                again.append(SetTimer(event, now_ms, event))
-                break
-            left = partitions.forgotten(event.topic_ids)
-            written.append(records.partitions_record(group.group_id, left))
-            size += _RECORD_SIZE + left.size()
-            names += len(group.group_id)
-        return CoordinatorResult(response=None, records=written, timers=again)
-
-    def forget_later(self, changes: MetadataDelta, now_ms: int) -> SetTimer:
-        """Return the timer by which forgetting is taken up again."""
-        event = _deleted(changes)
-        return SetTimer(event, now_ms, event)
-
-    # The world.
-
-    def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Give every member a new session, and have share state made that was under way."""
-        timers: list[TimerChange] = []
-        intents: list[InitializeShareState] = []
-        for group in self._groups():
-            timeout_ms = self._settings.of(group).session_timeout_ms
-            timers.extend(
-                self._sessions.start(group.group_id, member_id, now_ms + timeout_ms)
-                for member_id in group.members
-            )
-            unfinished = group.share_partitions().unfinished()
-            if unfinished:
-                self._surroundings.asked(group.group_id, unfinished, now_ms)
-                intents.append(_taken_up(group, unfinished))
-        return CoordinatorResult(response=None, timers=timers, intents=intents)
-
-    def on_image(self, changes: MetadataDelta, now_ms: int) -> CoordinatorResult[None]:
-        """Take note of topics and settings that changed; heartbeats draw most consequences."""
-        if changes.configs:
-            self._settings.forget()
-        if changes.created or changes.deleted or changes.changed or changes.brokers_changed:
-            self._surroundings.topics_changed()
-        if not changes.deleted:
-            return offsets.NOTHING
-        return self.forget_topics(_deleted(changes), now_ms)
-
-    def _groups(self) -> Iterator[ShareGroup]:
-        return (each for each in self._directory.groups.values() if isinstance(each, ShareGroup))
+        return response
 
 
-def _deleted(changes: MetadataDelta) -> ForgetShareTopics:
-    return ForgetShareTopics(tuple(topic.topic_id for topic in changes.deleted))
+def is_steady(  # noqa: PLR0917 - a fixed shape, called for each steady heartbeat
+    context: ShareContext,
+    group: ShareGroup,
+    member: ShareMember,
+    current: ShareAssignment,
+    request: ShareGroupHeartbeatRequest,
+    client: Client,
+    settings: ShareSettings,
+) -> bool:
+    """Whether no step of the heartbeat would change anything."""
+    del settings
+    return (
+        current.member_epoch == group.target_epoch
+        and group.soft.steady_topics_version == context.topics_version
+        and request.subscribed_topic_names is None
+        and updated_member(member, request, client) is member
+    )
 
 
-def _taken_up(group: ShareGroup, unfinished: Mapping[bytes, list[int]]) -> InitializeShareState:
-    return InitializeShareState(
-        group.group_id,
-        tuple(
-            ShareStart(topic_id, partition, group.epoch)
-            for topic_id, partitions in sorted(unfinished.items())
-            for partition in partitions
-        ),
+def updated_member(
+    stored: ShareMember, request: ShareGroupHeartbeatRequest, client: Client
+) -> ShareMember:
+    """Return the member's metadata after a heartbeat: `stored` itself if nothing changed."""
+    names = request.subscribed_topic_names
+    rack_id = request.rack_id
+    if (
+        names is None
+        and rack_id in (None, stored.rack_id)
+        and client.client_id == stored.client_id
+        and client.host == stored.client_host
+    ):
+        return stored
+    return ShareMember(
+        rack_id=stored.rack_id if rack_id is None else rack_id,
+        client_id=client.client_id,
+        client_host=client.host,
+        topic_names=stored.topic_names if names is None else frozenset(names),
+    )
+
+
+def subscribed_topics(members: Iterable[ShareMember]) -> frozenset[str]:
+    """Return the topics that these members subscribe to."""
+    return frozenset[str]().union(*(member.topic_names for member in members))
+
+
+def _newly_initialized_topics(group: ShareGroup) -> list[str]:
+    """Return the subscribed topics with initialized partitions that no target contains."""
+    partitions = group.partitions
+    if partitions is None or not partitions.initialized or not group.members:
+        return []
+    assigned_partitions: dict[bytes, set[int]] = {}
+    for target in group.target.values():
+        for topic_id, share in target.items():
+            assigned_partitions.setdefault(topic_id, set()).update(share)
+    names = subscribed_topics(group.members.values())
+    return sorted(
+        named.name
+        for topic_id, named in partitions.initialized.items()
+        if named.name in names and assigned_partitions.get(topic_id, set()) != named.partitions
     )

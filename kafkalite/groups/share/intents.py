@@ -1,7 +1,7 @@
-"""What a share group wants done where the state of share partitions is kept.
+"""Intents of share groups for the share coordinator.
 
-Machines name these in `result.intents`; whoever stands above both coordinators carries them out,
-at least once, and brings `InitializeShareState` back to `ShareGroups.state_initialized`.
+Machines return them in `result.intents`. The outbox carries them out at least once, and then
+`ShareGroups.record_initialized_state` is called with the `InitializeShareState`.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from kafkalite.groups.group import GroupId
 
 UNKNOWN_START_OFFSET = -1
-"""Whoever first leads the share partition is to find the start by `share.auto.offset.reset`."""
+"""The leader of the share partition determines the offset by `share.auto.offset.reset`."""
 
 
-class ShareStart(NamedTuple):
-    """One share partition that is to come into being, and where reading it starts."""
+class SharePartitionStart(NamedTuple):
+    """A share partition to initialize, and its start offset."""
 
     topic_id: bytes
     partition: int
     state_epoch: int
-    """The group's epoch; state of a lesser epoch gives way to it."""
+    """The group epoch; it replaces state of a lower epoch."""
     start_offset: int = UNKNOWN_START_OFFSET
 
 
 class InitializeShareState(NamedTuple):
-    """Give a share group a state for these partitions, so that they may be assigned."""
+    """Initialize the share state of these partitions, so that they can be assigned."""
 
     group_id: GroupId
-    partitions: tuple[ShareStart, ...]
+    partitions: tuple[SharePartitionStart, ...]

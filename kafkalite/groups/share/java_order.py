@@ -1,8 +1,8 @@
-"""JavaTable: a mapping that gives its keys in the order in which Java's HashMap gives them.
+"""JavaHashMap: a mapping with the iteration order of Java's HashMap.
 
-Kafka's assignor for share groups fills members in whatever order its hash maps come in. That order
-is no accident: it follows from the keys' hashes and the table's size. Whoever wants the very
-assignment that Kafka makes has to walk as it does.
+Kafka's assignor for share groups iterates over hash maps. Their order is deterministic: it depends
+on the hashes of the keys and on the size of the table. The same order is needed to compute the same
+assignments as Kafka.
 """
 
 from __future__ import annotations
@@ -20,68 +20,68 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _DEFAULT_CAPACITY = 16
-_MASK = 0xFFFF_FFFF
-_WORDS = Struct(">IIII")
+_UINT32_MASK = 0xFFFF_FFFF
+_FOUR_UINT32 = Struct(">IIII")
 
 
 def string_hash(text: str) -> int:
-    """Return String.hashCode, as 32 bits without a sign."""
-    return java_string_hash(text) & _MASK
+    """Return String.hashCode as an unsigned 32-bit number."""
+    return java_string_hash(text) & _UINT32_MASK
 
 
 def int_hash(number: int) -> int:
-    """Return Integer.hashCode, as 32 bits without a sign."""
-    return number & _MASK
+    """Return Integer.hashCode as an unsigned 32-bit number."""
+    return number & _UINT32_MASK
 
 
-@lru_cache(maxsize=1_024)  # asked for once per partition of a topic
+@lru_cache(maxsize=1_024)  # called once per partition of a topic
 def uuid_hash(uuid: bytes) -> int:
-    """Return what Kafka's Uuid hashes to: its four words, one over the other."""
-    first, second, third, fourth = _WORDS.unpack(uuid)
+    """Return the hash code of Kafka's Uuid: its four words XORed."""
+    first, second, third, fourth = _FOUR_UINT32.unpack(uuid)
     return int(first ^ second ^ third ^ fourth)
 
 
 def topic_partition_hash(topic_partition: tuple[bytes, int]) -> int:
-    """Return what a Java record of a topic id and a partition hashes to."""
+    """Return the hash code of a Java record of a topic id and a partition."""
     topic_id, partition = topic_partition
-    return (31 * uuid_hash(topic_id) + partition) & _MASK
+    return (31 * uuid_hash(topic_id) + partition) & _UINT32_MASK
 
 
-class JavaTable(Generic[K, V]):
-    """Keys and values; `keys` come bucket by bucket.
+class JavaHashMap(Generic[K, V]):
+    """Keys and values; `keys` are ordered by bucket.
 
-    Within a bucket, what was `put` stands last, and what `get_or_make` made stands first.
+    Within a bucket, `put` adds a key at the end, and `compute_if_absent` adds it at the start.
     """
 
-    __slots__ = ("_capacity", "_entries", "_first", "_hash_of", "_last", "_places")
+    __slots__ = ("_capacity", "_entries", "_first_rank", "_hash_of", "_last_rank", "_ranks")
 
     def __init__(self, hash_of: Callable[[K], int], expected: int | None = None) -> None:
         self._hash_of = hash_of
         self._entries: dict[K, V] = {}
-        self._places: dict[K, int] = {}
-        self._first = self._last = 0
-        self._capacity = _DEFAULT_CAPACITY if expected is None else _room_for(expected)
+        self._ranks: dict[K, int] = {}
+        self._first_rank = self._last_rank = 0
+        self._capacity = _DEFAULT_CAPACITY if expected is None else _capacity_for(expected)
 
     def put(self, key: K, value: V) -> None:
-        """Set what a key stands for, as HashMap.put does."""
+        """Set the value of a key, as HashMap.put does."""
         if key not in self._entries:
-            self._last += 1
-            self._places[key] = self._last
+            self._last_rank += 1
+            self._ranks[key] = self._last_rank
         self._entries[key] = value
-        self._grow()
+        self._grow_if_full()
 
-    def get_or_make(self, key: K, make: Callable[[], V]) -> V:
-        """Return what a key stands for, made if need be, as HashMap.computeIfAbsent does."""
-        # Unlike put, this makes room for what came before, not for what comes now.
-        self._grow()
+    def compute_if_absent(self, key: K, create: Callable[[], V]) -> V:
+        """Return the value of a key, created if absent, as HashMap.computeIfAbsent does."""
+        # Unlike put, computeIfAbsent resizes the table before it adds the key.
+        self._grow_if_full()
         if key not in self._entries:
-            self._first -= 1
-            self._places[key] = self._first
-            self._entries[key] = make()
+            self._first_rank -= 1
+            self._ranks[key] = self._first_rank
+            self._entries[key] = create()
         return self._entries[key]
 
     def get(self, key: K) -> V | None:
-        """Return what a key stands for, or None."""
+        """Return the value of a key, or None."""
         return self._entries.get(key)
 
     def __getitem__(self, key: K) -> V:
@@ -94,43 +94,43 @@ class JavaTable(Generic[K, V]):
         return len(self._entries)
 
     def remove(self, key: K) -> None:
-        """Take a key out; the table stays as large as it was."""
-        del self._entries[key], self._places[key]
+        """Remove a key; the size of the table does not change."""
+        del self._entries[key], self._ranks[key]
 
     def keys(self) -> list[K]:
         """Return the keys in Java's order."""
-        return sorted(self._entries, key=self._place)
+        return sorted(self._entries, key=self._sort_key)
 
-    def make_room(self, count: int) -> None:
-        """Become as large as with so many keys."""
+    def grow_for(self, count: int) -> None:
+        """Resize the table for `count` keys."""
         while 4 * count > 3 * self._capacity:
             self._capacity *= 2
 
-    def _place(self, key: K) -> tuple[int, int]:
+    def _sort_key(self, key: K) -> tuple[int, int]:
         code = self._hash_of(key)
-        return (code ^ code >> 16) & self._capacity - 1, self._places[key]
+        return (code ^ code >> 16) & self._capacity - 1, self._ranks[key]
 
-    def _grow(self) -> None:
+    def _grow_if_full(self) -> None:
         if 4 * len(self._entries) > 3 * self._capacity:
             self._capacity *= 2
 
 
-def in_java_order(keys: Iterable[K], hash_of: Callable[[K], int], among: int = 0) -> list[K]:
-    """Return keys as a HashSet gives them that they were put into one after the other.
+def in_java_order(keys: Iterable[K], hash_of: Callable[[K], int], set_size: int = 0) -> list[K]:
+    """Return keys in the order of a HashSet to which they were added one after the other.
 
-    `among`: how many keys the set has, when these are but some of them.
+    `set_size` is the size of the set, if `keys` are only a part of it.
     """
-    table: JavaTable[K, None] = JavaTable(hash_of)
+    key_set: JavaHashMap[K, None] = JavaHashMap(hash_of)
     for key in keys:
-        table.put(key, None)
-    table.make_room(among)
-    return table.keys()
+        key_set.put(key, None)
+    key_set.grow_for(set_size)
+    return key_set.keys()
 
 
-def _room_for(expected: int) -> int:
-    """Return the size of a table that Kafka makes for so many keys: a power of two."""
-    wanted = int((expected + 1) / 0.75 + 1.0)
+def _capacity_for(expected: int) -> int:
+    """Return the capacity of a table that Kafka creates for `expected` keys: a power of two."""
+    minimum = int((expected + 1) / 0.75 + 1.0)
     capacity = 1
-    while capacity < wanted:
+    while capacity < minimum:
         capacity *= 2
     return capacity

@@ -1,7 +1,7 @@
-"""A member of a share group: what it said of itself, and what it has been given.
+"""A member of a share group: its metadata and its current assignment.
 
-As in consumer groups the two halves are two records. A share group has no revocation: nothing is
-anybody's alone, so a member goes straight to its target and needs no state on the way.
+They are two records, as in consumer groups. Members of a share group do not own partitions
+exclusively, so there is no revocation: a member gets its target in one step.
 """
 
 from __future__ import annotations
@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kafkalite.groups.assignors.contract import Assignment
 
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-"""What a member sends instead of its epoch to join and to leave."""
-
 STABLE = 0
-"""The only state of a member that a share group writes, numbered as in the log."""
+"""The only member state of share groups, numbered as in the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMember:
-    """What a member last said of itself."""
+    """The metadata from a member's requests."""
 
     rack_id: str | None = None
     client_id: str = ""
@@ -32,7 +28,7 @@ class ShareMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareAssignment:
-    """What a member has been given, and the epochs it has come to."""
+    """A member's epochs and its partitions."""
 
     member_epoch: int = 0
     previous_member_epoch: int = -1

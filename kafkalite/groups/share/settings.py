@@ -1,11 +1,11 @@
-"""What a share group is configured with: its own settings, kept within the broker's bounds."""
+"""Settings of share groups: group configuration within the broker's bounds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalite.groups.settings import GroupSettingsBook
+from kafkalite.groups.modern.settings import GroupSettingsCache
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareSettings:
-    """What one group is to go by."""
+    """The settings of one group."""
 
     session_timeout_ms: int
-    """How long a member may be silent."""
+    """The maximum time between two heartbeats of a member."""
     heartbeat_interval_ms: int
-    """How often a member shall heartbeat."""
+    """The heartbeat interval of members."""
     assignment_interval_ms: int
-    """The least time between two target assignments (KIP-1263)."""
+    """The minimum time between two target assignments (KIP-1263)."""
     max_size: int
-    """The most members the group may have."""
+    """The maximum number of members."""
     initialize_retry_interval_ms: int
-    """After how long state that was asked for and has not come is asked for again."""
+    """The time after which an incomplete initialization of share state is requested again."""
 
 
-class ShareSettingsBook(GroupSettingsBook[ShareSettings]):
-    """The settings of every share group of one shard."""
+class ShareSettingsCache(GroupSettingsCache[ShareSettings]):
+    """The settings of all share groups in one shard."""
 
     __slots__ = ()
 
-    def work_out(self, config: BrokerConfig, group_id: GroupId) -> ShareSettings:
-        """Return what a group is to go by."""
+    def compute(self, config: BrokerConfig, group_id: GroupId) -> ShareSettings:
+        """Compute a group's settings."""
         return ShareSettings(
             session_timeout_ms=config.group_int(group_id, "share.session.timeout.ms"),
             heartbeat_interval_ms=config.group_int(group_id, "share.heartbeat.interval.ms"),

@@ -1,1 +1,1 @@
-"""Streams groups: tasks of a Kafka Streams topology, assigned by the coordinator (KIP-1071)."""
+"""Streams groups (KIP-1071): the coordinator assigns the tasks of a Kafka Streams topology."""

@@ -1,12 +1,11 @@
-"""The sticky task assignor: who is to do which task (KIP-1071, `sticky`).
+"""The `sticky` assignor of streams groups (KIP-1071).
 
-Tasks stay where they were as long as the load stays even; then they go to whoever kept a standby
-of them, then to the process with the least load. Load is counted per process, by its number of
-members, since it is processes that have disks and cores. Standbys go to other processes than the
-active task.
+An active task stays with its previous member as long as the load is even. Otherwise it goes to a
+member with a standby of the task, or else to the process with the least load. Load is the number of
+tasks per member of a process. Standby tasks are assigned to other processes than the active task.
 
-Kafka breaks ties in the order of its hash tables and heaps. Here ids decide, and whoever has waited
-longest; the same members always get the same tasks.
+Kafka breaks ties by the order of its hash maps and heaps. Here ties are broken by id and then by
+the order of insertion, so that the same members always get the same tasks.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ class TaskId(NamedTuple):
 
 
 class MemberSpec(NamedTuple):
-    """A member, as an assignor needs to know it."""
+    """A member as the assignor sees it."""
 
     process_id: str
     previous: Tasks
 
 
 class SubtopologySize(NamedTuple):
-    """A subtopology, as an assignor needs to know it."""
+    """A subtopology as the assignor sees it."""
 
     task_count: int
     is_stateful: bool
 
 
 class _Process:
-    """One process: its members, and what they have been given so far."""
+    """One process with its members, and the tasks assigned to them so far."""
 
     __slots__ = ("_by_load", "counts", "process_id", "task_count", "tasks")
 
@@ -61,50 +60,52 @@ class _Process:
     def load(self) -> float:
         return self.task_count / len(self.counts)
 
-    def add(self, member_id: MemberId, task: TaskId) -> int:
-        """Give a task to one of the members; how many it has now."""
+    def assign(self, member_id: MemberId, task: TaskId) -> int:
+        """Assign a task to a member; return its new number of tasks."""
         self._by_load = None
-        return self._count(member_id, task)
+        return self._record(member_id, task)
 
-    def _count(self, member_id: MemberId, task: TaskId) -> int:
+    def _record(self, member_id: MemberId, task: TaskId) -> int:
         self.tasks.add(task)
         self.task_count += 1
         self.counts[member_id] += 1
         return self.counts[member_id]
 
-    def least_loaded(self, task: TaskId) -> MemberId:
-        """Give a task to the member that has the fewest, and return which that is."""
+    def assign_to_least_loaded(self, task: TaskId) -> MemberId:
+        """Assign a task to the member with the fewest tasks; return this member."""
         if self._by_load is None:
             ids = sorted(self.counts)
-            self._by_load = [(self.counts[each], turn, each) for turn, each in enumerate(ids)]
+            self._by_load = [
+                (self.counts[member_id], order, member_id) for order, member_id in enumerate(ids)
+            ]
             heapify(self._by_load)
         _, _, member_id = heappop(self._by_load)
-        count = self._count(member_id, task)
+        count = self._record(member_id, task)
         heappush(self._by_load, (count, self.task_count + len(self.counts), member_id))
         return member_id
 
 
 class _Quota:
-    """An even share of tasks; members that have theirs are set aside, and the rest share again."""
+    """The number of tasks per member, recomputed when a member has reached it."""
 
-    __slots__ = ("_members", "_tasks", "share")
+    __slots__ = ("_members", "_tasks", "tasks_per_member")
 
     def __init__(self, tasks: int, members: int) -> None:
         self._tasks, self._members = tasks, members
-        self._divide()
+        self._recompute()
 
-    def _divide(self) -> None:
-        self.share = -(-self._tasks // self._members) if self._members else 0
+    def _recompute(self) -> None:
+        self.tasks_per_member = -(-self._tasks // self._members) if self._members else 0
 
-    def reached(self, count: int) -> None:
-        """Note that a member has this many tasks now."""
-        if count == self.share:
+    def on_task_added(self, count: int) -> None:
+        """Record that a member has this number of tasks now."""
+        if count == self.tasks_per_member:
             self._members -= 1
             self._tasks -= count
-            self._divide()
+            self._recompute()
 
 
-class _Assignment:
+class _StickyAssignment:
     """One run of the assignor."""
 
     def __init__(
@@ -114,22 +115,24 @@ class _Assignment:
         standby_replicas: int,
     ) -> None:
         self._subtopologies = subtopologies
-        self._replicas = standby_replicas
+        self._standby_replicas = standby_replicas
         self._process_of: dict[MemberId, _Process] = {}
         processes: dict[str, _Process] = {}
-        self._did: dict[TaskId, MemberId] = {}
-        self._stood_by: dict[TaskId, list[MemberId]] = {}
+        self._previous_active: dict[TaskId, MemberId] = {}
+        self._previous_standby: dict[TaskId, list[MemberId]] = {}
         for member_id, member in sorted(members.items()):
             process_id = member.process_id
             process = processes.setdefault(process_id, _Process(process_id))
             process.counts[member_id] = 0
             self._process_of[member_id] = process
-            self._did.update(dict.fromkeys(_tasks_in(member.previous.active), member_id))
+            self._previous_active.update(
+                dict.fromkeys(_tasks_in(member.previous.active), member_id)
+            )
             for task in _tasks_in(member.previous.standby):
-                self._stood_by.setdefault(task, []).append(member_id)
-        self._processes = [processes[each] for each in sorted(processes)]
-        active = sum(each.task_count for each in subtopologies.values())
-        stateful = sum(each.task_count for each in subtopologies.values() if each.is_stateful)
+                self._previous_standby.setdefault(task, []).append(member_id)
+        self._processes = [processes[process_id] for process_id in sorted(processes)]
+        active = sum(size.task_count for size in subtopologies.values())
+        stateful = sum(size.task_count for size in subtopologies.values() if size.is_stateful)
         self._active_quota = _Quota(active, len(members))
         self._total_quota = _Quota(active + stateful * standby_replicas, len(members))
         self.active: dict[MemberId, dict[str, set[int]]] = {}
@@ -138,9 +141,9 @@ class _Assignment:
     # Active tasks
 
     def assign_active(self) -> None:
-        """Give every task to somebody."""
-        # By partition first, so that the tasks of different subtopologies that were paired stay so.
-        left = sorted(
+        """Assign every active task."""
+        # Sorted by partition first, so that co-located tasks of subtopologies stay together.
+        unassigned = sorted(
             (
                 TaskId(name, partition)
                 for name, size in self._subtopologies.items()
@@ -148,63 +151,71 @@ class _Assignment:
             ),
             key=lambda task: (task.partition, task.subtopology),
         )
-        left = [task for task in left if not self._keep(task, self._did.get(task))]
-        left = [
+        unassigned = [
             task
-            for task in left
-            if not self._keep(task, self._least_loaded(self._stood_by.get(task, ()), None))
+            for task in unassigned
+            if not self._retain_active(task, self._previous_active.get(task))
+        ]
+        unassigned = [
+            task
+            for task in unassigned
+            if not self._retain_active(
+                task, self._least_loaded(self._previous_standby.get(task, ()), None)
+            )
         ]
         queue = _Queue(self._processes)
-        for task in sorted(left):
+        for task in sorted(unassigned):
             process = queue.pop()
-            member_id = process.least_loaded(task)
-            self._note(self.active, member_id, task)
-            self._active_quota.reached(process.counts[member_id])
-            self._total_quota.reached(process.counts[member_id])
+            member_id = process.assign_to_least_loaded(task)
+            self._add_task(self.active, member_id, task)
+            self._active_quota.on_task_added(process.counts[member_id])
+            self._total_quota.on_task_added(process.counts[member_id])
             queue.push(process)
 
-    def _keep(self, task: TaskId, member_id: MemberId | None) -> bool:
-        """Give an active task to a member that knows it, unless that has its share."""
+    def _retain_active(self, task: TaskId, member_id: MemberId | None) -> bool:
+        """Assign an active task to a member with the task's state, if its quota allows."""
         if member_id is None:
             return False
         process = self._process_of[member_id]
-        if process.counts[member_id] >= self._active_quota.share:
+        if process.counts[member_id] >= self._active_quota.tasks_per_member:
             return False
-        count = process.add(member_id, task)
-        self._note(self.active, member_id, task)
-        self._active_quota.reached(count)
-        self._total_quota.reached(count)
+        count = process.assign(member_id, task)
+        self._add_task(self.active, member_id, task)
+        self._active_quota.on_task_added(count)
+        self._total_quota.on_task_added(count)
         return True
 
     def _least_loaded(
-        self, members: Sequence[MemberId], unless_has: TaskId | None
+        self, members: Sequence[MemberId], excluded_task: TaskId | None
     ) -> MemberId | None:
-        """Return the member whose process and who itself have least to do.
+        """Return the least loaded member: it has fewer tasks and a less loaded process.
 
-        Processes that have the task `unless_has` in some form already are passed over; Kafka looks
-        no further when the first is one of these.
+        Processes that have `excluded_task` are skipped. If the process of the first member has it,
+        the result is None, as in Kafka.
         """
-        if not members or unless_has in self._process_of[members[0]].tasks:
+        if not members or excluded_task in self._process_of[members[0]].tasks:
             return None
         chosen = members[0]
         for member_id in members[1:]:
             process, best = self._process_of[member_id], self._process_of[chosen]
             if (
                 process.load < best.load
-                and unless_has not in process.tasks
+                and excluded_task not in process.tasks
                 and process.counts[member_id] < best.counts[chosen]
             ):
                 chosen = member_id
         return chosen
 
     @staticmethod
-    def _note(to: dict[MemberId, dict[str, set[int]]], member_id: MemberId, task: TaskId) -> None:
-        to.setdefault(member_id, {}).setdefault(task.subtopology, set()).add(task.partition)
+    def _add_task(
+        assignment: dict[MemberId, dict[str, set[int]]], member_id: MemberId, task: TaskId
+    ) -> None:
+        assignment.setdefault(member_id, {}).setdefault(task.subtopology, set()).add(task.partition)
 
     # Standby tasks
 
     def assign_standby(self) -> None:
-        """Give each stateful task its standbys, as far as there are processes for them."""
+        """Assign standbys of each stateful task, as far as there are enough processes."""
         stateful = [
             TaskId(name, partition)
             for name, size in self._subtopologies.items()
@@ -212,58 +223,58 @@ class _Assignment:
             for partition in range(size.task_count)
         ]
         stateful.sort(key=lambda task: (task.partition, task.subtopology), reverse=True)
-        left: list[tuple[TaskId, int]] = []
+        unassigned: list[tuple[TaskId, int]] = []
         for task in stateful:
-            given = 0
-            while given < self._replicas and self._keep_standby(task):
-                given += 1
-            left.append((task, self._replicas - given))
+            assigned_count = 0
+            while assigned_count < self._standby_replicas and self._retain_standby(task):
+                assigned_count += 1
+            unassigned.append((task, self._standby_replicas - assigned_count))
         queue = _Queue(self._processes)
-        for task, replicas in sorted(left, reverse=True):
+        for task, replicas in sorted(unassigned, reverse=True):
             for _ in range(replicas):
-                if not self._give_standby(task, queue):
+                if not self._assign_new_standby(task, queue):
                     break
 
-    def _keep_standby(self, task: TaskId) -> bool:
-        """Give a standby to a member that has state of the task, if there is one with room."""
-        # The member that did the task comes first; then the least of those that stood by.
-        did = self._did.get(task)
-        if did is not None and self._stand_by(task, did):
+    def _retain_standby(self, task: TaskId) -> bool:
+        """Assign a standby to a member with state of the task, if its quota is not reached."""
+        # First the previous owner of the active task, then the least loaded previous standby.
+        previous_owner = self._previous_active.get(task)
+        if previous_owner is not None and self._assign_standby_to(task, previous_owner):
             return True
-        stood_by = self._least_loaded(self._stood_by.get(task, ()), task)
-        return stood_by is not None and self._stand_by(task, stood_by)
+        candidate = self._least_loaded(self._previous_standby.get(task, ()), task)
+        return candidate is not None and self._assign_standby_to(task, candidate)
 
-    def _stand_by(self, task: TaskId, member_id: MemberId) -> bool:
+    def _assign_standby_to(self, task: TaskId, member_id: MemberId) -> bool:
         process = self._process_of[member_id]
-        if task in process.tasks or process.counts[member_id] >= self._total_quota.share:
+        if task in process.tasks or process.counts[member_id] >= self._total_quota.tasks_per_member:
             return False
-        self._note(self.standby, member_id, task)
-        self._total_quota.reached(process.add(member_id, task))
+        self._add_task(self.standby, member_id, task)
+        self._total_quota.on_task_added(process.assign(member_id, task))
         return True
 
-    def _give_standby(self, task: TaskId, queue: _Queue) -> bool:
-        """Give a standby to the process with the least load among those without the task."""
-        passed_over: list[_Process] = []
-        found = False
-        while queue and not found:
+    def _assign_new_standby(self, task: TaskId, queue: _Queue) -> bool:
+        """Assign a standby to the least loaded process without the task; False if there is none."""
+        popped_processes: list[_Process] = []
+        is_assigned = False
+        while queue and not is_assigned:
             process = queue.pop()
-            passed_over.append(process)
+            popped_processes.append(process)
             if task not in process.tasks:
-                member_id = process.least_loaded(task)
-                self._note(self.standby, member_id, task)
-                self._total_quota.reached(process.counts[member_id])
-                found = True
-        for process in reversed(passed_over):
+                member_id = process.assign_to_least_loaded(task)
+                self._add_task(self.standby, member_id, task)
+                self._total_quota.on_task_added(process.counts[member_id])
+                is_assigned = True
+        for process in reversed(popped_processes):
             queue.push(process)
-        return found
+        return is_assigned
 
 
 class _Queue:
-    """Processes by their load; among equals, whoever has waited longest."""
+    """Processes ordered by load, then by the order of insertion."""
 
     def __init__(self, processes: Iterable[_Process]) -> None:
-        self._heap = [(each.load, turn, each) for turn, each in enumerate(processes)]
-        self._turn = len(self._heap)
+        self._heap = [(process.load, order, process) for order, process in enumerate(processes)]
+        self._order = len(self._heap)
         heapify(self._heap)
 
     def __bool__(self) -> bool:
@@ -273,34 +284,34 @@ class _Queue:
         return heappop(self._heap)[2]
 
     def push(self, process: _Process) -> None:
-        heappush(self._heap, (process.load, self._turn, process))
-        self._turn += 1
+        heappush(self._heap, (process.load, self._order, process))
+        self._order += 1
 
 
 def _tasks_in(tasks: TaskIds) -> list[TaskId]:
-    return [TaskId(name, each) for name in sorted(tasks) for each in sorted(tasks[name])]
+    return [TaskId(name, partition) for name in sorted(tasks) for partition in sorted(tasks[name])]
 
 
-def assign_sticky(
+def assign_tasks(
     members: Mapping[MemberId, MemberSpec],
     subtopologies: Mapping[str, SubtopologySize],
     standby_replicas: int,
 ) -> dict[MemberId, Tasks]:
-    """Return what each member is to do; every active task is somebody's, if anybody is there."""
+    """Return the tasks of each member; all active tasks are assigned if there are members."""
     if not members:
         return {}
-    run = _Assignment(members, subtopologies, standby_replicas)
-    run.assign_active()
+    assignment = _StickyAssignment(members, subtopologies, standby_replicas)
+    assignment.assign_active()
     if standby_replicas > 0:
-        run.assign_standby()
+        assignment.assign_standby()
     return {
         member_id: Tasks(
-            active=_frozen(run.active.get(member_id, {})),
-            standby=_frozen(run.standby.get(member_id, {})),
+            active=_freeze(assignment.active.get(member_id, {})),
+            standby=_freeze(assignment.standby.get(member_id, {})),
         )
         for member_id in members
     }
 
 
-def _frozen(tasks: Mapping[str, set[int]]) -> dict[str, AbstractSet[int]]:
+def _freeze(tasks: Mapping[str, set[int]]) -> dict[str, AbstractSet[int]]:
     return {name: frozenset(partitions) for name, partitions in sorted(tasks.items())}

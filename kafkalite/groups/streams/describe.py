@@ -1,18 +1,21 @@
-"""What StreamsGroupDescribe tells of a group."""
+"""Descriptions of streams groups for StreamsGroupDescribe."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.protocol.messages.streams_group_describe import StreamsGroupDescribeResponse
+from kafkalite.groups.modern import describe as modern
+from kafkalite.protocol._generated.messages.streams_group_describe import (
+    StreamsGroupDescribeResponse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kafkalite.groups.group import MemberId
-    from kafkalite.groups.streams.configured import ConfiguredSubtopology
+    from kafkalite.groups.streams.configured_topology import ConfiguredSubtopology
     from kafkalite.groups.streams.group import StreamsGroup
-    from kafkalite.groups.streams.tasks import EpochsOfTasks, HeldTasks, TaskIds, Tasks
+    from kafkalite.groups.streams.tasks import OwnedTasks, TaskEpochs, TaskIds, Tasks
     from kafkalite.groups.streams.topology import InternalTopic, SubtopologySpec
 
 Described = StreamsGroupDescribeResponse
@@ -21,15 +24,14 @@ Described = StreamsGroupDescribeResponse
 def describe_group(group: StreamsGroup) -> Described.DescribedGroup:
     """Describe a group, its topology and its members.
 
-    Internal topics have their numbers of partitions once the topology's topics are in order.
+    Internal topics have partition counts if all topics of the topology exist and are valid.
     """
-    return Described.DescribedGroup(
-        group_id=group.group_id,
-        group_state=group.state_name(),
-        group_epoch=group.epoch,
-        assignment_epoch=group.target_epoch,
+    return modern.describe_group(
+        Described.DescribedGroup,
+        group,
+        group.state_name(),
+        lambda member_id: _member(group, member_id),
         topology=_topology(group),
-        members=[_member(group, member_id) for member_id in sorted(group.members)],
     )
 
 
@@ -95,7 +97,7 @@ def _member(group: StreamsGroup, member_id: MemberId) -> Described.Member:
     )
 
 
-def _assignment(tasks: Tasks | HeldTasks) -> Described.Assignment:
+def _assignment(tasks: Tasks | OwnedTasks) -> Described.Assignment:
     return Described.Assignment(
         active_tasks=_task_ids(tasks.active),
         standby_tasks=_task_ids(tasks.standby),
@@ -103,7 +105,7 @@ def _assignment(tasks: Tasks | HeldTasks) -> Described.Assignment:
     )
 
 
-def _task_ids(tasks: TaskIds | EpochsOfTasks) -> list[Described.TaskIds]:
+def _task_ids(tasks: TaskIds | TaskEpochs) -> list[Described.TaskIds]:
     return [
         Described.TaskIds(subtopology_id=name, partitions=sorted(partitions))
         for name, partitions in sorted(tasks.items())

@@ -1,6 +1,6 @@
-"""What befalls a streams group, as events for whoever asks why: who came and went, who moved it.
+"""Explain events of streams groups: members that join, leave and are removed.
 
-A steady heartbeat and a commit that is taken have nothing to tell.
+Steady heartbeats and accepted commits have no events.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.coordinator.contract import Event
 from kafkalite.groups.consumer.member import CurrentAssignment
-from kafkalite.groups.events import Going
+from kafkalite.groups.modern import events as modern_events
+from kafkalite.groups.modern.events import Departure
 
 if TYPE_CHECKING:
     from kafkalite.groups.group import MemberId
     from kafkalite.groups.streams.group import StreamsGroup
     from kafkalite.groups.streams.member import CurrentTasks, MemberMetadata
 
-SLOW: Final = Going("fenced", "it did not give its tasks up within its rebalance timeout")
+REVOCATION_TIMED_OUT: Final = Departure(
+    "fenced", "it did not revoke its tasks within its rebalance timeout"
+)
 
 
-def joined(group: StreamsGroup, member_id: MemberId, member: MemberMetadata) -> Event:
-    """Tell of a member that joins."""
+def member_joined_event(group: StreamsGroup, member_id: MemberId, member: MemberMetadata) -> Event:
+    """Return the event of a member that joins."""
     return Event(
         group.group_id,
         "joined",
@@ -36,26 +39,21 @@ def joined(group: StreamsGroup, member_id: MemberId, member: MemberMetadata) -> 
     )
 
 
-def gone(group: StreamsGroup, member_id: MemberId, going: Going) -> Event:
-    """Tell of a member that goes for good, and how many active tasks it leaves behind."""
-    member, current = group.members[member_id], group.current_of(member_id)
-    held = (*current.assigned.active.values(), *current.pending_revocation.active.values())
-    return Event(
-        group.group_id,
-        going.kind,
-        f"member {member_id} is gone: {going.how}",
-        {
-            "member_id": member_id,
-            "process_id": member.process_id,
-            "client_id": member.client_id,
-            "member_epoch": current.member_epoch,
-            "active_tasks": sum(map(len, held)),
-        },
+def member_removed_event(group: StreamsGroup, member_id: MemberId, departure: Departure) -> Event:
+    """Return the event of a removed member, with the number of its active tasks."""
+    current = group.current_of(member_id)
+    owned = (*current.assigned.active.values(), *current.pending_revocation.active.values())
+    return modern_events.member_removed_event(
+        group,
+        member_id,
+        departure,
+        process_id=group.members[member_id].process_id,
+        active_tasks=sum(map(len, owned)),
     )
 
 
-def as_partitions(current: CurrentTasks) -> CurrentAssignment:
-    """Return active tasks as partitions of their subtopology, as hand-overs are remembered."""
+def to_current_assignment(current: CurrentTasks) -> CurrentAssignment:
+    """Return active tasks as partitions of subtopologies, for the ownership history."""
     return CurrentAssignment(
         member_epoch=current.member_epoch,
         assigned={name.encode(): epochs for name, epochs in current.assigned.active.items()},

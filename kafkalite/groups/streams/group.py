@@ -1,203 +1,152 @@
-"""StreamsGroup: the hard state of one streams group, changed in replay alone (KIP-1071).
+"""StreamsGroup: the hard state of one streams group (KIP-1071), changed only by replay.
 
-Epochs only grow, and in this order: assignment epoch ≤ member epoch ≤ target epoch ≤ group epoch.
-The group epoch moves when members, topics or assignment settings do; the target epoch follows when
-the assignor has run; a member's epoch follows when it has nothing left to give up.
+Epochs never decrease, and assignment epoch ≤ member epoch ≤ target epoch ≤ group epoch. The group
+epoch is raised when members, topics or assignment settings change. The target epoch is raised when
+the assignor has run. The member epoch is raised when the member has nothing left to revoke.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.groups.consumer.topics import NO_TOPICS_HASH
-from kafkalite.groups.fencing import FENCING_KEY
-from kafkalite.groups.group import GroupType, OffsetExpiry
-from kafkalite.groups.replaying import FIRST_EPOCH, NEVER_ASSIGNED_MS
-from kafkalite.groups.streams import commits, records
+from kafkalite.groups.group import GroupType
+from kafkalite.groups.modern.group import ModernGroup, ModernSoftState, reconciliation_state
+from kafkalite.groups.streams import offset_validation
+from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.member import CurrentTasks, MemberMetadata
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
+from kafkalite.groups.streams.settings import StreamsSettings
+from kafkalite.groups.streams.tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-    from kafkalite.groups.consumer.hand_overs import HandOvers
     from kafkalite.groups.directory import GroupDirectory
-    from kafkalite.groups.group import CommitClaim, GroupId, MemberId, PartitionCheck, Record
-    from kafkalite.groups.offset import OffsetAndMetadata
-    from kafkalite.groups.streams.configured import ConfiguredTopology
-    from kafkalite.groups.streams.settings import GroupSettings
-    from kafkalite.groups.streams.tasks import TaskIds, Tasks
+    from kafkalite.groups.group import (
+        CommitClaim,
+        GroupId,
+        MemberId,
+        PartitionCheck,
+        Record,
+    )
+    from kafkalite.groups.streams.configured_topology import ConfiguredTopology
+    from kafkalite.groups.streams.tasks import TaskIds
     from kafkalite.groups.streams.topology import Topology
 
 NOT_VALIDATED = -1
-"""In the place of the epoch of a topology whose topics were all found in order."""
+"""The validated topology epoch if the topology's topics are missing or invalid."""
 
 _Task = tuple[str, int]
 
 
-def _commit_timestamp_ms(offset: OffsetAndMetadata) -> int:
-    return offset.commit_timestamp_ms
+class StreamsSoftState(ModernSoftState[StreamsSettings]):
+    """State of a group that is not in the log and is lost when the shard is reloaded."""
 
-
-class SoftState:
-    """What deciders remember of a group, and may lose."""
-
-    __slots__ = ("configured", "endpoint_epoch", "settings", "shutdown_by", "topics_turn")
+    __slots__ = ("configured", "endpoint_epoch", "shutdown_requested_by")
 
     def __init__(self) -> None:
-        self.settings: tuple[int, GroupSettings | None] = (0, None)
-        """What the group goes by, and at which turn of the configuration that was worked out."""
-        self.topics_turn = -1
-        """The turn of the metadata at which `configured` was worked out."""
+        super().__init__()
         self.configured: ConfiguredTopology | None = None
+        """The topology, configured with the topics at `topics_version`."""
         self.endpoint_epoch = 0
-        """Moves when a member that answers queries gets other tasks."""
-        self.shutdown_by: MemberId | None = None
-        """The member that asked for all of them to stop, while there are any."""
+        """The epoch of all endpoints: it grows when tasks of a member with an endpoint change."""
+        self.shutdown_requested_by: MemberId | None = None
+        """The member that requested the shutdown of the application."""
 
 
-class StreamsGroup:
-    """A group whose tasks the coordinator assigns, and its members."""
+class StreamsGroup(ModernGroup[MemberMetadata, CurrentTasks, Tasks]):
+    """A streams group and its members."""
 
     __slots__ = (
-        "_active", "_directory", "_readers", "_standby", "_warmup", "assignment_configs", "current",
-        "epoch", "group_id", "members", "metadata_hash", "soft", "target", "target_epoch",
-        "target_timestamp_ms", "topology", "validated_topology_epoch",
+        "_active_owners",
+        "_standby_members",
+        "_subtopology_by_topic",
+        "_warmup_members",
+        "assignment_configs",
+        "soft",
+        "topology",
+        "validated_topology_epoch",
     )  # fmt: skip
 
-    def __init__(self, group_id: GroupId, directory: GroupDirectory) -> None:
-        self.group_id = group_id
-        self._directory = directory
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = NO_TOPICS_HASH
+    group_type = GroupType.STREAMS
+    protocol_type = "streams"
+
+    def __init__(self, group_id: GroupId, directory: GroupDirectory | None = None) -> None:
+        super().__init__(group_id, directory)
         self.validated_topology_epoch = 0
         self.assignment_configs: Mapping[str, str] = {}
-        self.target_epoch = FIRST_EPOCH
-        self.target_timestamp_ms = NEVER_ASSIGNED_MS
         self.topology: Topology | None = None
-        self.members: dict[MemberId, MemberMetadata] = {}
-        self.current: dict[MemberId, CurrentTasks] = {}
-        self.target: dict[MemberId, Tasks] = {}
-        # Who holds a task follows from `current`.
-        self._active: dict[_Task, MemberId] = {}
-        self._standby: dict[_Task, set[MemberId]] = {}
-        self._warmup: dict[_Task, set[MemberId]] = {}
-        self._readers: Mapping[str, str] = {}
-        self.soft = SoftState()
+        # The owners of tasks, computed from `current`.
+        self._active_owners: dict[_Task, MemberId] = {}
+        self._standby_members: dict[_Task, set[MemberId]] = {}
+        self._warmup_members: dict[_Task, set[MemberId]] = {}
+        self._subtopology_by_topic: Mapping[str, str] = {}
+        self.soft = StreamsSoftState()
 
-    # What a group is to its neighbours.
-
-    @property
-    def group_type(self) -> GroupType:
-        """The protocol the group speaks."""
-        return GroupType.STREAMS
-
-    @property
-    def protocol_type(self) -> str:
-        """What ListGroups shows."""
-        return "streams"
+    # The interface `Group`.
 
     def state_name(self) -> str:
         """Return the state's name as clients see it."""
-        if not self.members:
-            return "Empty"
-        if self.topology is None or self.topology.epoch != self.validated_topology_epoch:
+        topology_epoch = None if self.topology is None else self.topology.epoch
+        if self.members and topology_epoch != self.validated_topology_epoch:
             return "NotReady"
-        if self.epoch > self.target_epoch:
-            return "Assigning"
-        if all(self.current_of(m).is_reconciled_to(self.target_epoch) for m in self.members):
-            return "Stable"
-        return "Reconciling"
-
-    def is_empty(self) -> bool:
-        """Whether the group has no members."""
-        return not self.members
+        return reconciliation_state(self)
 
     def validate_offset_commit(self, claim: CommitClaim) -> PartitionCheck | None:
-        """Raise KafkaError unless the claim may commit; None: no need to check partitions."""
-        return commits.validate_offset_commit(self, claim)
-
-    def touch(self, claim: CommitClaim, now_ms: int) -> None:
-        """Do nothing: in this protocol only heartbeats are signs of life."""
+        """Return the check for each partition, None if none is needed; raises KafkaError."""
+        return offset_validation.validate_offset_commit(self, claim)
 
     def validate_offset_fetch(self, member_id: MemberId | None, member_epoch: int) -> None:
-        """Raise KafkaError unless this member at just this epoch, or an observer, may fetch."""
-        commits.validate_offset_fetch(self, member_id, member_epoch)
-
-    def validate_offset_delete(self) -> None:
-        """Allow it: what must not go is told topic by topic."""
-
-    def validate_delete(self) -> None:
-        """Raise KafkaError(NON_EMPTY_GROUP) while the group has members."""
-        if self.members:
-            raise KafkaError(
-                ErrorCode.NON_EMPTY_GROUP,
-                f"Group {self.group_id} has members.",
-                {"members": len(self.members)},
-            )
+        """Raise KafkaError unless the epoch is the member's, or the request names no member."""
+        offset_validation.validate_offset_fetch(self, member_id, member_epoch)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether the topology reads the topic, and there are members to do it."""
-        return bool(self.members) and topic in self._readers
-
-    def offset_expiry(self) -> OffsetExpiry | None:
-        """Return the rule that offsets age from their commit, whatever the group's state."""
-        return OffsetExpiry(_commit_timestamp_ms)
+        """Whether the topology reads the topic and the group has members."""
+        return bool(self.members) and topic in self._subtopology_by_topic
 
     def tombstones(self) -> list[Record]:
-        """Return the records that delete the group, without its offsets, in Kafka's order."""
+        """Return the tombstones of the group, except those of its offsets, in Kafka's order."""
         group_id = self.group_id
-        return [
-            *(records.current_tasks_tombstone(group_id, m) for m in self.members),
-            *(records.target_tasks_tombstone(group_id, m) for m in self.members),
-            records.target_epoch_tombstone(group_id),
-            *(records.member_metadata_tombstone(group_id, m) for m in self.members),
-            records.group_metadata_tombstone(group_id),
-            records.topology_tombstone(group_id),
-        ]
+        return records.TYPES.group_tombstones(
+            group_id,
+            self.members,
+            [records.TYPES.group_tombstone(group_id), records.topology_tombstone(group_id)],
+        )
 
-    # What deciders read.
-
-    def fencing_rule(self) -> str:
-        """Return by which rule commits are fenced now; see `kafkalite.groups.fencing`."""
-        return self._directory.config.str(FENCING_KEY)
-
-    def hand_overs(self) -> HandOvers:
-        """Return what is remembered of who did which task; for explanations alone."""
-        return self._directory.hand_overs.of(self.group_id)
+    # Queries of deciders.
 
     def current_of(self, member_id: MemberId) -> CurrentTasks:
-        """Return what a member has been given; nothing, for one that is not known."""
+        """Return a member's current tasks; an unknown member has none."""
         return self.current.get(member_id) or CurrentTasks()
 
-    def reader_of(self, topic: str) -> str | None:
-        """Return the subtopology that reads a topic."""
-        return self._readers.get(topic)
+    def subtopology_reading(self, topic: str) -> str | None:
+        """Return the subtopology that reads a topic, or None."""
+        return self._subtopology_by_topic.get(topic)
 
     def active_member(self, subtopology: str, partition: int) -> MemberId | None:
-        """Return the member that does an active task, be it in order to give it up."""
-        return self._active.get((subtopology, partition))
+        """Return the owner of an active task, which may be revoking it."""
+        return self._active_owners.get((subtopology, partition))
 
     def active_process(self, subtopology: str, partition: int) -> str | None:
-        """Return the process that does an active task; None: it is free."""
-        member_id = self._active.get((subtopology, partition))
+        """Return the process that owns an active task; None if it is free."""
+        member_id = self._active_owners.get((subtopology, partition))
         return None if member_id is None else self._process_of(member_id)
 
     def standby_processes(self, subtopology: str, partition: int) -> AbstractSet[str]:
-        """Return the processes that keep a standby of a task."""
-        return {self._process_of(m) for m in self._standby.get((subtopology, partition), ())}
+        """Return the processes with a standby of a task."""
+        return {
+            self._process_of(m) for m in self._standby_members.get((subtopology, partition), ())
+        }
 
     def warmup_processes(self, subtopology: str, partition: int) -> AbstractSet[str]:
-        """Return the processes that warm up for a task."""
-        return {self._process_of(m) for m in self._warmup.get((subtopology, partition), ())}
+        """Return the processes with a warm-up of a task."""
+        return {self._process_of(m) for m in self._warmup_members.get((subtopology, partition), ())}
 
     def _process_of(self, member_id: MemberId) -> str:
         member = self.members.get(member_id)
         return "" if member is None else member.process_id
 
-    # What replay does, record by record.
+    # Replay, record by record.
 
     def replay_metadata(
         self,
@@ -206,68 +155,60 @@ class StreamsGroup:
         validated_topology_epoch: int,
         assignment_configs: Mapping[str, str],
     ) -> None:
-        """Move the group to an epoch."""
+        """Set the group epoch and the metadata of this epoch."""
         self.epoch = epoch
         self.metadata_hash = metadata_hash
         self.validated_topology_epoch = validated_topology_epoch
         self.assignment_configs = assignment_configs
 
     def replay_topology(self, topology: Topology | None) -> None:
-        """Say what the application looks like."""
+        """Set the topology."""
         self.topology = topology
-        self._readers = {} if topology is None else topology.readers()
+        self._subtopology_by_topic = {} if topology is None else topology.subtopology_by_topic()
 
     def replay_member_metadata(self, member_id: MemberId, metadata: MemberMetadata | None) -> None:
-        """Make what a member says of itself true; None: it is gone."""
+        """Set a member's metadata; None removes the member."""
         if metadata is not None:
             self.members[member_id] = metadata
             return
         self.members.pop(member_id, None)
         if not self.members:
-            self.soft.shutdown_by = None
-
-    def replay_target_epoch(self, epoch: int, timestamp_ms: int) -> None:
-        """Say for which epoch the assignor has run, and when."""
-        self.target_epoch = epoch
-        self.target_timestamp_ms = timestamp_ms
-
-    def replay_target(self, member_id: MemberId, target: Tasks | None) -> None:
-        """Say what a member should have; None: nothing is known of it."""
-        if target is None:
-            self.target.pop(member_id, None)
-        else:
-            self.target[member_id] = target
+            self.soft.shutdown_requested_by = None
 
     def replay_current(self, member_id: MemberId, current: CurrentTasks | None) -> None:
-        """Say what a member has; None: nothing, it is gone."""
-        old = self.current.pop(member_id, None)
-        if old is not None:
-            for held in (old.assigned, old.pending_revocation):
-                for task in _tasks_of(held.active):
-                    if self._active.get(task) == member_id:
-                        del self._active[task]
-                _let_go(self._standby, held.standby, member_id)
-                _let_go(self._warmup, held.warmup, member_id)
+        """Set a member's current tasks; None removes them."""
+        previous = self.current.pop(member_id, None)
+        if previous is not None:
+            for tasks in (previous.assigned, previous.pending_revocation):
+                for task in _tasks_of(tasks.active):
+                    if self._active_owners.get(task) == member_id:
+                        del self._active_owners[task]
+                _remove_member(self._standby_members, tasks.standby, member_id)
+                _remove_member(self._warmup_members, tasks.warmup, member_id)
         if current is not None:
             self.current[member_id] = current
-            for held in (current.assigned, current.pending_revocation):
-                self._active.update(dict.fromkeys(_tasks_of(held.active), member_id))
-                _take(self._standby, held.standby, member_id)
-                _take(self._warmup, held.warmup, member_id)
+            for tasks in (current.assigned, current.pending_revocation):
+                self._active_owners.update(dict.fromkeys(_tasks_of(tasks.active), member_id))
+                _add_member(self._standby_members, tasks.standby, member_id)
+                _add_member(self._warmup_members, tasks.warmup, member_id)
 
 
 def _tasks_of(tasks: TaskIds | Mapping[str, Mapping[int, int]]) -> list[_Task]:
     return [(name, partition) for name, partitions in tasks.items() for partition in partitions]
 
 
-def _take(holders: dict[_Task, set[MemberId]], tasks: TaskIds, member_id: MemberId) -> None:
+def _add_member(
+    members_by_task: dict[_Task, set[MemberId]], tasks: TaskIds, member_id: MemberId
+) -> None:
     for task in _tasks_of(tasks):
-        holders.setdefault(task, set()).add(member_id)
+        members_by_task.setdefault(task, set()).add(member_id)
 
 
-def _let_go(holders: dict[_Task, set[MemberId]], tasks: TaskIds, member_id: MemberId) -> None:
+def _remove_member(
+    members_by_task: dict[_Task, set[MemberId]], tasks: TaskIds, member_id: MemberId
+) -> None:
     for task in _tasks_of(tasks):
-        members = holders.get(task, set())
+        members = members_by_task.get(task, set())
         members.discard(member_id)
         if not members:
-            holders.pop(task, None)
+            members_by_task.pop(task, None)

@@ -1,223 +1,411 @@
-"""StreamsGroups: what a heartbeat, a silence or a change of topics means to a group (KIP-1071).
-
-A heartbeat is six steps: the member's own words, the topology and its topics, the group epoch, the
-target assignment, the member's next step towards it, the answer.
-"""
+"""StreamsHeartbeat: the steps of a heartbeat of a streams group (KIP-1071)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.coordinator.contract import CoordinatorResult
-from kafkalite.groups.events import LEFT, SILENT, Going, moved_on
-from kafkalite.groups.streams import events, records
-from kafkalite.groups.streams.admission import (
-    admit,
-    check_room,
-    find_group,
-    find_or_found_group,
-    reported_tasks,
+from kafkalite.groups.modern.context import GroupContext
+from kafkalite.groups.modern.heartbeat import AssignorRun, HeartbeatKind, ModernHeartbeat
+from kafkalite.groups.modern.member import JOIN_EPOCH, UNCHANGED_MS
+from kafkalite.groups.streams import events
+from kafkalite.groups.streams import streams_group_records as records
+from kafkalite.groups.streams.admission import reported_tasks
+from kafkalite.groups.streams.configured_topology import configure
+from kafkalite.groups.streams.group import NOT_VALIDATED, StreamsGroup
+from kafkalite.groups.streams.member import CurrentTasks, Endpoint, MemberMetadata, MemberState
+from kafkalite.groups.streams.reconcile import ReconcileInput, reconcile
+from kafkalite.groups.streams.sessions import StreamsRebalanceExpiry
+from kafkalite.groups.streams.settings import StreamsSettings, StreamsSettingsCache
+from kafkalite.groups.streams.status import Status, StatusCode
+from kafkalite.groups.streams.target import STICKY_ASSIGNOR, compute_target
+from kafkalite.groups.streams.tasks import NO_TASKS, Tasks
+from kafkalite.groups.streams.topology import check_size, topology_of
+from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatResponse,
 )
-from kafkalite.groups.streams.beat import Beat, Beaten, Surroundings, target_records
-from kafkalite.groups.streams.commits import check_member
-from kafkalite.groups.streams.describe import describe_group
-from kafkalite.groups.streams.group import StreamsGroup
-from kafkalite.groups.streams.member import JOIN_EPOCH, MemberState
-from kafkalite.groups.streams.replay import StreamsGroupReplay
-from kafkalite.groups.streams.sessions import (
-    InitialDelayEnded,
-    InitialDelays,
-    RebalanceExpiry,
-    SessionExpiry,
-    Sessions,
-    rebalance_timer,
-)
-from kafkalite.groups.streams.settings import SettingsBook
-from kafkalite.groups.streams.target import compute_target
-from kafkalite.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from kafkalite.coordinator.contract import TimerChange
-    from kafkalite.groups.consumer.beat import Client
     from kafkalite.groups.directory import GroupDirectory
-    from kafkalite.groups.group import GroupId, MemberId
-    from kafkalite.metadata.image import MetadataDelta
-    from kafkalite.protocol.messages.streams_group_describe import StreamsGroupDescribeResponse
-    from kafkalite.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+    from kafkalite.groups.group import Record
+    from kafkalite.groups.modern.member import Client
+    from kafkalite.groups.streams.configured_topology import (
+        ConfiguredSubtopology,
+        ConfiguredTopology,
+    )
+    from kafkalite.groups.streams.sessions import InitialDelays
+    from kafkalite.groups.streams.tasks import OwnedTasks, TaskEpochs, TaskIds
+    from kafkalite.groups.streams.topology import InternalTopic, Topology
+    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
+        StreamsGroupHeartbeatRequest,
+    )
 
-_NOTHING: CoordinatorResult[None] = CoordinatorResult(response=None)
 
+class StreamsContext(GroupContext[StreamsSettingsCache]):
+    """The directory, the settings and the initial delays, for the groups of one shard."""
 
-class StreamsGroups:
-    """The streams groups of one shard: deciders, replayers and timers."""
+    __slots__ = ("initial_delays",)
 
-    def __init__(self, directory: GroupDirectory) -> None:
-        self._directory = directory
-        self._settings = SettingsBook(directory.config)
-        self._sessions = Sessions()
-        self._delays = InitialDelays()
-        self._around = Surroundings(directory, self._settings, self._delays)
-        self.replayers = StreamsGroupReplay(directory).replayers()
-        self.timers: Mapping[type, Callable[[Any, int], CoordinatorResult[None]]] = {
-            SessionExpiry: self.expire_session,
-            RebalanceExpiry: self.expire_rebalance,
-            InitialDelayEnded: self.end_initial_delay,
-        }
+    def __init__(self, directory: GroupDirectory, initial_delays: InitialDelays) -> None:
+        super().__init__(directory, StreamsSettingsCache(directory.config))
+        self.initial_delays = initial_delays
 
-    def heartbeat(
-        self, request: StreamsGroupHeartbeatRequest, client: Client, now_ms: int
-    ) -> CoordinatorResult[Beaten]:
-        """Let a member join, stay, move on or leave.
+    def configured_topology(self, group: StreamsGroup, topology: Topology) -> ConfiguredTopology:
+        """Return a group's topology configured with the current topics.
 
-        KafkaError for every refusal; the request is one whose form was checked.
+        Raises KafkaError for a topology that is invalid independent of the existing topics.
         """
-        if request.member_epoch < JOIN_EPOCH:
-            return self._leave(request, now_ms)
-        directory, group_id = self._directory, request.group_id
-        is_joining = request.member_epoch == JOIN_EPOCH
-        group, made_room = find_or_found_group(directory, group_id, is_joining=is_joining)
-        if is_joining:
-            check_room(group, self._settings.of(group).max_size)
-        current = admit(group, request, reported_tasks(request))
-        beat = Beat(self._around, group, request, current, made_room=made_room, now_ms=now_ms)
-        beat.hear(client)
-        beat.agree_on_topology()
-        beat.hold_against_topics()
-        beat.move_group_epoch()
-        beat.delay_first_assignment(is_new=directory.groups.get(group_id) is not group)
-        beat.compute_target()
-        beat.reconcile()
-        deadline_ms = now_ms + self._settings.of(group).session_timeout_ms
-        # A join sets the timer whatever is remembered of it: an earlier join may have failed to
-        # reach the log, and its timers with it.
-        if is_joining or not self._sessions.prolong(group_id, beat.member_id, deadline_ms):
-            beat.timers.append(self._sessions.start(group_id, beat.member_id, deadline_ms))
-        return CoordinatorResult(
-            response=beat.answer(), records=beat.records, timers=beat.timers, events=beat.events
+        soft = group.soft
+        if soft.configured is None or not self.has_seen_topics(soft):
+            soft.configured = configure(topology, self.directory.image)
+            self.saw_topics(soft)
+        return soft.configured
+
+
+class StreamsHeartbeatResult(NamedTuple):
+    """The response to a heartbeat, and internal topics to create."""
+
+    response: StreamsGroupHeartbeatResponse
+    missing_topics: tuple[InternalTopic, ...] = ()
+
+
+class StreamsHeartbeat(
+    ModernHeartbeat[StreamsContext, StreamsGroup, MemberMetadata, CurrentTasks, Tasks]
+):
+    """One heartbeat of one member of a streams group."""
+
+    __slots__ = ("_configured", "_reported", "_request", "_status", "_topology")
+
+    KIND = HeartbeatKind(records.TYPES, records.target_tasks_record, records.current_tasks_record)
+
+    def __init__(
+        self,
+        context: StreamsContext,
+        group: StreamsGroup,
+        request: StreamsGroupHeartbeatRequest,
+        current: CurrentTasks,
+        *,
+        initial_records: tuple[Record, ...],
+        now_ms: int,
+    ) -> None:
+        super().__init__(
+            context,
+            group,
+            request.member_id,
+            is_join=request.member_epoch == JOIN_EPOCH,
+            member=group.members.get(request.member_id, MemberMetadata()),
+            current=current,
+            target=group.target.get(request.member_id, NO_TASKS),
+            records=initial_records,
+            now_ms=now_ms,
         )
+        self._request = request
+        self._reported = reported_tasks(request)
+        self._status: list[Status] = []
 
-    def _leave(
-        self, request: StreamsGroupHeartbeatRequest, now_ms: int
-    ) -> CoordinatorResult[Beaten]:
-        group = find_group(self._directory, request.group_id)
-        member_id = request.member_id
-        if request.shutdown_application:
-            group.soft.shutdown_by = group.soft.shutdown_by or member_id
-        check_member(group, member_id)
-        removed = self._remove(group, member_id, LEFT, now_ms)
-        response = StreamsGroupHeartbeatResponse(
-            member_id=member_id, member_epoch=request.member_epoch
+    # Step 1: update of the member.
+
+    def update_member(self, client: Client) -> None:
+        """Update the member's metadata from the request; omitted fields keep their values."""
+        group, stored = self.group, self.member
+        self.member = updated_member(stored, self._request, client)
+        is_unchanged = self.member is stored or self.member == stored
+        if is_unchanged and self.member_id in group.members:
+            return
+        self.records.append(
+            records.member_metadata_record(group.group_id, self.member_id, self.member)
         )
-        return CoordinatorResult(
-            response=Beaten(response),
-            records=removed.records,
-            timers=removed.timers,
-            events=removed.events,
+        if self.member_id in group.members:
+            self._reasons.append(f"member {self.member_id} changed")
+            return
+        self._reasons.append(f"member {self.member_id} joined")
+        self.events.append(events.member_joined_event(group, self.member_id, self.member))
+
+    # Step 2: the topology.
+
+    def check_topology(self) -> None:
+        """Store the first member's topology; later members must send the same one or an older one.
+
+        Raises KafkaError(INVALID_REQUEST) for other topologies: Kafka 4.3 cannot change them.
+        """
+        group, topology_in_request = self.group, self._request.topology
+        group_topology = group.topology
+        if topology_in_request is not None:
+            check_size(topology_in_request)
+        member_topology = (
+            group_topology if topology_in_request is None else topology_of(topology_in_request)
         )
-
-    def _remove(
-        self, group: StreamsGroup, member_id: MemberId, going: Going, now_ms: int
-    ) -> CoordinatorResult[None]:
-        """Take a member out of the group and move the group on without it."""
-        group_id, epoch = group.group_id, group.epoch + 1
-        group.hand_overs().note_departure(member_id, going.how, now_ms)
-        return CoordinatorResult(
-            response=None,
-            records=[
-                *records.member_tombstones(group_id, member_id),
-                records.group_metadata_record(
-                    group_id,
-                    epoch,
-                    group.metadata_hash,
-                    group.validated_topology_epoch,
-                    group.assignment_configs,
-                ),
-            ],
-            timers=self._sessions.end(group_id, member_id),
-            events=[
-                events.gone(group, member_id, going),
-                moved_on(group_id, epoch, [f"member {member_id} is gone: {going.how}"]),
-            ],
-        )
-
-    def describe(self, group_id: GroupId) -> StreamsGroupDescribeResponse.DescribedGroup:
-        """Describe a group; KafkaError(GROUP_ID_NOT_FOUND) when there is none of this type."""
-        return describe_group(find_group(self._directory, group_id))
-
-    # Timers.
-
-    def expire_session(self, event: SessionExpiry, now_ms: int) -> CoordinatorResult[None]:
-        """Remove a member that has been silent for too long."""
-        if (timer := self._sessions.still_running(event, now_ms)) is not None:
-            return CoordinatorResult(response=None, timers=(timer,))
-        return self._expire(event.group_id, event.member_id, SILENT, now_ms)
-
-    def expire_rebalance(self, event: RebalanceExpiry, now_ms: int) -> CoordinatorResult[None]:
-        """Remove a member that did not let go of its tasks in time."""
-        group = self._directory.groups.get(event.group_id)
+        if group_topology is None:
+            if member_topology is None:
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The group has no topology.")
+            self.records.append(records.topology_record(group.group_id, member_topology))
+            self._topology = member_topology
+            return
         if (
-            not isinstance(group, StreamsGroup)
-            or group.current_of(event.member_id).member_epoch != event.member_epoch
+            member_topology is not None
+            and member_topology.epoch >= group_topology.epoch
+            and member_topology != group_topology
         ):
-            return _NOTHING
-        return self._expire(event.group_id, event.member_id, events.SLOW, now_ms)
-
-    def _expire(
-        self, group_id: GroupId, member_id: MemberId, going: Going, now_ms: int
-    ) -> CoordinatorResult[None]:
-        group = self._directory.groups.get(group_id)
-        if not isinstance(group, StreamsGroup) or member_id not in group.members:
-            return _NOTHING
-        return self._remove(group, member_id, going, now_ms)
-
-    def end_initial_delay(self, event: InitialDelayEnded, now_ms: int) -> CoordinatorResult[None]:
-        """Assign tasks to the members that have come so far; each learns of it by its heartbeat."""
-        self._delays.end(event.group_id)
-        group = self._directory.groups.get(event.group_id)
-        if (
-            not isinstance(group, StreamsGroup)
-            or group.is_empty()
-            or group.epoch <= group.target_epoch
-            or group.soft.configured is None
-        ):
-            return _NOTHING
-        targets = compute_target(
-            group.members, group.target, group.soft.configured, group.assignment_configs
-        )
-        written, told = target_records(group, targets, group.epoch, now_ms)
-        return CoordinatorResult(response=None, records=written, events=[told])
-
-    # The world.
-
-    def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Give every member a new session, and those that are to let go their time to do so."""
-        timers: list[TimerChange] = []
-        for group in self._directory.groups.values():
-            if isinstance(group, StreamsGroup):
-                timers += self._timers_of(group, now_ms)
-        return CoordinatorResult(response=None, timers=timers)
-
-    def _timers_of(self, group: StreamsGroup, now_ms: int) -> list[TimerChange]:
-        group_id = group.group_id
-        deadline_ms = now_ms + self._settings.of(group).session_timeout_ms
-        timers: list[TimerChange] = []
-        for member_id, member in group.members.items():
-            timers.append(self._sessions.start(group_id, member_id, deadline_ms))
-            current = group.current_of(member_id)
-            if current.state is MemberState.UNREVOKED_TASKS:
-                its_deadline_ms = now_ms + member.rebalance_timeout_ms
-                timers.append(
-                    rebalance_timer(group_id, member_id, current.member_epoch, its_deadline_ms)
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "The topology differs from the group's; changes of topologies are not supported.",
+                {"topology_epoch": group_topology.epoch, "brought_epoch": member_topology.epoch},
+            )
+        self._topology = group_topology
+        if self.member.topology_epoch < group_topology.epoch:
+            self._status.append(
+                Status(
+                    StatusCode.STALE_TOPOLOGY,
+                    f"The member's topology epoch is {self.member.topology_epoch}, the group's is "
+                    f"{group_topology.epoch}.",
                 )
-        return timers
+            )
 
-    def on_image(self, changes: MetadataDelta, now_ms: int) -> CoordinatorResult[None]:
-        """Take note of topics and settings that changed; heartbeats draw the consequences."""
-        del now_ms
-        if changes.configs:
-            self._settings.forget()
-        if changes.created or changes.deleted or changes.changed or changes.brokers_changed:
-            self._around.topics_changed()
-        return _NOTHING
+    def configure_topology(self) -> None:
+        """Check whether all topics of the topology exist and are valid."""
+        group = self.group
+        self._configured = configured = self._context.configured_topology(group, self._topology)
+        configured.check_tasks(self._reported)
+        if configured.metadata_hash != group.metadata_hash:
+            self._reasons.append("topics changed")
+        if self._validated_epoch() != group.validated_topology_epoch:
+            self._reasons.append(
+                "all topics are valid" if configured.is_ready else "topics are missing or invalid"
+            )
+
+    def _validated_epoch(self) -> int:
+        return self._topology.epoch if self._configured.is_ready else NOT_VALIDATED
+
+    # Step 3: the group epoch.
+
+    def move_group_epoch(self) -> None:
+        """Raise the group epoch if members, topics or assignment settings changed."""
+        group = self.group
+        configs = self._settings().assignment_configs
+        if configs != group.assignment_configs:
+            self._reasons.append("assignment settings changed")
+        if not self._reasons:
+            return
+        epoch_record = records.group_metadata_record(
+            group.group_id,
+            self.epoch + 1,
+            self._configured.metadata_hash,
+            self._validated_epoch(),
+            configs,
+        )
+        self._next_epoch(epoch_record, self._reasons)
+
+    # Step 4: the target assignment.
+
+    def start_initial_delay(self, *, is_new: bool) -> None:
+        """Start the initial rebalance delay of a group that was empty."""
+        group, initial_delays = self.group, self._context.initial_delays
+        if is_new:
+            initial_delays.end(group.group_id)
+        delay_ms = self._settings().initial_delay_ms
+        if group.is_empty() and delay_ms > 0:
+            self.timers.append(
+                initial_delays.begin(group.group_id, self.now_ms, delay_ms, is_new=is_new)
+            )
+
+    def compute_target(self) -> None:
+        """Run the assignor if the group epoch is above the target epoch and no delay is running."""
+        group = self.group
+        if self._context.initial_delays.is_running(group.group_id, self.now_ms):
+            self.target = NO_TASKS
+            self._add_delayed_status("the initial rebalance delay is running")
+            return
+        super().compute_target()
+
+    def _assign(self) -> AssignorRun:
+        group = self.group
+        members = {**group.members, self.member_id: self.member}
+        configs = self._settings().assignment_configs
+        targets = compute_target(members, group.target, self._configured, configs)
+        return AssignorRun(STICKY_ASSIGNOR, targets, group.target)
+
+    def _on_assignment_postponed(self, interval_ms: int) -> None:
+        self._add_delayed_status(f"the previous one is less than {interval_ms} ms old")
+
+    def _add_delayed_status(self, reason: str) -> None:
+        detail = f"There is no new assignment yet: {reason}."
+        self._status.append(Status(StatusCode.ASSIGNMENT_DELAYED, detail))
+
+    # Step 5: reconciliation.
+
+    def reconcile(self) -> None:
+        """Revoke and assign as many tasks as possible now."""
+        if self.current.is_reconciled_to(self.target_epoch):
+            return
+        next_step = reconcile(
+            self.current,
+            ReconcileInput(
+                target_epoch=self.target_epoch,
+                target=self.target,
+                process_id=self.member.process_id,
+                reported=self._reported,
+                owners=self.group,
+            ),
+        )
+        if next_step is self.current:
+            return
+        self.group.ownership().record_step(
+            self.member_id,
+            events.to_current_assignment(self.current),
+            events.to_current_assignment(next_step),
+            self.now_ms,
+        )
+        self._take_step(next_step)
+        must_revoke = next_step.state is MemberState.UNREVOKED_TASKS
+        self._time_revocation(
+            StreamsRebalanceExpiry(self.group.group_id, self.member_id, next_step.member_epoch),
+            self.member.rebalance_timeout_ms if must_revoke else None,
+        )
+
+    # Step 6: the response.
+
+    def answer(self) -> StreamsHeartbeatResult:
+        """Return the response; it has the tasks only if the member needs them."""
+        group, soft, request = self.group, self.group.soft, self._request
+        response = StreamsGroupHeartbeatResponse(
+            member_id=self.member_id,
+            member_epoch=self.current.member_epoch,
+            heartbeat_interval_ms=self._settings().heartbeat_interval_ms,
+        )
+        if self.is_join or self.current.assigned != self._before.assigned:
+            assigned = self.current.assigned
+            response.active_tasks = _task_ids(assigned.active)
+            response.standby_tasks = _task_ids(assigned.standby)
+            response.warmup_tasks = _task_ids(assigned.warmup)
+            if self.member.user_endpoint is not None:
+                soft.endpoint_epoch += 1
+        if soft.endpoint_epoch != request.endpoint_information_epoch:
+            response.partitions_by_user_endpoint = _partitions_by_endpoint(
+                self._current_tasks_by_member(), self._configured, self._context.directory.image
+            )
+        if group.group_id in self._context.directory.groups:
+            # A new group has no endpoint epoch until its next heartbeat.
+            response.endpoint_information_epoch = soft.endpoint_epoch
+        if self._configured.problem is not None:
+            self._status.append(self._configured.problem)
+        if request.shutdown_application:
+            soft.shutdown_requested_by = soft.shutdown_requested_by or self.member_id
+        if soft.shutdown_requested_by is not None:
+            detail = (
+                f"Member {soft.shutdown_requested_by} had a fatal error and requested a shutdown."
+            )
+            self._status.append(Status(StatusCode.SHUTDOWN_APPLICATION, detail))
+        response.status = [
+            StreamsGroupHeartbeatResponse.Status(
+                status_code=int(status.code), status_detail=status.detail
+            )
+            for status in self._status
+        ]
+        return StreamsHeartbeatResult(response, self._configured.missing_topics)
+
+    def _current_tasks_by_member(self) -> Iterator[tuple[MemberMetadata, OwnedTasks]]:
+        """Yield each member and its tasks; the requesting member is last, with its new tasks."""
+        for member_id, member in self.group.members.items():
+            if member_id != self.member_id:
+                yield member, self.group.current_of(member_id).assigned
+        yield self.member, self.current.assigned
+
+    def _settings(self) -> StreamsSettings:
+        return self._context.settings.of(self.group)
+
+
+def updated_member(
+    stored: MemberMetadata, request: StreamsGroupHeartbeatRequest, client: Client
+) -> MemberMetadata:
+    """Return the member's metadata after a heartbeat: `stored` itself if nothing changed."""
+    if (
+        request.topology is None
+        and request.rebalance_timeout_ms == UNCHANGED_MS
+        and request.rack_id is None
+        and request.process_id is None
+        and request.user_endpoint is None
+        and request.client_tags is None
+        and client.client_id == stored.client_id
+        and client.host == stored.client_host
+    ):
+        # The usual case.
+        return stored
+    timeout_ms, endpoint, tags = (
+        request.rebalance_timeout_ms,
+        request.user_endpoint,
+        request.client_tags,
+    )
+    return MemberMetadata(
+        instance_id=stored.instance_id,
+        rack_id=stored.rack_id if request.rack_id is None else request.rack_id,
+        client_id=client.client_id,
+        client_host=client.host,
+        rebalance_timeout_ms=(
+            stored.rebalance_timeout_ms if timeout_ms == UNCHANGED_MS else timeout_ms
+        ),
+        topology_epoch=(
+            stored.topology_epoch if request.topology is None else request.topology.epoch
+        ),
+        process_id=stored.process_id if request.process_id is None else request.process_id,
+        user_endpoint=(
+            stored.user_endpoint if endpoint is None else Endpoint(endpoint.host, endpoint.port)
+        ),
+        client_tags=stored.client_tags if tags is None else {tag.key: tag.value for tag in tags},
+    )
+
+
+def _task_ids(tasks: TaskIds | TaskEpochs) -> list[StreamsGroupHeartbeatResponse.TaskIds]:
+    return [
+        StreamsGroupHeartbeatResponse.TaskIds(subtopology_id=name, partitions=sorted(partitions))
+        for name, partitions in sorted(tasks.items())
+    ]
+
+
+_TopicPartition = StreamsGroupHeartbeatResponse.TopicPartition
+
+
+def _partitions_by_endpoint(
+    members: Iterable[tuple[MemberMetadata, OwnedTasks]],
+    topology: ConfiguredTopology,
+    image: MetadataImage,
+) -> list[StreamsGroupHeartbeatResponse.EndpointToPartitions]:
+    """Return the partitions of each member with an endpoint.
+
+    The list is empty while topics of the topology are missing.
+    """
+    subtopologies = topology.subtopologies
+    if subtopologies is None:
+        return []
+    return [
+        StreamsGroupHeartbeatResponse.EndpointToPartitions(
+            user_endpoint=StreamsGroupHeartbeatResponse.Endpoint(
+                host=member.user_endpoint.host, port=member.user_endpoint.port
+            ),
+            active_partitions=_partitions(owned.active, subtopologies, image),
+            standby_partitions=_partitions(owned.standby, subtopologies, image),
+        )
+        for member, owned in members
+        if member.user_endpoint is not None
+    ]
+
+
+def _partitions(
+    tasks: TaskIds | TaskEpochs,
+    subtopologies: Mapping[str, ConfiguredSubtopology],
+    image: MetadataImage,
+) -> list[_TopicPartition]:
+    return [
+        _TopicPartition(
+            topic=topic,
+            # A topic may have fewer partitions than there are tasks.
+            partitions=sorted(partitions)[: len(image.topics[topic].partitions)],
+        )
+        for name, partitions in sorted(tasks.items())
+        if name in subtopologies
+        for topic in sorted(set(subtopologies[name].inputs()))
+        if topic in image.topics
+    ]

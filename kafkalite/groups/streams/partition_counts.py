@@ -1,10 +1,12 @@
-"""Partition counts: how many partitions each internal topic of a topology is to have.
+"""Partition counts of the internal topics of a topology, by Kafka's rules.
 
-Kafka's rules, in their order. A repartition topic has the count it asks for, else the largest count
-among the inputs of the subtopologies that write to it, found by going over the topology until all
-are known. Then topics that are read together get the same count: that of the external topics among
-them, else of those that asked for one, else the largest. A changelog has as many partitions as its
-subtopology has tasks. A topic that exists has the count it has.
+1. A repartition topic has the requested count, or else the largest count among the inputs of the
+   subtopologies that write to it.
+2. Copartitioned topics get the same count: that of their external topics, or else the requested
+   one, or else the largest.
+3. A changelog has as many partitions as its subtopology has tasks.
+
+An existing topic keeps its count.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING
 from kafkalite.groups.streams.status import IncorrectlyPartitionedError
 from kafkalite.groups.streams.topology import UNDECIDED
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class PartitionCounts:
-    """What is known of the counts: of topics that exist, and of those that were decided on."""
+    """The partition counts of existing topics, and the counts decided for missing ones."""
 
     __slots__ = ("_image", "decided")
 
@@ -34,34 +37,36 @@ class PartitionCounts:
         self.decided: dict[str, int] = {}
 
     def find(self, topic: str) -> int | None:
-        """Return a topic's count; what exists cannot be decided otherwise."""
+        """Return a topic's count, None if unknown; the count of an existing topic is fixed."""
         existing = self._image.topics.get(topic)
         return self.decided.get(topic) if existing is None else len(existing.partitions)
 
     def of(self, topic: str) -> int:
-        """Return a count that must be known; KafkaError(UNKNOWN_SERVER_ERROR), as Kafka's."""
-        found = self.find(topic)
-        if found is None:
+        """Return a topic's count; raises KafkaError(UNKNOWN_SERVER_ERROR) if it is unknown."""
+        count = self.find(topic)
+        if count is None:
             raise KafkaError(
-                ErrorCode.UNKNOWN_SERVER_ERROR, f"Topic {topic} has no number of partitions."
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"Topic {topic} has no partition count."
             )
-        return found
+        return count
 
 
 def decide_partition_counts(topology: Topology, image: MetadataImage) -> PartitionCounts:
     """Return the counts of all topics; every source topic must exist.
 
-    KafkaError(STREAMS_INVALID_TOPOLOGY) when the topology leaves one open, and
-    IncorrectlyPartitionedError when topics to be read together cannot be.
+    Raises KafkaError(STREAMS_INVALID_TOPOLOGY) if a count cannot be determined, and
+    IncorrectlyPartitionedError if copartitioned topics have different counts.
     """
     counts = PartitionCounts(image)
     counts.decided.update(_repartition_counts(topology, image))
-    _copartition(topology, counts)
+    _set_copartitioned_counts(topology, counts)
     for subtopology in topology.subtopologies.values():
-        most = max((counts.of(topic) for topic in subtopology.inputs()), default=None)
-        if most is None:
+        task_count = max((counts.of(topic) for topic in subtopology.inputs()), default=None)
+        if task_count is None:
             raise _invalid(f"Subtopology {subtopology.subtopology_id} reads no topic.")
-        counts.decided.update(dict.fromkeys((each.name for each in subtopology.changelogs), most))
+        counts.decided.update(
+            dict.fromkeys((each.name for each in subtopology.changelogs), task_count)
+        )
     return counts
 
 
@@ -76,11 +81,10 @@ def _repartition_counts(topology: Topology, image: MetadataImage) -> dict[str, i
         for topic in subtopology.repartition_sources
         if topic.partitions != UNDECIDED
     }
-    _hand_counts_on(list(subtopologies), counts, image)
+    _propagate_counts(list(subtopologies), counts, image)
     if any(sink not in counts for each in subtopologies for sink in each.repartition_sinks):
         raise _invalid(
-            "The number of partitions of a repartition topic depends on itself: the topology has a "
-            "loop."
+            "The partition count of a repartition topic depends on itself: the topology has a loop."
         )
     if any(
         topic.name not in counts for each in subtopologies for topic in each.repartition_sources
@@ -89,43 +93,43 @@ def _repartition_counts(topology: Topology, image: MetadataImage) -> dict[str, i
     return counts
 
 
-def _hand_counts_on(
+def _propagate_counts(
     subtopologies: list[SubtopologySpec], counts: dict[str, int], image: MetadataImage
 ) -> None:
-    """Give each sink the count of its writer's largest input, as soon as any input is known.
+    """Set the count of each sink to the largest input of its writer, when any input is known.
 
-    Kafka goes over all subtopologies in turn, and again until nothing is left. Here each is looked
-    at once, at the round and place where that would find an input of it known: what it finds is
-    the same, and a topology of thousands in the wrong order does not take thousands of rounds.
+    Kafka iterates over all subtopologies in rounds until nothing changes. Here each subtopology is
+    visited once, ordered by the round and position at which Kafka would find a known input. The
+    result is the same, without thousands of rounds for large topologies in an unfavorable order.
     """
     readers: dict[str, list[int]] = {}
-    for place, subtopology in enumerate(subtopologies):
+    for position, subtopology in enumerate(subtopologies):
         for topic in subtopology.repartition_sources:
-            readers.setdefault(topic.name, []).append(place)
-    due = [
-        (0, place)
-        for place, each in enumerate(subtopologies)
+            readers.setdefault(topic.name, []).append(position)
+    queue = [
+        (0, position)
+        for position, each in enumerate(subtopologies)
         if _largest_input(each, counts, image) is not None
     ]
-    looked_at: set[int] = set()
-    while due:
-        turn, place = heappop(due)
-        writer = subtopologies[place]
+    visited: set[int] = set()
+    while queue:
+        round_number, position = heappop(queue)
+        writer = subtopologies[position]
         count = _largest_input(writer, counts, image)
-        if place in looked_at or count is None:
+        if position in visited or count is None:
             continue
-        looked_at.add(place)
+        visited.add(position)
         for sink in writer.repartition_sinks:
             if sink not in counts:
                 counts[sink] = count
                 for reader in readers.get(sink, ()):
-                    heappush(due, (turn + (reader <= place), reader))
+                    heappush(queue, (round_number + (reader <= position), reader))
 
 
 def _largest_input(
     writer: SubtopologySpec, counts: Mapping[str, int], image: MetadataImage
 ) -> int | None:
-    """Return the largest count among a subtopology's inputs that are known."""
+    """Return the largest known count among a subtopology's inputs."""
     known = [counts[topic.name] for topic in writer.repartition_sources if topic.name in counts]
     known += [
         len(image.topics[topic].partitions)
@@ -135,17 +139,19 @@ def _largest_input(
     return max(known, default=None)
 
 
-# Topics that are read together
+# Copartitioned topics
 
 
-def _copartition(topology: Topology, counts: PartitionCounts) -> None:
+def _set_copartitioned_counts(topology: Topology, counts: PartitionCounts) -> None:
     repartitions = {
         topic.name: topic.partitions
         for each in topology.subtopologies.values()
         for topic in each.repartition_sources
     }
-    # What a topic asked for is not changed below, so these stay true all the while.
-    fixed = {name: counts.of(name) for name, asked in repartitions.items() if asked != UNDECIDED}
+    # Requested counts are not changed below, so these stay valid.
+    requested_counts = {
+        name: counts.of(name) for name, requested in repartitions.items() if requested != UNDECIDED
+    }
     for subtopology in topology.subtopologies.values():
         try:
             groups = subtopology.copartitioned_topics()
@@ -154,42 +160,43 @@ def _copartition(topology: Topology, counts: PartitionCounts) -> None:
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"A copartition group has no topic {missing}."
             ) from missing
         for group in groups:
-            of_group = {topic: counts.of(topic) for topic in group}
-            internal = {name: count for name, count in of_group.items() if name in repartitions}
-            external = {name: count for name, count in of_group.items() if name not in internal}
-            counts.decided.update(_one_count(internal, external, fixed))
+            group_counts = {topic: counts.of(topic) for topic in group}
+            internal = {name: count for name, count in group_counts.items() if name in repartitions}
+            external = {name: count for name, count in group_counts.items() if name not in internal}
+            counts.decided.update(_copartition_count(internal, external, requested_counts))
 
 
-def _one_count(
-    internal: Mapping[str, int], external: Mapping[str, int], fixed: Mapping[str, int]
+def _copartition_count(
+    internal: Mapping[str, int], external: Mapping[str, int], requested_counts: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the one count that all repartition topics of a group are to have."""
+    """Return the common count of all repartition topics of a copartition group."""
     if not internal:
         if external:
-            _same(external)
+            _common_count(external)
         return {}
     if external:
-        count = _same(external)
-    elif fixed:
-        # Kafka holds all topics of the topology that asked for a count to it, not this group's.
-        count = _same(fixed)
+        count = _common_count(external)
+    elif requested_counts:
+        # As in Kafka, this checks all requested counts of the topology, not only this group's.
+        count = _common_count(requested_counts)
     else:
         count = max(internal.values())
     for topic in sorted(internal):
-        if topic in fixed and internal[topic] != count:
+        if topic in requested_counts and internal[topic] != count:
             raise IncorrectlyPartitionedError(
-                f"Repartition topic {topic} is to have {internal[topic]} partitions, but the "
-                f"topics it is read together with have {count}."
+                ErrorText.REPARTITION_COUNT_DIFFERS.format(
+                    count=internal[topic], topic=topic, source_count=count
+                )
             )
     return dict.fromkeys(internal, count)
 
 
-def _same(counts: Mapping[str, int]) -> int:
-    """Return the count that all these topics have; IncorrectlyPartitionedError if they differ."""
+def _common_count(counts: Mapping[str, int]) -> int:
+    """Return the count of all these topics; raises IncorrectlyPartitionedError if they differ."""
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{topic}={count}" for topic, count in sorted(counts.items()))
+        listed_counts = ", ".join(f"{topic}={count}" for topic, count in sorted(counts.items()))
         raise IncorrectlyPartitionedError(
-            f"Topics that are read together have different numbers of partitions: {told}"
+            ErrorText.PARTITION_COUNTS_DIFFER.format(counts=listed_counts)
         )
     return next(iter(counts.values()))
 

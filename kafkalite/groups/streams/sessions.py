@@ -1,4 +1,4 @@
-"""Sessions: the timers of members and groups. Soft state: a reload begins each of them anew."""
+"""Timers of members of streams groups, and initial rebalance delays; all are soft state."""
 
 from __future__ import annotations
 
@@ -6,46 +6,54 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.coordinator.contract import CancelTimer, SetTimer
-from kafkalite.groups.deadlines import Deadlines, MemberExpiry
+from kafkalite.groups.modern.sessions import (
+    RebalanceExpiry,
+    SessionExpiry,
+    Sessions,
+    cancel_rebalance_timer,
+)
 
 if TYPE_CHECKING:
     from kafkalite.groups.group import GroupId, MemberId
 
 
 @dataclass(frozen=True, slots=True)
-class SessionExpiry(MemberExpiry):
-    """A session in a streams group may be over."""
+class StreamsSessionExpiry(SessionExpiry):
+    """Timer event: a session in a streams group may have expired."""
 
 
-class RebalanceExpiry(NamedTuple):
-    """A member had its time to give up tasks at this epoch."""
+@dataclass(frozen=True, slots=True)
+class StreamsRebalanceExpiry(RebalanceExpiry):
+    """Timer event: the rebalance timeout for revoking tasks expired."""
 
-    group_id: GroupId
-    member_id: MemberId
-    member_epoch: int
+    TIMER = "streams-rebalance"
 
 
 class InitialDelayEnded(NamedTuple):
-    """A group that was empty has waited for more members, and is to be assigned tasks now."""
+    """Timer event: the initial rebalance delay of a group ended."""
 
     group_id: GroupId
 
 
-class Sessions(Deadlines):
-    """The timers of every member of every streams group of one shard."""
+class StreamsSessions(Sessions):
+    """The timers of all members of streams groups in one shard."""
 
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(SessionExpiry)
+        super().__init__(StreamsSessionExpiry)
 
-    def end(self, group_id: GroupId, member_id: MemberId) -> tuple[CancelTimer, CancelTimer]:
-        """Forget a member and all its timers."""
-        return self.forget(group_id, member_id), cancel_rebalance_timer(group_id, member_id)
+    def cancel_timers(
+        self, group_id: GroupId, member_id: MemberId
+    ) -> tuple[CancelTimer, CancelTimer]:
+        """End a member's session; return the cancellations of all its timers."""
+        return self.forget(group_id, member_id), cancel_rebalance_timer(
+            StreamsRebalanceExpiry(group_id, member_id, 0)
+        )
 
 
 class InitialDelays:
-    """Until when groups that were empty wait for more members before tasks are assigned."""
+    """The initial rebalance delays of groups that were empty."""
 
     __slots__ = ("_deadlines",)
 
@@ -53,33 +61,17 @@ class InitialDelays:
         self._deadlines: dict[GroupId, int] = {}
 
     def begin(self, group_id: GroupId, now_ms: int, delay_ms: int, *, is_new: bool) -> SetTimer:
-        """Return the timer of a group's delay; one under way goes on, unless the group is new."""
-        if is_new or not self.is_under_way(group_id, now_ms):
+        """Return the timer of a group's delay; only a new group restarts a running delay."""
+        if is_new or not self.is_running(group_id, now_ms):
             self._deadlines[group_id] = now_ms + delay_ms
-        # Set again in any case: an earlier decision may not have come to anything.
+        # The timer is always set again, because the append of an earlier one may have failed.
         deadline_ms = self._deadlines[group_id]
         return SetTimer(("streams-delay", group_id), deadline_ms, InitialDelayEnded(group_id))
 
-    def is_under_way(self, group_id: GroupId, now_ms: int) -> bool:
-        """Whether a group still waits."""
+    def is_running(self, group_id: GroupId, now_ms: int) -> bool:
+        """Whether a group's delay is running."""
         return now_ms < self._deadlines.get(group_id, now_ms)
 
     def end(self, group_id: GroupId) -> None:
-        """Forget a group's delay."""
+        """End a group's delay."""
         self._deadlines.pop(group_id, None)
-
-
-def rebalance_timer(
-    group_id: GroupId, member_id: MemberId, member_epoch: int, deadline_ms: int
-) -> SetTimer:
-    """Give a member until `deadline_ms` to let go of what it was told to."""
-    return SetTimer(
-        ("streams-rebalance", group_id, member_id),
-        deadline_ms,
-        RebalanceExpiry(group_id, member_id, member_epoch),
-    )
-
-
-def cancel_rebalance_timer(group_id: GroupId, member_id: MemberId) -> CancelTimer:
-    """Say that a member has let go."""
-    return CancelTimer(("streams-rebalance", group_id, member_id))

@@ -1,10 +1,10 @@
-"""What a streams group is configured with: its own settings, kept within the broker's bounds."""
+"""Settings of streams groups: group configuration within the broker's bounds."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.groups.settings import GroupSettingsBook
+from kafkalite.groups.modern.settings import GroupSettingsCache
 from kafkalite.groups.streams.target import STANDBY_REPLICAS
 
 if TYPE_CHECKING:
@@ -14,32 +14,32 @@ if TYPE_CHECKING:
     from kafkalite.groups.group import GroupId
 
 
-class GroupSettings(NamedTuple):
-    """What one group is to go by."""
+class StreamsSettings(NamedTuple):
+    """The settings of one group."""
 
     session_timeout_ms: int
-    """How long a member may be silent."""
+    """The maximum time between two heartbeats of a member."""
     heartbeat_interval_ms: int
-    """How often a member shall heartbeat."""
+    """The heartbeat interval of members."""
     assignment_interval_ms: int
-    """The least time between two target assignments (KIP-1263)."""
+    """The minimum time between two target assignments (KIP-1263)."""
     initial_delay_ms: int
-    """How long a group that was empty waits for more members before its first assignment."""
+    """The delay of the first assignment of a group that was empty."""
     max_size: int
-    """The most members the group may have."""
+    """The maximum number of members."""
     assignment_configs: Mapping[str, str]
-    """What the assignor is told, as the group's record keeps it."""
+    """The settings of the assignor, as in the group's record."""
 
 
-class SettingsBook(GroupSettingsBook[GroupSettings]):
-    """The settings of every streams group of one shard."""
+class StreamsSettingsCache(GroupSettingsCache[StreamsSettings]):
+    """The settings of all streams groups in one shard."""
 
     __slots__ = ()
 
-    def work_out(self, config: BrokerConfig, group_id: GroupId) -> GroupSettings:
-        """Return what a group is to go by."""
+    def compute(self, config: BrokerConfig, group_id: GroupId) -> StreamsSettings:
+        """Compute a group's settings."""
         standby_replicas = config.group_int(group_id, "streams.num.standby.replicas")
-        return GroupSettings(
+        return StreamsSettings(
             session_timeout_ms=config.group_int(group_id, "streams.session.timeout.ms"),
             heartbeat_interval_ms=config.group_int(group_id, "streams.heartbeat.interval.ms"),
             assignment_interval_ms=config.group_int(group_id, "streams.assignment.interval.ms"),

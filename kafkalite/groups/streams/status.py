@@ -1,4 +1,4 @@
-"""Status: what a member of a streams group is told besides its tasks, numbered as on the wire."""
+"""Status entries in responses to StreamsGroupHeartbeat, numbered as on the wire."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from typing import NamedTuple
 
 
 class StatusCode(IntEnum):
-    """What keeps the members of a streams group from going on, or is to end them."""
+    """The codes of status entries."""
 
     STALE_TOPOLOGY = 0
-    """The member has an earlier topology than the group."""
+    """The member's topology is older than the group's."""
     MISSING_SOURCE_TOPICS = 1
-    """Topics that the application reads and does not make are not there."""
+    """Source topics of the application are missing."""
     INCORRECTLY_PARTITIONED_TOPICS = 2
-    """Topics that are read together differ in their numbers of partitions."""
+    """Copartitioned topics have different partition counts."""
     MISSING_INTERNAL_TOPICS = 3
-    """Topics of the application's own are not there yet; they are being made."""
+    """Internal topics are missing; they are being created."""
     SHUTDOWN_APPLICATION = 4
-    """A member asked for all of them to stop."""
+    """A member requested the shutdown of the application."""
     ASSIGNMENT_DELAYED = 5
-    """There is no new assignment yet, by configuration."""
+    """The next assignment is delayed by configuration."""
 
 
 class Status(NamedTuple):
-    """One thing a member is told, and its particulars in words."""
+    """One status entry of a response."""
 
     code: StatusCode
     detail: str
 
 
 class IncorrectlyPartitionedError(Exception):
-    """Topics that are read together cannot be; the message says which."""
+    """Copartitioned topics have different partition counts; the message names them."""
 
 
-_NAMED = 3
-"""Of many topics only so many are named."""
+_MAX_TOPIC_NAMES = 3
+"""The maximum number of topics that a text names."""
 
 
-def name_some(topics: list[str]) -> str:
-    """Return the first few topics, and how many more there are."""
-    more = len(topics) - _NAMED
-    named = ", ".join(topics[:_NAMED])
-    return f"{named} and {more} more" if more > 0 else named
+def format_topic_names(topics: list[str]) -> str:
+    """Return a text with the first topics and the number of further ones."""
+    more = len(topics) - _MAX_TOPIC_NAMES
+    named = ", ".join(topics[:_MAX_TOPIC_NAMES])
+    return f"{named} and {more} additional topics" if more > 0 else named

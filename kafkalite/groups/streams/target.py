@@ -1,21 +1,24 @@
-"""Target assignments: which tasks each member should have at a group epoch."""
+"""Target assignments of streams groups."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.groups.streams.assignor import MemberSpec, SubtopologySize, assign_sticky
+from kafkalite.groups.streams.assignor import MemberSpec, SubtopologySize, assign_tasks
 from kafkalite.groups.streams.tasks import NO_TASKS, Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkalite.groups.group import MemberId
-    from kafkalite.groups.streams.configured import ConfiguredTopology
+    from kafkalite.groups.streams.configured_topology import ConfiguredTopology
     from kafkalite.groups.streams.member import MemberMetadata
 
+STICKY_ASSIGNOR = "sticky"
+"""The name of the only assignor."""
+
 STANDBY_REPLICAS = "num.standby.replicas"
-"""The one assignment setting; a group that was assigned by another value is assigned anew."""
+"""The only assignment setting; a changed value causes a new assignment."""
 
 
 def compute_target(
@@ -24,13 +27,13 @@ def compute_target(
     topology: ConfiguredTopology,
     assignment_configs: Mapping[str, str],
 ) -> Mapping[MemberId, Tasks]:
-    """Run the assignor over these members; stickiness is to `previous`.
+    """Run the assignor on these members; `previous` has their previous targets.
 
-    Nobody has a task of a topology whose topics are not in order.
+    No tasks are assigned while topics of the topology are missing or invalid.
     """
     if not topology.is_ready or topology.subtopologies is None:
         return dict.fromkeys(members, NO_TASKS)
-    return assign_sticky(
+    return assign_tasks(
         {
             member_id: MemberSpec(
                 process_id=member.process_id, previous=previous.get(member_id, NO_TASKS)

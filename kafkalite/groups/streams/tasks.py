@@ -1,8 +1,8 @@
-"""Tasks: what a member of a streams group does, or is to do.
+"""Tasks of streams groups.
 
-A task is one partition of one subtopology. An active task is done by one process at a time; standby
-and warm-up tasks keep copies of its state elsewhere. Only active tasks commit offsets, so only they
-carry the epoch at which they were assigned.
+A task is one partition of one subtopology. An active task runs in one process at a time. Standby
+and warm-up tasks are copies of its state in other processes. Only active tasks commit offsets, so
+only they have assignment epochs.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TypeAlias
 
 Subtopology: TypeAlias = str
 TaskIds: TypeAlias = Mapping[Subtopology, AbstractSet[int]]
-"""Subtopology id → partitions; no subtopology is empty."""
-EpochsOfTasks: TypeAlias = Mapping[Subtopology, Mapping[int, int]]
-"""Subtopology id → partition → the epoch at which the task was assigned; none is empty."""
+"""Subtopology id → partitions; subtopologies without tasks are omitted."""
+TaskEpochs: TypeAlias = Mapping[Subtopology, Mapping[int, int]]
+"""Subtopology id → partition → assignment epoch; subtopologies without tasks are omitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tasks:
-    """Tasks by kind, as a target or as a member reports them."""
+    """Tasks by kind, as in a target or in a member's report."""
 
     active: TaskIds = field(default_factory=dict)
     standby: TaskIds = field(default_factory=dict)
@@ -31,28 +31,28 @@ class Tasks:
         """Whether there is no task of any kind."""
         return not (self.active or self.standby or self.warmup)
 
-    def share_any_with(self, held: HeldTasks) -> bool:
-        """Whether any of these tasks is among those held, and of the same kind."""
+    def overlap_with(self, owned: OwnedTasks) -> bool:
+        """Whether any of these tasks is in `owned`, with the same kind."""
         return (
-            _overlap(self.active, held.active)
-            or _overlap(self.standby, held.standby)
-            or _overlap(self.warmup, held.warmup)
+            _overlaps(self.active, owned.active)
+            or _overlaps(self.standby, owned.standby)
+            or _overlaps(self.warmup, owned.warmup)
         )
 
-    def are_within(self, held: HeldTasks) -> bool:
-        """Whether all of these tasks are among those held, each of the same kind."""
+    def are_subset_of(self, owned: OwnedTasks) -> bool:
+        """Whether all of these tasks are in `owned`, with the same kind."""
         return (
-            _within(self.active, held.active)
-            and _within(self.standby, held.standby)
-            and _within(self.warmup, held.warmup)
+            _is_subset(self.active, owned.active)
+            and _is_subset(self.standby, owned.standby)
+            and _is_subset(self.warmup, owned.warmup)
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldTasks:
-    """Tasks by kind, as a member has them."""
+class OwnedTasks:
+    """The current tasks of a member, by kind."""
 
-    active: EpochsOfTasks = field(default_factory=dict)
+    active: TaskEpochs = field(default_factory=dict)
     standby: TaskIds = field(default_factory=dict)
     warmup: TaskIds = field(default_factory=dict)
 
@@ -61,19 +61,21 @@ class HeldTasks:
         return not (self.active or self.standby or self.warmup)
 
     def assignment_epoch(self, subtopology: Subtopology, partition: int) -> int | None:
-        """Return the epoch an active task was assigned at; None when it is not held."""
+        """Return an active task's assignment epoch; None if it is not held."""
         return self.active.get(subtopology, {}).get(partition)
 
 
 NO_TASKS = Tasks()
-HOLDS_NOTHING = HeldTasks()
+NO_OWNED_TASKS = OwnedTasks()
 
 
-def _overlap(some: TaskIds, held: TaskIds | EpochsOfTasks) -> bool:
+def _overlaps(tasks: TaskIds, owned: TaskIds | TaskEpochs) -> bool:
     return any(
-        not partitions.isdisjoint(held[name]) for name, partitions in some.items() if name in held
+        not partitions.isdisjoint(owned[name])
+        for name, partitions in tasks.items()
+        if name in owned
     )
 
 
-def _within(some: TaskIds, held: TaskIds | EpochsOfTasks) -> bool:
-    return all(partitions <= set(held.get(name, ())) for name, partitions in some.items())
+def _is_subset(tasks: TaskIds, owned: TaskIds | TaskEpochs) -> bool:
+    return all(partitions <= set(owned.get(name, ())) for name, partitions in tasks.items())

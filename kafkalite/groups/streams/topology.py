@@ -1,7 +1,7 @@
-"""Topology: the subtopologies of a Kafka Streams application, as its first member described them.
+"""Topology: the subtopologies of a Kafka Streams application, as sent by its first member.
 
-What a member sends and what the log keeps have the same shape (StreamsGroupTopology), so one value
-stands for both; two members agree when their values are equal.
+The request and the StreamsGroupTopology record have the same shape, so one class represents both.
+Topologies of members are compared as values.
 """
 
 from __future__ import annotations
@@ -14,24 +14,30 @@ from kafkalite.protocol.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkalite.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-    from kafkalite.protocol.records.streams_group_topology import StreamsGroupTopologyValue
+    from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
+        StreamsGroupHeartbeatRequest,
+    )
+    from kafkalite.protocol._generated.records.streams_group_topology import (
+        StreamsGroupTopologyValue,
+    )
 
-    SaidTopology = StreamsGroupHeartbeatRequest.Topology | StreamsGroupTopologyValue
-    SaidSubtopology = (
+    TopologyMessage = StreamsGroupHeartbeatRequest.Topology | StreamsGroupTopologyValue
+    SubtopologyMessage = (
         StreamsGroupHeartbeatRequest.Subtopology | StreamsGroupTopologyValue.Subtopology
     )
-    SaidTopic = StreamsGroupHeartbeatRequest.TopicInfo | StreamsGroupTopologyValue.TopicInfo
+    InternalTopicMessage = (
+        StreamsGroupHeartbeatRequest.TopicInfo | StreamsGroupTopologyValue.TopicInfo
+    )
 
 UNDECIDED = 0
-"""In the place of a number of partitions or replicas: the broker's to choose."""
+"""The value of a number of partitions or replicas that the broker chooses."""
 
-MOST_PARTS = 200_000
-"""Names, numbers and lists in one topology; Kafka's log takes hardly more in one record."""
+MAX_TOPOLOGY_ELEMENTS = 200_000
+"""The maximum number of names, numbers and lists in a topology, because it is one record."""
 
 
 class InternalTopic(NamedTuple):
-    """A topic of the application's own: a repartition topic or a changelog."""
+    """An internal topic of the application: a repartition topic or a changelog."""
 
     name: str
     partitions: int = UNDECIDED
@@ -40,7 +46,7 @@ class InternalTopic(NamedTuple):
 
 
 class CopartitionGroup(NamedTuple):
-    """Topics whose partitions are read together, as positions in a subtopology's lists."""
+    """Copartitioned topics, as positions in a subtopology's lists."""
 
     source_topics: tuple[int, ...] = ()
     source_topic_regexes: tuple[int, ...] = ()
@@ -48,7 +54,7 @@ class CopartitionGroup(NamedTuple):
 
 
 class SubtopologySpec(NamedTuple):
-    """A part of the topology that is connected: each of its partitions is one task."""
+    """A connected part of the topology; each of its partitions is one task."""
 
     subtopology_id: str
     source_topics: tuple[str, ...] = ()
@@ -59,11 +65,11 @@ class SubtopologySpec(NamedTuple):
     copartition_groups: tuple[CopartitionGroup, ...] = ()
 
     def inputs(self) -> tuple[str, ...]:
-        """Return the topics it reads: sources, and repartition topics."""
+        """Return the topics that it reads: source topics and repartition topics."""
         return self.source_topics + tuple(topic.name for topic in self.repartition_sources)
 
     def copartitioned_topics(self) -> list[frozenset[str]]:
-        """Return each copartition group by name; KeyError when a position is none."""
+        """Return the topics of each copartition group; raises KeyError for a wrong position."""
         sources = dict(enumerate(self.source_topics))
         repartitions = {index: topic.name for index, topic in enumerate(self.repartition_sources)}
         return [
@@ -76,21 +82,21 @@ class SubtopologySpec(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """A whole topology; subtopologies stand in order of their ids."""
+    """A topology; its subtopologies are sorted by id."""
 
     epoch: int
     subtopologies: Mapping[str, SubtopologySpec]
 
     def required_topics(self) -> frozenset[str]:
-        """Return every topic that must be there: inputs and changelogs."""
+        """Return all topics that must exist: inputs and changelogs."""
         return frozenset(
             name
             for subtopology in self.subtopologies.values()
             for name in (*subtopology.inputs(), *(topic.name for topic in subtopology.changelogs))
         )
 
-    def readers(self) -> dict[str, str]:
-        """Return which subtopology reads each input."""
+    def subtopology_by_topic(self) -> dict[str, str]:
+        """Return the subtopology id that reads each input."""
         return {
             name: subtopology.subtopology_id
             for subtopology in self.subtopologies.values()
@@ -98,52 +104,59 @@ class Topology(NamedTuple):
         }
 
 
-def check_size(said: SaidTopology) -> None:
-    """Raise KafkaError(UNKNOWN_SERVER_ERROR) for more parts than a topology may have.
+def check_size(message: TopologyMessage) -> None:
+    """Raise KafkaError(UNKNOWN_SERVER_ERROR) for more elements than MAX_TOPOLOGY_ELEMENTS.
 
-    That is what a record too large for the log comes to, here and in Kafka; but holding what it
-    says against the topics first would take a while.
+    A record that is too large for the log causes the same error, here and in Kafka. This check
+    avoids the cost of configuring such a topology first.
     """
-    parts = sum(map(_parts_of, said.subtopologies))
-    if parts > MOST_PARTS:
+    parts = sum(map(_element_count, message.subtopologies))
+    if parts > MAX_TOPOLOGY_ELEMENTS:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            facts={"rule": f"at most {MOST_PARTS} names, numbers and lists", "parts": parts},
+            facts={
+                "rule": f"at most {MAX_TOPOLOGY_ELEMENTS} names, numbers and lists",
+                "parts": parts,
+            },
         )
 
 
-def _parts_of(said: SaidSubtopology) -> int:
-    topics = (*said.repartition_source_topics, *said.state_changelog_topics)
+def _element_count(message: SubtopologyMessage) -> int:
+    topics = (*message.repartition_source_topics, *message.state_changelog_topics)
     return (
         7
-        + len(said.source_topics)
-        + len(said.source_topic_regex)
-        + len(said.repartition_sink_topics)
+        + len(message.source_topics)
+        + len(message.source_topic_regex)
+        + len(message.repartition_sink_topics)
         + sum(4 + 2 * len(topic.topic_configs) for topic in topics)
         + sum(
             3
             + len(group.source_topics)
             + len(group.source_topic_regex)
             + len(group.repartition_source_topics)
-            for group in said.copartition_groups
+            for group in message.copartition_groups
         )
     )
 
 
-def topology_of(said: SaidTopology) -> Topology:
-    """Return a topology as a value; KafkaError(UNKNOWN_SERVER_ERROR) for one that cannot be.
+def topology_of(message: TopologyMessage) -> Topology:
+    """Return the topology of a message.
 
-    So Kafka answers a negative epoch, and two subtopologies with one id, without a word more.
+    Raises KafkaError(UNKNOWN_SERVER_ERROR), as Kafka does, for a negative epoch and for duplicate
+    subtopology ids.
     """
-    ids = [subtopology.subtopology_id for subtopology in said.subtopologies]
-    if said.epoch < 0 or len(set(ids)) < len(ids):
+    ids = [subtopology.subtopology_id for subtopology in message.subtopologies]
+    if message.epoch < 0 or len(set(ids)) < len(ids):
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            facts={"topology_epoch": said.epoch, "rule": "epochs from 0 on, ids used once"},
+            facts={
+                "topology_epoch": message.epoch,
+                "rule": "epoch at least 0, unique subtopology ids",
+            },
         )
-    subtopologies = (_subtopology_of(each) for each in said.subtopologies)
+    subtopologies = (_subtopology_of(each) for each in message.subtopologies)
     return Topology(
-        epoch=said.epoch,
+        epoch=message.epoch,
         subtopologies={
             each.subtopology_id: each
             for each in sorted(subtopologies, key=lambda each: each.subtopology_id)
@@ -151,15 +164,15 @@ def topology_of(said: SaidTopology) -> Topology:
     )
 
 
-def _subtopology_of(said: SaidSubtopology) -> SubtopologySpec:
+def _subtopology_of(message: SubtopologyMessage) -> SubtopologySpec:
     return SubtopologySpec(
-        subtopology_id=said.subtopology_id,
-        source_topics=tuple(said.source_topics),
-        source_topic_regexes=tuple(said.source_topic_regex),
-        changelogs=tuple(_internal_topic_of(topic) for topic in said.state_changelog_topics),
-        repartition_sinks=tuple(said.repartition_sink_topics),
+        subtopology_id=message.subtopology_id,
+        source_topics=tuple(message.source_topics),
+        source_topic_regexes=tuple(message.source_topic_regex),
+        changelogs=tuple(_internal_topic_of(topic) for topic in message.state_changelog_topics),
+        repartition_sinks=tuple(message.repartition_sink_topics),
         repartition_sources=tuple(
-            _internal_topic_of(topic) for topic in said.repartition_source_topics
+            _internal_topic_of(topic) for topic in message.repartition_source_topics
         ),
         copartition_groups=tuple(
             CopartitionGroup(
@@ -167,15 +180,15 @@ def _subtopology_of(said: SaidSubtopology) -> SubtopologySpec:
                 source_topic_regexes=tuple(group.source_topic_regex),
                 repartition_sources=tuple(group.repartition_source_topics),
             )
-            for group in said.copartition_groups
+            for group in message.copartition_groups
         ),
     )
 
 
-def _internal_topic_of(said: SaidTopic) -> InternalTopic:
+def _internal_topic_of(message: InternalTopicMessage) -> InternalTopic:
     return InternalTopic(
-        name=said.name,
-        partitions=said.partitions,
-        replication_factor=said.replication_factor,
-        configs=tuple((config.key, config.value) for config in said.topic_configs),
+        name=message.name,
+        partitions=message.partitions,
+        replication_factor=message.replication_factor,
+        configs=tuple((config.key, config.value) for config in message.topic_configs),
     )

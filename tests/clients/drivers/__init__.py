@@ -1,1 +1,1 @@
-"""One small program per client library, all speaking the same lines of JSON."""
+"""One small program per client library, all with the same JSON lines."""

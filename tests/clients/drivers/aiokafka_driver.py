@@ -1,4 +1,4 @@
-"""Drives aiokafka: its event loop runs in a thread, requests are handed to it one by one."""
+"""Drives aiokafka: its event loop runs in a thread, which receives requests one by one."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class AiokafkaDriver:
 
 
 class _Member:
-    """A group member as a task: poll, log, commit, until told to leave."""
+    """A group member as a task: poll, log, commit, until `leave`."""
 
     def __init__(self, name: str, client: AIOKafkaConsumer, log: EventLog) -> None:
         self.assigned: list[int] = []
@@ -136,7 +136,7 @@ class _Member:
         try:
             await self._client.start()
             await self._consume()
-        except Exception:  # noqa: BLE001 - the test shall see what the client raised
+        except Exception:  # noqa: BLE001 - the test checks what the client raised
             self._log.add("error", self._name, traceback.format_exc())
         finally:
             await self._client.stop()

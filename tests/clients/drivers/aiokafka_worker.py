@@ -1,7 +1,7 @@
 """A worker of aiokafka; see `tests.clients.drivers.worker`.
 
-Its transactions do not tell the coordinator which member of the group sends the offsets, so it
-has a group and partitions of its own, and its transactional id alone fences it.
+Its TxnOffsetCommit requests have no member id. So each worker has its own group and partitions, and
+is fenced only by its transactional id.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _POLL_MS = 100
 
 
 class AiokafkaWorker:
-    """A consumer with partitions of its own, and a transactional producer."""
+    """A consumer with its own partitions, and a transactional producer."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -52,7 +52,7 @@ class AiokafkaWorker:
         )
 
     async def work(self) -> None:
-        """Work until told to end."""
+        """Work until the order to stop."""
         await self._producer.start()
         self._consumer.assign(self._owned)
         await self._consumer.start()
@@ -101,7 +101,7 @@ async def _main() -> None:
         await AiokafkaWorker(given_task()).work()
     except _FENCED as fenced:
         last_words(FencedError(type(fenced).__name__))
-    except BaseException as failure:  # noqa: BLE001 - told to the test
+    except BaseException as failure:  # noqa: BLE001 - reported to the test
         last_words(failure)
 
 

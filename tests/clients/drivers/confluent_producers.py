@@ -24,7 +24,7 @@ class ConfluentProducers:
                 "bootstrap.servers": self._bootstrap,
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": timeout_ms,
-                # Not below the transaction's, where that is short.
+                # Not below the transaction's timeout, if that is short.
                 "message.timeout.ms": timeout_ms,
                 "socket.timeout.ms": timeout_ms,
                 "linger.ms": 0,
@@ -36,14 +36,14 @@ class ConfluentProducers:
         self._producers[name].begin_transaction()
 
     def send(self, name: str, topic: str, value: str) -> None:
-        told: list[KafkaError | None] = []
+        errors: list[KafkaError | None] = []
         producer = self._producers[name]
         producer.produce(
-            topic, value, partition=0, on_delivery=lambda error, _message: told.append(error)
+            topic, value, partition=0, on_delivery=lambda error, _message: errors.append(error)
         )
         producer.flush(_TIMEOUT_S)
-        if told != [None]:
-            raise KafkaException(*told)
+        if errors != [None]:
+            raise KafkaException(*errors)
 
     def commit(self, name: str) -> None:
         self._producers[name].commit_transaction(_TIMEOUT_S)

@@ -47,12 +47,12 @@ class ConfluentWorker:
                 "transactional.id": task.transactional_id,
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 "linger.ms": 0,
-                # When no broker is up it would begin anew, and send offsets to the one it knew
-                # as the group's coordinator and has given up, without end.
+                # Without a broker it would rebootstrap, and then send offsets to the dropped broker
+                # that it still uses as the group's coordinator, endlessly.
                 "metadata.recovery.strategy": "none",
             }
         )
-        _told(self._producer.init_transactions)
+        _call(self._producer.init_transactions)
         config: dict[str, str | int | bool] = {
             "bootstrap.servers": task.bootstrap,
             "group.id": task.group,
@@ -73,7 +73,7 @@ class ConfluentWorker:
         return [_row(message) for message in self._consumer.consume(self._task.batch, 0.1)]
 
     def begin(self) -> None:
-        _told(self._producer.begin_transaction)
+        _call(self._producer.begin_transaction)
 
     def write(self, rows: list[ReadRow]) -> None:
         for partition, _offset, key, value in rows:
@@ -84,13 +84,13 @@ class ConfluentWorker:
         source = self._task.source
         offsets = [TopicPartition(source, *after) for after in after_these(rows).items()]
         metadata = self._consumer.consumer_group_metadata()
-        _told(lambda: self._producer.send_offsets_to_transaction(offsets, metadata))
+        _call(lambda: self._producer.send_offsets_to_transaction(offsets, metadata))
 
     def commit(self) -> None:
-        _told(self._producer.commit_transaction)
+        _call(self._producer.commit_transaction)
 
     def abort(self) -> None:
-        _told(self._producer.abort_transaction)
+        _call(self._producer.abort_transaction)
         for at in self._consumer.committed(self._consumer.assignment(), _TIMEOUT_S):
             self._consumer.seek(at)
 
@@ -98,8 +98,8 @@ class ConfluentWorker:
         self._consumer.close()
 
 
-def _told(call: Callable[[], object]) -> None:
-    """Call until it is answered, and put what it raises into the words of a worker."""
+def _call(call: Callable[[], object]) -> None:
+    """Repeat a call until it succeeds; convert the library's exceptions to those of `worker`."""
     while True:
         try:
             call()
@@ -133,5 +133,5 @@ def _text(data: str | bytes | None) -> str | None:
 if __name__ == "__main__":
     try:
         work(ConfluentWorker(given_task()))
-    except BaseException as failure:  # noqa: BLE001 - told to the test
+    except BaseException as failure:  # noqa: BLE001 - reported to the test
         last_words(failure)

@@ -77,8 +77,8 @@ class KafkaPythonDriver:
             session_timeout_ms=6000,
             heartbeat_interval_ms=300,
         )
-        # A leader whose group was formed before it knew the topic's partitions assigns none, and
-        # does not look again when it learns of them; a quick broker gives it occasion.
+        # A leader that does not know the topic's partitions yet assigns none, and does not
+        # rebalance when it learns of them. That happens with a fast broker.
         client.partitions_for_topic(topic)
         client.subscribe([topic])
         self._members.add(consumer, _GroupConsumer(client))
@@ -116,14 +116,14 @@ class _GroupConsumer:
 
     def poll(self) -> list[ReadRow]:
         rows = _poll(self._client, _POLL_MS)
-        # A join that is answered between two polls leaves the client half joined: it knows its
-        # partitions but sends no heartbeats and refuses to commit.  So nothing else is done first,
-        # but to tell what was read before others own the partitions.
+        # If a join is answered between two polls, it is incomplete: the client has partitions, but
+        # sends no heartbeats and refuses to commit. So poll until the join is complete, but return
+        # records first, before others own the partitions.
         coordinator = self._client._coordinator
         while coordinator.rejoining and not rows:
             if not coordinator.need_rejoin():
-                # Two of its tasks came between each other: it waits for a join that it has
-                # forgotten to want, which would never end.
+                # Because of a race in the client, it may wait forever for a join that it does not
+                # request.
                 coordinator.request_rejoin()
             rows = _poll(self._client, _JOIN_MS)
         return rows

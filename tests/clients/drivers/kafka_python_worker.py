@@ -58,11 +58,11 @@ class KafkaPythonWorker:
             bootstrap_servers=task.bootstrap,
             transactional_id=task.transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
-            # It waits as long for a coordinator that it forgot while the broker was away.
+            # It waits this long for a coordinator that it discarded while the broker was down.
             request_timeout_ms=_REQUEST_TIMEOUT_MS,
         )
         _let_it_ask_again(self._producer)
-        _told(self._producer.init_transactions)
+        _call(self._producer.init_transactions)
         self._consumer = KafkaConsumer(
             bootstrap_servers=task.bootstrap,
             group_id=task.group,
@@ -80,7 +80,7 @@ class KafkaPythonWorker:
         try:
             polled = self._consumer.poll(timeout_ms=_POLL_MS)
         except KafkaConnectionError:
-            # The broker is away; others wait for it in silence.
+            # The broker is down; other clients raise no exception and wait.
             return []
         return [
             (message.partition, message.offset, message.key.decode(), message.value.decode())
@@ -89,7 +89,7 @@ class KafkaPythonWorker:
         ]
 
     def begin(self) -> None:
-        _told(self._producer.begin_transaction)
+        _call(self._producer.begin_transaction)
 
     def write(self, rows: list[ReadRow]) -> None:
         sent = [
@@ -100,7 +100,7 @@ class KafkaPythonWorker:
         ]
         self._producer.flush()
         for each in sent:
-            _told(each.get)
+            _call(each.get)
 
     def send_offsets(self, rows: list[ReadRow]) -> None:
         offsets = {
@@ -108,13 +108,13 @@ class KafkaPythonWorker:
             for partition, offset in after_these(rows).items()
         }
         metadata = self._consumer.group_metadata()
-        _told(lambda: self._producer.send_offsets_to_transaction(offsets, metadata))
+        _call(lambda: self._producer.send_offsets_to_transaction(offsets, metadata))
 
     def commit(self) -> None:
-        _told(self._producer.commit_transaction)
+        _call(self._producer.commit_transaction)
 
     def abort(self) -> None:
-        _told(self._producer.abort_transaction)
+        _call(self._producer.abort_transaction)
         for owned in self._consumer.assignment():
             self._consumer.seek(owned, self._consumer.committed(owned) or 0)
 
@@ -124,10 +124,10 @@ class KafkaPythonWorker:
 
 
 def _let_it_ask_again(producer: KafkaProducer) -> None:
-    """Have it keep a transactional request while its coordinator is away.
+    """Make it retry a transactional request while its coordinator is down.
 
-    kafka-python 3.0.12 asks again if it is told that a node is not ready, but what tells it raises
-    instead, and the request is forgotten: whoever waits for it waits for good.
+    kafka-python 3.0.12 retries if a node is not ready, but its check raises an exception
+    instead. Then the request is lost, and its caller waits forever.
     """
     client = producer._sender._client
     await_ready = client.await_ready
@@ -141,8 +141,8 @@ def _let_it_ask_again(producer: KafkaProducer) -> None:
     client.await_ready = is_ready
 
 
-def _told(call: Callable[[], object]) -> None:
-    """Call, and put what it raises into the words of a worker."""
+def _call(call: Callable[[], object]) -> None:
+    """Call, and convert the library's exceptions to those of `worker`."""
     try:
         call()
     except _FENCED as error:
@@ -158,5 +158,5 @@ def _told(call: Callable[[], object]) -> None:
 if __name__ == "__main__":
     try:
         work(KafkaPythonWorker(given_task()))
-    except BaseException as failure:  # noqa: BLE001 - told to the test
+    except BaseException as failure:  # noqa: BLE001 - reported to the test
         last_words(failure)

@@ -1,7 +1,7 @@
-"""Drives kcat, one process per call; a group member is a process that runs until told to leave.
+"""Drives kcat, one process per call; a group member is a process that runs until `leave`.
 
-kcat creates topics by asking for their metadata and commits by itself, so there are no commit
-events; that nothing was lost shows in the committed offsets and in what the next reader gets.
+kcat creates topics by a Metadata request and commits automatically, so there are no commit events.
+The committed offsets and the next reader's records show whether records were lost.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class KcatDriver:
             self._run([*options, "-p", str(partition)], "".join(batch))
 
     def read(self, topic: str, partitions: int, count: int) -> list[ReadRow]:
-        del partitions  # kcat reads every partition it finds
+        del partitions  # kcat reads all partitions
         options = ["-C", "-t", topic, "-o", "beginning", "-c", str(count), "-J", "-q"]
         return [_row(line) for line in self._run(options).splitlines()]
 
@@ -94,7 +94,7 @@ class KcatDriver:
 
 
 class _Member:
-    """One `kcat -G` process and the two threads that read what it says."""
+    """One `kcat -G` process, and two threads that read its output."""
 
     def __init__(self, name: str, command: list[str], log: EventLog) -> None:
         self.assigned: set[int] = set()

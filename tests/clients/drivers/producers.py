@@ -1,6 +1,6 @@
-"""Transactional producers under names, each told one call at a time; see `drivers.protocol.serve`.
+"""Named transactional producers, each with one call at a time; see `drivers.protocol.serve`.
 
-Drivers in other languages do the same. A call that fails is answered by what the client raised.
+Drivers in other languages have the same calls. A failed call returns the client's exception.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ class Producers(Protocol):
     """Producers of one client library."""
 
     def init(self, name: str, transactional_id: str, timeout_ms: int) -> None:
-        """Make a producer and have it initialise its transactions."""
+        """Create a producer and initialise its transactions."""
 
     def begin(self, name: str) -> None:
         """Begin a transaction."""

@@ -1,10 +1,10 @@
-"""What a driver is asked and what it answers: one JSON object per line, in order.
+"""The protocol of drivers: requests and answers as one JSON object per line, in order.
 
-A driver is dumb on purpose: it does one client call per request and reports what it saw.
-The story, the expectations and the comparisons are in `tests.clients.story`, once for all
-languages.  The requests (`op` and its arguments) are the methods of `Driver`; the answer is
-`{"ok": value}` or `{"error": text}`.  Records travel as `[partition, key, value]` going in and
-`[partition, offset, key, value]` coming out.
+A driver is simple: it makes one client call per request and reports the result.
+The scenario, the expectations and the comparisons are in `tests.clients.client_scenario`, once for
+all languages. The requests (`op` and its arguments) are the methods of `Driver`; the answer is
+`{"ok": value}` or `{"error": text}`.  Records are `[partition, key, value]` in requests and
+`[partition, offset, key, value]` in answers.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Event: TypeAlias = tuple[str, str, list[ReadRow] | dict[int, int] | str]
 
 
 class Driver(Protocol):
-    """What every client library can be told to do."""
+    """The operations of every client library."""
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic and return when the client knows it."""
+        """Create a topic; return when the client has its metadata."""
 
     def produce(self, topic: str, codec: str, records: list[SentRow]) -> None:
         """Produce records, each to its partition, acks=all; return when all are acknowledged."""
@@ -35,29 +35,28 @@ class Driver(Protocol):
     def join(self, consumer: str, group: str, topic: str, protocol: str) -> None:
         """Start a consumer that reads and commits in the background until it leaves.
 
-        Protocols are "classic", "consumer", and for those who know it "cooperative", which is the
-        classic one with an assignor that takes from members only what others are to have.
+        Protocols are "classic", "consumer", and for some clients "cooperative", which is the
+        classic one with a cooperative assignor.
         """
 
     def leave(self, consumer: str) -> None:
-        """Commit what is outstanding, leave the group and close."""
+        """Commit pending offsets, leave the group and close."""
 
     def members(self) -> dict[str, list[int]]:
-        """Give each running consumer's assigned partitions."""
+        """Return each running consumer's assigned partitions."""
 
     def events(self) -> list[Event]:
-        """Give what consumers did since the last call, in order."""
+        """Return the events of consumers since the last call, in order."""
 
     def close(self) -> None:
         """Close every client."""
 
 
 class EventLog:
-    """What the consumers of one driver did, in one order for all of them.
+    """The events of one driver's consumers, in a common order.
 
-    A record is logged when the client hands it out, a commit when the broker has acknowledged
-    it; so a record below an acknowledged commit can never appear after it unless a commit was
-    lost.
+    A record is logged when the client returns it, a commit when the broker has acknowledged it.
+    So a record below an acknowledged commit appears after that only if the commit was lost.
     """
 
     def __init__(self) -> None:
@@ -70,14 +69,14 @@ class EventLog:
             self._events.append((kind, consumer, detail))
 
     def take(self) -> list[Event]:
-        """Give the events since the last call."""
+        """Return the events since the last call."""
         with self._lock:
             events, self._events = self._events, []
             return events
 
 
 class Closable(Protocol):
-    """Whatever has operations for names, and ends."""
+    """An object with operations that can be closed."""
 
     def close(self) -> None:
         """End."""
@@ -90,7 +89,7 @@ def serve(driver: Closable) -> None:
         operation = request.pop("op")
         try:
             answer = {"ok": getattr(driver, operation)(**request)}
-        except Exception:  # noqa: BLE001 - whatever a client raises is told to the test
+        except Exception:  # noqa: BLE001 - reported to the test
             answer = {"error": traceback.format_exc()}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()

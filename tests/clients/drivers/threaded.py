@@ -1,4 +1,4 @@
-"""A group member as a thread: poll, log, commit, until told to leave.
+"""A group member as a thread: poll, log, commit, until it is removed.
 
 The two blocking Python clients differ only in the five calls of `Consumer`.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CommitRefusedError(Exception):
-    """The coordinator refused a commit because the group is changing; it is tried again."""
+    """The coordinator refused a commit because the group is rebalancing; it is retried."""
 
 
 class Consumer(Protocol):
@@ -26,10 +26,10 @@ class Consumer(Protocol):
         """Wait a moment for records."""
 
     def commit(self) -> dict[int, int]:
-        """Commit what was polled, wait, and give the acknowledged offsets."""
+        """Commit the polled records, wait, and return the acknowledged offsets."""
 
     def assignment(self) -> list[int]:
-        """Give the assigned partitions."""
+        """Return the assigned partitions."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -51,7 +51,7 @@ class Members:
         self._members.pop(name).leave()
 
     def assignments(self) -> dict[str, list[int]]:
-        """Give each member's partitions as it saw them after its last poll."""
+        """Return each member's partitions after its last poll."""
         return {name: member.assigned for name, member in self._members.items()}
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class _Member:
     def _run(self) -> None:
         try:
             self._consume()
-        except Exception:  # noqa: BLE001 - the test shall see what the client raised
+        except Exception:  # noqa: BLE001 - the test checks what the client raised
             self._log.add("error", self._name, traceback.format_exc())
         finally:
             self._consumer.close()

@@ -1,10 +1,11 @@
 """A worker of a read-transform-write loop: each poll's records go through one transaction.
 
-One JSON object as the only argument (`Task`); then one word per line in and one line out. In:
-`hold` stops it inside its next transaction, records and offsets sent, until `go`; `abort` has it
-abort that one; `close` or the end of the input ends it. Out: `ready` once its transactional id is
-its own, `held`, `committed N`, `aborted`, `fenced WHY` and `failed WHY` as last words. Workers in
-other languages do the same; what is read, kept and compared is in `tests.clients.transacting`.
+The only argument is a JSON object (`Task`). The worker reads orders and prints reports, one per
+line. Orders: `hold` makes it wait inside its next transaction, after it sent records and offsets,
+until `go`; `abort` makes it abort that transaction; `close` or the end of the input stops it.
+Reports: `ready` after its initialisation, `held`, `committed N`, `aborted`, and at the end
+`fenced REASON` or `failed REASON`. Workers in other languages do the same. The test in
+`tests.clients.exactly_once_scenario` checks input and output.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ TRANSACTION_TIMEOUT_MS = 60_000
 
 
 class Task(NamedTuple):
-    """What a worker is given; a partition goes to the partition of the same number."""
+    """The arguments of a worker; output partitions have the numbers of input partitions."""
 
     bootstrap: str
     transactional_id: str
     group: str
     protocol: str
-    """"classic" or "consumer"; "assigned" if the group is its own, with `partitions` alone."""
+    """"classic", "consumer", or "assigned" for a separate group that has only `partitions`."""
     source: str
     sink: str
     partitions: list[int]
     batch: int
-    """Records of a transaction, at most."""
+    """Maximum number of records of a transaction."""
 
 
 def given_task() -> Task:
@@ -46,7 +47,7 @@ def given_task() -> Task:
 
 
 def say(line: str) -> None:
-    """Tell the test."""
+    """Report a line to the test."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -56,21 +57,21 @@ class FencedError(Exception):
 
 
 class AbortableError(Exception):
-    """The transaction cannot be committed; the producer goes on after aborting it."""
+    """The transaction cannot be committed; the producer continues after aborting it."""
 
 
 class Orders:
-    """What the test wants of the worker, as it comes in."""
+    """Orders of the test to the worker."""
 
     def __init__(self) -> None:
         self.is_over = False
         self._is_to_hold = threading.Event()
         self._is_to_abort = threading.Event()
         self._go: queue.SimpleQueue[None] = queue.SimpleQueue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._read_output, daemon=True).start()
 
     def obey_inside(self) -> bool:
-        """Hold a transaction that is ready if that was ordered; say whether to abort it."""
+        """Hold a complete transaction if that was ordered; return whether to abort it."""
         if self._is_to_hold.is_set():
             self._is_to_hold.clear()
             say("held")
@@ -79,7 +80,7 @@ class Orders:
         self._is_to_abort.clear()
         return is_to_abort
 
-    def _listen(self) -> None:
+    def _read_output(self) -> None:
         orders = {"hold": self._is_to_hold, "abort": self._is_to_abort}
         for order in map(str.strip, sys.stdin):
             if order == "close":
@@ -102,23 +103,23 @@ class Link(Protocol):
         """Begin a transaction."""
 
     def write(self, rows: list[ReadRow]) -> None:
-        """Write what becomes of records."""
+        """Write transformed records."""
 
     def send_offsets(self, rows: list[ReadRow]) -> None:
-        """Make the group's progress part of the transaction."""
+        """Add the group's offsets to the transaction."""
 
     def commit(self) -> None:
         """Commit the transaction."""
 
     def abort(self) -> None:
-        """Abort the transaction and go back to what is committed."""
+        """Abort the transaction and seek to the committed offsets."""
 
     def close(self) -> None:
         """Leave."""
 
 
 def work(link: Link) -> None:
-    """Work until told to end; `link` has its transactional id already."""
+    """Work until the order to stop; `link` is already initialised."""
     orders = Orders()
     say("ready")
     while not orders.is_over:
@@ -144,7 +145,7 @@ def _transact(link: Link, rows: list[ReadRow], orders: Orders) -> None:
 
 
 def last_words(failure: BaseException) -> NoReturn:
-    """Say why, and end at once: a fenced producer may wait for its coordinator for good."""
+    """Print the reason and exit at once: a fenced producer may wait for its coordinator forever."""
     traceback.print_exception(failure)
     sys.stderr.flush()
     kind = "fenced" if isinstance(failure, FencedError) else "failed"
@@ -153,10 +154,10 @@ def last_words(failure: BaseException) -> NoReturn:
 
 
 def after_these(rows: list[ReadRow]) -> dict[int, int]:
-    """Return the offset behind the records of each partition."""
+    """Return the offset after the records of each partition."""
     return {partition: offset + 1 for partition, offset, _key, _value in rows}
 
 
 def transformed(value: str | None) -> str:
-    """Return what a record becomes."""
+    """Return the transformed value of a record."""
     return f"{value}!"

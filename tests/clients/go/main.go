@@ -1,4 +1,4 @@
-// A worker of franz-go; what it is told and says is in drivers/worker.py.
+// A worker of franz-go; drivers/worker.py describes its orders and reports.
 package main
 
 import (
@@ -45,7 +45,7 @@ func say(format string, values ...any) {
 	fmt.Printf(format+"\n", values...)
 }
 
-// Begin anew with the next session; what the last one left open is aborted by that.
+// Start a new session; that aborts an open transaction of the previous one.
 func (w *worker) open() error {
 	given := w.task
 	session, err := kgo.NewGroupTransactSession(
@@ -65,7 +65,7 @@ func (w *worker) open() error {
 		return err
 	}
 	w.session = session
-	// Otherwise it asks for its producer id when it has something to write.
+	// Request the producer id now; otherwise the first write would.
 	_, _, err = session.Client().ProducerID(context.Background())
 	return err
 }
@@ -81,7 +81,7 @@ func (w *worker) work() error {
 	return nil
 }
 
-// Give the next records; that a broker is away is no reason to end.
+// Return the next records; continue while a broker is down.
 func (w *worker) poll() []*kgo.Record {
 	ctx, cancel := context.WithTimeout(context.Background(), pollTime)
 	defer cancel()
@@ -170,7 +170,7 @@ func run() error {
 			err = w.work()
 		}
 		w.session.Close()
-		// How a transaction ended is not known when the broker went away at its end.
+		// The result of a transaction is unknown if the broker was killed at its end.
 		if err == nil || isFenced(err) {
 			return err
 		}

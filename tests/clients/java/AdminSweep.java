@@ -27,20 +27,20 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Calls every Admin method whose requests the broker serves, and prints what came back.
+ * Calls every Admin method whose requests the broker serves, and prints the results.
  *
- * <p>One JSON object: a name per call, and the answer, or the name of the exception.  What differs
- * between two runs (ids, ports, directories) is reduced to whether it is there.
+ * <p>Prints one JSON object: the name of each call, and its result or the name of the exception.
+ * Of values that differ between runs (ids, ports, directories) it has only the presence.
  */
 public final class AdminSweep {
     static final int TIMEOUT_S = 30;
 
-    /** One call, whatever it may throw. */
+    /** A call that may throw any exception. */
     interface Call {
         Object answer() throws Exception;
     }
 
-    /** Something that is so, or not yet. */
+    /** A condition that may become true. */
     interface Question {
         boolean isSo() throws Exception;
     }
@@ -69,7 +69,7 @@ public final class AdminSweep {
         System.out.println(json.writeValueAsString(sweep.answers));
     }
 
-    /** Make one call and keep its answer under a name. */
+    /** Make one call and store its result under a name. */
     void call(String name, Call call) {
         Object answer;
         try {
@@ -88,7 +88,7 @@ public final class AdminSweep {
         return future.get(TIMEOUT_S, TimeUnit.SECONDS);
     }
 
-    /** Each key's own answer, or its own exception. */
+    /** The result or the exception of each key. */
     static <K, T> Map<String, Object> each(Map<K, KafkaFuture<T>> futures) throws Exception {
         Map<String, Object> found = new TreeMap<>();
         for (Map.Entry<K, KafkaFuture<T>> entry : futures.entrySet()) {
@@ -131,7 +131,7 @@ public final class AdminSweep {
         return found;
     }
 
-    /** Everything about each entry; values that name a place or a port count only as present. */
+    /** All properties of each entry. */
     static Map<String, Object> describe(Config config) {
         Map<String, Object> found = new TreeMap<>();
         config.entries().forEach(entry -> {
@@ -151,7 +151,7 @@ public final class AdminSweep {
         return found;
     }
 
-    /** Ask until something is so: a broker applies what its controller decided a moment later. */
+    /** Wait for a condition: a broker applies decisions of its controller with a delay. */
     static void await(Question question) throws Exception {
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(TIMEOUT_S);
         while (!question.isSo()) {
@@ -180,7 +180,7 @@ public final class AdminSweep {
         try (KafkaProducer<String, String> producer =
                 new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
             for (int number = 0; number < count; number++) {
-                // Timestamps fall, so that the largest is not the last.
+                // Timestamps decrease, so that the largest is not the last.
                 long timestamp = 1_700_000_000_000L - number * 1000L;
                 producer.send(new ProducerRecord<>(topic, number % partitions, timestamp,
                         "key", "value " + number)).get(TIMEOUT_S, TimeUnit.SECONDS);
@@ -188,7 +188,7 @@ public final class AdminSweep {
         }
     }
 
-    /** A consumer that has its partitions; its heartbeats go on in the background. */
+    /** Returns a consumer with assigned partitions; it sends heartbeats in the background. */
     KafkaConsumer<String, String> joined(String topic, Map<String, String> settings) {
         Properties config = new Properties();
         config.put("bootstrap.servers", bootstrap);

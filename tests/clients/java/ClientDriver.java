@@ -191,7 +191,7 @@ public final class ClientDriver {
         return text.toString();
     }
 
-    /** A group member on a thread of its own: poll, log, commit, until told to leave. */
+    /** A group member in a separate thread: poll, log, commit, until it must leave. */
     private final class Member {
         private final String name;
         private final KafkaConsumer<String, String> client;

@@ -21,12 +21,12 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Members that commit all the time, while others join and leave and heartbeats are in flight.
+ * Members that commit without pause while others join and leave and heartbeats are in flight.
  *
  * <p>Arguments: bootstrap, topic, group, rebalances, members that stay, milliseconds between two
- * commits, and optionally "transactional": then each commit is a transaction with a record.  Prints
- * one JSON object: how many rebalances the group went through, and what became of the commits of the
- * partitions that the members had at the time.
+ * commits, and optionally "transactional": then each commit is in a transaction with a record.
+ * Prints one JSON object with the number of rebalances and the results of the commits. Members
+ * commit only partitions that they have at that time.
  */
 public final class CommitFencing {
     private static final int TIMEOUT_S = 60;
@@ -40,7 +40,7 @@ public final class CommitFencing {
     private final Map<String, LongAdder> refused = new ConcurrentHashMap<>();
     private volatile boolean isOver;
 
-    /** How a member commits what it was given; a failure it throws is one commit refused. */
+    /** Commits offsets for a member; an exception counts as a refused commit. */
     private interface Committing extends AutoCloseable {
         void commit(Map<TopicPartition, OffsetAndMetadata> owned);
 
@@ -119,7 +119,7 @@ public final class CommitFencing {
 
             @Override
             public void close() {
-                // The consumer is closed by whom it belongs to.
+                // The caller closes the consumer.
             }
         };
     }
@@ -141,7 +141,7 @@ public final class CommitFencing {
                     producer.sendOffsetsToTransaction(owned, consumer.groupMetadata());
                     producer.commitTransaction();
                 } catch (RuntimeException failure) {
-                    // What no abort can mend ends the run: a lone producer of its id is not fenced.
+                    // A fatal error ends the run: no other producer has this transactional id.
                     producer.abortTransaction();
                     throw failure;
                 }
@@ -154,7 +154,7 @@ public final class CommitFencing {
         };
     }
 
-    /** Commit whatever is assigned, at once when the last commit was answered and it is time. */
+    /** Commit all assigned partitions repeatedly, at the given interval. */
     private void commitAllTheTime(String name, CountDownLatch assigned) {
         AtomicLong offset = new AtomicLong();
         boolean isWaitedFor = true;
@@ -187,7 +187,7 @@ public final class CommitFencing {
         }
     }
 
-    /** One more member joins, is given partitions, and leaves. */
+    /** Let another member join, get partitions, and leave. */
     private void comeAndGo() {
         try (KafkaConsumer<String, String> passer = consumer()) {
             long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(TIMEOUT_S);

@@ -13,7 +13,7 @@ import org.apache.kafka.clients.admin.ListConfigResourcesOptions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.common.config.ConfigResource;
 
-/** Configuration of topics, brokers and groups. */
+/** Calls about the configuration of topics, brokers and groups. */
 final class ConfigCalls {
     private static final ConfigResource TOPIC =
             new ConfigResource(ConfigResource.Type.TOPIC, "admin-tuned");

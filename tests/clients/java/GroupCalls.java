@@ -19,7 +19,7 @@ import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.GroupType;
 import org.apache.kafka.common.TopicPartition;
 
-/** Groups: their members, their offsets, their end. */
+/** Calls about groups: members, offsets, deletion. */
 final class GroupCalls {
     private static final String TOPIC = "admin-grouped";
     private static final String CLASSIC = "admin-classic";

@@ -13,11 +13,11 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * Consumers that close before they can have heard that they joined, and one that comes twice.
+ * Consumers that close before they can receive the response to their join, and one that joins twice.
  *
- * <p>Arguments: bootstrap, topic, group, how many.  Prints one JSON object: who is in the group when
- * all of them are closed, and by which ids one that stays is known before and after it subscribed
- * anew.
+ * <p>Arguments: bootstrap, topic, group, number of consumers. Prints one JSON object: the members of
+ * the group after all these consumers are closed, and the member ids of the other consumer in its
+ * two subscriptions.
  */
 public final class HastyConsumers {
     private static final int TIMEOUT_S = 30;

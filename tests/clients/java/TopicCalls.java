@@ -26,7 +26,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.Uuid;
 
-/** Topics, partitions, records and the cluster. */
+/** Calls about topics, partitions, records and the cluster. */
 final class TopicCalls {
     private static final String TOPIC = "admin-topic";
     private static final String BY_ID = "admin-by-id";

@@ -19,7 +19,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Transactions: who has some open, where, and how they are ended by others. */
+/** Calls about transactions: list and describe open ones, abort and fence them. */
 final class TransactionCalls {
     private static final String TOPIC = "admin-transacted";
     private static final String OPEN = "admin-open";
@@ -71,13 +71,13 @@ final class TransactionCalls {
         return producer;
     }
 
-    /** Send one record in a transaction, a new one unless there is one. */
+    /** Send one record in the open transaction, or in a new one. */
     private static void begin(KafkaProducer<String, String> producer, TopicPartition to)
             throws Exception {
         try {
             producer.beginTransaction();
         } catch (IllegalStateException isOpen) {
-            // The record belongs to the one that is open.
+            // The record is added to the open transaction.
         }
         producer.send(new ProducerRecord<>(to.topic(), to.partition(), "key", "value"))
                 .get(AdminSweep.TIMEOUT_S, TimeUnit.SECONDS);

@@ -22,7 +22,7 @@ import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** A worker of the Java client; what it is told and says is in {@code drivers/worker.py}. */
+/** A worker of the Java client; {@code drivers/worker.py} describes its orders and reports. */
 public final class TransactionWorker {
     private static final Duration POLL = Duration.ofMillis(100);
     private static final int SESSION_TIMEOUT_MS = 1_500;
@@ -78,7 +78,7 @@ public final class TransactionWorker {
     private static void end(String word, Exception why) {
         why.printStackTrace();
         say(word + " " + why.getClass().getSimpleName());
-        // A producer that was fenced may wait for its coordinator for good.
+        // A fenced producer may wait for its coordinator forever.
         Runtime.getRuntime().halt(1);
     }
 
@@ -102,7 +102,7 @@ public final class TransactionWorker {
         producer.close();
     }
 
-    /** Give the next records; a member that is none any more joins again by the next poll. */
+    /** Return the next records; a removed member joins again in the next poll. */
     private ConsumerRecords<String, String> poll() {
         try {
             return consumer.poll(POLL);
@@ -140,7 +140,7 @@ public final class TransactionWorker {
         say("aborted");
     }
 
-    /** Go on from what is committed; a member that is none any more joins again first. */
+    /** Seek to the committed offsets; a removed member joins again first. */
     private void goBack() {
         while (true) {
             try {

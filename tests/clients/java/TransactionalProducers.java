@@ -41,7 +41,7 @@ public final class TransactionalProducers {
             }
             System.out.println(JSON.writeValueAsString(answer));
         }
-        // One that was fenced would take its time to close.
+        // A fenced producer would take long to close.
         Runtime.getRuntime().halt(0);
     }
 

@@ -33,8 +33,8 @@ import org.apache.kafka.streams.state.KeyValueStore;
  * Counts words with Kafka Streams; commands are lines of text.
  *
  * <p>Arguments: bootstrap address, application id, input topic, output topic, state directory,
- * port it says it has, group protocol, processing guarantee. {@code describe} prints the group as
- * an administrator sees it, {@code close} leaves it.
+ * port of its advertised endpoint, group protocol, processing guarantee. {@code describe} prints
+ * the group as Admin describes it, {@code close} leaves the group.
  */
 public final class WordCount {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -56,7 +56,7 @@ public final class WordCount {
         config.put(StreamsConfig.APPLICATION_SERVER_CONFIG, "localhost:" + arguments[5]);
         config.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
         if (arguments[6].equals("classic")) {
-            // So that an instance that was killed is missed soon.
+            // So that a killed instance is detected soon.
             config.put(StreamsConfig.consumerPrefix("session.timeout.ms"), "2000");
             config.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), "200");
         }

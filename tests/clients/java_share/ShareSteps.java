@@ -28,9 +28,9 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Share consumers that do one step for each line they are given.
+ * Share consumers that run one step for each line of input.
  *
- * <p>A line is a JSON array, a word and what it needs; the answer is a line of JSON.
+ * <p>A line is a JSON array of a command and its arguments; the result is a line of JSON.
  */
 public final class ShareSteps {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -131,7 +131,7 @@ public final class ShareSteps {
         return "opened";
     }
 
-    /** Poll once and again until something comes; gives offsets and how often each was delivered. */
+    /** Poll until there are records; return their offsets and delivery counts. */
     private Object poll(String name, int seconds) {
         long until = System.nanoTime() + seconds * 1_000_000_000L;
         List<List<Object>> rows = new ArrayList<>();
@@ -147,7 +147,7 @@ public final class ShareSteps {
         return rows;
     }
 
-    /** Poll for a while, and count what comes. */
+    /** Poll once; return the number of records. */
     private Object idle(String name, int millis) {
         return consumers.get(name).poll(Duration.ofMillis(millis)).count();
     }

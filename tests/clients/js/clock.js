@@ -1,5 +1,5 @@
-// A test of somebody's own, in a language of its own: it reads a group's offset by kafkajs, lets a
-// week pass over HTTP, and prints what is left of the offset and what the broker says of the group.
+// A test in another language: it reads a group's offset with kafkajs, advances the clock over HTTP,
+// and prints the offset before and after, and the kinds of events in the group's history.
 import { Kafka, logLevel } from 'kafkajs';
 
 const [bootstrap, control] = process.argv.slice(2);
@@ -20,7 +20,7 @@ const moved = await fetch(`${control}/v1/clock`, {
 });
 const clock = await moved.json();
 const after = await committed();
-const told = await (await fetch(`${control}/v1/explain?group=shop`)).json();
-const kinds = told.entries.map((entry) => entry.kind);
+const explained = await (await fetch(`${control}/v1/explain?group=shop`)).json();
+const kinds = explained.entries.map((entry) => entry.kind);
 console.log(JSON.stringify({ before, after, iso: clock.iso, kinds }));
 await admin.disconnect();

@@ -37,8 +37,9 @@ function unsnap(buffer) {
   return Buffer.concat(blocks);
 }
 
-// Kafka refuses frames whose blocks lean on each other.  lz4js never says that they do not, so
-// say it for frames of one block, which no batch of ours exceeds, and renew the header's checksum.
+// Kafka refuses frames whose blocks depend on each other. lz4js does not set the flag of
+// independent blocks, so set it and update the header's checksum. This is correct for frames of one
+// block, which no batch of the tests exceeds.
 const LZ4_BLOCK_INDEPENDENCE = 0x20;
 const LZ4_LARGEST_BLOCK = 4 * 1024 * 1024;
 
@@ -103,7 +104,7 @@ class Driver {
     }
   }
 
-  // kafkajs cannot read without a group: a group of its own that never commits stands in.
+  // kafkajs cannot read without a group, so this uses a new group that never commits.
   async read({ topic, count }) {
     this.readers += 1;
     const consumer = this.kafka.consumer({ groupId: `reader-${process.pid}-${this.readers}` });

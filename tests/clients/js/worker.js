@@ -1,5 +1,5 @@
-// A worker of kafkajs; what it is told and says is in drivers/worker.py.  Its transactions do not
-// tell which member of the group sends the offsets, so it has a group and partitions of its own.
+// A worker of kafkajs; its orders and output are described in drivers/worker.py.  Its
+// TxnOffsetCommit requests have no member id, so it has a separate group and its own partitions.
 
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
@@ -27,7 +27,7 @@ class Worker {
     this.proceed = null;
   }
 
-  // Have the transactional id for ourselves; what was left open is aborted.
+  // Become the only producer of the transactional id; an open transaction is aborted.
   async open() {
     this.producer = this.kafka.producer({
       transactionalId: task.transactional_id,
@@ -36,7 +36,7 @@ class Worker {
       maxInFlightRequests: 1,
     });
     await this.producer.connect();
-    // It asks for its producer id by its first transaction.
+    // The first transaction requests the producer id.
     const transaction = await this.producer.transaction();
     await transaction.abort();
   }
@@ -117,7 +117,7 @@ class Worker {
     }
   }
 
-  // How a transaction ended is not known when the broker went away at its end.
+  // The result of a transaction is unknown if the broker was killed at its end.
   async goBack() {
     await this.producer.disconnect();
     await this.open();
@@ -135,11 +135,11 @@ class Worker {
   async obeyInside() {
     if (this.isToHold) {
       this.isToHold = false;
-      const told = new Promise((resolve) => {
+      const reported = new Promise((resolve) => {
         this.proceed = resolve;
       });
       say('held');
-      await told;
+      await reported;
     }
     const isToAbort = this.isToAbort;
     this.isToAbort = false;

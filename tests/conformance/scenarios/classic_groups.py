@@ -1,4 +1,4 @@
-"""Classic groups: joining, syncing, staying, leaving, with and without a name of one's own."""
+"""Classic groups: joins, syncs, heartbeats and leaves of dynamic and static members."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
-from kafkalite.protocol.messages.join_group import JoinGroupRequest
-from kafkalite.protocol.messages.leave_group import LeaveGroupRequest
-from kafkalite.protocol.messages.sync_group import SyncGroupRequest
-from tests.conformance.setup import ready_group
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
+from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest
+from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
+from tests.conformance.setup import wait_for_group_coordinator
 
 if TYPE_CHECKING:
     from tests.conformance.world import World
@@ -99,20 +99,20 @@ class Classic:
 
 
 def _subscription(topic: str, note: str) -> bytes:
-    """Pack what a consumer tells its group: the topics it wants, and a note of its assignor's."""
+    """Encode a consumer's subscription: its topics, and user data of its assignor."""
     name, data = topic.encode(), note.encode()
     return struct.pack(f">hih{len(name)}si{len(data)}s", 0, 1, len(name), name, len(data), data)
 
 
 def new_member(world: World, group: Classic, on: str = "main", **fields: Any) -> Any:  # noqa: ANN401
-    """Join as a dynamic member does: once for an id, once with it; gives the second answer."""
+    """Join as a dynamic member: without a member id, then with one; return the second response."""
     refused = world.ask(group.join(**fields), _JOIN, on)
     return world.ask(group.join(refused.member_id, **fields), _JOIN, on)
 
 
 def stable_group(world: World, name: str, topic: str = "topic") -> tuple[Classic, str, int]:
-    """Form a group of one; gives its member's id and the generation."""
-    ready_group(world, name)
+    """Create a group of one member; return its id and the generation."""
+    wait_for_group_coordinator(world, name)
     group = Classic(name, topic)
     joined = new_member(world, group)
     world.ask(group.sync(joined.member_id, joined.generation_id, joined.member_id), _SYNC)
@@ -120,7 +120,7 @@ def stable_group(world: World, name: str, topic: str = "topic") -> tuple[Classic
 
 
 def coordinators_are_found_in_every_version(world: World) -> None:
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     for version in range(7):
         keys = [world.name] if version >= 4 else []
         world.ask(FindCoordinatorRequest(key=world.name, coordinator_keys=keys), version)
@@ -132,10 +132,10 @@ def coordinators_are_found_in_every_version(world: World) -> None:
         world.ask(bad, version)
 
 
-def a_lone_member_joins_in_every_version(world: World) -> None:
+def a_single_member_joins_in_every_version(world: World) -> None:
     for version in range(10):
         name = f"{world.name}-{version}"
-        ready_group(world, name)
+        wait_for_group_coordinator(world, name)
         group = Classic(name)
         joined = world.ask(group.join(), version)
         if joined.generation_id < 0:
@@ -147,15 +147,15 @@ def a_lone_member_joins_in_every_version(world: World) -> None:
         world.ask(group.heartbeat(member, generation), min(version, _HEARTBEAT))
 
 
-def joining_wrongly_is_refused(world: World) -> None:
-    ready_group(world, world.name)
+def invalid_joins_are_refused(world: World) -> None:
+    wait_for_group_coordinator(world, world.name)
     group = Classic(world.name)
     world.ask(Classic("").join(), _JOIN)
     world.ask(Classic("").join(), 3)
     for timeout in (0, 999, 1_800_001):
         world.ask(group.join(session_timeout_ms=timeout), _JOIN)
     for version in (0, 5, _JOIN):
-        world.ask(group.join("nobody"), version)
+        world.ask(group.join("unknown"), version)
     world.ask(group.join(kind=""), _JOIN)
     without = group.join()
     without.protocols = []
@@ -163,12 +163,12 @@ def joining_wrongly_is_refused(world: World) -> None:
         world.ask(without, version)
 
 
-def protocols_must_be_shared(world: World) -> None:
+def members_without_a_common_protocol_are_refused(world: World) -> None:
     group, _member, _generation = stable_group(world, world.name)
     for kind in ("connect", "consumer"):
         world.ask(group.join("", "strange", kind=kind), 3, on="other")
         world.ask(group.join("", "strange", kind=kind), _JOIN, on="other")
-    world.ask(group.join("nobody", "range"), _JOIN, on="other")
+    world.ask(group.join("unknown", "range"), _JOIN, on="other")
 
 
 def heartbeats_are_checked(world: World) -> None:
@@ -176,7 +176,7 @@ def heartbeats_are_checked(world: World) -> None:
     for version in range(5):
         world.ask(group.heartbeat(member, generation), version)
         world.ask(group.heartbeat(member, generation + 1), version)
-        world.ask(group.heartbeat("nobody", generation), version)
+        world.ask(group.heartbeat("unknown", generation), version)
         world.ask(Classic(f"{world.name}-missing").heartbeat(member, generation), version)
         world.ask(Classic("").heartbeat(member, generation), version)
     world.ask(group.heartbeat(member, generation, "no-such-instance"), _HEARTBEAT)
@@ -187,7 +187,7 @@ def syncs_are_checked(world: World) -> None:
     for version in (0, 3, _SYNC):
         world.ask(group.sync(member, generation), version)
         world.ask(group.sync(member, generation + 1), version)
-        world.ask(group.sync("nobody", generation), version)
+        world.ask(group.sync("unknown", generation), version)
         world.ask(Classic(f"{world.name}-missing").sync(member, generation), version)
         world.ask(Classic("").sync(member, generation), version)
     world.ask(group.sync(member, generation, kind="connect"), _SYNC)
@@ -200,38 +200,38 @@ def two_members_share_a_generation(world: World) -> None:
     refused = world.ask(group.join(), _JOIN, on="second")
     second = refused.member_id
     world.send(group.join(second), _JOIN, on="second")
-    # The first hears of the rebalance and joins again; then both are answered.
-    world.settle(
+    # The first member learns of the rebalance and rejoins; then both joins are answered.
+    world.call_until(
         group.heartbeat(leader, generation), _HEARTBEAT, lambda found: found.error_code != 0
     )
     first = world.ask(group.join(leader), _JOIN)
-    other = world.hear("second", asked="the join of the second")
+    other = world.receive("second", title="the join of the second")
     generation = first.generation_id
-    world.note("same generation", generation == other.generation_id)
+    world.record("same generation", generation == other.generation_id)
     world.ask(group.heartbeat(second, generation), _HEARTBEAT)
     world.send(group.sync(second, generation), _SYNC, on="second")
     world.ask(group.sync(leader, generation, leader, second), _SYNC)
-    world.hear("second", asked="the sync of the second")
+    world.receive("second", title="the sync of the second")
     world.ask(group.heartbeat(second, generation), _HEARTBEAT)
     world.ask(group.join(second), _JOIN, on="second")
     world.ask(group.leave(second), _LEAVE)
     world.ask(group.heartbeat(leader, generation), _HEARTBEAT)
 
 
-def a_rebalance_is_told_to_everyone(world: World) -> None:
+def a_rebalance_is_reported_to_all_members(world: World) -> None:
     group, leader, generation = stable_group(world, world.name)
     refused = world.ask(group.join(), _JOIN, on="second")
     world.send(group.join(refused.member_id), _JOIN, on="second")
-    world.settle(
+    world.call_until(
         group.heartbeat(leader, generation), _HEARTBEAT, lambda found: found.error_code != 0
     )
     world.ask(group.sync(leader, generation, leader), _SYNC)
     world.ask(group.leave(leader), _LEAVE)
-    world.hear("second", asked="the join of the second")
+    world.receive("second", title="the join of the second")
 
 
 def pending_members_can_leave(world: World) -> None:
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     group = Classic(world.name)
     refused = world.ask(group.join(), _JOIN)
     world.ask(group.heartbeat(refused.member_id, 0), _HEARTBEAT)
@@ -243,33 +243,33 @@ def pending_members_can_leave(world: World) -> None:
 def members_leave_in_every_version(world: World) -> None:
     for version in range(6):
         group, member, _generation = stable_group(world, f"{world.name}-{version}")
-        world.ask(group.leave("nobody"), version)
+        world.ask(group.leave("unknown"), version)
         world.ask(Classic(f"{world.name}-missing").leave(member), version)
         world.ask(Classic("").leave(member), version)
         if version >= 3:
-            world.ask(group.leave("nobody", member, member), version)
+            world.ask(group.leave("unknown", member, member), version)
         else:
             world.ask(group.leave(member), version)
         world.ask(group.leave(member), version)
 
 
-def static_members_keep_their_place(world: World) -> None:
-    ready_group(world, world.name)
+def static_members_retain_their_assignment(world: World) -> None:
+    wait_for_group_coordinator(world, world.name)
     group = Classic(world.name)
     first = world.ask(group.join(instance="i-1"), _JOIN)
     member, generation = first.member_id, first.generation_id
     world.ask(group.sync(member, generation, member, instance="i-1"), _SYNC)
     for version in (5, 9):
         again = world.ask(group.join(instance="i-1"), version)
-        world.note("a new id", again.member_id != member)
-        world.note("same generation", again.generation_id == generation)
+        world.record("a new id", again.member_id != member)
+        world.record("same generation", again.generation_id == generation)
         world.ask(group.heartbeat(member, generation, "i-1"), _HEARTBEAT)
         world.ask(group.sync(member, generation, instance="i-1"), _SYNC)
         world.ask(group.join(member, instance="i-1"), _JOIN)
         member, generation = again.member_id, again.generation_id
         world.ask(group.sync(member, generation, member, instance="i-1"), _SYNC)
         world.ask(group.heartbeat(member, generation, "i-1"), _HEARTBEAT)
-    world.ask(group.join("nobody", instance="i-9"), _JOIN)
+    world.ask(group.join("unknown", instance="i-9"), _JOIN)
     world.ask(group.heartbeat(member, generation, "i-9"), _HEARTBEAT)
     world.ask(group.leave("", instance="i-9"), _LEAVE)
     world.ask(group.leave("wrong", instance="i-1"), _LEAVE)
@@ -278,7 +278,7 @@ def static_members_keep_their_place(world: World) -> None:
 
 
 def a_static_member_with_new_protocols_rebalances(world: World) -> None:
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     group = Classic(world.name)
     first = world.ask(group.join(instance="i-1"), _JOIN)
     member, generation = first.member_id, first.generation_id
@@ -288,15 +288,15 @@ def a_static_member_with_new_protocols_rebalances(world: World) -> None:
 
 SCENARIOS = (
     coordinators_are_found_in_every_version,
-    a_lone_member_joins_in_every_version,
-    joining_wrongly_is_refused,
-    protocols_must_be_shared,
+    a_single_member_joins_in_every_version,
+    invalid_joins_are_refused,
+    members_without_a_common_protocol_are_refused,
     heartbeats_are_checked,
     syncs_are_checked,
     two_members_share_a_generation,
-    a_rebalance_is_told_to_everyone,
+    a_rebalance_is_reported_to_all_members,
     pending_members_can_leave,
     members_leave_in_every_version,
-    static_members_keep_their_place,
+    static_members_retain_their_assignment,
     a_static_member_with_new_protocols_rebalances,
 )

@@ -1,13 +1,13 @@
-"""Committed offsets: kept, given back, refused, in every version."""
+"""Committed offsets: stored, fetched and refused, in every version."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
-from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from tests.conformance.scenarios.classic_groups import Classic, stable_group
-from tests.conformance.setup import UNKNOWN_ID, create_topic, ready_group
+from tests.conformance.setup import UNKNOWN_ID, create_topic, wait_for_group_coordinator
 
 if TYPE_CHECKING:
     from tests.conformance.world import World
@@ -62,7 +62,7 @@ def fetch(
     member_id: str | None = None,
     epoch: int = -1,
 ) -> OffsetFetchRequest:
-    """Ask for committed offsets in a form that every version has a part of."""
+    """Make an OffsetFetch that fills the fields of every version."""
     old = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=list(partitions))
     new = OffsetFetchRequest.OffsetFetchRequestTopics(
         name=topic, topic_id=topic_id, partition_indexes=list(partitions)
@@ -87,7 +87,7 @@ def offsets_are_committed_and_fetched_in_every_version(world: World) -> None:
     topic_id = create_topic(world, world.name, partitions=2)
     for version in range(2, 11):
         group = f"{world.name}-{version}"
-        ready_group(world, group)
+        wait_for_group_coordinator(world, group)
         world.ask(commit(group, world.name, 0, 1, topic_id=topic_id, leader_epoch=0), version)
         world.ask(fetch(group, world.name, 0, 1, 7, topic_id=topic_id), version)
     for version in (1, *range(2, 11)):
@@ -98,7 +98,7 @@ def all_offsets_of_a_group_are_fetched(world: World) -> None:
     first, second = f"{world.name}-a", f"{world.name}-b"
     create_topic(world, first)
     create_topic(world, second)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     world.ask(commit(world.name, first, 0), 8)
     world.ask(commit(world.name, second, 0), 8)
     for version in range(2, 11):
@@ -110,7 +110,7 @@ def all_offsets_of_a_group_are_fetched(world: World) -> None:
 
 def offsets_of_unknown_groups_are_none(world: World) -> None:
     topic_id = create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     for version in range(1, 11):
         request = fetch(world.name, world.name, 0, topic_id=topic_id)
         world.ask(request, version)
@@ -120,7 +120,7 @@ def offsets_of_unknown_groups_are_none(world: World) -> None:
 
 def stable_offsets_can_be_required(world: World) -> None:
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     world.ask(commit(world.name, world.name, 0), 8)
     for version in (7, 8, 9):
         request = fetch(world.name, world.name, 0)
@@ -128,9 +128,9 @@ def stable_offsets_can_be_required(world: World) -> None:
         world.ask(request, version)
 
 
-def commits_to_strangers_are_refused(world: World) -> None:
+def commits_to_unknown_partitions_are_refused(world: World) -> None:
     topic_id = create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     for version in (2, 8, 9):
         world.ask(commit(world.name, f"{world.name}-missing", 0), version)
         world.ask(commit(world.name, world.name, 0, 7), version)
@@ -142,9 +142,30 @@ def commits_to_strangers_are_refused(world: World) -> None:
     world.ask(fetch(world.name, "", 0, topic_id=UNKNOWN_ID), _BY_ID)
 
 
+def topics_of_unknown_ids_are_answered_last(world: World) -> None:
+    first, second = f"{world.name}-a", f"{world.name}-b"
+    ids = [create_topic(world, first), UNKNOWN_ID, create_topic(world, second), UNKNOWN_ID[::-1]]
+    wait_for_group_coordinator(world, world.name)
+    world.ask(commit(world.name, first, 0), 8)
+    row = OffsetFetchRequest.OffsetFetchRequestTopics
+    orders = ([1, 0, 3, 2], [0, 1, 2, 3], [1, 3], [1, 2])
+    request = OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequest.OffsetFetchRequestGroup(
+                group_id=world.name,
+                topics=[row(topic_id=ids[index], partition_indexes=[0]) for index in order],
+            )
+            for order in orders
+        ]
+    )
+    answer = world.ask(request, _BY_ID)
+    for group in answer.groups:
+        world.record("topics in order", [ids.index(topic.topic_id) for topic in group.topics])
+
+
 def commit_metadata_has_a_limit(world: World) -> None:
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     for size in (4096, 4097):
         world.ask(commit(world.name, world.name, 0, metadata="m" * size), 8)
     world.ask(commit(world.name, world.name, 0, metadata=None), 8)
@@ -173,7 +194,7 @@ def commits_of_members_are_checked(world: World) -> None:
         committed(member, generation, version)
         committed(member, generation + 1, version)
         committed(member, -1, version)
-        committed("nobody", generation, version)
+        committed("unknown", generation, version)
         committed(_NO_MEMBER, -1, version)
         committed(_NO_MEMBER, generation, version)
     committed(member, generation, 7, instance="no-such-instance")
@@ -183,23 +204,23 @@ def commits_to_unknown_groups_are_checked(world: World) -> None:
     topic_id = create_topic(world, world.name)
     for version in (2, 7, 8, 9, 10):
         group = f"{world.name}-{version}"
-        ready_group(world, group)
+        wait_for_group_coordinator(world, group)
         for member, epoch in (("member", 1), ("member", -1), ("", 1), ("", 0)):
             request = commit(group, world.name, 0, member_id=member, epoch=epoch, topic_id=topic_id)
             world.ask(request, version)
 
 
-def commits_during_a_rebalance_are_judged(world: World) -> None:
+def commits_during_a_rebalance_are_checked(world: World) -> None:
     create_topic(world, world.name)
     group, member, generation = stable_group(world, world.name)
     refused = world.ask(group.join(), 9, on="second")
     world.send(group.join(refused.member_id), 9, on="second")
-    world.settle(group.heartbeat(member, generation), 4, lambda found: found.error_code != 0)
+    world.call_until(group.heartbeat(member, generation), 4, lambda found: found.error_code != 0)
     named = {"member_id": member, "epoch": generation}
     for version in (2, 8):
         world.ask(commit(world.name, world.name, 0, **named), version)  # type: ignore[arg-type]
     joined = world.ask(group.join(member), 9)
-    world.hear("second", asked="the join of the second")
+    world.receive("second", title="the join of the second")
     after = commit(world.name, world.name, 0, member_id=member, epoch=joined.generation_id)
     for version in (2, 8):
         world.ask(after, version)
@@ -207,7 +228,7 @@ def commits_during_a_rebalance_are_judged(world: World) -> None:
 
 def static_members_commit_by_their_instance(world: World) -> None:
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     group = Classic(world.name)
     joined = world.ask(group.join(instance="i-1"), 9)
     member, generation = joined.member_id, joined.generation_id
@@ -225,10 +246,11 @@ SCENARIOS = (
     all_offsets_of_a_group_are_fetched,
     offsets_of_unknown_groups_are_none,
     stable_offsets_can_be_required,
-    commits_to_strangers_are_refused,
+    commits_to_unknown_partitions_are_refused,
+    topics_of_unknown_ids_are_answered_last,
     commit_metadata_has_a_limit,
     commits_of_members_are_checked,
     commits_to_unknown_groups_are_checked,
-    commits_during_a_rebalance_are_judged,
+    commits_during_a_rebalance_are_checked,
     static_members_commit_by_their_instance,
 )

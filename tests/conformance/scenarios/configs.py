@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.config.definitions import KeyTable
+from kafkalite.config.tables import kafkalite
+from kafkalite.protocol._generated.messages.alter_configs import AlterConfigsRequest
+from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
+from kafkalite.protocol._generated.messages.list_config_resources import ListConfigResourcesRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.alter_configs import AlterConfigsRequest
-from kafkalite.protocol.messages.describe_configs import DescribeConfigsRequest
-from kafkalite.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from kafkalite.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.conformance.setup import create_topic
 
 if TYPE_CHECKING:
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
-# What says where a broker runs; the harness gives each broker its own.
+# Settings of the broker's location, which differ for each broker.
 PLACES = {
     "advertised.listeners",
     "controller.listener.names",
@@ -31,12 +35,8 @@ PLACES = {
     "broker.id",
 }
 
-OWN_KEYS = {
-    "group.consumer.member.id.validation",
-    "group.consumer.offset.commit.fencing",
-    "transaction.version",
-}
-"""Settings that Kafka does not have; all others must be the same, name by name."""
+OWN_KEYS = frozenset(KeyTable(kafkalite.KEYS))
+"""Settings that Kafka does not have; all other names must be the same."""
 
 
 def describe(
@@ -78,7 +78,7 @@ def _value(response: Any, key: str) -> str | None:  # noqa: ANN401 - any respons
 def settled(world: World, key: str, value: str, kind: int = TOPIC, name: str | None = None) -> None:
     """Wait until a setting has a value, and put its description into the transcript."""
     request = describe(kind, world.name if name is None else name, [key])
-    world.settle(request, 4, lambda found: _value(found, key) == value)
+    world.call_until(request, 4, lambda found: _value(found, key) == value)
 
 
 def topic_configs_are_described_in_every_version(world: World) -> None:
@@ -101,16 +101,20 @@ def broker_configs_are_described(world: World) -> None:
         (result,) = response.results
         known = [row for row in result.configs if row.name not in OWN_KEYS]
         rows = sorted(known, key=lambda row: str(row.name))
-        world.note(f"v{version} names", [str(row.name) for row in rows])
+        world.record(f"v{version} names", [str(row.name) for row in rows])
         for row in rows:
-            told: list[str | int | bool | None] = [row.config_type, row.read_only, row.is_sensitive]
+            fields: list[str | int | bool | None] = [
+                row.config_type,
+                row.read_only,
+                row.is_sensitive,
+            ]
             if row.name not in PLACES:
-                told += [row.value, row.config_source, row.documentation is not None]
-                told += [f"{seen.source} {seen.name}={seen.value}" for seen in row.synonyms]
-            world.note(f"v{version} {row.name}", [*told])
+                fields += [row.value, row.config_source, row.documentation is not None]
+                fields += [f"{seen.source} {seen.name}={seen.value}" for seen in row.synonyms]
+            world.record(f"v{version} {row.name}", [*fields])
 
 
-def cluster_defaults_and_strangers_are_described(world: World) -> None:
+def cluster_defaults_and_unknown_resources_are_described(world: World) -> None:
     world.ask(describe(BROKER, "", ["log.retention.ms"]), 4)
     for name in ("99", "abc", "-1"):
         world.ask(describe(BROKER, name), 4)
@@ -221,6 +225,78 @@ def _replace(
     return AlterConfigsRequest(resources=[resource], validate_only=validate_only)
 
 
+_MEBIBYTE = 1 << 20
+
+CHANGED_TOGETHER: list[dict[str, str]] = [
+    *(
+        {
+            "log.cleaner.threads": str(threads),
+            "log.cleaner.dedupe.buffer.size": str(threads * _MEBIBYTE + extra),
+        }
+        for threads in (1, 2, 3)
+        for extra in (0, 1, 3)
+    ),
+    {"log.cleaner.threads": "0"},
+    {"log.cleaner.threads": "-1"},
+    {"log.cleaner.min.compaction.lag.ms": "10", "log.cleaner.max.compaction.lag.ms": "9"},
+    {"log.retention.ms": "0"},
+    {"log.retention.ms": "-5"},
+    {"log.roll.ms": "0"},
+    {"log.roll.jitter.ms": "-1"},
+    {"log.retention.bytes": "5", "log.local.retention.bytes": "6"},
+    {"log.retention.bytes": "5", "log.local.retention.bytes": "-2"},
+    {"log.retention.ms": "5", "log.local.retention.ms": "-1"},
+    {"max.connections.per.ip": "0"},
+    {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "h:1"},
+    {"max.connections.per.ip.overrides": "h"},
+    {"max.connections.per.ip.overrides": "a b:1"},
+    {"cordoned.log.dirs": "/nowhere"},
+    {"group.consumer.assignment.interval.ms": "15001"},
+    {"group.share.assignment.interval.ms": "15000"},
+    {"producer.id.expiration.ms": "0"},
+    {"remote.log.reader.threads": "21"},
+    {"remote.log.reader.threads": "20"},
+    {"share.coordinator.append.linger.ms": "-2"},
+]
+
+
+def broker_settings_that_must_fit_each_other_are_validated(world: World) -> None:
+    for changes in CHANGED_TOGETHER:
+        for broker in ("1", ""):
+            operations = [(key, SET, value) for key, value in changes.items()]
+            request = alter(BROKER, broker, *operations, validate_only=True)
+            answer = world.connection("main").call(request, 1)
+            world.record(f"{broker!r} {changes}", [row.error_code for row in answer.responses])
+            legacy = AlterConfigsRequest(
+                resources=[
+                    AlterConfigsRequest.AlterConfigsResource(
+                        resource_type=BROKER,
+                        resource_name=broker,
+                        configs=[
+                            AlterConfigsRequest.AlterableConfig(name=key, value=value)
+                            for key, value in changes.items()
+                        ],
+                    )
+                ],
+                validate_only=True,
+            )
+            answer = world.connection("main").call(legacy, 2)
+            world.record(f"{broker!r} all {changes}", [row.error_code for row in answer.responses])
+
+
+def deletions_of_broker_settings_are_validated_too(world: World) -> None:
+    key = "num.io.threads"
+    for count in ("16", "32"):
+        world.ask(alter(BROKER, "1", (key, SET, count)), 1)
+        settled(world, key, count, BROKER, "1")
+    # The deletion would restore 8, less than half of the current value.
+    world.ask(alter(BROKER, "1", (key, DELETE, None)), 1)
+    world.ask(alter(BROKER, "1", (key, SET, "16")), 1)
+    settled(world, key, "16", BROKER, "1")
+    world.ask(alter(BROKER, "1", (key, DELETE, None)), 1)
+    settled(world, key, "8", BROKER, "1")
+
+
 def legacy_changes_replace_everything(world: World) -> None:
     create_topic(world, world.name, configs={"retention.ms": "1000"})
     for version in (0, 1, 2):
@@ -242,8 +318,11 @@ def resources_with_configs_are_listed(world: World) -> None:
     altered = alter(GROUP, group, ("consumer.session.timeout.ms", SET, "46000"))
     world.probe(altered, 1)
     key = "consumer.session.timeout.ms"
-    world.settle(
-        describe(GROUP, group, [key]), 4, lambda found: _value(found, key) == "46000", note=False
+    world.call_until(
+        describe(GROUP, group, [key]),
+        4,
+        lambda found: _value(found, key) == "46000",
+        is_recorded=False,
     )
     for version, kinds in ((0, []), (1, []), (1, [TOPIC]), (1, [GROUP, TOPIC]), (1, [BROKER])):
         request = ListConfigResourcesRequest(resource_types=kinds)
@@ -253,7 +332,7 @@ def resources_with_configs_are_listed(world: World) -> None:
             for row in response.config_resources
             if row.resource_name.startswith(world.name) or row.resource_name == "1"
         )
-        world.note(f"v{version} {kinds}", [ErrorCode(response.error_code).name, *found])
+        world.record(f"v{version} {kinds}", [ErrorCode(response.error_code).name, *found])
     world.ask(ListConfigResourcesRequest(resource_types=[99]), 1)
     world.ask(ListConfigResourcesRequest(resource_types=[CLIENT_METRICS]), 1)
 
@@ -262,13 +341,15 @@ SCENARIOS = (
     topic_configs_are_described_in_every_version,
     topic_configs_are_described_by_key,
     broker_configs_are_described,
-    cluster_defaults_and_strangers_are_described,
+    cluster_defaults_and_unknown_resources_are_described,
     group_configs_are_described_and_altered,
     configs_are_set_appended_subtracted_and_deleted,
     config_changes_are_refused,
     config_changes_can_be_validated_only,
     broker_configs_are_altered,
     broker_config_changes_are_refused,
+    broker_settings_that_must_fit_each_other_are_validated,
+    deletions_of_broker_settings_are_validated_too,
     legacy_changes_replace_everything,
     resources_with_configs_are_listed,
 )

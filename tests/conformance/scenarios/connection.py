@@ -1,13 +1,13 @@
-"""What a connection says before any topic is known, and what ends it."""
+"""ApiVersions, and requests that close the connection."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING
 
+from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.api_versions import ApiVersionsRequest
-from kafkalite.protocol.messages.metadata import MetadataRequest
 from tests.conformance.raw import ConnectionClosedError
 
 if TYPE_CHECKING:
@@ -18,42 +18,48 @@ _METADATA = 3
 _OFFSET_COMMIT = 8
 _UNKNOWN_KEY = 999
 
-# The requests that this broker has to answer; others may come and go.
+# Keys of the APIs that both brokers must serve; others are not compared.
 _SERVED = (*range(4), *range(8, 17), 18, 19, 20, 21, 22, 23, 32, 33, 35, 37, 42, 43, 44, 47)
 _SERVED_TOO = (24, 25, 26, 27, 28, 60, 61, 65, 66, 68, 69, 74, 75, 78, 79, *range(83, 88))
 
 
-def api_versions_reach_as_far(world: World) -> None:
+def api_versions_have_the_same_ranges(world: World) -> None:
     for version in range(5):
-        request = ApiVersionsRequest(client_software_name="judge", client_software_version="1.0")
+        request = ApiVersionsRequest(
+            client_software_name="conformance-test", client_software_version="1.0"
+        )
         response = world.connection(f"v{version}").call(request, version)
         highest = {row.api_key: row.max_version for row in response.api_keys}
         lowest = {row.api_key: row.min_version for row in response.api_keys}
         for key in (*_SERVED, *_SERVED_TOO):
-            world.note(f"v{version} max of {key}", highest.get(key))
-            # Reaching further back than Kafka 4 is our promise to old clients.
-            world.note(f"v{version} min of {key}", lowest.get(key, 99) <= _KAFKA_MINIMA.get(key, 0))
+            world.record(f"v{version} max of {key}", highest.get(key))
+            # kafkalite also serves versions that Kafka 4 has removed, for old clients.
+            world.record(
+                f"v{version} min of {key}", lowest.get(key, 99) <= _KAFKA_MINIMA.get(key, 0)
+            )
 
 
-# A feature whose requests are not served is not claimed.
+# A feature whose requests are not served is not listed.
 SERVED_FEATURES = ("group.version", "metadata.version")
 _KAFKA_MINIMA = {1: 4, 2: 1, 8: 2, 9: 1, 19: 2, 20: 1, 23: 2, 27: 1, 32: 1, 35: 1}
 
 
-def api_versions_tell_the_features(world: World) -> None:
-    request = ApiVersionsRequest(client_software_name="judge", client_software_version="1.0")
+def api_versions_return_the_features(world: World) -> None:
+    request = ApiVersionsRequest(
+        client_software_name="conformance-test", client_software_version="1.0"
+    )
     for version in (3, 4):
         response = world.connection("features").call(request, version)
         supported = {row.name: row for row in response.supported_features}
         finalized = {row.name: row for row in response.finalized_features}
         for name in SERVED_FEATURES:
-            # Version 3 knows no features that begin at level 0.
+            # Version 3 does not list features that start at level 0.
             row = supported.get(name)
-            world.note(f"v{version} {name}", row and [row.min_version, row.max_version])
+            world.record(f"v{version} {name}", row and [row.min_version, row.max_version])
             levels = finalized[name]
             found = [levels.min_version_level, levels.max_version_level]
-            world.note(f"v{version} finalized {name}", [*found])
-        world.note(f"v{version} epoch", response.finalized_features_epoch >= 0)
+            world.record(f"v{version} finalized {name}", [*found])
+        world.record(f"v{version} epoch", response.finalized_features_epoch >= 0)
 
 
 def api_versions_of_an_unknown_version_are_answered_in_version_0(world: World) -> None:
@@ -61,12 +67,12 @@ def api_versions_of_an_unknown_version_are_answered_in_version_0(world: World) -
     connection.send_body(_API_VERSIONS, 99, b"\0\0\0\0")
     response = connection.receive(answer_version=0)
     found = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
-    world.note("error", ErrorCode(response.error_code).name)
-    world.note("ApiVersions is told", [*found[_API_VERSIONS]])
-    world.note("still open", bool(connection.call(ApiVersionsRequest(), 0).api_keys))
+    world.record("error", ErrorCode(response.error_code).name)
+    world.record("ApiVersions lists itself", [*found[_API_VERSIONS]])
+    world.record("still open", bool(connection.call(ApiVersionsRequest(), 0).api_keys))
 
 
-def api_versions_want_a_proper_software_name(world: World) -> None:
+def api_versions_require_a_valid_software_name(world: World) -> None:
     for name, number in (
         ("", "1"),
         ("bad name", "1"),
@@ -76,19 +82,19 @@ def api_versions_want_a_proper_software_name(world: World) -> None:
     ):
         request = ApiVersionsRequest(client_software_name=name, client_software_version=number)
         response = world.connection("main").call(request, 3)
-        world.note(f"{name!r} {number!r}", ErrorCode(response.error_code).name)
+        world.record(f"{name!r} {number!r}", ErrorCode(response.error_code).name)
 
 
 def _ends_with(world: World, what: str, frame: bytes) -> None:
-    """Send a frame on a connection of its own and note whether it is closed."""
+    """Send a frame on a new connection and note whether that is closed."""
     connection = world.connection(what)
     try:
         connection.send_bytes(frame)
         connection.receive_frame()
     except ConnectionClosedError:
-        world.note(what, "closed")
+        world.record(what, "closed")
     else:
-        world.note(what, "answered")
+        world.record(what, "answered")
 
 
 def _framed(body: bytes) -> bytes:
@@ -122,14 +128,14 @@ def answers_come_in_the_order_of_the_requests(world: World) -> None:
     for version in versions:
         response = connection.receive()
         if version:
-            world.note(f"v{version}", len(response.brokers))
+            world.record(f"v{version}", len(response.brokers))
 
 
 SCENARIOS = (
-    api_versions_reach_as_far,
-    api_versions_tell_the_features,
+    api_versions_have_the_same_ranges,
+    api_versions_return_the_features,
     api_versions_of_an_unknown_version_are_answered_in_version_0,
-    api_versions_want_a_proper_software_name,
+    api_versions_require_a_valid_software_name,
     unknown_keys_and_versions_close_the_connection,
     broken_frames_close_the_connection,
     answers_come_in_the_order_of_the_requests,

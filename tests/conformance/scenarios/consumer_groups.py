@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from tests.conformance.scenarios.classic_groups import Classic, stable_group
 from tests.conformance.scenarios.commits import commit, fetch
 from tests.conformance.scenarios.configs import GROUP, SET, alter, settled
-from tests.conformance.setup import create_topic, ready_group
+from tests.conformance.setup import create_topic, wait_for_group_coordinator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +35,7 @@ class Consumers:
     topic_id: bytes
 
     def join(self, member: str, **fields: Any) -> ConsumerGroupHeartbeatRequest:  # noqa: ANN401
-        """Make a first heartbeat, with everything a first one must tell."""
+        """Make a first heartbeat, with all required fields."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=member,
@@ -51,7 +55,7 @@ class Consumers:
         owned: Sequence[int] | None = None,
         **fields: Any,  # noqa: ANN401
     ) -> ConsumerGroupHeartbeatRequest:
-        """Make a later heartbeat, which tells only what changed."""
+        """Make a later heartbeat, which has only changed fields."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=member_id,
@@ -76,13 +80,13 @@ def new_group(world: World, partitions: int = 4, name: str = "") -> Consumers:
     """Create a topic and get a coordinator for a group that will read it."""
     group = name or world.name
     topic_id = create_topic(world, f"{group}-topic", partitions)
-    ready_group(world, group)
+    wait_for_group_coordinator(world, group)
     return Consumers(group, f"{group}-topic", topic_id)
 
 
 def joined_consumer(world: World, group: str, topic: str) -> Any:  # noqa: ANN401
     """Let one member join a group for an existing topic."""
-    ready_group(world, group)
+    wait_for_group_coordinator(world, group)
     return world.ask(Consumers(group, topic, bytes(16)).join("member-a"), _HEARTBEAT)
 
 
@@ -92,7 +96,7 @@ def _owns(answer: Any, topic_id: bytes) -> list[int]:  # noqa: ANN401 - any resp
     return sorted(index for row in rows if row.topic_id == topic_id for index in row.partitions)
 
 
-def a_rebalance_goes_step_by_step(world: World) -> None:
+def a_rebalance_takes_several_steps(world: World) -> None:
     """Two members, four partitions: revoke before assign, and epochs that fence commits."""
     group = new_group(world)
 
@@ -102,24 +106,24 @@ def a_rebalance_goes_step_by_step(world: World) -> None:
 
     first = world.ask(group.join("a"), _HEARTBEAT)
     world.ask(group.join("b"), _HEARTBEAT)
-    told = world.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
-    kept = _owns(told, group.topic_id)
-    given = sorted(set(range(4)) - set(kept))
+    response = world.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
+    owned = _owns(response, group.topic_id)
+    given = sorted(set(range(4)) - set(owned))
     world.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
     committed("a", first.member_epoch, given[0])
-    second = world.ask(group.heartbeat("a", first.member_epoch, kept), _HEARTBEAT)
-    committed("a", first.member_epoch, kept[0])
+    second = world.ask(group.heartbeat("a", first.member_epoch, owned), _HEARTBEAT)
+    committed("a", first.member_epoch, owned[0])
     committed("a", first.member_epoch, given[0])
-    world.ask(group.heartbeat("a", first.member_epoch, kept[:1]), _HEARTBEAT)
+    world.ask(group.heartbeat("a", first.member_epoch, owned[:1]), _HEARTBEAT)
     world.ask(group.heartbeat("b", second.member_epoch), _HEARTBEAT)
     world.ask(group.heartbeat("b", _LEAVE), _HEARTBEAT)
     third = world.ask(group.heartbeat("a", second.member_epoch), _HEARTBEAT)
-    committed("a", second.member_epoch, kept[0], given[0])
+    committed("a", second.member_epoch, owned[0], given[0])
     committed("a", third.member_epoch, *range(4))
     world.ask(fetch(group.group, group.topic, *range(4)), 8)
 
 
-def a_group_is_described_on_its_way(world: World) -> None:
+def a_reconciling_group_is_described(world: World) -> None:
     group = new_group(world)
 
     def described() -> None:
@@ -130,10 +134,10 @@ def a_group_is_described_on_its_way(world: World) -> None:
     described()
     world.ask(group.join("b", instance_id="i-1"), _HEARTBEAT)
     described()
-    told = world.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
+    response = world.ask(group.heartbeat("a", first.member_epoch), _HEARTBEAT)
     described()
-    kept = _owns(told, group.topic_id)
-    world.ask(group.heartbeat("a", first.member_epoch, kept), _HEARTBEAT)
+    owned = _owns(response, group.topic_id)
+    world.ask(group.heartbeat("a", first.member_epoch, owned), _HEARTBEAT)
     described()
     world.ask(group.heartbeat("a", _LEAVE), _HEARTBEAT)
     described()
@@ -163,10 +167,10 @@ def first_heartbeats_are_checked(world: World) -> None:
     world.ask(with_partitions, _HEARTBEAT)
 
 
-def member_ids_may_be_given_by_the_broker_in_version_0(world: World) -> None:
+def member_ids_are_generated_by_the_broker_in_version_0(world: World) -> None:
     group = new_group(world)
     joined = world.ask(group.join(""), 0)
-    world.note("has an id", bool(joined.member_id))
+    world.record("has an id", bool(joined.member_id))
     world.ask(group.heartbeat(joined.member_id, joined.member_epoch), 0)
 
 
@@ -174,12 +178,12 @@ def later_heartbeats_are_checked(world: World) -> None:
     group = new_group(world)
     joined = world.ask(group.join("a"), _HEARTBEAT)
     epoch = joined.member_epoch
-    world.ask(group.heartbeat("nobody", epoch), _HEARTBEAT)
+    world.ask(group.heartbeat("unknown", epoch), _HEARTBEAT)
     world.ask(Consumers("", group.topic, group.topic_id).heartbeat("a", epoch), _HEARTBEAT)
     missing = Consumers(f"{world.name}-missing", group.topic, group.topic_id)
     world.ask(missing.heartbeat("a", epoch), _HEARTBEAT)
     world.ask(missing.heartbeat("a", _LEAVE), _HEARTBEAT)
-    world.ask(group.heartbeat("nobody", _LEAVE), _HEARTBEAT)
+    world.ask(group.heartbeat("unknown", _LEAVE), _HEARTBEAT)
     for wrong in (epoch + 1, epoch + 7):
         world.ask(group.heartbeat("a", wrong), _HEARTBEAT)
     world.ask(group.heartbeat("a", epoch), _HEARTBEAT)
@@ -196,15 +200,15 @@ def assignors_can_be_chosen(world: World) -> None:
         world.ask(group.join("a", server_assignor=assignor), _HEARTBEAT)
         second = world.ask(group.join("b", server_assignor=assignor), _HEARTBEAT)
         first_epoch = second.member_epoch - 1
-        told = world.ask(group.heartbeat("a", first_epoch), _HEARTBEAT)
-        kept = _owns(told, group.topic_id)
-        world.ask(group.heartbeat("a", first_epoch, kept), _HEARTBEAT)
+        response = world.ask(group.heartbeat("a", first_epoch), _HEARTBEAT)
+        owned = _owns(response, group.topic_id)
+        world.ask(group.heartbeat("a", first_epoch, owned), _HEARTBEAT)
         world.ask(group.heartbeat("b", second.member_epoch), _HEARTBEAT)
         world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
 
 
-def assignments_wait_for_their_interval(world: World) -> None:
-    """Wait with a new assignment until the last one has stood for a while (KIP-1263)."""
+def assignments_wait_for_the_assignment_interval(world: World) -> None:
+    """Delay a new assignment until the assignment interval has passed (KIP-1263)."""
     group = new_group(world)
     key = "consumer.assignment.interval.ms"
     world.ask(alter(GROUP, group.group, (key, SET, "15000")), 1)
@@ -229,30 +233,30 @@ def subscriptions_change(world: World) -> None:
     world.ask(group.heartbeat("a", same.member_epoch, subscribed_topic_names=[]), _HEARTBEAT)
 
 
-def topics_that_come_later_are_assigned(world: World) -> None:
-    ready_group(world, world.name)
+def topics_created_later_are_assigned(world: World) -> None:
+    wait_for_group_coordinator(world, world.name)
     group = Consumers(world.name, f"{world.name}-late", bytes(16))
     joined = world.ask(group.join("a"), _HEARTBEAT)
     create_topic(world, group.topic, partitions=2)
-    world.settle(
+    world.call_until(
         group.heartbeat("a", joined.member_epoch),
         _HEARTBEAT,
         lambda found: found.assignment is not None,
     )
 
 
-def expressions_choose_topics(world: World) -> None:
+def regular_expressions_select_topics(world: World) -> None:
     for suffix in ("one", "two"):
         create_topic(world, f"{world.name}-{suffix}")
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     group = Consumers(world.name, "", bytes(16))
     chosen = f"{world.name}-(one|two)"
     joined = world.ask(
         group.join("a", subscribed_topic_names=None, subscribed_topic_regex=chosen), _HEARTBEAT
     )
     if joined.assignment is None or not joined.assignment.topic_partitions:
-        # Kafka resolves an expression beside the heartbeat and assigns at a later one.
-        world.settle(
+        # Kafka resolves an expression outside the heartbeat and assigns at a later one.
+        world.call_until(
             group.heartbeat("a", joined.member_epoch),
             _HEARTBEAT,
             lambda found: bool(found.assignment and found.assignment.topic_partitions),
@@ -261,7 +265,7 @@ def expressions_choose_topics(world: World) -> None:
     world.ask(group.join("b", subscribed_topic_regex="(?=x)"), _HEARTBEAT)
 
 
-def static_members_come_back(world: World) -> None:
+def static_members_return(world: World) -> None:
     group = new_group(world)
     first = world.ask(group.join("a", instance_id="i-1"), _HEARTBEAT)
     world.ask(group.join("b", instance_id="i-1"), _HEARTBEAT)
@@ -275,11 +279,11 @@ def static_members_come_back(world: World) -> None:
     world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
 
 
-def commits_and_fetches_want_the_right_epoch(world: World) -> None:
+def commits_and_fetches_require_the_right_epoch(world: World) -> None:
     group = new_group(world)
     joined = world.ask(group.join("a"), _HEARTBEAT)
     epoch = joined.member_epoch
-    claims = (("a", epoch), ("a", epoch + 1), ("a", -1), ("nobody", epoch), ("", -1))
+    claims = (("a", epoch), ("a", epoch + 1), ("a", -1), ("unknown", epoch), ("", -1))
     for version in (8, 9):
         for member, wrong in claims:
             request = commit(group.group, group.topic, 0, member_id=member, epoch=wrong)
@@ -295,7 +299,7 @@ def the_two_protocols_do_not_mix(world: World) -> None:
     classic = Classic(group.group)
     world.ask(classic.heartbeat("a", 1), 4)
     world.ask(classic.sync("a", 1), 5)
-    world.ask(classic.leave("nobody"), 5)
+    world.ask(classic.leave("unknown"), 5)
     world.ask(classic.join("", "range", kind="connect"), 9)
     world.ask(classic.leave("a"), 5)
     world.ask(ConsumerGroupDescribeRequest(group_ids=[group.group]), 1)
@@ -316,18 +320,18 @@ def an_empty_group_changes_its_protocol(world: World) -> None:
 
 
 SCENARIOS = (
-    a_rebalance_goes_step_by_step,
-    a_group_is_described_on_its_way,
+    a_rebalance_takes_several_steps,
+    a_reconciling_group_is_described,
     first_heartbeats_are_checked,
-    member_ids_may_be_given_by_the_broker_in_version_0,
+    member_ids_are_generated_by_the_broker_in_version_0,
     later_heartbeats_are_checked,
     assignors_can_be_chosen,
-    assignments_wait_for_their_interval,
+    assignments_wait_for_the_assignment_interval,
     subscriptions_change,
-    topics_that_come_later_are_assigned,
-    expressions_choose_topics,
-    static_members_come_back,
-    commits_and_fetches_want_the_right_epoch,
+    topics_created_later_are_assigned,
+    regular_expressions_select_topics,
+    static_members_return,
+    commits_and_fetches_require_the_right_epoch,
     the_two_protocols_do_not_mix,
     an_empty_group_changes_its_protocol,
 )

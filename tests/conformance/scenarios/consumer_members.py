@@ -1,4 +1,4 @@
-"""Members of consumer groups and their past: ids, lost answers, commits at every epoch they had.
+"""Members of consumer groups: ids, lost answers, commits at earlier epochs.
 
 Fencing is Kafka 4.3's, rule `assignment-epoch`, which is kafkalite's default as well.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkalite.protocol.messages.create_partitions import CreatePartitionsRequest
-from kafkalite.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
+from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
 from tests.conformance.scenarios.commits import commit, fetch
 from tests.conformance.scenarios.configs import GROUP, SET, alter, settled
 from tests.conformance.scenarios.consumer_groups import Consumers, new_group
-from tests.conformance.setup import create_topic, ready_group
+from tests.conformance.setup import create_topic, wait_for_group_coordinator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +38,7 @@ def _beat(world: World, request: Any, version: int = _HEARTBEAT) -> int:  # noqa
 def _commits(
     world: World, group: Consumers, member: str, epochs: Sequence[int], *partitions: int
 ) -> None:
-    """Commit each partition by itself at each of these epochs, by name and by id."""
+    """Commit each partition separately at each of these epochs, by topic name and by topic id."""
     for epoch in epochs:
         for partition in partitions:
             asked = commit(
@@ -65,13 +67,13 @@ def first_heartbeats_may_be_repeated(world: World) -> None:
     _described(world, group)
 
 
-def a_leave_before_the_answer_leaves_nobody(world: World) -> None:
+def a_leave_before_the_join_response_leaves_no_member(world: World) -> None:
     group = new_group(world)
     world.ask(group.heartbeat("a", _LEAVE), _HEARTBEAT)
     world.send(group.join("a"), _HEARTBEAT)
     world.send(group.heartbeat("a", _LEAVE), _HEARTBEAT)
-    world.hear()
-    world.hear()
+    world.receive()
+    world.receive()
     world.ask(group.heartbeat("a", _LEAVE), _HEARTBEAT)
     _described(world, group)
     world.ask(group.join("b"), _HEARTBEAT)
@@ -91,7 +93,7 @@ def members_of_both_versions_share_a_group(world: World) -> None:
     world.ask(group.heartbeat("new", epoch), _HEARTBEAT)
 
 
-def any_member_id_that_is_not_blank_will_do(world: World) -> None:
+def any_non_blank_member_id_is_accepted(world: World) -> None:
     group = new_group(world)
     for member in ("", " ", "\t\n\x01", "a", "-", " a ", "\u00a0", "\u2003", "é" * 100):
         for version in (0, _HEARTBEAT):
@@ -105,7 +107,7 @@ def any_member_id_that_is_not_blank_will_do(world: World) -> None:
                 world.ask(group.heartbeat("a", _LEAVE), _HEARTBEAT)
 
 
-def lost_answers_are_forgiven_and_nothing_else_is(world: World) -> None:
+def only_heartbeats_after_lost_responses_may_have_the_previous_epoch(world: World) -> None:
     group = new_group(world)
     first = _beat(world, group.join("a"))
     second = _beat(world, group.join("b"))
@@ -118,7 +120,7 @@ def lost_answers_are_forgiven_and_nothing_else_is(world: World) -> None:
     _described(world, group)
 
 
-def commits_are_taken_at_every_epoch_a_partition_was_held(world: World) -> None:
+def commits_are_accepted_at_every_epoch_since_the_assignment(world: World) -> None:
     group = new_group(world)
     first = _beat(world, group.join("a"))
     second = _beat(world, group.join("b"))
@@ -137,7 +139,7 @@ def commits_are_taken_at_every_epoch_a_partition_was_held(world: World) -> None:
     world.ask(fetch(group.group, group.topic, *range(4)), 8)
 
 
-def commits_go_on_when_an_epoch_moves_without_a_revocation(world: World) -> None:
+def commits_are_accepted_after_an_epoch_without_revocation(world: World) -> None:
     group = new_group(world)
     other = f"{world.name}-other"
     other_id = create_topic(world, other)
@@ -154,8 +156,8 @@ def commits_go_on_when_an_epoch_moves_without_a_revocation(world: World) -> None
     _commits(world, group, "a", (first, second, third), 0)
 
 
-def a_topic_given_up_is_committed_to_the_last(world: World) -> None:
-    """Let the next assignment wait, so that the member's epoch stays where it was."""
+def a_topic_is_committed_until_its_revocation_ends(world: World) -> None:
+    """Delay the next assignment, so that the member epoch does not change."""
     group = new_group(world)
     key = "consumer.assignment.interval.ms"
     world.ask(alter(GROUP, group.group, (key, SET, "15000")), 1)
@@ -173,7 +175,7 @@ def a_topic_given_up_is_committed_to_the_last(world: World) -> None:
     _described(world, group)
 
 
-def a_second_revocation_comes_before_the_epoch_moves(world: World) -> None:
+def a_second_revocation_precedes_the_new_epoch(world: World) -> None:
     group = new_group(world)
     first = _beat(world, group.join("a"))
     second = _beat(world, group.join("b"))
@@ -189,7 +191,7 @@ def a_second_revocation_comes_before_the_epoch_moves(world: World) -> None:
     _described(world, group)
 
 
-def static_members_commit_across_their_absence(world: World) -> None:
+def static_members_commit_before_and_after_an_absence(world: World) -> None:
     group = new_group(world)
     epoch = _beat(world, group.join("a", instance_id="i"))
     world.ask(group.heartbeat("a", _LEAVE_FOR_A_WHILE, instance_id="i"), _HEARTBEAT)
@@ -206,7 +208,7 @@ def static_members_commit_across_their_absence(world: World) -> None:
     _described(world, group)
 
 
-def a_static_member_goes_in_the_middle_of_giving_up(world: World) -> None:
+def a_static_member_leaves_during_a_revocation(world: World) -> None:
     group = new_group(world)
     first = _beat(world, group.join("a", instance_id="i"))
     second = _beat(world, group.join("b"))
@@ -219,7 +221,7 @@ def a_static_member_goes_in_the_middle_of_giving_up(world: World) -> None:
     _described(world, group)
 
 
-def static_members_are_told_apart_in_every_way(world: World) -> None:
+def static_members_are_identified_in_every_api(world: World) -> None:
     group = new_group(world)
     epoch = _beat(world, group.join("a", instance_id="i"))
     for member, at, instance in (
@@ -250,19 +252,19 @@ def full_heartbeats_are_answered_in_full(world: World) -> None:
     _described(world, group)
 
 
-def topics_grow_and_go(world: World) -> None:
+def topics_get_partitions_and_are_deleted(world: World) -> None:
     group = new_group(world, partitions=1)
     epoch = _beat(world, group.join("a"))
     grow = CreatePartitionsRequest.CreatePartitionsTopic(
         name=group.topic, count=3, assignments=None
     )
     world.ask(CreatePartitionsRequest(topics=[grow], timeout_ms=10_000), 3)
-    grown = world.settle(
+    grown = world.call_until(
         group.heartbeat("a", epoch), _HEARTBEAT, lambda found: found.assignment is not None
     ).member_epoch
     _commits(world, group, "a", (epoch, grown), 0, 2)
     world.ask(DeleteTopicsRequest(topic_names=[group.topic], timeout_ms=10_000), 5)
-    world.settle(
+    world.call_until(
         group.heartbeat("a", grown, []), _HEARTBEAT, lambda found: found.member_epoch > grown
     )
     _described(world, group)
@@ -271,11 +273,11 @@ def topics_grow_and_go(world: World) -> None:
 def expressions_are_shared_changed_and_dropped(world: World) -> None:
     for suffix in ("one", "two"):
         create_topic(world, f"{world.name}-{suffix}")
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     group = Consumers(world.name, "", bytes(16))
     chosen = {"subscribed_topic_names": None, "subscribed_topic_regex": f"{world.name}-(one|two)"}
     world.ask(group.join("a", **chosen), _HEARTBEAT)
-    epoch = world.settle(
+    epoch = world.call_until(
         group.heartbeat("a", 1),
         _HEARTBEAT,
         lambda found: bool(found.assignment and found.assignment.topic_partitions),
@@ -290,18 +292,18 @@ def expressions_are_shared_changed_and_dropped(world: World) -> None:
 
 SCENARIOS = (
     first_heartbeats_may_be_repeated,
-    a_leave_before_the_answer_leaves_nobody,
+    a_leave_before_the_join_response_leaves_no_member,
     members_of_both_versions_share_a_group,
-    any_member_id_that_is_not_blank_will_do,
-    lost_answers_are_forgiven_and_nothing_else_is,
-    commits_are_taken_at_every_epoch_a_partition_was_held,
-    commits_go_on_when_an_epoch_moves_without_a_revocation,
-    a_topic_given_up_is_committed_to_the_last,
-    a_second_revocation_comes_before_the_epoch_moves,
-    static_members_commit_across_their_absence,
-    a_static_member_goes_in_the_middle_of_giving_up,
-    static_members_are_told_apart_in_every_way,
+    any_non_blank_member_id_is_accepted,
+    only_heartbeats_after_lost_responses_may_have_the_previous_epoch,
+    commits_are_accepted_at_every_epoch_since_the_assignment,
+    commits_are_accepted_after_an_epoch_without_revocation,
+    a_topic_is_committed_until_its_revocation_ends,
+    a_second_revocation_precedes_the_new_epoch,
+    static_members_commit_before_and_after_an_absence,
+    a_static_member_leaves_during_a_revocation,
+    static_members_are_identified_in_every_api,
     full_heartbeats_are_answered_in_full,
-    topics_grow_and_go,
+    topics_get_partitions_and_are_deleted,
     expressions_are_shared_changed_and_dropped,
 )

@@ -1,6 +1,6 @@
-"""Members of consumer groups do as they like: joins, lags, statics, commits, in any order.
+"""Random walks of consumer groups: joins, lags, static members and commits in any order.
 
-All that a walk asks depends on what was answered before, so that the first difference shows.
+Each request of a walk depends on earlier responses, so the first difference is the relevant one.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ import os
 import random
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from tests.conformance.scenarios.commits import commit, fetch
 from tests.conformance.scenarios.consumer_groups import Consumers
-from tests.conformance.setup import create_topic, ready_group
+from tests.conformance.setup import create_topic, wait_for_group_coordinator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 WALKS: Final = 500 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 8
 STEPS: Final = 40
 _LEAVE, _LEAVE_FOR_A_WHILE = -1, -2
-# Kafka takes members in the order of its hash tables; with these names that is alphabetical.
+# Kafka's order of members is that of its hash maps; with these names it is alphabetical.
 _MEMBERS: Final = ("a", "b", "c")
 _INSTANCES: Final = ("i-1", "i-2")
 
@@ -32,7 +36,7 @@ Owned = dict[bytes, list[int]]
 
 
 class _Walker:
-    """What one client believes of itself."""
+    """One client with its own view of its state."""
 
     def __init__(self, group: Consumers, member: str, topics: list[str], assignor: str) -> None:
         self._group, self.member = group, member
@@ -43,8 +47,8 @@ class _Walker:
         self._owned: Owned = {}
 
     def join(self, choices: random.Random) -> Request:
-        # Whoever is static stays so, under one instance id: Kafka goes on knowing a member by one
-        # it has given up for another, until it loads the group again; kafkalite does not.
+        # The instance id does not change. If it did, Kafka would accept the old one until it loads
+        # the group again; kafkalite would not.
         if not self._has_joined:
             self._instance = choices.choice([None, None, None, *_INSTANCES])
             self._has_joined = True
@@ -56,8 +60,8 @@ class _Walker:
         )
 
     def _some_topics(self, choices: random.Random) -> list[str]:
-        # Nobody subscribes to nothing: whom Kafka then counts among the subscribers depends on what
-        # it last worked out.
+        # Never an empty subscription: then Kafka's choice of subscribers depends on its previous
+        # computation.
         return choices.choice([self._topics, self._topics, self._topics[:1], self._topics[-1:]])
 
     def _beat(self, epoch: int, owned: Owned | None, **fields: Any) -> Request:  # noqa: ANN401
@@ -127,11 +131,11 @@ _STEPS: dict[Callable[[_Walker, random.Random], Request] | None, int] = {
 }
 
 
-def consumers_do_as_they_like(world: World) -> None:
+def consumers_act_at_random(world: World) -> None:
     """Walk over topics of several sizes.
 
-    Ties between topics are decided by their ids, which brokers draw: where there are several, the
-    assignor is the one that takes each topic by itself.
+    Ties between topics are decided by their ids, which are random. So with several topics, the
+    assignor is the one that assigns each topic separately.
     """
     walks = [_prepared(world, seed) for seed in range(WALKS)]
     for seed, (group, topics) in enumerate(walks):
@@ -139,14 +143,14 @@ def consumers_do_as_they_like(world: World) -> None:
 
 
 def _prepared(world: World, seed: int) -> tuple[Consumers, list[str]]:
-    """Make a walk's topics: long before it begins, for Kafka's coordinator hears of them late."""
+    """Create a walk's topics early, because Kafka's coordinator learns of them late."""
     name = f"{world.name}-{seed}"
     topics = [f"{name}-topic"]
     topic_id = create_topic(world, topics[0], seed % 5 + 1)
     if seed % 2:
         topics.append(f"{name}-other")
         create_topic(world, topics[1], 2)
-    ready_group(world, name)
+    wait_for_group_coordinator(world, name)
     return Consumers(name, topics[0], topic_id), topics
 
 
@@ -159,7 +163,7 @@ def _walk(world: World, group: Consumers, topics: list[str], choices: random.Ran
         if step is None:
             _commit_or_fetch(world, group, walker, choices.choice(topics), choices)
             continue
-        # Who is not in the group can only join or leave it.
+        # A client that is not in the group can only join or leave it.
         can = walker.epoch or step in (_Walker.leave, _Walker.leave_for_a_while)
         request = step(walker, choices) if can else walker.join(choices)
         walker.learn(world.ask(request, 1))
@@ -178,4 +182,4 @@ def _commit_or_fetch(
         world.ask(fetch(group.group, topic, 0, **claim), 9)
 
 
-SCENARIOS = (consumers_do_as_they_like,)
+SCENARIOS = (consumers_act_at_random,)

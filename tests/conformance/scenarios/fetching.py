@@ -1,10 +1,10 @@
-"""Records coming out: Fetch in every version, its limits, its waiting and its sessions."""
+"""Fetch in every version: limits, waits and sessions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.protocol.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from tests.conformance.batches import batch
 from tests.conformance.setup import UNKNOWN_ID, create_topic, fill, produce
 
@@ -69,7 +69,7 @@ def offsets_outside_the_log_are_refused(world: World) -> None:
             world.ask(fetch_from(world.name, partition_at(offset=offset)), version)
 
 
-def fetching_from_strangers_is_refused(world: World) -> None:
+def fetching_from_unknown_partitions_is_refused(world: World) -> None:
     topic_id = create_topic(world, world.name)
     for version in (4, 7, 12):
         world.ask(fetch_from(f"{world.name}-missing", partition_at()), version)
@@ -80,7 +80,7 @@ def fetching_from_strangers_is_refused(world: World) -> None:
         world.ask(fetch_from(bytes(16), partition_at()), version)
 
 
-def at_least_one_batch_is_given(world: World) -> None:
+def at_least_one_batch_is_returned(world: World) -> None:
     create_topic(world, world.name, partitions=2)
     for partition in (0, 1):
         fill(world, world.name, b"x" * 1000, partition=partition)
@@ -105,7 +105,7 @@ def leader_epochs_are_checked(world: World) -> None:
         world.ask(fetch_from(world.name, row), 12)
 
 
-def isolation_makes_no_difference_without_transactions(world: World) -> None:
+def isolation_has_no_effect_without_transactions(world: World) -> None:
     create_topic(world, world.name)
     fill(world, world.name, b"a")
     for level in (0, 1):
@@ -123,13 +123,13 @@ def a_fetch_waits_for_enough_bytes(world: World) -> None:
         waiting = fetch_from(topic, partition_at(offset=end), max_wait_ms=_LONG_MS, min_bytes=1)
         world.send(waiting, version, on="waiting")
         world.ask(produce(world.name, batch(b"b")), 9)
-        # Kafka may read the high watermark a moment before the record that moves it.
+        # Kafka may read the high watermark shortly before it is raised for the new record.
         answer = world.connection("waiting").receive()
         row = answer.responses[0].partitions[0]
-        world.note(f"v{version}", [int(row.error_code), len(row.records or b"")])
+        world.record(f"v{version}", [int(row.error_code), len(row.records or b"")])
 
 
-def a_fetch_ends_when_its_time_is_over(world: World) -> None:
+def a_fetch_ends_after_its_maximum_wait(world: World) -> None:
     create_topic(world, world.name)
     fill(world, world.name, b"a")
     for version in (4, 12):
@@ -139,7 +139,7 @@ def a_fetch_ends_when_its_time_is_over(world: World) -> None:
         world.ask(greedy, version)
 
 
-def an_unknown_partition_does_not_end_the_waiting(world: World) -> None:
+def an_unknown_partition_does_not_end_the_wait(world: World) -> None:
     create_topic(world, world.name)
     fill(world, world.name, b"a")
     rows = [partition_at(offset=1), partition_at(7)]
@@ -148,14 +148,14 @@ def an_unknown_partition_does_not_end_the_waiting(world: World) -> None:
     world.ask(fetch_from(world.name, *rows, max_wait_ms=200, min_bytes=1), 12)
 
 
-def a_session_tells_only_what_changed(world: World) -> None:
+def a_fetch_session_returns_only_changes(world: World) -> None:
     topic_id = create_topic(world, world.name, partitions=2)
     fill(world, world.name, b"a")
     rows = [partition_at(), partition_at(1)]
     for version, topic in ((12, world.name), (16, topic_id)):
         first = world.ask(fetch_from(topic, *rows, session_epoch=0), version)
         session = first.session_id
-        world.note("has a session", session != 0)
+        world.record("has a session", session != 0)
         same = fetch_from(topic, session_id=session, session_epoch=1)
         world.ask(same, version)
         moved = fetch_from(topic, partition_at(offset=1), session_id=session, session_epoch=2)
@@ -201,7 +201,7 @@ def a_session_remembers_unknown_topics(world: World) -> None:
     world.ask(fetch_from(b"", session_id=by_id.session_id, session_epoch=1), 16)
 
 
-def replicas_that_are_none_are_refused(world: World) -> None:
+def unknown_replicas_are_refused(world: World) -> None:
     create_topic(world, world.name)
     fill(world, world.name, b"a")
     request = fetch_from(world.name, partition_at())
@@ -212,15 +212,15 @@ def replicas_that_are_none_are_refused(world: World) -> None:
 SCENARIOS = (
     records_are_fetched_in_every_version,
     offsets_outside_the_log_are_refused,
-    fetching_from_strangers_is_refused,
-    at_least_one_batch_is_given,
+    fetching_from_unknown_partitions_is_refused,
+    at_least_one_batch_is_returned,
     leader_epochs_are_checked,
-    isolation_makes_no_difference_without_transactions,
+    isolation_has_no_effect_without_transactions,
     a_fetch_waits_for_enough_bytes,
-    a_fetch_ends_when_its_time_is_over,
-    an_unknown_partition_does_not_end_the_waiting,
-    a_session_tells_only_what_changed,
+    a_fetch_ends_after_its_maximum_wait,
+    an_unknown_partition_does_not_end_the_wait,
+    a_fetch_session_returns_only_changes,
     sessions_are_checked,
     a_session_remembers_unknown_topics,
-    replicas_that_are_none_are_refused,
+    unknown_replicas_are_refused,
 )

@@ -1,18 +1,20 @@
-"""Groups seen from outside: listed, described, their offsets removed, deleted."""
+"""Administration of groups: list, describe, delete offsets, delete groups."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.messages.list_groups import ListGroupsRequest
-from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
 from tests.conformance.scenarios.classic_groups import Classic, stable_group
 from tests.conformance.scenarios.commits import commit, fetch
 from tests.conformance.scenarios.consumer_groups import joined_consumer
-from tests.conformance.setup import create_topic, ready_group
+from tests.conformance.setup import create_topic, wait_for_group_coordinator
 
 if TYPE_CHECKING:
     from tests.conformance.world import World
@@ -33,22 +35,22 @@ def groups_are_described_in_every_version(world: World) -> None:
 
 
 def a_group_is_described_while_it_rebalances(world: World) -> None:
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     group = Classic(world.name)
     refused = world.ask(group.join(), 9)
     joined = world.ask(group.join(refused.member_id), 9)
     world.ask(DescribeGroupsRequest(groups=[world.name]), 5)
     other = world.ask(group.join(), 9, on="second")
     world.send(group.join(other.member_id), 9, on="second")
-    world.settle(
+    world.call_until(
         group.heartbeat(joined.member_id, joined.generation_id),
         4,
         lambda found: found.error_code != 0,
     )
     described = DescribeGroupsRequest(groups=[world.name])
     response = world.connection("main").call(described, 5)
-    world.note("state", response.groups[0].group_state)
-    world.note("members", len(response.groups[0].members))
+    world.record("state", response.groups[0].group_state)
+    world.record("members", len(response.groups[0].members))
 
 
 def groups_of_the_other_protocol_are_not_described(world: World) -> None:
@@ -72,7 +74,7 @@ def groups_are_listed_in_every_version(world: World) -> None:
     stable_group(world, f"{world.name}-other")
     world.ask(group.leave(member), 5)
     joined_consumer(world, f"{world.name}-consumer", world.name)
-    ready_group(world, f"{world.name}-simple")
+    wait_for_group_coordinator(world, f"{world.name}-simple")
     world.ask(commit(f"{world.name}-simple", world.name, 0), 8)
 
     def listed(version: int, states: list[str], types: list[str]) -> None:
@@ -80,7 +82,7 @@ def groups_are_listed_in_every_version(world: World) -> None:
         response = world.connection("main").call(request, version)
         rows = [_row(row) for row in response.groups if row.group_id.startswith(world.name)]
         asked = f"v{version} {states} {types}"
-        world.note(asked, [int(response.error_code), *sorted(rows)])
+        world.record(asked, [int(response.error_code), *sorted(rows)])
 
     for version in range(6):
         listed(version, [], [])
@@ -120,9 +122,9 @@ def _forget(group: str, topic: str, *partitions: int) -> OffsetDeleteRequest:
     return OffsetDeleteRequest(group_id=group, topics=[named])
 
 
-def offsets_are_forgotten(world: World) -> None:
+def offsets_are_deleted_by_request(world: World) -> None:
     create_topic(world, world.name, partitions=2)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     world.ask(commit(world.name, world.name, 0, 1), 8)
     world.ask(_forget(world.name, world.name, 0, 7), 0)
     world.ask(fetch(world.name, world.name, 0, 1), 8)
@@ -131,7 +133,7 @@ def offsets_are_forgotten(world: World) -> None:
     world.ask(_forget("", world.name, 0), 0)
 
 
-def offsets_in_use_are_not_forgotten(world: World) -> None:
+def offsets_in_use_are_not_deleted(world: World) -> None:
     create_topic(world, world.name)
     stable_group(world, f"{world.name}-classic", world.name)
     joined_consumer(world, f"{world.name}-consumer", world.name)
@@ -145,6 +147,6 @@ SCENARIOS = (
     groups_of_the_other_protocol_are_not_described,
     groups_are_listed_in_every_version,
     groups_are_deleted_in_every_version,
-    offsets_are_forgotten,
-    offsets_in_use_are_not_forgotten,
+    offsets_are_deleted_by_request,
+    offsets_in_use_are_not_deleted,
 )

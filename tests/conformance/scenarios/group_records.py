@@ -1,4 +1,4 @@
-"""What groups write into `__consumer_offsets`: kinds, versions, contents and order of records."""
+"""Records of groups in `__consumer_offsets`: types, versions, contents and order."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.runtime import partition_of
 from kafkalite.coordinator.serde import CoordinatorSerde
-from kafkalite.groups.records import written_version
-from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
+from kafkalite.groups.offsets_topic_records import written_version
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
 from kafkalite.storage.batch import split_batches
 from tests.conformance.scenarios.classic_groups import Classic, new_member, stable_group
 from tests.conformance.scenarios.classic_rules import pair
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.consumer_groups import new_group
 from tests.conformance.scenarios.fetching import fetch_from, partition_at
-from tests.conformance.setup import create_topic, ready_group
+from tests.conformance.setup import create_topic, wait_for_group_coordinator
 from tests.oracle.target import COMMON_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+        ConsumerGroupHeartbeatRequest,
+    )
     from kafkalite.protocol.message import Message
-    from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-    from tests.conformance.normal import Tree
+    from tests.conformance.normalization import Tree
     from tests.conformance.world import World
 
 _OFFSETS_TOPIC = "__consumer_offsets"
@@ -36,16 +38,16 @@ _TIMES = frozenset(
         "assignment_timestamp", "timestamp", "version",
     )
 )  # fmt: skip
-"""Fields of records that hold a time, or the broker's own count of one."""
+"""Fields with a time, or with the version of a broker's metadata."""
 _OURS = frozenset(
     (
-        "revocation_epoch", "is_revocation_under_way",
+        "revocation_epoch", "is_revocation_under_way", "is_join_confirmed",
         "active_task_revocation_epoch", "is_active_task_revocation_under_way",
     )
 )  # fmt: skip
-"""Fields that Kafka does not have and skips; see the ledger."""
+"""Fields that Kafka does not have; it ignores them as unknown tagged fields."""
 _RANDOM = frozenset(("metadata_hash",))
-"""Fields worked out of ids that differ between brokers."""
+"""Fields that are computed from ids, which differ between brokers."""
 
 
 def note_records(world: World, group: str) -> None:
@@ -64,7 +66,7 @@ def note_records(world: World, group: str) -> None:
                 "value": None if record.value is None else _shown(world, record.value),
             }
         )
-    world.note(f"the records of {group}", rows)
+    world.record(f"the records of {group}", rows)
 
 
 def _group_of(key: Any) -> tuple[str, ...]:  # noqa: ANN401 - any record key class
@@ -108,28 +110,28 @@ def _written(world: World, partition: int) -> Iterator[tuple[bytes | None, bytes
         offset = batches[-1].last_offset + 1
 
 
-def classic_groups_record_what_they_settle_on(world: World) -> None:
+def classic_groups_record_their_generations(world: World) -> None:
     group = Classic(world.name)
     first, second = pair(world, group)
     world.send(group.sync(second.member_id, second.generation_id), _SYNC, on="second")
-    everybody = (first.member_id, second.member_id)
-    world.ask(group.sync(first.member_id, first.generation_id, *everybody), _SYNC)
-    world.hear("second", asked="the sync of the second")
+    all_members = (first.member_id, second.member_id)
+    world.ask(group.sync(first.member_id, first.generation_id, *all_members), _SYNC)
+    world.receive("second", title="the sync of the second")
     world.ask(group.leave(second.member_id), _LEAVE)
     world.ask(group.leave(first.member_id), _LEAVE)
     world.ask(DeleteGroupsRequest(groups_names=[world.name]), 2)
     note_records(world, world.name)
 
 
-def joins_that_are_refused_leave_an_empty_group(world: World) -> None:
-    ready_group(world, world.name)
+def refused_joins_leave_an_empty_group(world: World) -> None:
+    wait_for_group_coordinator(world, world.name)
     world.ask(Classic(world.name).join(kind=""), _JOIN)
-    world.ask(Classic(world.name).join("stranger"), _JOIN)
+    world.ask(Classic(world.name).join("unknown"), _JOIN)
     note_records(world, world.name)
 
 
-def static_members_are_recorded_when_they_come_back(world: World) -> None:
-    ready_group(world, world.name)
+def returning_static_members_are_recorded(world: World) -> None:
+    wait_for_group_coordinator(world, world.name)
     group = Classic(world.name)
     first = world.ask(group.join(instance="i-1", session_timeout_ms=20_000), _JOIN)
     member, generation = first.member_id, first.generation_id
@@ -142,7 +144,7 @@ def static_members_are_recorded_when_they_come_back(world: World) -> None:
 
 def commits_are_recorded_by_their_kind(world: World) -> None:
     topic_id = create_topic(world, world.name, partitions=2)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     for version in range(2, 11):
         request = commit(world.name, world.name, 0, topic_id=topic_id, offset=version)
         for retention_ms in (-1, 60_000):
@@ -153,9 +155,9 @@ def commits_are_recorded_by_their_kind(world: World) -> None:
     note_records(world, world.name)
 
 
-def forgotten_offsets_leave_tombstones(world: World) -> None:
+def deleted_offsets_leave_tombstones(world: World) -> None:
     create_topic(world, world.name, partitions=3)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     world.ask(commit(world.name, world.name, 0), 8)
     world.ask(commit(world.name, world.name, 1), 8)
     row = OffsetDeleteRequest.OffsetDeleteRequestPartition
@@ -183,9 +185,9 @@ def consumer_groups_record_every_step(world: World) -> None:
     first = world.ask(group.join("a", rack_id="r"), 1)
     world.ask(group.heartbeat("a", first.member_epoch, [0, 1]), 1)
     world.ask(group.join("b", instance_id="i-1"), 1)
-    told = world.ask(group.heartbeat("a", first.member_epoch), 1)
-    kept = [index for row in told.assignment.topic_partitions for index in row.partitions]
-    second = world.ask(group.heartbeat("a", first.member_epoch, kept), 1)
+    response = world.ask(group.heartbeat("a", first.member_epoch), 1)
+    owned = [index for row in response.assignment.topic_partitions for index in row.partitions]
+    second = world.ask(group.heartbeat("a", first.member_epoch, owned), 1)
     world.ask(group.heartbeat("b", second.member_epoch, instance_id="i-1"), 1)
     world.ask(group.heartbeat("b", -2, instance_id="i-1"), 1)
     world.ask(group.join("c", instance_id="i-1"), 1)
@@ -197,11 +199,11 @@ def consumer_groups_record_every_step(world: World) -> None:
 
 
 SCENARIOS = (
-    classic_groups_record_what_they_settle_on,
-    joins_that_are_refused_leave_an_empty_group,
-    static_members_are_recorded_when_they_come_back,
+    classic_groups_record_their_generations,
+    refused_joins_leave_an_empty_group,
+    returning_static_members_are_recorded,
     commits_are_recorded_by_their_kind,
-    forgotten_offsets_leave_tombstones,
+    deleted_offsets_leave_tombstones,
     groups_that_change_their_protocol_write_tombstones,
     consumer_groups_record_every_step,
 )

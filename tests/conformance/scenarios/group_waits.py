@@ -1,7 +1,7 @@
-"""Timers of groups: what happens when somebody does nothing for too long.
+"""Timers of groups: members that exceed a timeout.
 
-Each of these waits, so they are played all at once. Whoever shall stay beats well within its
-session; whoever shall go has the shortest session there is.
+Each of these scenarios waits, so they run concurrently. Members that should stay send heartbeats
+well within their session timeouts. Members that should be removed have the shortest possible one.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
 from tests.conformance.scenarios.classic_groups import Classic
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.configs import GROUP, SET, alter, settled
 from tests.conformance.scenarios.consumer_groups import new_group
-from tests.conformance.setup import create_topic, ready_group
+from tests.conformance.setup import create_topic, wait_for_group_coordinator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,22 +32,22 @@ _PAUSE_S = 0.1
 _PATIENCE_S = 12.0
 
 
-def until(world: World, request: Message, version: int, wanted: Callable[[Any], bool]) -> Any:  # noqa: ANN401
-    """Ask again and again until the answer is as wanted, which is the one that is noted."""
+def until(world: World, request: Message, version: int, is_expected: Callable[[Any], bool]) -> Any:  # noqa: ANN401
+    """Repeat a request until the response is as expected; only this response is noted."""
     end = time.monotonic() + _PATIENCE_S
-    while not wanted(world.probe(request, version)) and time.monotonic() < end:
+    while not is_expected(world.probe(request, version)) and time.monotonic() < end:
         time.sleep(_PAUSE_S)
     return world.ask(request, version)
 
 
 def beat_for(world: World, request: Message, seconds: float) -> None:
-    """Send heartbeats for a while, and note whether all of them were welcome."""
+    """Send heartbeats for a while, and note whether all of them were accepted."""
     end = time.monotonic() + seconds
     codes = set()
     while time.monotonic() < end:
         codes.add(int(world.probe(request, _HEARTBEAT).error_code))
         time.sleep(_PAUSE_S)
-    world.note("codes of heartbeats", [*sorted(codes)])
+    world.record("codes of heartbeats", [*sorted(codes)])
 
 
 def _fails(found: Any) -> bool:  # noqa: ANN401 - any response class
@@ -60,8 +62,8 @@ def _member(
     rebalance_ms: int = _LONG_MS,
     instance: str | None = None,
 ) -> Any:  # noqa: ANN401
-    """Let the first member join and sync; gives its join's answer."""
-    ready_group(world, group.group)
+    """Let the first member join and sync; return the answer to its join."""
+    wait_for_group_coordinator(world, group.group)
     version = _JOIN_WITHOUT_AN_ID if instance is None else _JOIN
     joined = world.ask(
         group.join(
@@ -84,7 +86,7 @@ def _second(
 
 
 def _pair(world: World, group: Classic, session_ms: int, second_ms: int, rebalance_ms: int) -> Any:  # noqa: ANN401
-    """Form a generation of two that has no assignment yet; gives both answers."""
+    """Create a generation of two members without assignment; return both answers."""
     first = _member(world, group, session_ms=_LONG_MS, rebalance_ms=rebalance_ms)
     _second(world, group, session_ms=second_ms, rebalance_ms=rebalance_ms)
     heartbeat = group.heartbeat(first.member_id, first.generation_id)
@@ -98,7 +100,7 @@ def _pair(world: World, group: Classic, session_ms: int, second_ms: int, rebalan
     return first, second
 
 
-def a_silent_member_is_missed(world: World) -> None:
+def a_member_without_heartbeats_is_removed(world: World) -> None:
     group = Classic(world.name)
     first = _member(world, group)
     described = DescribeGroupsRequest(groups=[world.name])
@@ -107,26 +109,26 @@ def a_silent_member_is_missed(world: World) -> None:
     world.ask(group.join(first.member_id), _JOIN)
 
 
-def one_silent_member_makes_the_others_rebalance(world: World) -> None:
+def a_removed_member_causes_a_rebalance(world: World) -> None:
     group = Classic(world.name)
     first, second = _pair(world, group, _LONG_MS, _SHORT_MS, _LONG_MS)
     world.send(group.sync(second.member_id, second.generation_id), _SYNC, on="second")
-    everybody = (first.member_id, second.member_id)
-    world.ask(group.sync(first.member_id, first.generation_id, *everybody), _SYNC)
-    world.hear("second", asked="the sync of the second")
+    all_members = (first.member_id, second.member_id)
+    world.ask(group.sync(first.member_id, first.generation_id, *all_members), _SYNC)
+    world.receive("second", title="the sync of the second")
     until(world, group.heartbeat(first.member_id, first.generation_id), _HEARTBEAT, _fails)
     alone = world.ask(group.join(first.member_id), _JOIN)
     world.ask(group.heartbeat(second.member_id, alone.generation_id), _HEARTBEAT)
 
 
-def heartbeats_keep_a_member(world: World) -> None:
+def heartbeats_extend_a_session(world: World) -> None:
     group = Classic(world.name)
     first = _member(world, group, session_ms=1_500)
     beat_for(world, group.heartbeat(first.member_id, first.generation_id), 3.0)
     world.ask(DescribeGroupsRequest(groups=[world.name]), 5)
 
 
-def commits_keep_a_member(world: World) -> None:
+def commits_extend_a_session(world: World) -> None:
     create_topic(world, world.name)
     group = Classic(world.name, world.name)
     first = _member(world, group, session_ms=1_500)
@@ -139,44 +141,44 @@ def commits_keep_a_member(world: World) -> None:
         answer = world.probe(request, 8)
         codes.add(int(answer.topics[0].partitions[0].error_code))
         time.sleep(_PAUSE_S)
-    world.note("codes of commits", [*sorted(codes)])
+    world.record("codes of commits", [*sorted(codes)])
     world.ask(group.heartbeat(first.member_id, first.generation_id), _HEARTBEAT)
 
 
-def who_does_not_join_again_in_time_is_left_behind(world: World) -> None:
-    """Keep the session of the first by heartbeats, and let its rebalance timeout end."""
+def a_member_that_does_not_rejoin_in_time_is_removed(world: World) -> None:
+    """Extend the first member's session by heartbeats until its rebalance timeout expires."""
     group = Classic(world.name)
     first = _member(world, group, session_ms=_LONG_MS, rebalance_ms=1_500)
     _second(world, group, rebalance_ms=_SHORT_MS)
     heartbeat = group.heartbeat(first.member_id, first.generation_id)
     until(world, heartbeat, _HEARTBEAT, lambda found: found.error_code == 25)
-    second = world.hear("second", asked="the join of the second")
+    second = world.receive("second", title="the join of the second")
     world.ask(group.sync(second.member_id, second.generation_id, second.member_id), _SYNC, "second")
     world.ask(group.join(first.member_id), _JOIN)
 
 
-def who_does_not_ask_for_its_assignment_is_left_behind(world: World) -> None:
+def a_member_that_does_not_sync_in_time_is_removed(world: World) -> None:
     group = Classic(world.name)
     first, second = _pair(world, group, _LONG_MS, _LONG_MS, _SHORT_MS)
-    everybody = (first.member_id, second.member_id)
-    world.ask(group.sync(first.member_id, first.generation_id, *everybody), _SYNC)
+    all_members = (first.member_id, second.member_id)
+    world.ask(group.sync(first.member_id, first.generation_id, *all_members), _SYNC)
     until(world, group.heartbeat(first.member_id, first.generation_id), _HEARTBEAT, _fails)
     world.ask(group.heartbeat(second.member_id, second.generation_id), _HEARTBEAT)
     world.ask(group.sync(second.member_id, second.generation_id), _SYNC, on="second")
     world.ask(group.join(first.member_id), _JOIN)
 
 
-def a_leader_that_never_assigns_is_left_behind(world: World) -> None:
+def a_leader_that_does_not_assign_in_time_is_removed(world: World) -> None:
     group = Classic(world.name)
     first, second = _pair(world, group, _LONG_MS, _LONG_MS, _SHORT_MS)
     world.send(group.sync(second.member_id, second.generation_id), _SYNC, on="second")
-    world.hear("second", asked="the sync of the second")
+    world.receive("second", title="the sync of the second")
     world.ask(group.heartbeat(first.member_id, first.generation_id), _HEARTBEAT)
     world.ask(group.join(second.member_id), _JOIN, on="second")
 
 
-def an_id_that_nobody_uses_is_taken_back(world: World) -> None:
-    ready_group(world, world.name)
+def an_unused_member_id_expires(world: World) -> None:
+    wait_for_group_coordinator(world, world.name)
     group = Classic(world.name)
     refused = world.ask(group.join(session_timeout_ms=_SHORT_MS), _JOIN)
     time.sleep(1.6)
@@ -184,14 +186,14 @@ def an_id_that_nobody_uses_is_taken_back(world: World) -> None:
     world.ask(group.leave(refused.member_id), _LEAVE)
 
 
-def an_id_that_nobody_uses_holds_a_rebalance_up(world: World) -> None:
+def an_unused_member_id_delays_a_rebalance(world: World) -> None:
     group = Classic(world.name)
     first = _member(world, group, session_ms=_LONG_MS)
     world.ask(group.join(session_timeout_ms=_SHORT_MS), _JOIN, on="second")
     begin = time.monotonic()
     again = world.ask(group.join(first.member_id), _JOIN)
-    world.note("it took a session", time.monotonic() - begin > 0.7)
-    world.note("the next generation", again.generation_id == first.generation_id + 1)
+    world.record("it took a session", time.monotonic() - begin > 0.7)
+    world.record("the next generation", again.generation_id == first.generation_id + 1)
 
 
 def a_static_member_may_be_away_for_a_session(world: World) -> None:
@@ -199,28 +201,28 @@ def a_static_member_may_be_away_for_a_session(world: World) -> None:
     first = _member(world, group, session_ms=1_500, instance="i-1")
     time.sleep(0.5)
     back = world.ask(group.join(instance="i-1", session_timeout_ms=_SHORT_MS), _JOIN)
-    world.note("same generation", back.generation_id == first.generation_id)
+    world.record("same generation", back.generation_id == first.generation_id)
     described = DescribeGroupsRequest(groups=[world.name])
     until(world, described, 5, lambda found: found.groups[0].group_state == "Empty")
     world.ask(group.heartbeat(back.member_id, back.generation_id, "i-1"), _HEARTBEAT)
     again = world.ask(group.join(instance="i-1"), _JOIN)
-    world.note("a new generation", again.generation_id > back.generation_id)
+    world.record("a new generation", again.generation_id > back.generation_id)
 
 
-def a_static_member_is_kept_in_a_rebalance_it_misses(world: World) -> None:
+def a_static_member_that_misses_a_rebalance_stays(world: World) -> None:
     group = Classic(world.name)
     first = _member(world, group, session_ms=5_000, rebalance_ms=_SHORT_MS, instance="i-1")
     _second(world, group, rebalance_ms=_SHORT_MS)
-    second = world.hear("second", asked="the join of the second")
-    world.note("members", len(second.members))
+    second = world.receive("second", title="the join of the second")
+    world.record("members", len(second.members))
     world.ask(group.heartbeat(first.member_id, second.generation_id, "i-1"), _HEARTBEAT)
-    everybody = (first.member_id, second.member_id)
-    world.ask(group.sync(second.member_id, second.generation_id, *everybody), _SYNC, on="second")
+    all_members = (first.member_id, second.member_id)
+    world.ask(group.sync(second.member_id, second.generation_id, *all_members), _SYNC, on="second")
     world.ask(group.sync(first.member_id, second.generation_id, instance="i-1"), _SYNC)
 
 
-def a_static_member_that_returns_before_its_sync_costs_a_rebalance(world: World) -> None:
-    """Await the sync of the id that was replaced, as Kafka does although nobody has it any more."""
+def a_static_member_that_returns_before_its_sync_causes_a_rebalance(world: World) -> None:
+    """Wait for the sync of the replaced member id, which no client will send, as Kafka does."""
     group = Classic(world.name)
     first = _member(world, group, session_ms=_LONG_MS, rebalance_ms=_SHORT_MS)
     request = group.join(
@@ -233,8 +235,8 @@ def a_static_member_that_returns_before_its_sync_costs_a_rebalance(world: World)
     first = world.probe(again, _JOIN)
     second = world.connection("second").receive()
     world.name_member(second.member_id, "the second")
-    everybody = (first.member_id, second.member_id)
-    world.ask(group.sync(first.member_id, first.generation_id, *everybody), _SYNC)
+    all_members = (first.member_id, second.member_id)
+    world.ask(group.sync(first.member_id, first.generation_id, *all_members), _SYNC)
     back = world.ask(request, _JOIN, on="second")
     sync = group.sync(back.member_id, back.generation_id, instance="i-2")
     world.ask(sync, _SYNC, on="second")
@@ -244,13 +246,13 @@ def a_static_member_that_returns_before_its_sync_costs_a_rebalance(world: World)
     while time.monotonic() < end:
         codes.add(int(world.probe(heartbeat, _HEARTBEAT).error_code))
         time.sleep(_PAUSE_S)
-    world.note("codes of heartbeats", [*sorted(codes)])
+    world.record("codes of heartbeats", [*sorted(codes)])
 
 
-def who_takes_no_time_to_rejoin_is_gone_at_once(world: World) -> None:
+def a_member_with_a_rebalance_timeout_of_zero_is_removed_at_once(world: World) -> None:
     for index, rebalance_ms in enumerate((0, -1, -(1 << 31))):
         name = f"{world.name}-{index}"
-        ready_group(world, name)
+        wait_for_group_coordinator(world, name)
         group = Classic(name)
         request = group.join(rebalance_timeout_ms=rebalance_ms)
         joined = world.ask(request, _JOIN_WITHOUT_AN_ID)
@@ -261,8 +263,8 @@ def who_takes_no_time_to_rejoin_is_gone_at_once(world: World) -> None:
         world.ask(DescribeGroupsRequest(groups=[name]), 5)
 
 
-def waiting_for_a_rebalance_stands_for_heartbeats(world: World) -> None:
-    """Let a join wait for longer than a session, since an id was given to a third."""
+def a_waiting_join_replaces_heartbeats(world: World) -> None:
+    """Let a join wait for longer than a session, because of a pending third member id."""
     group = Classic(world.name)
     first = _member(world, group, session_ms=_LONG_MS, rebalance_ms=2_500)
     refused = world.ask(group.join(session_timeout_ms=2_000), _JOIN, on="third")
@@ -271,12 +273,12 @@ def waiting_for_a_rebalance_stands_for_heartbeats(world: World) -> None:
         group.join(first.member_id, session_timeout_ms=_SHORT_MS, rebalance_timeout_ms=_LONG_MS),
         _JOIN,
     )
-    world.note("it took longer than its session", time.monotonic() - begin > 1.5)
+    world.record("it took longer than its session", time.monotonic() - begin > 1.5)
     world.ask(group.sync(again.member_id, again.generation_id, again.member_id), _SYNC)
     world.ask(group.join(refused.member_id), _JOIN, on="third")
 
 
-def a_silent_consumer_is_missed(world: World) -> None:
+def a_consumer_without_heartbeats_is_removed(world: World) -> None:
     group = new_group(world)
     key = "consumer.session.timeout.ms"
     world.ask(alter(GROUP, group.group, (key, SET, "1000")), 1)
@@ -286,7 +288,7 @@ def a_silent_consumer_is_missed(world: World) -> None:
     until(world, described, 1, lambda found: not found.groups[0].members)
     world.ask(group.heartbeat("a", first.member_epoch), 1)
     again = world.ask(group.join("a"), 1)
-    world.note("a later epoch", again.member_epoch > first.member_epoch)
+    world.record("a later epoch", again.member_epoch > first.member_epoch)
 
 
 def a_static_consumer_may_be_away_for_a_session(world: World) -> None:
@@ -304,7 +306,7 @@ def a_static_consumer_may_be_away_for_a_session(world: World) -> None:
     world.ask(group.heartbeat("b", 3, instance_id="i-1"), 1)
 
 
-def a_consumer_that_gives_nothing_up_is_fenced(world: World) -> None:
+def a_consumer_that_does_not_revoke_is_fenced(world: World) -> None:
     group = new_group(world)
     first = world.ask(group.join("a", rebalance_timeout_ms=_SHORT_MS), 1)
     second = world.ask(group.join("b"), 1)
@@ -312,25 +314,25 @@ def a_consumer_that_gives_nothing_up_is_fenced(world: World) -> None:
     until(world, group.heartbeat("a", first.member_epoch), 1, _fails)
     world.ask(group.heartbeat("b", second.member_epoch), 1)
     again = world.ask(group.join("a"), 1)
-    world.note("a later epoch", again.member_epoch > second.member_epoch)
+    world.record("a later epoch", again.member_epoch > second.member_epoch)
 
 
 WAITING = (
-    a_silent_member_is_missed,
-    one_silent_member_makes_the_others_rebalance,
-    heartbeats_keep_a_member,
-    commits_keep_a_member,
-    who_does_not_join_again_in_time_is_left_behind,
-    who_does_not_ask_for_its_assignment_is_left_behind,
-    a_leader_that_never_assigns_is_left_behind,
-    an_id_that_nobody_uses_is_taken_back,
-    an_id_that_nobody_uses_holds_a_rebalance_up,
+    a_member_without_heartbeats_is_removed,
+    a_removed_member_causes_a_rebalance,
+    heartbeats_extend_a_session,
+    commits_extend_a_session,
+    a_member_that_does_not_rejoin_in_time_is_removed,
+    a_member_that_does_not_sync_in_time_is_removed,
+    a_leader_that_does_not_assign_in_time_is_removed,
+    an_unused_member_id_expires,
+    an_unused_member_id_delays_a_rebalance,
     a_static_member_may_be_away_for_a_session,
-    a_static_member_is_kept_in_a_rebalance_it_misses,
-    a_static_member_that_returns_before_its_sync_costs_a_rebalance,
-    who_takes_no_time_to_rejoin_is_gone_at_once,
-    waiting_for_a_rebalance_stands_for_heartbeats,
-    a_silent_consumer_is_missed,
+    a_static_member_that_misses_a_rebalance_stays,
+    a_static_member_that_returns_before_its_sync_causes_a_rebalance,
+    a_member_with_a_rebalance_timeout_of_zero_is_removed_at_once,
+    a_waiting_join_replaces_heartbeats,
+    a_consumer_without_heartbeats_is_removed,
     a_static_consumer_may_be_away_for_a_session,
-    a_consumer_that_gives_nothing_up_is_fenced,
+    a_consumer_that_does_not_revoke_is_fenced,
 )

@@ -1,14 +1,16 @@
-"""What brokers and topics there are: Metadata, DescribeTopicPartitions, DescribeCluster."""
+"""Metadata, DescribeTopicPartitions and DescribeCluster."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+from kafkalite.protocol._generated.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+)
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.describe_cluster import DescribeClusterRequest
-from kafkalite.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from kafkalite.protocol.messages.metadata import MetadataRequest
-from tests.conformance.setup import UNKNOWN_ID, create_topic, ready_group
+from tests.conformance.setup import UNKNOWN_ID, create_topic, wait_for_group_coordinator
 
 if TYPE_CHECKING:
     from tests.conformance.world import World
@@ -47,7 +49,7 @@ def metadata_of_all_topics_includes_ours(world: World) -> None:
         every: list[MetadataRequest.MetadataRequestTopic] | None = None if version else []
         response = world.connection("main").call(MetadataRequest(topics=every), version)
         names = [topic.name for topic in response.topics]
-        world.note(f"v{version} is there", world.name in names)
+        world.record(f"v{version} is there", world.name in names)
 
 
 def metadata_of_unknown_and_invalid_topics(world: World) -> None:
@@ -74,11 +76,13 @@ def metadata_that_mixes_names_and_ids(world: World) -> None:
 def metadata_creates_a_topic_when_allowed(world: World) -> None:
     world.ask(_named(f"{world.name}-forbidden"), 9)
     world.ask(_named(world.name, auto_create=True), 9)
-    world.settle(_named(world.name), 9, lambda found: found.topics[0].error_code == ErrorCode.NONE)
+    world.call_until(
+        _named(world.name), 9, lambda found: found.topics[0].error_code == ErrorCode.NONE
+    )
     world.ask(_named("in valid", auto_create=True), 9)
 
 
-def metadata_tells_authorised_operations(world: World) -> None:
+def metadata_returns_authorized_operations(world: World) -> None:
     create_topic(world, world.name)
     for version in (8, 10, 11, 13):
         request = _named(world.name)
@@ -88,12 +92,12 @@ def metadata_tells_authorised_operations(world: World) -> None:
 
 
 def metadata_marks_internal_topics(world: World) -> None:
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     response = world.connection("main").call(_named("__consumer_offsets"), 12)
     (topic,) = response.topics
-    world.note("error", int(topic.error_code))
-    world.note("internal", topic.is_internal)
-    world.note("partitions", len(topic.partitions))
+    world.record("error", int(topic.error_code))
+    world.record("internal", topic.is_internal)
+    world.record("partitions", len(topic.partitions))
 
 
 def topic_partitions_are_described(world: World) -> None:
@@ -144,7 +148,7 @@ SCENARIOS = (
     metadata_by_topic_id,
     metadata_that_mixes_names_and_ids,
     metadata_creates_a_topic_when_allowed,
-    metadata_tells_authorised_operations,
+    metadata_returns_authorized_operations,
     metadata_marks_internal_topics,
     topic_partitions_are_described,
     topic_partitions_are_described_in_pages,

@@ -1,4 +1,4 @@
-"""Groups that change their protocol with members in them, and members of both kinds in one."""
+"""Migration of groups with members, and groups with members of both protocols."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.protocol import codec
-from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.messages.heartbeat import HeartbeatRequest
-from kafkalite.protocol.messages.join_group import JoinGroupRequest
-from kafkalite.protocol.messages.leave_group import LeaveGroupRequest
-from kafkalite.protocol.messages.list_groups import ListGroupsRequest
-from kafkalite.protocol.messages.sync_group import SyncGroupRequest
-from kafkalite.protocol.records.consumer_protocol_assignment import ConsumerProtocolAssignment
-from kafkalite.protocol.records.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
+from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
+from kafkalite.protocol._generated.records.consumer_protocol_assignment import (
+    ConsumerProtocolAssignment,
+)
+from kafkalite.protocol._generated.records.consumer_protocol_subscription import (
+    ConsumerProtocolSubscription,
+)
 from tests.conformance.scenarios.commits import commit, fetch
 from tests.conformance.scenarios.consumer_groups import Consumers, new_group
 from tests.conformance.setup import create_topic
@@ -34,13 +40,13 @@ _REBALANCE_IN_PROGRESS = 27
 def words(
     *topics: str, owned: Mapping[str, Iterable[int]] | None = None, version: int = 3
 ) -> bytes:
-    """Pack what a consumer says when it joins: what it reads, and what it kept."""
+    """Encode a consumer's subscription: its topics and its owned partitions."""
     row = ConsumerProtocolSubscription.TopicPartition
     return codec.encode_value(
         ConsumerProtocolSubscription(
             topics=list(topics),
             owned_partitions=[
-                row(topic=topic, partitions=list(kept)) for topic, kept in (owned or {}).items()
+                row(topic=topic, partitions=list(owned)) for topic, owned in (owned or {}).items()
             ],
         ),
         version,
@@ -48,7 +54,7 @@ def words(
 
 
 def share(topic: str, *partitions: int, user_data: bytes | None = None) -> bytes:
-    """Pack what a leader assigns to a consumer."""
+    """Encode a leader's assignment to a consumer."""
     row = ConsumerProtocolAssignment.TopicPartition
     rows = [row(topic=topic, partitions=list(partitions))]
     assignment = ConsumerProtocolAssignment(assigned_partitions=rows, user_data=user_data)
@@ -73,9 +79,9 @@ class Classics:
         protocols: Sequence[str] = ("range",),
         rebalance_ms: int = _REBALANCE_MS,
     ) -> JoinGroupRequest:
-        said = metadata
-        if said is None:
-            said = words(self.topic, owned=None if owned is None else {self.topic: owned})
+        subscription = metadata
+        if subscription is None:
+            subscription = words(self.topic, owned=None if owned is None else {self.topic: owned})
         row = JoinGroupRequest.JoinGroupRequestProtocol
         return JoinGroupRequest(
             group_id=self.group,
@@ -84,7 +90,7 @@ class Classics:
             member_id=member_id,
             group_instance_id=instance,
             protocol_type=kind,
-            protocols=[row(name=name, metadata=said) for name in protocols],
+            protocols=[row(name=name, metadata=subscription) for name in protocols],
         )
 
     def sync(
@@ -131,8 +137,8 @@ class Classics:
 class Play:
     """One topic, one group, and both kinds of members.
 
-    Where partitions do not come out even, Kafka lets the hashes of member ids decide who gets one
-    more. So they do, in what is compared.
+    Each member gets the same number of partitions in the compared scenarios: otherwise, in Kafka,
+    the hashes of member ids decide which member gets one more.
     """
 
     def __init__(self, world: World, partitions: int = 4, name: str = "") -> None:
@@ -142,12 +148,12 @@ class Play:
         self.classics = Classics(self.group, self.topic)
 
     def look(self) -> None:
-        """Describe the group in the words of both protocols, and find it in the list."""
+        """Describe the group with the APIs of both protocols, and list it."""
         world = self.world
         world.ask(ConsumerGroupDescribeRequest(group_ids=[self.group]), 1)
         world.ask(DescribeGroupsRequest(groups=[self.group]), 6)
         listed = world.probe(ListGroupsRequest(), 5)
-        world.note(
+        world.record(
             "listed",
             [
                 f"{each.protocol_type} {each.group_state} {each.group_type}"
@@ -157,7 +163,7 @@ class Play:
         )
 
     def classic(self, *partitions: int, instance: str | None = None) -> str:
-        """Form a Stable classic group of one member with these partitions; gives its id."""
+        """Create a Stable classic group of one member with these partitions; return its id."""
         ask, classics = self.world.ask, self.classics
         joined = ask(classics.join(instance=instance), _JOIN)
         if joined.generation_id < 0:
@@ -168,26 +174,28 @@ class Play:
         return member
 
     def two_classics(self, *shares: Sequence[int]) -> tuple[str, str]:
-        """Form a Stable classic group of two members; gives the leader's id and the other's."""
+        """Create a Stable classic group of two members; return the ids of leader and follower."""
         world, classics = self.world, self.classics
         leader = self.classic(*shares[0])
         refused = world.ask(classics.join(), _JOIN, on="second")
         second: str = refused.member_id
         world.send(classics.join(second), _JOIN, on="second")
-        world.settle(classics.heartbeat(leader, 1), _HEARTBEAT, lambda found: found.error_code != 0)
+        world.call_until(
+            classics.heartbeat(leader, 1), _HEARTBEAT, lambda found: found.error_code != 0
+        )
         joined = world.ask(classics.join(leader), _JOIN)
-        world.hear("second", asked="the join of the second")
+        world.receive("second", title="the join of the second")
         world.send(classics.sync(second, joined.generation_id), _SYNC, on="second")
         given = {
             each: share(self.topic, *partitions)
             for each, partitions in zip((leader, second), shares, strict=True)
         }
         world.ask(classics.sync(leader, joined.generation_id, given), _SYNC)
-        world.hear("second", asked="the sync of the second")
+        world.receive("second", title="the sync of the second")
         return leader, second
 
     def rejoin(self, member: str, owned: Sequence[int] | None = None, **fields: Any) -> int:  # noqa: ANN401
-        """Join and sync as a classic member of a consumer group; gives the generation."""
+        """Join and sync as a classic member of a consumer group; return the generation."""
         joined = self.world.ask(self.classics.join(member, owned=owned, **fields), _JOIN)
         generation: int = joined.generation_id
         self.world.ask(
@@ -197,7 +205,7 @@ class Play:
         return generation
 
     def mixed(self) -> str:
-        """Upgrade a group of one and let both its members come to rest; gives the classic one."""
+        """Upgrade a group by a second member and reconcile both; return the classic member's id."""
         ask, consumers = self.world.ask, self.consumers
         member = self.classic(0, 1, 2, 3)
         ask(consumers.join("c"), _CONSUMER)
@@ -229,7 +237,7 @@ def a_consumer_upgrades_a_classic_group(world: World) -> None:
     ask(fetch(play.group, play.topic, 0), 9)
 
 
-def three_share_what_two_had(world: World) -> None:
+def a_third_member_gets_a_share(world: World) -> None:
     play = Play(world, partitions=6)
     ask, consumers = world.ask, play.consumers
     first, second = play.two_classics((0, 1, 2), (3, 4, 5))
@@ -244,7 +252,7 @@ def three_share_what_two_had(world: World) -> None:
     play.look()
 
 
-def an_eager_member_lets_go_by_joining(world: World) -> None:
+def an_eager_member_revokes_by_joining(world: World) -> None:
     play = Play(world)
     ask, classics, consumers = world.ask, play.classics, play.consumers
     member = play.classic(0, 1, 2, 3)
@@ -256,7 +264,7 @@ def an_eager_member_lets_go_by_joining(world: World) -> None:
     play.look()
 
 
-def whoever_waits_hears_of_the_upgrade(world: World) -> None:
+def waiting_joins_are_answered_at_the_upgrade(world: World) -> None:
     other = f"{world.name}-topic-2"
     create_topic(world, other)
     play = Play(world)
@@ -264,48 +272,48 @@ def whoever_waits_hears_of_the_upgrade(world: World) -> None:
     member = play.classic(0, 1, 2, 3)
     refused = ask(classics.join(), _JOIN, on="second")
     world.send(classics.join(refused.member_id), _JOIN, on="second")
-    world.settle(classics.heartbeat(member, 1), _HEARTBEAT, lambda found: found.error_code != 0)
-    # The newcomer knows the group's protocol, but the group has never heard its assignment.
+    world.call_until(classics.heartbeat(member, 1), _HEARTBEAT, lambda found: found.error_code != 0)
+    # The new member supports the group's protocol, but the group has no assignment yet.
     ask(play.consumers.join("c", subscribed_topic_names=[other]), _CONSUMER)
-    world.hear("second", asked="the join of the second")
+    world.receive("second", title="the join of the second")
     play.look()
     ask(classics.heartbeat(member, 1), _HEARTBEAT)
     play.rejoin(refused.member_id)
 
 
-def whoever_waits_for_an_assignment_hears_of_the_upgrade(world: World) -> None:
+def waiting_syncs_are_answered_at_the_upgrade(world: World) -> None:
     play = Play(world)
     ask, classics = world.ask, play.classics
     member = play.classic(0, 1, 2, 3)
     refused = ask(classics.join(), _JOIN, on="second")
     second = refused.member_id
     world.send(classics.join(second), _JOIN, on="second")
-    world.settle(classics.heartbeat(member, 1), _HEARTBEAT, lambda found: found.error_code != 0)
+    world.call_until(classics.heartbeat(member, 1), _HEARTBEAT, lambda found: found.error_code != 0)
     joined = ask(classics.join(member), _JOIN)
-    world.hear("second", asked="the join of the second")
+    world.receive("second", title="the join of the second")
     world.send(classics.sync(second, joined.generation_id), _SYNC, on="second")
     _until_parked()
     ask(play.consumers.join("c"), _CONSUMER)
-    world.hear("second", asked="the sync of the second")
+    world.receive("second", title="the sync of the second")
     ask(classics.sync(member, joined.generation_id), _SYNC)
 
 
 def _until_parked() -> None:
-    """Give a request on another connection the time to arrive: nothing shows that it has."""
+    """Wait until a request on another connection has arrived; there is no other sign of it."""
     time.sleep(0.1)
 
 
-def groups_that_cannot_be_read_stay_classic(world: World) -> None:
+def groups_with_invalid_subscriptions_stay_classic(world: World) -> None:
     def tried(
-        name: str, said: Callable[[Play], bytes | None], given: Callable[[Play], bytes]
+        name: str, subscription: Callable[[Play], bytes | None], given: Callable[[Play], bytes]
     ) -> None:
         play = Play(world, partitions=1, name=f"{world.name}-{name}")
         ask, classics = world.ask, play.classics
         refused = ask(classics.join(), _JOIN)
-        joined = ask(classics.join(refused.member_id, said(play)), _JOIN)
+        joined = ask(classics.join(refused.member_id, subscription(play)), _JOIN)
         member = joined.member_id
         ask(classics.sync(member, 1, {member: given(play)}), _SYNC)
-        # A newcomer that wants nothing cannot be given what the member has not got.
+        # A new member without topics cannot be assigned partitions that the other member lacks.
         ask(play.consumers.join("c", subscribed_topic_names=[]), _CONSUMER)
         ask(classics.heartbeat(member, 1), _HEARTBEAT)
 
@@ -321,7 +329,7 @@ def groups_that_cannot_be_read_stay_classic(world: World) -> None:
     tried("later", lambda play: b"\0\x63" + words(play.topic)[2:], lambda _: b"")
 
 
-def groups_of_other_clients_stay_classic(world: World) -> None:
+def groups_of_other_protocol_types_stay_classic(world: World) -> None:
     play = Play(world)
     ask, classics = world.ask, play.classics
     refused = ask(classics.join(kind="connect"), _JOIN)
@@ -332,7 +340,7 @@ def groups_of_other_clients_stay_classic(world: World) -> None:
     ask(classics.heartbeat(member, 1), _HEARTBEAT)
 
 
-def a_partition_assigned_twice_is_not_taken_over(world: World) -> None:
+def a_group_with_a_partition_assigned_twice_is_not_upgraded(world: World) -> None:
     play = Play(world)
     play.two_classics((0, 1, 2), (2, 3))
     world.ask(play.consumers.join("c"), _CONSUMER)
@@ -351,7 +359,7 @@ def classic_members_join_a_consumer_group(world: World) -> None:
         ask(classics.sync(member, generation), min(version, _SYNC))
         ask(classics.heartbeat(member, generation), min(version, _HEARTBEAT))
         ask(consumers.heartbeat("c", 2, [0, 1]), _CONSUMER)
-        # All that it waits for is free now, so it is called.
+        # All partitions that it waits for are released now, so it must rejoin.
         ask(classics.heartbeat(member, generation), min(version, _HEARTBEAT))
         ask(classics.join(member), version)
         ask(classics.sync(member, generation), min(version, _SYNC))
@@ -359,12 +367,12 @@ def classic_members_join_a_consumer_group(world: World) -> None:
         ask(classics.leave((member, None)), max(3, min(version, _LEAVE_GROUP)))
 
 
-def any_id_will_do(world: World) -> None:
+def any_member_id_is_accepted(world: World) -> None:
     play = Play(world)
     ask, classics, consumers = world.ask, play.classics, play.consumers
     ask(consumers.join("c"), _CONSUMER)
     refused = ask(classics.join(), _JOIN)
-    world.note("length of an id", len(refused.member_id))
+    world.record("length of an id", len(refused.member_id))
     ask(classics.heartbeat(refused.member_id, 2), _HEARTBEAT)
     ask(classics.sync(refused.member_id, 2), _SYNC)
     ask(classics.leave((refused.member_id, None)), _LEAVE_GROUP)
@@ -372,7 +380,7 @@ def any_id_will_do(world: World) -> None:
     play.look()
 
 
-def what_classic_members_say_is_checked(world: World) -> None:
+def requests_of_classic_members_are_checked(world: World) -> None:
     play = Play(world)
     ask, classics, consumers = world.ask, play.classics, play.consumers
     ask(consumers.join("c"), _CONSUMER)
@@ -394,7 +402,7 @@ def what_classic_members_say_is_checked(world: World) -> None:
     for claimed, protocol in named:
         for version in (4, _SYNC):
             ask(classics.sync("m", generation, kind=claimed, protocol=protocol), version)
-    for member, at in (("nobody", generation), ("c", 2), ("m", generation + 1), ("m", 0)):
+    for member, at in (("unknown", generation), ("c", 2), ("m", generation + 1), ("m", 0)):
         ask(classics.heartbeat(member, at), _HEARTBEAT)
         ask(classics.sync(member, at, protocol="sticky"), _SYNC)
     ask(classics.heartbeat("m", generation, "i"), _HEARTBEAT)
@@ -434,7 +442,7 @@ def subscriptions_of_classic_members_change(world: World) -> None:
     play.look()
 
 
-def a_classic_member_goes_over_under_its_own_id(world: World) -> None:
+def a_classic_member_changes_protocol_with_its_own_id(world: World) -> None:
     play = Play(world)
     ask, classics, consumers = world.ask, play.classics, play.consumers
     member = play.classic(0, 1, 2, 3)
@@ -443,15 +451,15 @@ def a_classic_member_goes_over_under_its_own_id(world: World) -> None:
     ask(classics.heartbeat(member, 1), _HEARTBEAT)
     ask(classics.sync(member, 1), _SYNC)
     ask(consumers.heartbeat(member, 1), _CONSUMER)
-    # And back again, which leaves no member of the consumer protocol behind.
+    # And back again, so that no member of the consumer protocol remains.
     joined = ask(classics.join(member, owned=[0, 1, 2, 3]), _JOIN)
     ask(classics.sync(member, joined.generation_id), _SYNC)
     ask(consumers.heartbeat(member, 1), _CONSUMER)
     play.look()
 
 
-def who_goes_over_when_another_has_just_left_gets_no_more(world: World) -> None:
-    """Leave what the departed had to nobody, until the group has another reason to rebalance."""
+def a_member_that_changes_protocol_after_a_leave_gets_no_more(world: World) -> None:
+    """Leave a removed member's partitions unassigned until the group rebalances."""
     play = Play(world)
     ask, consumers = world.ask, play.consumers
     leader, second = play.two_classics([0, 1], [2, 3])
@@ -472,7 +480,7 @@ def static_members_change_their_protocol(world: World) -> None:
     ask(classics.sync(member, 1, instance="i"), _SYNC)
     ask(classics.join(member, instance="i"), _JOIN)
     ask(consumers.heartbeat("c", 1, instance_id="i"), _CONSUMER)
-    # The classic member that takes the place back makes the group classic again.
+    # The classic member that replaces it makes the group classic again.
     joined = ask(classics.join(instance="i"), _JOIN)
     member = joined.member_id
     play.look()
@@ -481,7 +489,7 @@ def static_members_change_their_protocol(world: World) -> None:
     ask(classics.heartbeat(member, joined.generation_id, "i"), _HEARTBEAT)
 
 
-def a_static_successor_may_want_other_topics(world: World) -> None:
+def a_static_successor_may_subscribe_to_other_topics(world: World) -> None:
     other = f"{world.name}-topic-2"
     create_topic(world, other, 2)
     play = Play(world, partitions=2)
@@ -498,7 +506,7 @@ def a_static_successor_may_want_other_topics(world: World) -> None:
     play.look()
 
 
-def static_members_of_both_kinds_live_together(world: World) -> None:
+def static_members_of_both_protocols_share_a_group(world: World) -> None:
     play = Play(world)
     ask, classics, consumers = world.ask, play.classics, play.consumers
     ask(consumers.join("c", instance_id="i-1"), _CONSUMER)
@@ -510,10 +518,10 @@ def static_members_of_both_kinds_live_together(world: World) -> None:
         ask(classics.sync(wrong, generation, instance=instance), _SYNC)
         ask(classics.join(wrong, instance=instance), _JOIN)
     again = ask(classics.join(instance="i-2"), _JOIN)
-    world.note("a new id", again.member_id != member)
+    world.record("a new id", again.member_id != member)
     ask(classics.heartbeat(member, generation, "i-2"), _HEARTBEAT)
     ask(classics.sync(again.member_id, again.generation_id, instance="i-2"), _SYNC)
-    # One of each kind may go for a while; only the consumer can say so.
+    # A static member of each protocol leaves temporarily; only the consumer can report it.
     ask(consumers.heartbeat("c", _LEAVE_FOR_A_WHILE, instance_id="i-1"), _CONSUMER)
     play.look()
     ask(consumers.join("d", instance_id="i-1"), _CONSUMER)
@@ -546,7 +554,7 @@ def members_are_removed_by_administrators(world: World) -> None:
     ask, classics = world.ask, play.classics
     member = play.mixed()
     play.rejoin("m", metadata=words())
-    ask(classics.leave(("m", None), ("nobody", None), ("", "i")), _LEAVE_GROUP)
+    ask(classics.leave(("m", None), ("unknown", None), ("", "i")), _LEAVE_GROUP)
     play.look()
     ask(classics.leave(("c", None)), _LEAVE_GROUP)
     play.look()
@@ -554,7 +562,7 @@ def members_are_removed_by_administrators(world: World) -> None:
     ask(DescribeGroupsRequest(groups=[play.group]), 6)
 
 
-def all_consumers_at_once_may_go(world: World) -> None:
+def all_consumers_may_be_removed_at_once(world: World) -> None:
     play = Play(world)
     ask, classics, consumers = world.ask, play.classics, play.consumers
     member = play.mixed()
@@ -574,17 +582,17 @@ def members_that_do_not_sync_or_join_in_time_are_removed(world: World) -> None:
         return len(found.groups[0].members) == 1
 
     ask(classics.join("m", rebalance_ms=300), _JOIN)
-    world.settle(described, 1, alone)
+    world.call_until(described, 1, alone)
     ask(classics.heartbeat("m", 3), _HEARTBEAT)
     joined = ask(classics.join("n", rebalance_ms=300), _JOIN)
     ask(classics.sync("n", joined.generation_id), _SYNC)
     topics = [play.topic, f"{play.topic}-2"]
     ask(consumers.heartbeat("c", 2, subscribed_topic_names=topics), _CONSUMER)
     ask(classics.heartbeat("n", joined.generation_id), _HEARTBEAT)
-    world.settle(described, 1, alone)
+    world.call_until(described, 1, alone)
 
 
-def commits_and_fetches_are_judged_by_the_members_protocol(world: World) -> None:
+def commits_and_fetches_are_checked_by_the_members_protocol(world: World) -> None:
     play = Play(world)
     ask = world.ask
     member = play.classic(0, 1, 2, 3)
@@ -602,10 +610,10 @@ def commits_and_fetches_are_judged_by_the_members_protocol(world: World) -> None
         ask(fetch(play.group, play.topic, 0, member_id=reader, epoch=epoch), 9)
 
 
-# What is played under each policy
+# The scenario for each policy
 
 
-def a_policy_decides_who_may_mix(world: World) -> None:
+def the_migration_policy_is_applied(world: World) -> None:
     upgrade = Play(world, name=f"{world.name}-up")
     ask = world.ask
     member = upgrade.classic(0, 1, 2, 3)
@@ -645,27 +653,27 @@ def a_policy_decides_who_may_mix(world: World) -> None:
 
 SCENARIOS = (
     a_consumer_upgrades_a_classic_group,
-    three_share_what_two_had,
-    an_eager_member_lets_go_by_joining,
-    whoever_waits_hears_of_the_upgrade,
-    whoever_waits_for_an_assignment_hears_of_the_upgrade,
-    groups_that_cannot_be_read_stay_classic,
-    groups_of_other_clients_stay_classic,
-    a_partition_assigned_twice_is_not_taken_over,
+    a_third_member_gets_a_share,
+    an_eager_member_revokes_by_joining,
+    waiting_joins_are_answered_at_the_upgrade,
+    waiting_syncs_are_answered_at_the_upgrade,
+    groups_with_invalid_subscriptions_stay_classic,
+    groups_of_other_protocol_types_stay_classic,
+    a_group_with_a_partition_assigned_twice_is_not_upgraded,
     classic_members_join_a_consumer_group,
-    any_id_will_do,
-    what_classic_members_say_is_checked,
+    any_member_id_is_accepted,
+    requests_of_classic_members_are_checked,
     assignments_are_in_the_members_version,
     subscriptions_of_classic_members_change,
-    a_classic_member_goes_over_under_its_own_id,
-    who_goes_over_when_another_has_just_left_gets_no_more,
+    a_classic_member_changes_protocol_with_its_own_id,
+    a_member_that_changes_protocol_after_a_leave_gets_no_more,
     static_members_change_their_protocol,
-    a_static_successor_may_want_other_topics,
-    static_members_of_both_kinds_live_together,
+    a_static_successor_may_subscribe_to_other_topics,
+    static_members_of_both_protocols_share_a_group,
     the_last_consumer_leaves_a_classic_group_behind,
     members_are_removed_by_administrators,
-    all_consumers_at_once_may_go,
+    all_consumers_may_be_removed_at_once,
     members_that_do_not_sync_or_join_in_time_are_removed,
-    commits_and_fetches_are_judged_by_the_members_protocol,
-    a_policy_decides_who_may_mix,
+    commits_and_fetches_are_checked_by_the_members_protocol,
+    the_migration_policy_is_applied,
 )

@@ -1,22 +1,24 @@
-"""Offsets of groups, the fine print: sizes, repetitions, retention, topics and groups that go."""
+"""Details of committed offsets: sizes, duplicates, retention, deleted topics and groups."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol.messages.delete_topics import DeleteTopicsRequest
-from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.messages.list_groups import ListGroupsRequest
-from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
-from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
-from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from tests.conformance.scenarios.classic_groups import Classic, new_member, stable_group
 from tests.conformance.scenarios.commits import commit, fetch, fetch_all
 from tests.conformance.scenarios.configs import BROKER, SET, alter
 from tests.conformance.scenarios.consumer_groups import joined_consumer
-from tests.conformance.setup import create_topic, ready_group
+from tests.conformance.setup import create_topic, wait_for_group_coordinator
 
 if TYPE_CHECKING:
     from tests.conformance.world import World
@@ -25,9 +27,9 @@ _JOIN, _SYNC, _LEAVE = 9, 5, 5
 _NOTE = 4096
 
 
-def notes_are_measured_as_java_does(world: World) -> None:
+def metadata_is_measured_like_in_java(world: World) -> None:
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     for note in (
         "ü" * _NOTE,
         "ü" * (_NOTE + 1),
@@ -39,9 +41,9 @@ def notes_are_measured_as_java_does(world: World) -> None:
         world.ask(fetch(world.name, world.name, 0), 8)
 
 
-def one_long_note_does_not_spoil_the_others(world: World) -> None:
+def too_long_metadata_refuses_only_its_partition(world: World) -> None:
     create_topic(world, world.name, partitions=3)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     request = commit(world.name, world.name, 0, 1, 2)
     request.topics[0].partitions[1].committed_metadata = "x" * (_NOTE + 1)
     for version in (2, 8, 9):
@@ -50,9 +52,9 @@ def one_long_note_does_not_spoil_the_others(world: World) -> None:
 
 
 def a_commit_may_be_too_large(world: World) -> None:
-    """More than a batch of the log can hold, though each note is short enough."""
+    """Commit more than fits into one batch, with metadata within the limit."""
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     world.ask(commit(world.name, world.name, 0), 8)
     request = commit(world.name, world.name, *[0] * 300, metadata="x" * _NOTE, offset=77)
     for version in (2, 8, 9):
@@ -60,9 +62,9 @@ def a_commit_may_be_too_large(world: World) -> None:
     world.ask(fetch(world.name, world.name, 0), 8)
 
 
-def partitions_may_be_named_twice(world: World) -> None:
+def duplicate_partitions_are_accepted(world: World) -> None:
     create_topic(world, world.name, partitions=2)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     request = commit(world.name, world.name, 0, 1, 0)
     for step, row in enumerate(request.topics[0].partitions):
         row.committed_offset = 10 + step
@@ -74,9 +76,9 @@ def partitions_may_be_named_twice(world: World) -> None:
     world.ask(OffsetCommitRequest(group_id=world.name, topics=[]), 8)
 
 
-def offsets_may_be_any_number(world: World) -> None:
+def any_offset_number_is_accepted(world: World) -> None:
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     for offset in (-1, -(1 << 63), (1 << 63) - 1, 0):
         for leader_epoch in (-1, -7, (1 << 31) - 1):
             request = commit(world.name, world.name, 0, offset=offset, leader_epoch=leader_epoch)
@@ -84,12 +86,12 @@ def offsets_may_be_any_number(world: World) -> None:
             world.ask(fetch(world.name, world.name, 0), 8)
 
 
-def old_clients_say_how_long(world: World) -> None:
-    """Versions 2 to 4 bring a retention time; what they commit is there like any other."""
+def retention_times_of_early_versions(world: World) -> None:
+    """Versions 2 to 4 have a retention time; their offsets are fetched like any other."""
     create_topic(world, world.name)
     for version in range(2, 7):
         group = f"{world.name}-{version}"
-        ready_group(world, group)
+        wait_for_group_coordinator(world, group)
         request = commit(group, world.name, 0)
         for retention_ms in (-1, 3_600_000, 30 * 86_400_000):
             request.retention_time_ms = retention_ms
@@ -97,9 +99,9 @@ def old_clients_say_how_long(world: World) -> None:
             world.ask(fetch(group, world.name, 0), 7)
 
 
-def groups_are_asked_for_in_every_way(world: World) -> None:
+def groups_are_fetched_in_every_way(world: World) -> None:
     create_topic(world, world.name, partitions=2)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     world.ask(commit(world.name, world.name, 0), 8)
     row = OffsetFetchRequest.OffsetFetchRequestGroup
     topic = OffsetFetchRequest.OffsetFetchRequestTopics
@@ -127,14 +129,14 @@ def groups_are_asked_for_in_every_way(world: World) -> None:
     world.ask(OffsetFetchRequest(group_id=world.name, topics=[]), 5)
 
 
-def offsets_outlive_the_members(world: World) -> None:
+def offsets_remain_after_the_last_member(world: World) -> None:
     create_topic(world, world.name)
     group, member, generation = stable_group(world, world.name, world.name)
     world.ask(commit(world.name, world.name, 0, member_id=member, epoch=generation), 9)
     world.ask(group.leave(member), _LEAVE)
     world.ask(fetch(world.name, world.name, 0), 8)
     world.ask(commit(world.name, world.name, 0, offset=9), 9)
-    world.ask(commit(world.name, world.name, 0, member_id="anybody", offset=11), 9)
+    world.ask(commit(world.name, world.name, 0, member_id="unknown", offset=11), 9)
     world.ask(commit(world.name, world.name, 0, instance="i", offset=12), 9)
     world.ask(commit(world.name, world.name, 0, member_id=member, epoch=generation), 9)
     world.ask(commit(world.name, world.name, 0, member_id=member, epoch=generation + 1), 9)
@@ -143,7 +145,7 @@ def offsets_outlive_the_members(world: World) -> None:
 
 def pending_members_cannot_commit(world: World) -> None:
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     group = Classic(world.name)
     refused = world.ask(group.join(), _JOIN)
     world.ask(commit(world.name, world.name, 0, member_id=refused.member_id, epoch=0), 9)
@@ -152,15 +154,15 @@ def pending_members_cannot_commit(world: World) -> None:
     world.ask(fetch(world.name, world.name, 0), 8)
 
 
-def offsets_of_deleted_topics_go_with_them(world: World) -> None:
-    kept, gone = f"{world.name}-kept", f"{world.name}-gone"
-    create_topic(world, kept)
+def offsets_of_deleted_topics_are_deleted(world: World) -> None:
+    remaining_topic, gone = f"{world.name}-remaining", f"{world.name}-gone"
+    create_topic(world, remaining_topic)
     create_topic(world, gone)
-    ready_group(world, world.name)
-    world.ask(commit(world.name, kept, 0), 8)
+    wait_for_group_coordinator(world, world.name)
+    world.ask(commit(world.name, remaining_topic, 0), 8)
     world.ask(commit(world.name, gone, 0), 8)
     world.ask(DeleteTopicsRequest(topic_names=[gone], timeout_ms=10_000), 5)
-    world.settle(fetch_all(world.name), 8, lambda found: len(found.groups[0].topics) == 1)
+    world.call_until(fetch_all(world.name), 8, lambda found: len(found.groups[0].topics) == 1)
     world.ask(fetch(world.name, gone, 0), 8)
     create_topic(world, gone)
     world.ask(fetch(world.name, gone, 0), 8)
@@ -168,9 +170,9 @@ def offsets_of_deleted_topics_go_with_them(world: World) -> None:
     world.ask(fetch(world.name, gone, 0), 8)
 
 
-def a_simple_group_goes_when_it_is_deleted(world: World) -> None:
+def a_simple_group_can_be_deleted(world: World) -> None:
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     world.ask(commit(world.name, world.name, 0), 8)
     world.ask(DescribeGroupsRequest(groups=[world.name]), 6)
     twice = [world.name, world.name, f"{world.name}-missing", world.name]
@@ -185,7 +187,7 @@ def groups_of_every_kind_are_deleted(world: World) -> None:
     create_topic(world, world.name)
     stable_group(world, f"{world.name}-classic", world.name)
     joined_consumer(world, f"{world.name}-consumer", world.name)
-    ready_group(world, f"{world.name}-left")
+    wait_for_group_coordinator(world, f"{world.name}-left")
     joined_consumer(world, f"{world.name}-left", world.name)
     world.ask(commit(f"{world.name}-left", world.name, 0, member_id="member-a", epoch=2), 9)
     leave = ConsumerGroupHeartbeatRequest(
@@ -202,10 +204,10 @@ def groups_of_every_kind_are_deleted(world: World) -> None:
     world.ask(DeleteGroupsRequest(groups_names=kinds), 2)
 
 
-def filters_are_read_as_java_reads_them(world: World) -> None:
+def filters_are_parsed_like_in_java(world: World) -> None:
     create_topic(world, world.name)
     stable_group(world, f"{world.name}-stable")
-    ready_group(world, f"{world.name}-simple")
+    wait_for_group_coordinator(world, f"{world.name}-simple")
     world.ask(commit(f"{world.name}-simple", world.name, 0), 8)
     empties = [[" stable "], ["\tEMPTY\n"], ["Stable", "nonsense"], [""], ["PREPARINGREBALANCE"]]
     kinds = [[" classic"], ["CLASSIC", "nonsense"], [""], ["unknown"], ["Classic", "classic"]]
@@ -213,14 +215,14 @@ def filters_are_read_as_java_reads_them(world: World) -> None:
         request = ListGroupsRequest(states_filter=states, types_filter=types)
         response = world.connection("main").call(request, 5)
         rows = sorted(row.group_id for row in response.groups if world.name in row.group_id)
-        world.note(f"{states} {types}", [int(response.error_code), *rows])
+        world.record(f"{states} {types}", [int(response.error_code), *rows])
 
 
 def a_deletion_may_be_too_large(world: World) -> None:
-    """Delete so many offsets of a group with so long a name that one batch cannot hold them."""
+    """Delete more offsets of a group with a long name than fit into one batch."""
     create_topic(world, world.name, partitions=40)
     group = world.name + "x" * 30_000
-    ready_group(world, group)
+    wait_for_group_coordinator(world, group)
     halves = (range(20), range(20, 40))
     for half in halves:
         world.ask(commit(group, world.name, *half), 8)
@@ -240,7 +242,7 @@ def a_deletion_may_be_too_large(world: World) -> None:
     world.ask(fetch(group, world.name, 0, 39), 8)
 
 
-def offsets_are_forgotten_in_part(world: World) -> None:
+def offsets_are_deleted_in_part(world: World) -> None:
     mine, other = f"{world.name}-mine", f"{world.name}-other"
     create_topic(world, mine, partitions=2)
     create_topic(world, other)
@@ -267,10 +269,10 @@ def offsets_are_forgotten_in_part(world: World) -> None:
     world.ask(OffsetDeleteRequest(group_id=f"{world.name}-missing", topics=[]), 0)
 
 
-def groups_change_hands_between_kinds_of_protocol(world: World) -> None:
-    """Let an Empty group take the protocol type of whoever comes next."""
+def groups_change_their_protocol_type(world: World) -> None:
+    """Let an Empty group take the protocol type of the next member."""
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     group = Classic(world.name)
     world.ask(commit(world.name, world.name, 0), 8)
     for kind in ("connect", "consumer", "anything"):
@@ -296,21 +298,21 @@ def retention_cannot_be_changed_while_the_broker_runs(world: World) -> None:
 
 
 SCENARIOS = (
-    notes_are_measured_as_java_does,
-    one_long_note_does_not_spoil_the_others,
+    metadata_is_measured_like_in_java,
+    too_long_metadata_refuses_only_its_partition,
     a_commit_may_be_too_large,
-    partitions_may_be_named_twice,
-    offsets_may_be_any_number,
-    old_clients_say_how_long,
-    groups_are_asked_for_in_every_way,
-    offsets_outlive_the_members,
+    duplicate_partitions_are_accepted,
+    any_offset_number_is_accepted,
+    retention_times_of_early_versions,
+    groups_are_fetched_in_every_way,
+    offsets_remain_after_the_last_member,
     pending_members_cannot_commit,
-    offsets_of_deleted_topics_go_with_them,
-    a_simple_group_goes_when_it_is_deleted,
+    offsets_of_deleted_topics_are_deleted,
+    a_simple_group_can_be_deleted,
     groups_of_every_kind_are_deleted,
-    filters_are_read_as_java_reads_them,
+    filters_are_parsed_like_in_java,
     a_deletion_may_be_too_large,
-    offsets_are_forgotten_in_part,
-    groups_change_hands_between_kinds_of_protocol,
+    offsets_are_deleted_in_part,
+    groups_change_their_protocol_type,
     retention_cannot_be_changed_while_the_broker_runs,
 )

@@ -1,12 +1,14 @@
-"""Where a log begins, ends and was at a time: ListOffsets and OffsetForLeaderEpoch."""
+"""ListOffsets and OffsetForLeaderEpoch."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.protocol.messages.delete_records import DeleteRecordsRequest
-from kafkalite.protocol.messages.list_offsets import ListOffsetsRequest
-from kafkalite.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kafkalite.protocol._generated.messages.delete_records import DeleteRecordsRequest
+from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
+from kafkalite.protocol._generated.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+)
 from tests.conformance.batches import BASE_TIMESTAMP, Batch
 from tests.conformance.setup import EARLIEST, LATEST, create_topic, fill, list_offsets, produce
 
@@ -18,7 +20,7 @@ _SPECIAL = (LATEST, EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED, _
 
 
 def _timed(world: World) -> None:
-    """Fill a topic with batches whose times rise, fall, and rise again."""
+    """Fill a topic with batches whose timestamps rise, fall and rise again."""
     for start in (0, 1000, 500, 2000):
         records = Batch(
             values=(b"a", b"b", b"c"), timestamp=BASE_TIMESTAMP + start, timestamp_step=10
@@ -50,13 +52,13 @@ def offsets_are_found_by_time(world: World) -> None:
     world.ask(list_offsets(world.name, timestamp=0), 7)
 
 
-def an_empty_log_has_offsets_too(world: World) -> None:
+def an_empty_log_has_offsets(world: World) -> None:
     create_topic(world, world.name)
     for timestamp in (*_SPECIAL, BASE_TIMESTAMP):
         world.ask(list_offsets(world.name, timestamp=timestamp), 11)
 
 
-def a_cut_log_begins_later(world: World) -> None:
+def a_truncated_log_starts_later(world: World) -> None:
     create_topic(world, world.name)
     _timed(world)
     row = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=4)
@@ -66,7 +68,7 @@ def a_cut_log_begins_later(world: World) -> None:
         world.ask(list_offsets(world.name, timestamp=timestamp), 11)
 
 
-def offsets_of_strangers_are_refused(world: World) -> None:
+def offsets_of_unknown_partitions_are_refused(world: World) -> None:
     create_topic(world, world.name)
     for version in (1, 7, 10):
         world.ask(list_offsets(f"{world.name}-missing"), version)
@@ -109,7 +111,7 @@ def _epoch_end(
     return OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])
 
 
-def epochs_end_where_the_log_does(world: World) -> None:
+def epochs_end_at_the_end_of_the_log(world: World) -> None:
     create_topic(world, world.name, partitions=2)
     fill(world, world.name, b"a", b"b")
     for version in (2, 3, 4):
@@ -121,7 +123,7 @@ def epochs_end_where_the_log_does(world: World) -> None:
         world.ask(_epoch_end(world.name, 7), version)
 
 
-def listing_nothing_is_answered_with_nothing(world: World) -> None:
+def an_empty_request_has_an_empty_response(world: World) -> None:
     for version in (1, 7, 11):
         world.ask(ListOffsetsRequest(replica_id=-1, topics=[]), version)
     world.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=[]), 4)
@@ -131,11 +133,11 @@ SCENARIOS = (
     offsets_are_listed_in_every_version,
     special_timestamps_need_their_version,
     offsets_are_found_by_time,
-    an_empty_log_has_offsets_too,
-    a_cut_log_begins_later,
-    offsets_of_strangers_are_refused,
+    an_empty_log_has_offsets,
+    a_truncated_log_starts_later,
+    offsets_of_unknown_partitions_are_refused,
     epochs_are_checked_when_listing,
     isolation_and_replicas_when_listing,
-    epochs_end_where_the_log_does,
-    listing_nothing_is_answered_with_nothing,
+    epochs_end_at_the_end_of_the_log,
+    an_empty_request_has_an_empty_response,
 )

@@ -1,11 +1,11 @@
-"""Records going in: what is stored, what is refused, and what an idempotent producer is told."""
+"""Produce: stored and refused records, and responses to idempotent producers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
-from kafkalite.protocol.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from tests.conformance.batches import BASE_TIMESTAMP, CONTROL, TRANSACTIONAL, Batch, batch
 from tests.conformance.setup import UNKNOWN_ID, create_topic, list_offsets, produce, producer_id
 
@@ -27,23 +27,23 @@ def records_are_produced_in_every_version(world: World) -> None:
 def records_without_acknowledgement_are_stored(world: World) -> None:
     create_topic(world, world.name)
     world.send(produce(world.name, batch(b"a", b"b", b"c"), acks=0), 9)
-    # No answer comes, so the next answer belongs to the next request.
+    # There is no response, so the next response belongs to the next request.
     connection = world.connection("main")
     connection.forget_last()
-    world.settle(
+    world.call_until(
         list_offsets(world.name), 7, lambda found: found.topics[0].partitions[0].offset == 3
     )
     world.ask(list_offsets(world.name), 7)
 
 
-def records_without_acknowledgement_that_fail_end_the_connection(world: World) -> None:
+def failed_records_without_acknowledgement_close_the_connection(world: World) -> None:
     create_topic(world, world.name)
     world.send(produce(f"{world.name}-missing", batch(b"a"), acks=0), 9)
     world.connection("main").forget_last()
     world.ask(list_offsets(world.name), 7)
 
 
-def producing_to_strangers_is_refused(world: World) -> None:
+def producing_to_unknown_partitions_is_refused(world: World) -> None:
     topic_id = create_topic(world, world.name)
     for version in (3, 8, 9, 12):
         world.ask(produce(f"{world.name}-missing", batch()), version)
@@ -86,7 +86,7 @@ def empty_records_are_refused(world: World) -> None:
         world.ask(produce(world.name, b""), version)
 
 
-def batches_that_lie_about_themselves_are_refused(world: World) -> None:
+def inconsistent_batches_are_refused(world: World) -> None:
     create_topic(world, world.name)
     for attributes in (CONTROL, TRANSACTIONAL, CONTROL | TRANSACTIONAL, 7, 0x40):
         world.ask(produce(world.name, Batch(attributes=attributes).encode()), 9)
@@ -102,13 +102,13 @@ def large_batches_are_refused(world: World) -> None:
     world.ask(produce(world.name, batch(*[b"x" * 50] * 4)), 9)
 
 
-def the_broker_sets_the_time_when_told(world: World) -> None:
+def the_broker_sets_log_append_time_if_configured(world: World) -> None:
     create_topic(world, world.name, configs={"message.timestamp.type": "LogAppendTime"})
     for version in (3, 9):
         world.ask(produce(world.name, batch(b"a", b"b")), version)
 
 
-def times_too_far_away_are_refused(world: World) -> None:
+def timestamps_outside_the_limits_are_refused(world: World) -> None:
     limits = {"message.timestamp.before.max.ms": "1000", "message.timestamp.after.max.ms": "1000"}
     create_topic(world, world.name, configs=limits)
     world.ask(produce(world.name, Batch(timestamp=BASE_TIMESTAMP, values=(b"a", b"b")).encode()), 9)
@@ -120,7 +120,7 @@ def times_too_far_away_are_refused(world: World) -> None:
     world.ask(produce(f"{world.name}-default", Batch(timestamp=-1).encode()), 9)
 
 
-def compacted_topics_want_keys(world: World) -> None:
+def compacted_topics_require_keys(world: World) -> None:
     create_topic(world, world.name, configs={"cleanup.policy": "compact"})
     keyless = Batch(key=None, values=(b"a", b"b")).encode()
     for version in (7, 8, 9):
@@ -128,7 +128,7 @@ def compacted_topics_want_keys(world: World) -> None:
     world.ask(produce(world.name, batch(b"a", None)), 9)
 
 
-def several_partitions_answer_for_themselves(world: World) -> None:
+def several_partitions_have_individual_results(world: World) -> None:
     create_topic(world, world.name, partitions=2)
     request = produce(world.name, batch(b"a"))
     (topic,) = request.topic_data
@@ -142,7 +142,7 @@ def several_partitions_answer_for_themselves(world: World) -> None:
     world.ask(request, 9)
 
 
-def sequences_are_followed(world: World) -> None:
+def sequences_are_checked(world: World) -> None:
     create_topic(world, world.name)
     pid, epoch = producer_id(world)
 
@@ -157,22 +157,22 @@ def sequences_are_followed(world: World) -> None:
 
     world.ask(numbered(0, 2), 9)
     world.ask(numbered(2), 9)
-    world.ask(numbered(0, 2), 9)  # a duplicate gets the first answer again
+    world.ask(numbered(0, 2), 9)  # a duplicate gets the same answer again
     world.ask(numbered(2), 9)
     world.ask(numbered(5), 9)  # a gap
     world.ask(numbered(3, 2), 9)
-    world.ask(numbered(4), 9)  # overlaps what is there
+    world.ask(numbered(4), 9)  # overlaps the previous batch
     for first in range(5, 11):
         world.ask(numbered(first), 9)
     world.ask(numbered(6), 9)  # among the last five
-    world.ask(numbered(5), 9)  # no longer
+    world.ask(numbered(5), 9)  # no longer among the last five
     world.ask(numbered(11, of_epoch=epoch + 1), 9)  # a new epoch begins at 0
     world.ask(numbered(0, of_epoch=epoch + 1), 9)
     world.ask(numbered(11), 9)  # the old epoch is fenced
     world.ask(list_offsets(world.name), 7)
 
 
-def an_unknown_producer_may_begin_anywhere(world: World) -> None:
+def an_unknown_producer_may_start_at_any_sequence(world: World) -> None:
     create_topic(world, world.name)
     pid, epoch = producer_id(world)
     for first in (7, 8, 5):
@@ -180,10 +180,10 @@ def an_unknown_producer_may_begin_anywhere(world: World) -> None:
         world.ask(produce(world.name, records), 9)
 
 
-def producer_ids_are_given(world: World) -> None:
+def producer_ids_are_issued(world: World) -> None:
     for version in range(6):
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        world.settle(request, version, lambda found: found.error_code == 0)
+        world.call_until(request, version, lambda found: found.error_code == 0)
     request = InitProducerIdRequest(transactional_id="", transaction_timeout_ms=60_000)
     world.ask(request, 4)
     for version in (3, 4):
@@ -200,18 +200,18 @@ def producer_ids_are_given(world: World) -> None:
 SCENARIOS = (
     records_are_produced_in_every_version,
     records_without_acknowledgement_are_stored,
-    records_without_acknowledgement_that_fail_end_the_connection,
-    producing_to_strangers_is_refused,
+    failed_records_without_acknowledgement_close_the_connection,
+    producing_to_unknown_partitions_is_refused,
     required_acknowledgements_are_checked,
     corrupt_batches_are_refused,
     empty_records_are_refused,
-    batches_that_lie_about_themselves_are_refused,
+    inconsistent_batches_are_refused,
     large_batches_are_refused,
-    the_broker_sets_the_time_when_told,
-    times_too_far_away_are_refused,
-    compacted_topics_want_keys,
-    several_partitions_answer_for_themselves,
-    sequences_are_followed,
-    an_unknown_producer_may_begin_anywhere,
-    producer_ids_are_given,
+    the_broker_sets_log_append_time_if_configured,
+    timestamps_outside_the_limits_are_refused,
+    compacted_topics_require_keys,
+    several_partitions_have_individual_results,
+    sequences_are_checked,
+    an_unknown_producer_may_start_at_any_sequence,
+    producer_ids_are_issued,
 )

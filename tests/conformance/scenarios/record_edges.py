@@ -1,14 +1,16 @@
-"""Where two readings of the protocol could differ: the corners of Produce, Fetch and their kin."""
+"""Edge cases of Produce, Fetch and related APIs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.protocol.messages.delete_records import DeleteRecordsRequest
-from kafkalite.protocol.messages.fetch import FetchRequest
-from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
-from kafkalite.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from kafkalite.protocol.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.delete_records import DeleteRecordsRequest
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol._generated.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+)
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from tests.conformance.batches import LOG_APPEND_TIME, Batch, batch
 from tests.conformance.setup import (
     EARLIEST,
@@ -17,7 +19,7 @@ from tests.conformance.setup import (
     list_offsets,
     produce,
     producer_id,
-    ready_group,
+    wait_for_group_coordinator,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def _delete(name: str, *cuts: tuple[int, int]) -> DeleteRecordsRequest:
     return DeleteRecordsRequest(timeout_ms=1000, topics=[topic])
 
 
-def fetching_begins_in_the_middle_of_a_batch(world: World) -> None:
+def fetching_starts_in_the_middle_of_a_batch(world: World) -> None:
     create_topic(world, world.name)
     fill(world, world.name, b"a", b"b", b"c")
     fill(world, world.name, b"d", b"e")
@@ -73,7 +75,7 @@ def fetching_begins_in_the_middle_of_a_batch(world: World) -> None:
             world.ask(_fetch(world.name, row, min_bytes=-1, max_bytes=max_bytes), 12)
 
 
-def a_partition_is_named_twice(world: World) -> None:
+def a_partition_is_requested_twice(world: World) -> None:
     topic_id = create_topic(world, world.name, 2)
     request = produce(world.name, batch(b"a"))
     request.topic_data[0].partition_data += (
@@ -90,7 +92,7 @@ def a_partition_is_named_twice(world: World) -> None:
     world.ask(_delete(world.name, (0, 1), (0, 2)), 2)
 
 
-def indexes_no_partition_has_are_refused(world: World) -> None:
+def unknown_partition_indexes_are_refused(world: World) -> None:
     create_topic(world, world.name)
     for index in (-1, -2, 99_999):
         world.ask(produce(world.name, batch(), partition=index), 9)
@@ -99,7 +101,7 @@ def indexes_no_partition_has_are_refused(world: World) -> None:
         world.ask(_delete(world.name, (index, 0)), 2)
 
 
-def nothing_is_asked(world: World) -> None:
+def empty_requests_are_answered(world: World) -> None:
     create_topic(world, world.name)
     world.ask(ProduceRequest(acks=1), 9)
     world.ask(ProduceRequest(acks=7), 9)
@@ -122,15 +124,15 @@ def a_transactional_request_may_carry_plain_batches(world: World) -> None:
     world.ask(request, 9)
 
 
-def the_brokers_own_topics_are_not_written(world: World) -> None:
-    ready_group(world, f"g-{world.name}")
+def internal_topics_cannot_be_written(world: World) -> None:
+    wait_for_group_coordinator(world, f"g-{world.name}")
     for version in (3, 9):
         world.ask(produce(_OFFSETS_TOPIC, batch()), version)
     world.ask(list_offsets(_OFFSETS_TOPIC, timestamp=EARLIEST), 7)
     world.ask(_delete(_OFFSETS_TOPIC, (0, 0)), 2)
 
 
-def times_go_up_and_down(world: World) -> None:
+def timestamps_increase_and_decrease(world: World) -> None:
     create_topic(world, world.name)
     for timestamp, count, step in ((1000, 3, 10), (900, 2, 5), (2000, 3, 500), (3000, 2, 0)):
         values = (b"v",) * count
@@ -142,7 +144,7 @@ def times_go_up_and_down(world: World) -> None:
         world.ask(list_offsets(world.name, timestamp=timestamp), 11)
 
 
-def records_may_have_no_time(world: World) -> None:
+def records_may_have_no_timestamp(world: World) -> None:
     create_topic(world, world.name)
     records = Batch(values=(b"v",) * 2, timestamp=-1, timestamp_step=0).encode()
     world.ask(produce(world.name, records), 9)
@@ -151,7 +153,7 @@ def records_may_have_no_time(world: World) -> None:
     world.ask(_fetch(world.name, _partition()), 12)
 
 
-def a_repeated_batch_tells_its_time(world: World) -> None:
+def a_repeated_batch_returns_its_timestamp(world: World) -> None:
     create_topic(world, world.name)
     create_topic(world, f"{world.name}-b", configs={"message.timestamp.type": "LogAppendTime"})
     number, epoch = producer_id(world)
@@ -161,7 +163,7 @@ def a_repeated_batch_tells_its_time(world: World) -> None:
         world.ask(produce(name, records), 9)
 
 
-def a_client_claims_the_brokers_time(world: World) -> None:
+def a_client_sets_log_append_time(world: World) -> None:
     create_topic(world, world.name)
     create_topic(world, f"{world.name}-b", configs={"message.timestamp.type": "LogAppendTime"})
     timed = Batch(attributes=LOG_APPEND_TIME, values=(b"a", b"b")).encode()
@@ -172,7 +174,7 @@ def a_client_claims_the_brokers_time(world: World) -> None:
         world.ask(_fetch(name, _partition()), 12)
 
 
-def a_cut_log_goes_on(world: World) -> None:
+def a_truncated_log_continues(world: World) -> None:
     create_topic(world, world.name, 2)
     create_topic(world, f"{world.name}-c", configs={"cleanup.policy": "compact"})
     create_topic(world, f"{world.name}-b", configs={"cleanup.policy": "compact,delete"})
@@ -235,7 +237,7 @@ def a_wait_ends_early_for_errors(world: World) -> None:
         world.ask(_fetch(world.name, *rows, max_wait_ms=max_wait_ms), 12)
 
 
-def segments_have_a_size(world: World) -> None:
+def segments_have_a_maximum_size(world: World) -> None:
     configs = {"segment.bytes": "1048576", "max.message.bytes": "2000000"}
     create_topic(world, world.name, configs=configs)
     for size in (1_100_000, 1_000_000, 1_000_000):
@@ -245,7 +247,7 @@ def segments_have_a_size(world: World) -> None:
     world.ask(_fetch(world.name, row, max_wait_ms=10_000, **limits), 12)
 
 
-def producers_ask_for_ids_in_every_version(world: World) -> None:
+def producer_ids_are_issued_in_every_version(world: World) -> None:
     producer_id(world)
     for version in range(6):
         for transactional_id in (None, ""):
@@ -265,19 +267,19 @@ def producers_ask_for_ids_in_every_version(world: World) -> None:
 
 
 SCENARIOS = (
-    fetching_begins_in_the_middle_of_a_batch,
-    a_partition_is_named_twice,
-    indexes_no_partition_has_are_refused,
-    nothing_is_asked,
+    fetching_starts_in_the_middle_of_a_batch,
+    a_partition_is_requested_twice,
+    unknown_partition_indexes_are_refused,
+    empty_requests_are_answered,
     a_transactional_request_may_carry_plain_batches,
-    the_brokers_own_topics_are_not_written,
-    times_go_up_and_down,
-    records_may_have_no_time,
-    a_repeated_batch_tells_its_time,
-    a_client_claims_the_brokers_time,
-    a_cut_log_goes_on,
+    internal_topics_cannot_be_written,
+    timestamps_increase_and_decrease,
+    records_may_have_no_timestamp,
+    a_repeated_batch_returns_its_timestamp,
+    a_client_sets_log_append_time,
+    a_truncated_log_continues,
     partitions_of_a_session_take_turns,
     a_wait_ends_early_for_errors,
-    segments_have_a_size,
-    producers_ask_for_ids_in_every_version,
+    segments_have_a_maximum_size,
+    producer_ids_are_issued_in_every_version,
 )

@@ -1,4 +1,4 @@
-"""What is still true after the broker was stopped and started again on its data directory."""
+"""State after a restart of the broker on its data directory."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.delete_records import DeleteRecordsRequest
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.share_group_describe import ShareGroupDescribeRequest
+from kafkalite.protocol._generated.messages.streams_group_describe import (
+    StreamsGroupDescribeRequest,
+)
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkalite.protocol.messages.delete_records import DeleteRecordsRequest
-from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.messages.list_groups import ListGroupsRequest
-from kafkalite.protocol.messages.metadata import MetadataRequest
-from kafkalite.protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from kafkalite.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from tests.conformance.batches import BASE_TIMESTAMP, Batch
 from tests.conformance.scenarios.classic_groups import Classic, stable_group
 from tests.conformance.scenarios.commits import commit, fetch
@@ -41,12 +45,12 @@ from tests.conformance.setup import (
     list_offsets,
     produce,
     producer_id,
-    ready_group,
+    wait_for_group_coordinator,
     wait_for_leader,
 )
 
 if TYPE_CHECKING:
-    from kafkalite.protocol.messages.produce import ProduceRequest
+    from kafkalite.protocol._generated.messages.produce import ProduceRequest
     from tests.conformance.world import World
 
 _SESSION_KEY = "consumer.session.timeout.ms"
@@ -54,7 +58,7 @@ _SESSION_KEY = "consumer.session.timeout.ms"
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What a client remembers from before the restart."""
+    """State of a client from before the restart."""
 
     topic: str
     topic_id: bytes
@@ -69,7 +73,7 @@ class Before:
 
 
 def prepare(world: World) -> Before:
-    """Leave something of every kind behind: records, settings, offsets, groups, sequences."""
+    """Create state of every kind: records, settings, offsets, groups, sequences."""
     topic = world.name
     topic_id = create_topic(world, topic, 2, {"retention.ms": "-1"})
     for start in (0, 1000):
@@ -86,7 +90,7 @@ def prepare(world: World) -> Before:
     group, member, generation = stable_group(world, f"{topic}-classic", topic)
     named = commit(f"{topic}-classic", topic, 0, 1, member_id=member, epoch=generation)
     world.ask(named, 8)
-    ready_group(world, f"{topic}-consumer")
+    wait_for_group_coordinator(world, f"{topic}-consumer")
     consumers = Consumers(f"{topic}-consumer", topic, topic_id)
     joined = world.ask(consumers.join("a"), 1)
     return Before(
@@ -104,60 +108,60 @@ def prepare(world: World) -> Before:
 
 
 def _begin_mixed_group(world: World, name: str) -> tuple[Play, str]:
-    """Leave a consumer group that was classic, with a member of either protocol."""
+    """Create an upgraded consumer group with a member of each protocol."""
     play = Play(world, name=name)
     return play, play.mixed()
 
 
 def _begin_downgraded_group(world: World, name: str) -> tuple[Play, str]:
-    """Leave a group that was a consumer group for a while."""
+    """Create a classic group that was downgraded from a consumer group."""
     play, member = _begin_mixed_group(world, name)
     world.ask(play.consumers.heartbeat("c", -1), 1)
     return play, member
 
 
 def _begin_share_group(world: World, topic: str, topic_id: bytes) -> tuple[Sharers, int]:
-    """Leave a share group that stands somewhere, and a member that has all there is."""
+    """Create a share group with offsets, and a member with all partitions."""
     sharers = Sharers(f"{topic}-share", topic, topic_id)
-    ready_group(world, sharers.group)
+    wait_for_group_coordinator(world, sharers.group)
     world.ask(altered(sharers.group, {topic: {0: 1, 1: 2}}), 0)
-    world.settle(
+    world.call_until(
         all_share_offsets(sharers.group),
         1,
-        lambda told: bool(told.groups[0].topics),
+        lambda response: bool(response.groups[0].topics),
     )
     joined = world.ask(sharers.join("a"), 1)
     return sharers, joined.member_epoch
 
 
 def _begin_share_partition(world: World, name: str) -> Shared:
-    """Leave records acknowledged, released and acquired, with gaps between them."""
+    """Acknowledge, release and acquire records, with gaps between them."""
     shared = shared_topic(world, 4, 4, 4, name=name)
     world.ask(shared.fetch("a", FIRST, 0, batch_size=1), SHARE_VERSION)
     acks = ((0, 0, [ACCEPT]), (2, 3, [ACCEPT]), (5, 5, [RELEASE]), (8, 11, [ACCEPT]))
     world.ask(shared.ack("a", 1, *acks), SHARE_VERSION)
-    shared.kept()
+    shared.note_state()
     return shared
 
 
 def _inspect_share_partition(world: World, shared: Shared) -> None:
-    """Hand out again what was not acknowledged; who had it is forgotten."""
-    world.settle(
+    """Deliver unacknowledged records again; their acquisition is lost."""
+    world.call_until(
         read_state(shared.group, shared.topic_id, 0),
         0,
-        lambda told: told.results[0].partitions[0].error_code == ErrorCode.NONE,
+        lambda response: response.results[0].partitions[0].error_code == ErrorCode.NONE,
     )
     world.ask(shared.fetch("b", FIRST, 0, max_wait_ms=5000), SHARE_VERSION)
     world.ask(shared.ack("b", 1, (1, 1, [ACCEPT]), (4, 7, [ACCEPT])), SHARE_VERSION)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.fetch("b", 2), SHARE_VERSION)
 
 
 def _begin_streams_group(world: World, topic: str) -> Streams:
-    """Leave a streams group in the middle of a rebalance."""
+    """Create a streams group during a rebalance."""
     store = f"{topic}-store"
     create_topic(world, store, 2)
-    ready_group(world, f"{topic}-streams")
+    wait_for_group_coordinator(world, f"{topic}-streams")
     subtopology = reading(topic, state_changelog_topics=[internal(store)])
     streams = Streams(f"{topic}-streams", (subtopology,))
     world.ask(streams.join("a"), 0)
@@ -175,7 +179,7 @@ def _change_settings(world: World) -> None:
 
 def _numbered(topic: str, producer: tuple[int, int], first: int) -> ProduceRequest:
     batch = Batch(
-        # A broker forgets producers whose last record is a day old, so this one is of today.
+        # A broker expires producers whose last record is a day old, so this record is new.
         timestamp=int(time.time() * 1000),
         producer_id=producer[0],
         producer_epoch=producer[1],
@@ -185,11 +189,11 @@ def _numbered(topic: str, producer: tuple[int, int], first: int) -> ProduceReque
 
 
 def inspect(world: World, before: Before) -> None:
-    """Look at everything again."""
+    """Describe everything again."""
     wait_for_leader(world, before.topic, 2)
     wait_for_leader(world, f"{before.topic}-numbered")
-    ready_group(world, f"{before.topic}-classic")
-    ready_group(world, f"{before.topic}-consumer")
+    wait_for_group_coordinator(world, f"{before.topic}-classic")
+    wait_for_group_coordinator(world, f"{before.topic}-consumer")
     _inspect_topic(world, before)
     _inspect_settings(world)
     _inspect_classic_group(world, before)
@@ -201,7 +205,7 @@ def inspect(world: World, before: Before) -> None:
 
 def _inspect_migrated_groups(world: World, before: Before) -> None:
     for play, member in (before.mixed, before.downgraded):
-        ready_group(world, play.group)
+        wait_for_group_coordinator(world, play.group)
         play.look()
         world.ask(play.classics.heartbeat(member, 2), 4)
         world.ask(play.classics.sync(member, 2), 5)
@@ -215,14 +219,14 @@ def _inspect_migrated_groups(world: World, before: Before) -> None:
 def _inspect_share_group(world: World, before: Before) -> None:
     _inspect_share_partition(world, before.shared)
     sharers, epoch = before.sharers
-    ready_group(world, sharers.group)
+    wait_for_group_coordinator(world, sharers.group)
     world.ask(ShareGroupDescribeRequest(group_ids=[sharers.group]), 1)
-    world.settle(
+    world.call_until(
         all_share_offsets(sharers.group),
         1,
-        lambda told: all(
+        lambda response: all(
             partition.start_offset > 0
-            for topic in told.groups[0].topics
+            for topic in response.groups[0].topics
             for partition in topic.partitions
         ),
     )
@@ -242,7 +246,7 @@ def _inspect_topic(world: World, before: Before) -> None:
     world.ask(_numbered(before.topic, before.producer, 0), 9)  # a duplicate still
     world.ask(_numbered(before.topic, before.producer, 2), 9)  # a gap still
     world.ask(_numbered(before.topic, before.producer, 1), 9)
-    world.note("a new producer id", producer_id(world)[0] != before.producer[0])
+    world.record("a new producer id", producer_id(world)[0] != before.producer[0])
 
 
 def _inspect_settings(world: World) -> None:
@@ -267,20 +271,20 @@ def _inspect_consumer_group(world: World, before: Before) -> None:
     world.ask(ConsumerGroupDescribeRequest(group_ids=[consumers.group]), 1)
     world.ask(consumers.heartbeat("a", epoch), 1)
     world.ask(consumers.join("b"), 1)
-    told = world.ask(consumers.heartbeat("a", epoch), 1)
-    world.note("a shares with b", told.assignment is not None)
+    response = world.ask(consumers.heartbeat("a", epoch), 1)
+    world.record("a shares with b", response.assignment is not None)
     listed = world.connection("main").call(ListGroupsRequest(), 5)
     ours = sorted(
         f"{row.group_id} {row.group_state} {row.group_type}"
         for row in listed.groups
         if row.group_id.startswith(before.topic)
     )
-    world.note("listed", [*ours])
+    world.record("listed", [*ours])
 
 
 def _inspect_streams_group(world: World, before: Before) -> None:
     streams = before.streams
-    ready_group(world, streams.group)
+    wait_for_group_coordinator(world, streams.group)
     world.ask(StreamsGroupDescribeRequest(group_ids=[streams.group]), 0)
     world.ask(streams.heartbeat("b", 3), 0)
     world.ask(streams.heartbeat("a", 2, {"0": (0,)}), 0)

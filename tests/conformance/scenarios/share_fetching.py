@@ -1,24 +1,28 @@
-"""Share groups' data plane (KIP-932): acquire, acknowledge, deliver again, and refusals."""
+"""The data plane of share groups (KIP-932): acquisition, acknowledgement, redelivery, errors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.delete_records import DeleteRecordsRequest
-from kafkalite.protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.initialize_share_group_state import (
+from kafkalite.protocol._generated.messages.delete_records import DeleteRecordsRequest
+from kafkalite.protocol._generated.messages.delete_share_group_state import (
+    DeleteShareGroupStateRequest,
+)
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
 )
-from kafkalite.protocol.messages.read_share_group_state import ReadShareGroupStateRequest
-from kafkalite.protocol.messages.read_share_group_state_summary import (
+from kafkalite.protocol._generated.messages.read_share_group_state import ReadShareGroupStateRequest
+from kafkalite.protocol._generated.messages.read_share_group_state_summary import (
     ReadShareGroupStateSummaryRequest,
 )
-from kafkalite.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
-from kafkalite.protocol.messages.share_fetch import ShareFetchRequest
-from kafkalite.protocol.messages.write_share_group_state import WriteShareGroupStateRequest
+from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
+from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
+from kafkalite.protocol._generated.messages.write_share_group_state import (
+    WriteShareGroupStateRequest,
+)
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import uuid_to_text
 from tests.conformance.scenarios.configs import GROUP, SET, alter, settled
 from tests.conformance.setup import UNKNOWN_ID, create_topic, fill
@@ -33,7 +37,7 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 FIRST, LAST = 0, -1
 
 Ack = tuple[int, int, "Sequence[int]"]
-"""First and last offset, and one word for all or one for each."""
+"""First offset, last offset, and one acknowledgement type for all or one for each."""
 
 
 @dataclass(slots=True)
@@ -53,7 +57,7 @@ class Shared:
         acks: Mapping[int, Sequence[Ack]] | None = None,
         **fields: Any,  # noqa: ANN401
     ) -> ShareFetchRequest:
-        """Make a share fetch that answers at once unless told otherwise."""
+        """Make a ShareFetch request; by default it is answered at once."""
         acks = acks or {}
         request = ShareFetchRequest(
             group_id=self.group,
@@ -96,7 +100,7 @@ class Shared:
         partition: int = 0,
         **fields: Any,  # noqa: ANN401
     ) -> ShareAcknowledgeRequest:
-        """Make an acknowledgement that comes by itself."""
+        """Make a ShareAcknowledge request."""
         row = ShareAcknowledgeRequest.AcknowledgePartition(
             partition_index=partition,
             acknowledgement_batches=[
@@ -115,29 +119,33 @@ class Shared:
         return request
 
     def warm_up(self, partitions: int) -> None:
-        """Wait until the states of partitions have been read: a fetch does not wait for that."""
-        told: set[int] = set()
-        while len(told) < partitions:
+        """Wait until the states of partitions are loaded: a fetch does not wait for that."""
+        response: set[int] = set()
+        while len(response) < partitions:
             fetch = self.fetch("warm", FIRST, *range(partitions), max_wait_ms=20)
             answer = self.world.probe(fetch, V)
-            told = {row.partition_index for topic in answer.responses for row in topic.partitions}
+            response = {
+                row.partition_index for topic in answer.responses for row in topic.partitions
+            }
             self.world.probe(self.fetch("warm", LAST), V)
 
     def settled(self, first: int, last: int, deliveries: int = 1) -> None:
-        """Wait until records are kept as available; a real broker answers before that."""
-        wanted = (first, last, 0, deliveries)
+        """Wait until records are stored as available; a real broker responds before that."""
+        expected = (first, last, 0, deliveries)
 
-        def is_kept(answer: Any) -> bool:  # noqa: ANN401 - any response class
+        def is_stored(answer: Any) -> bool:  # noqa: ANN401 - any response class
             batches = answer.results[0].partitions[0].state_batches
-            return wanted in [
+            return expected in [
                 (each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
                 for each in batches
             ]
 
-        self.world.settle(read_state(self.group, self.topic_id, 0), 0, is_kept, note=False)
+        self.world.call_until(
+            read_state(self.group, self.topic_id, 0), 0, is_stored, is_recorded=False
+        )
 
-    def kept(self, partition: int = 0) -> None:
-        """Note what is kept of a partition."""
+    def note_state(self, partition: int = 0) -> None:
+        """Note the stored state of a partition."""
         self.world.ask(read_state(self.group, self.topic_id, partition), 0)
         self.world.ask(summary(self.group, self.topic_id, partition), 1)
 
@@ -145,7 +153,7 @@ class Shared:
 def initialize(
     group: str, topic_id: bytes, partitions: int, *, epoch: int = 0, start: int = 0
 ) -> InitializeShareGroupStateRequest:
-    """Make a request to begin the state of partitions."""
+    """Make a request to initialize the state of partitions."""
     row = InitializeShareGroupStateRequest.PartitionData
     return InitializeShareGroupStateRequest(
         group_id=group,
@@ -164,14 +172,14 @@ def initialize(
 def read_state(
     group: str, topic_id: bytes, partition: int, leader_epoch: int = -1
 ) -> ReadShareGroupStateRequest:
-    """Ask for the state of a partition, fencing nobody."""
+    """Request the state of a partition without fencing a leader."""
     row = ReadShareGroupStateRequest.PartitionData(partition=partition, leader_epoch=leader_epoch)
     topic = ReadShareGroupStateRequest.ReadStateData(topic_id=topic_id, partitions=[row])
     return ReadShareGroupStateRequest(group_id=group, topics=[topic])
 
 
 def summary(group: str, topic_id: bytes, partition: int) -> ReadShareGroupStateSummaryRequest:
-    """Ask where a partition stands."""
+    """Make a request for the summary of a partition's state."""
     row = ReadShareGroupStateSummaryRequest.PartitionData(partition=partition, leader_epoch=-1)
     topic = ReadShareGroupStateSummaryRequest.ReadStateSummaryData(
         topic_id=topic_id, partitions=[row]
@@ -183,8 +191,8 @@ def ready_share_coordinator(world: World, group: str, topic_id: bytes) -> None:
     """Wait until the coordinator of a share partition's state exists and has loaded."""
     key = f"{group}:{uuid_to_text(topic_id)}:0"
     find = FindCoordinatorRequest(key_type=2, coordinator_keys=[key])
-    world.settle(
-        find, 6, lambda found: found.coordinators[0].error_code == ErrorCode.NONE, note=False
+    world.call_until(
+        find, 6, lambda found: found.coordinators[0].error_code == ErrorCode.NONE, is_recorded=False
     )
 
 
@@ -196,7 +204,7 @@ def shared_topic(
     config: dict[str, str] | None = None,
     name: str = "",
 ) -> Shared:
-    """Create a topic with batches of so many records each, and a share group that may read it."""
+    """Create a topic with batches of `size` records each, and a share group that may read it."""
     group = name or world.name
     topic = f"{group}-topic"
     topic_id = create_topic(world, topic, partitions)
@@ -206,11 +214,11 @@ def shared_topic(
         world.probe(alter(GROUP, group, *changes), 1)
         for key, _, value in changes:
             settled(world, key, value, GROUP, group)
-    world.settle(
+    world.call_until(
         initialize(group, topic_id, partitions, start=start),
         0,
         lambda answer: all(row.error_code == 0 for row in answer.results[0].partitions),
-        note=False,
+        is_recorded=False,
     )
     shared = Shared(world, group, topic, topic_id)
     shared.warm_up(partitions)
@@ -220,24 +228,24 @@ def shared_topic(
 
 
 def records_are_acquired_and_acknowledged(world: World) -> None:
-    """Acknowledge with the next fetch, and by itself."""
+    """Acknowledge with the next fetch, and with ShareAcknowledge."""
     shared = shared_topic(world, 5, 5)
     world.ask(shared.fetch("a", FIRST, 0), V)
     world.ask(shared.fetch("a", 1), V)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.fetch("a", 2, acks={0: [(0, 4, [ACCEPT])]}), V)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.ack("a", 3, (5, 9, [ACCEPT])), V)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.ack("a", 4, (5, 9, [ACCEPT])), V)
     fill(world, shared.topic, b"later")
     world.ask(shared.fetch("a", 5), V)
     world.ask(shared.ack("a", LAST, (10, 10, [ACCEPT])), V)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.fetch("a", 6), V)
 
 
-def version_1_knows_neither_modes_nor_renewal(world: World) -> None:
+def version_1_has_neither_modes_nor_renewal(world: World) -> None:
     shared = shared_topic(world, 5)
     world.ask(shared.fetch("a", FIRST, 0, max_records=2), 1)
     world.ask(shared.ack("a", 1, (0, 4, [RENEW])), 1)
@@ -246,7 +254,7 @@ def version_1_knows_neither_modes_nor_renewal(world: World) -> None:
 
 
 def released_records_are_delivered_again_until_the_limit(world: World) -> None:
-    """Five deliveries; near the limit fewer records at a time, the last one alone."""
+    """Deliver five times; near the limit in smaller batches, at last each record alone."""
     shared = shared_topic(world, 8)
     world.ask(shared.fetch("a", FIRST, 0), V)
     for epoch in range(1, 30):
@@ -260,18 +268,18 @@ def released_records_are_delivered_again_until_the_limit(world: World) -> None:
         if epoch == 1:
             acquired = [(0, 7, [RELEASE])]
         world.ask(shared.ack("a", 2 * epoch, *acquired), V)
-        shared.kept()
+        shared.note_state()
 
 
-def each_record_may_have_its_own_word(world: World) -> None:
+def each_record_may_have_its_own_acknowledgement(world: World) -> None:
     shared = shared_topic(world, 6, 2)
     world.ask(shared.fetch("a", FIRST, 0), V)
     words = [ACCEPT, RELEASE, REJECT, GAP, ACCEPT, RELEASE]
     world.ask(shared.ack("a", 1, (0, 5, words), (6, 7, [ACCEPT])), V)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.fetch("a", 2), V)
     world.ask(shared.ack("a", 3, (1, 1, [ACCEPT]), (5, 5, [ACCEPT])), V)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.fetch("a", 4), V)
 
 
@@ -280,12 +288,12 @@ def a_part_of_a_batch_is_acknowledged(world: World) -> None:
     world.ask(shared.fetch("a", FIRST, 0), V)
     world.ask(shared.ack("a", 1, (3, 5, [ACCEPT])), V)
     world.ask(shared.ack("a", 2, (0, 1, [RELEASE])), V)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.fetch("b", FIRST, 0), V)
     world.ask(shared.ack("a", 3, (0, 1, [ACCEPT])), V)
     world.ask(shared.ack("b", 1, (0, 1, [ACCEPT])), V)
     world.ask(shared.ack("a", 4, (2, 2, [ACCEPT]), (6, 9, [REJECT])), V)
-    shared.kept()
+    shared.note_state()
 
 
 def two_members_share_a_partition(world: World) -> None:
@@ -305,20 +313,20 @@ def two_members_share_a_partition(world: World) -> None:
     world.ask(shared.fetch("a", 2), V)
 
 
-def a_session_that_ends_gives_its_records_back(world: World) -> None:
+def a_closed_session_releases_its_records(world: World) -> None:
     shared = shared_topic(world, 4, 4)
     world.ask(shared.fetch("a", FIRST, 0), V)
     world.ask(shared.ack("a", LAST, (2, 5, [ACCEPT])), V)
     shared.settled(6, 7)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.fetch("b", FIRST, 0), V)
     world.ask(shared.fetch("b", LAST, acks={0: [(0, 1, [ACCEPT])]}), V)
     shared.settled(6, 7, deliveries=2)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.fetch("c", FIRST, 0), V)
 
 
-def a_session_begun_anew_keeps_its_records(world: World) -> None:
+def a_restarted_session_retains_its_records(world: World) -> None:
     shared = shared_topic(world, 4)
     world.ask(shared.fetch("a", FIRST, 0), V)
     world.ask(shared.fetch("a", FIRST, 0), V)
@@ -362,7 +370,7 @@ def requests_are_checked(world: World) -> None:
         world.ask(shared.fetch("a", 2 * index + 5, acks={0: [(0, 3, words)]}), V)
 
 
-def acknowledgements_of_what_is_not_there_are_refused(world: World) -> None:
+def acknowledgements_of_missing_records_are_refused(world: World) -> None:
     shared = shared_topic(world, 3, 3)
     world.ask(shared.fetch("a", FIRST, 0, max_records=3), V)
     wrong: list[list[Ack]] = [
@@ -379,13 +387,13 @@ def acknowledgements_of_what_is_not_there_are_refused(world: World) -> None:
     ]
     for epoch, batches in enumerate(wrong, 1):
         world.ask(shared.ack("a", epoch, *batches), V)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.ack("a", len(wrong) + 1), V)
     world.ask(shared.ack("a", len(wrong) + 2, (0, 2, [ACCEPT])), V)
-    shared.kept()
+    shared.note_state()
 
 
-def partitions_that_are_not_there_are_told(world: World) -> None:
+def missing_partitions_are_reported(world: World) -> None:
     shared = shared_topic(world, 1, partitions=2)
     world.ask(shared.fetch("a", FIRST, 0, 1, 7), V)
     world.ask(shared.fetch("a", 1), V)
@@ -402,7 +410,7 @@ def partitions_that_are_not_there_are_told(world: World) -> None:
     world.ask(twice, V)
 
 
-def an_id_unknown_to_the_session_spoils_it(world: World) -> None:
+def a_topic_id_unknown_to_the_session_is_refused(world: World) -> None:
     shared = shared_topic(world, 2)
     world.ask(shared.fetch("a", FIRST, 0), V)
     nowhere = shared.fetch("a", 1, acks={0: [(0, 1, [ACCEPT])]})
@@ -418,22 +426,22 @@ def an_id_unknown_to_the_session_spoils_it(world: World) -> None:
     world.ask(first, V)
 
 
-def a_group_without_a_state_reads_nothing(world: World) -> None:
+def a_group_without_share_state_reads_nothing(world: World) -> None:
     topic_id = create_topic(world, f"{world.name}-topic")
     ready_share_coordinator(world, world.name, topic_id)
     shared = Shared(world, world.name, f"{world.name}-topic", topic_id)
     world.ask(shared.fetch("a", FIRST, 0, max_wait_ms=300), V)
     world.ask(shared.ack("a", 1, (0, 0, [ACCEPT])), V)
-    shared.kept()
+    shared.note_state()
 
 
-def batches_begin_where_those_of_the_log_do(world: World) -> None:
+def acquired_batches_start_like_those_of_the_log(world: World) -> None:
     shared = shared_topic(world, 2, 3, 4, 5)
     world.ask(shared.fetch("a", FIRST, 0, batch_size=4), V)
     world.ask(shared.ack("a", 1, (0, 13, [RELEASE])), V)
     world.ask(shared.fetch("a", 2, max_records=3), V)
     world.ask(shared.fetch("a", 3, batch_size=1), V)
-    shared.kept()
+    shared.note_state()
 
 
 def the_record_limit_may_be_exact(world: World) -> None:
@@ -443,10 +451,10 @@ def the_record_limit_may_be_exact(world: World) -> None:
     world.ask(shared.ack("a", 1, (0, 2, [RELEASE])), V)
     world.ask(shared.fetch("b", 1, max_records=1, share_acquire_mode=1), V)
     world.ask(shared.fetch("a", 2, max_records=10, share_acquire_mode=1), V)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.ack("b", LAST, (0, 0, [ACCEPT]), (3, 4, [ACCEPT])), V)
     shared.settled(5, 5)
-    shared.kept()
+    shared.note_state()
 
 
 def locks_are_renewed(world: World) -> None:
@@ -458,64 +466,64 @@ def locks_are_renewed(world: World) -> None:
     acks = {0: [(0, 0, [RENEW])]}
     world.ask(shared.fetch("a", 3, acks=acks, is_renew_ack=True, **nothing), V)
     world.ask(shared.fetch("a", 4, acks={0: [(1, 1, [RENEW])]}, is_renew_ack=True, **nothing), V)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.ack("a", 5, (0, 0, [ACCEPT]), (2, 3, [ACCEPT])), V)
 
 
-def locks_may_not_be_renewed_where_the_group_says_so(world: World) -> None:
+def locks_may_not_be_renewed_if_the_group_disables_it(world: World) -> None:
     shared = shared_topic(world, 4, config={"share.renew.acknowledge.enable": "false"})
     world.ask(shared.fetch("a", FIRST, 0), V)
     world.ask(shared.ack("a", 1, (0, 3, [RENEW]), is_renew_ack=True), V)
     world.ask(shared.ack("a", 2, (0, 3, [ACCEPT])), V)
 
 
-def locks_run_out(world: World) -> None:
-    """Give others what is not acknowledged in time, up to the limit of deliveries."""
+def acquisition_locks_expire(world: World) -> None:
+    """Redeliver records that are not acknowledged in time, up to the delivery limit."""
     config = {"share.record.lock.duration.ms": "1000", "share.delivery.count.limit": "2"}
     shared = shared_topic(world, 2, 2, config=config)
     world.ask(shared.fetch("a", FIRST, 0, batch_size=1), V)
     world.ask(shared.ack("a", 1, (2, 3, [ACCEPT])), V)
     world.ask(shared.fetch("b", FIRST, 0, max_wait_ms=5000), V)
     world.ask(shared.ack("a", 2, (0, 1, [ACCEPT])), V)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.fetch("c", FIRST, 0, max_wait_ms=1300), V)
     world.ask(shared.ack("b", 1, (0, 1, [ACCEPT])), V)
-    shared.kept()
+    shared.note_state()
 
 
-def a_group_begins_where_it_is_told_to(world: World) -> None:
+def a_group_starts_at_the_configured_offset(world: World) -> None:
     for reset in ("earliest", "latest", "by_duration:PT1H"):
         group = f"{world.name}-{reset[:4]}"
         topic_id = create_topic(world, f"{group}-topic")
         ready_share_coordinator(world, group, topic_id)
         world.probe(alter(GROUP, group, ("share.auto.offset.reset", SET, reset)), 1)
         settled(world, "share.auto.offset.reset", reset, GROUP, group)
-        world.settle(
+        world.call_until(
             initialize(group, topic_id, 1, start=-1),
             0,
             lambda answer: answer.results[0].partitions[0].error_code == 0,
-            note=False,
+            is_recorded=False,
         )
         shared = Shared(world, group, f"{group}-topic", topic_id)
         fill(world, shared.topic, b"a", b"b")
         world.ask(shared.fetch("a", FIRST, 0, max_wait_ms=500), V)
         fill(world, shared.topic, b"c")
         world.ask(shared.fetch("a", 1, max_wait_ms=500), V)
-        shared.kept()
+        shared.note_state()
 
 
-def sizes_that_make_no_sense_are_answered(world: World) -> None:
+def invalid_sizes_are_answered(world: World) -> None:
     shared = shared_topic(world, 2, 2, 2)
     world.ask(shared.fetch("a", FIRST, 0, max_bytes=-1), V)
     world.ask(shared.fetch("a", 1, max_records=-1), V)
     world.ask(shared.fetch("a", 2, max_bytes=1), V)
     world.ask(shared.fetch("a", 3, min_bytes=-1, max_records=1), V)
-    # A batch size below 1 makes Kafka begin with a range of no records.
+    # With a batch size below 1 Kafka returns an empty range of records first.
     world.ask(shared.fetch("a", 4, max_records=2**31 - 1, batch_size=2**31 - 1), V)
     world.ask(shared.fetch("a", 5, max_wait_ms=-1), V)
 
 
-def a_time_to_come_is_nowhere_to_begin(world: World) -> None:
+def a_future_timestamp_is_no_start_offset(world: World) -> None:
     for reset, records in (("by_duration:PT1H", 0), ("by_duration:PT0S", 2)):
         group = f"{world.name}-{records}"
         topic_id = create_topic(world, f"{group}-topic")
@@ -527,11 +535,11 @@ def a_time_to_come_is_nowhere_to_begin(world: World) -> None:
         if records:
             fill(world, shared.topic, *[b"v"] * records)
         world.ask(shared.fetch("a", FIRST, 0, max_wait_ms=300), V)
-        shared.kept()
+        shared.note_state()
 
 
-def the_log_may_lose_records(world: World) -> None:
-    """Begin behind what was deleted, whether or not somebody had it."""
+def deleted_records_are_skipped(world: World) -> None:
+    """Start after deleted records, whether or not a member had acquired them."""
     shared = shared_topic(world, 4, 4, 4)
     delete_records(world, shared, 2)
     world.ask(shared.fetch("a", FIRST, 0), V)
@@ -542,9 +550,9 @@ def the_log_may_lose_records(world: World) -> None:
     world.ask(shared.fetch("a", 4), V)
     world.ask(shared.ack("a", 5, (6, 6, [ACCEPT])), V)
     world.ask(shared.ack("a", 6, (7, 7, [ACCEPT])), V)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.ack("a", 7, (8, 11, [ACCEPT])), V)
-    shared.kept()
+    shared.note_state()
 
 
 def delete_records(world: World, shared: Shared, offset: int) -> None:
@@ -555,14 +563,14 @@ def delete_records(world: World, shared: Shared, offset: int) -> None:
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE, answer
 
 
-def a_state_begun_anew_fences_the_leader(world: World) -> None:
+def a_reinitialized_state_fences_the_leader(world: World) -> None:
     shared = shared_topic(world, 4)
     world.ask(shared.fetch("a", FIRST, 0), V)
     world.ask(initialize(shared.group, shared.topic_id, 1, epoch=5, start=2), 0)
     world.ask(shared.ack("a", 1, (0, 1, [ACCEPT])), V)
     world.ask(shared.fetch("a", 2, max_wait_ms=2000), V)
     world.ask(shared.ack("a", 3, (2, 3, [ACCEPT])), V)
-    shared.kept()
+    shared.note_state()
 
 
 def a_deleted_state_cannot_be_written(world: World) -> None:
@@ -584,7 +592,7 @@ def records_in_flight_are_limited(world: World) -> None:
     world.ask(shared.ack("a", 3, (20, 119, [ACCEPT])), V)
     world.ask(shared.ack("b", 3, (10, 19, [ACCEPT])), V)
     world.ask(shared.fetch("b", 4), V)
-    shared.kept()
+    shared.note_state()
 
 
 def fetches_wait_for_records(world: World) -> None:
@@ -592,14 +600,14 @@ def fetches_wait_for_records(world: World) -> None:
     world.ask(shared.fetch("a", FIRST, 0, 1), V)
     world.send(shared.fetch("a", 1, max_wait_ms=10_000), V)
     fill(world, shared.topic, b"one", b"two", partition=1)
-    world.hear(asked="the fetch that waited for records")
-    # A real broker may notice a release only when the time is up.
+    world.receive(title="the fetch that waited for records")
+    # A real broker may notice a release only after the maximum wait.
     world.send(shared.fetch("b", FIRST, 0, 1, max_wait_ms=500), V, on="b")
     world.ask(shared.ack("a", 2, (0, 1, [RELEASE]), partition=1), V)
-    world.hear(on="b", asked="the fetch that waited for a release")
+    world.receive(on="b", title="the fetch that waited for a release")
     world.send(shared.fetch("a", 3, max_wait_ms=500), V)
     world.ask(shared.fetch("b", LAST), V, on="b")
-    world.hear(asked="the fetch that waited for a session to end")
+    world.receive(title="the fetch that waited for a session to end")
 
 
 def several_partitions_take_turns(world: World) -> None:
@@ -614,22 +622,22 @@ def several_partitions_take_turns(world: World) -> None:
     world.ask(shared.fetch("a", 4, acks=acks), V)
 
 
-def a_connection_that_ends_gives_its_records_back(world: World) -> None:
+def a_closed_connection_releases_its_records(world: World) -> None:
     shared = shared_topic(world, 3)
     world.ask(shared.fetch("a", FIRST, 0), V, on="other")
     world.send(shared.fetch("b", FIRST, 0, max_wait_ms=500), V)
-    world.hang_up("other")
-    world.hear(asked="the fetch that waited for the other to go")
+    world.disconnect("other")
+    world.receive(title="the fetch that waited for the other to go")
     world.ask(shared.fetch("a", 1), V)
-    shared.kept()
+    shared.note_state()
 
 
-def states_are_kept_under_two_epochs(world: World) -> None:
-    """Send what brokers send among themselves, and clients are shown as well."""
+def states_have_two_epochs(world: World) -> None:
+    """Send requests between brokers, which ApiVersions lists as well."""
     topic_id = create_topic(world, f"{world.name}-topic", 2)
     ready_share_coordinator(world, world.name, topic_id)
     group = world.name
-    world.settle(
+    world.call_until(
         initialize(group, topic_id, 2, epoch=3, start=5),
         0,
         lambda answer: all(row.error_code == 0 for row in answer.results[0].partitions),
@@ -655,11 +663,11 @@ def states_are_kept_under_two_epochs(world: World) -> None:
             world.ask(summary(group, topic_id, 0), 1)
     world.ask(write_state(group, topic_id, -1, 4, 7, 1, 0, []), 1)
     world.ask(write_state(group, UNKNOWN_ID, 0, 4, 7, 1, 0, []), 1)
-    world.ask(write_state("nobody", topic_id, 0, 4, 7, 1, 0, []), 1)
-    world.ask(read_state("nobody", topic_id, 0), 0)
+    world.ask(write_state("unknown", topic_id, 0, 4, 7, 1, 0, []), 1)
+    world.ask(read_state("unknown", topic_id, 0), 0)
     world.ask(read_state(group, UNKNOWN_ID, 0), 0)
     world.ask(read_state(group, topic_id, -1), 0)
-    world.ask(summary("nobody", topic_id, 0), 1)
+    world.ask(summary("unknown", topic_id, 0), 1)
     world.ask(summary(group, UNKNOWN_ID, 0), 1)
     for deleted in ((group, topic_id, 0), (group, topic_id, 0), (group, topic_id, 9)):
         world.ask(delete_state(*deleted), 0)
@@ -697,7 +705,7 @@ def write_state(  # noqa: PLR0917 - the fields of the request
 
 
 def delete_state(group: str, topic_id: bytes, partition: int) -> DeleteShareGroupStateRequest:
-    """Make a request to forget the state of a partition."""
+    """Make a request to delete the state of a partition."""
     row = DeleteShareGroupStateRequest.PartitionData(partition=partition)
     topic = DeleteShareGroupStateRequest.DeleteStateData(topic_id=topic_id, partitions=[row])
     return DeleteShareGroupStateRequest(group_id=group, topics=[topic])
@@ -705,33 +713,33 @@ def delete_state(group: str, topic_id: bytes, partition: int) -> DeleteShareGrou
 
 SCENARIOS = (
     records_are_acquired_and_acknowledged,
-    version_1_knows_neither_modes_nor_renewal,
+    version_1_has_neither_modes_nor_renewal,
     released_records_are_delivered_again_until_the_limit,
-    each_record_may_have_its_own_word,
+    each_record_may_have_its_own_acknowledgement,
     a_part_of_a_batch_is_acknowledged,
     two_members_share_a_partition,
-    a_session_that_ends_gives_its_records_back,
-    a_session_begun_anew_keeps_its_records,
+    a_closed_session_releases_its_records,
+    a_restarted_session_retains_its_records,
     sessions_have_epochs,
     requests_are_checked,
-    acknowledgements_of_what_is_not_there_are_refused,
-    partitions_that_are_not_there_are_told,
-    an_id_unknown_to_the_session_spoils_it,
-    a_group_without_a_state_reads_nothing,
-    batches_begin_where_those_of_the_log_do,
+    acknowledgements_of_missing_records_are_refused,
+    missing_partitions_are_reported,
+    a_topic_id_unknown_to_the_session_is_refused,
+    a_group_without_share_state_reads_nothing,
+    acquired_batches_start_like_those_of_the_log,
     the_record_limit_may_be_exact,
     locks_are_renewed,
-    locks_may_not_be_renewed_where_the_group_says_so,
-    locks_run_out,
-    a_group_begins_where_it_is_told_to,
-    sizes_that_make_no_sense_are_answered,
-    a_time_to_come_is_nowhere_to_begin,
-    the_log_may_lose_records,
-    a_state_begun_anew_fences_the_leader,
+    locks_may_not_be_renewed_if_the_group_disables_it,
+    acquisition_locks_expire,
+    a_group_starts_at_the_configured_offset,
+    invalid_sizes_are_answered,
+    a_future_timestamp_is_no_start_offset,
+    deleted_records_are_skipped,
+    a_reinitialized_state_fences_the_leader,
     a_deleted_state_cannot_be_written,
     records_in_flight_are_limited,
     fetches_wait_for_records,
     several_partitions_take_turns,
-    a_connection_that_ends_gives_its_records_back,
-    states_are_kept_under_two_epochs,
+    a_closed_connection_releases_its_records,
+    states_have_two_epochs,
 )

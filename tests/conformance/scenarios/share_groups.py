@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): membership, what is assigned and when, and every refusal."""
+"""Share groups (KIP-932): membership, assignments and errors."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafkalite.protocol.messages.create_partitions import CreatePartitionsRequest
-from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol.messages.delete_topics import DeleteTopicsRequest
-from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.messages.describe_share_group_offsets import (
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
 )
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.join_group import JoinGroupRequest
-from kafkalite.protocol.messages.list_groups import ListGroupsRequest
-from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
-from kafkalite.protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from kafkalite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
+from kafkalite.protocol._generated.messages.share_group_describe import ShareGroupDescribeRequest
+from kafkalite.protocol._generated.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafkalite.protocol.uuids import uuid_to_text
 from tests.conformance.scenarios.commits import commit, fetch
 from tests.conformance.scenarios.configs import GROUP, SET, alter, settled
 from tests.conformance.scenarios.group_waits import until
-from tests.conformance.setup import create_topic, ready_group, wait_for_metadata
+from tests.conformance.setup import create_topic, wait_for_group_coordinator, wait_for_metadata
 
 if TYPE_CHECKING:
     from tests.conformance.world import World
@@ -56,7 +58,7 @@ class Sharers:
         return request
 
     def beat(self, member: str, epoch: int, **fields: Any) -> ShareGroupHeartbeatRequest:  # noqa: ANN401
-        """Make a later heartbeat, which tells only what changed."""
+        """Make a later heartbeat, which has only changed fields."""
         request = ShareGroupHeartbeatRequest(
             group_id=self.group, member_id=member, member_epoch=epoch
         )
@@ -65,41 +67,43 @@ class Sharers:
         return request
 
     def given(self, world: World, member: str, epoch: int) -> Any:  # noqa: ANN401
-        """Beat until the member is told of an assignment; that answer is in the transcript."""
-        return world.settle(self.beat(member, epoch), V1, lambda told: told.assignment is not None)
+        """Send heartbeats until a response has an assignment; it is in the transcript."""
+        return world.call_until(
+            self.beat(member, epoch), V1, lambda response: response.assignment is not None
+        )
 
     def reach(self, world: World, epoch: int, **members: int) -> None:
-        """Beat without a word until the group is at an epoch, and each of these members with it."""
+        """Send heartbeats until the group and these members have an epoch; nothing is noted."""
         standing = dict(members)
         for member in members:
             while standing[member] != epoch:
-                told = world.settle(
+                response = world.call_until(
                     self.beat(member, standing[member]),
                     V1,
                     partial(_is_further, standing[member]),
-                    note=False,
+                    is_recorded=False,
                 )
-                assert standing[member] < told.member_epoch <= epoch, told
-                standing[member] = told.member_epoch
+                assert standing[member] < response.member_epoch <= epoch, response
+                standing[member] = response.member_epoch
 
 
-def _is_further(epoch: int, told: Any) -> bool:  # noqa: ANN401 - any response class
-    further: bool = told.member_epoch > epoch
+def _is_further(epoch: int, response: Any) -> bool:  # noqa: ANN401 - any response class
+    further: bool = response.member_epoch > epoch
     return further
 
 
 def wait_for_coordinator_to_know(world: World, group: str, topic: str) -> None:
-    """Wait until the group coordinator has heard of a topic; a real one hears of it last."""
+    """Wait until the group coordinator knows a topic; in Kafka it gets topics last."""
     row = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
-    wanted = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic(
+    requested = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic(
         topic_name=topic, partitions=[]
     )
-    world.settle(
-        DescribeShareGroupOffsetsRequest(groups=[row(group_id=group, topics=[wanted])]),
+    world.call_until(
+        DescribeShareGroupOffsetsRequest(groups=[row(group_id=group, topics=[requested])]),
         1,
-        # No partition, no row; but a topic it has not heard of has one.
-        lambda told: not told.groups[0].topics,
-        note=False,
+        # A known topic without requested partitions has no row, an unknown topic has one.
+        lambda response: not response.groups[0].topics,
+        is_recorded=False,
     )
 
 
@@ -107,20 +111,20 @@ def new_share_group(world: World, partitions: int = 4, name: str = "") -> Sharer
     """Create a topic and get a coordinator for a group that will share it."""
     group = name or world.name
     topic_id = create_topic(world, f"{group}-topic", partitions)
-    ready_group(world, group)
+    wait_for_group_coordinator(world, group)
     wait_for_coordinator_to_know(world, group, f"{group}-topic")
     return Sharers(group, f"{group}-topic", topic_id)
 
 
 def sharing(world: World, partitions: int = 4, name: str = "") -> tuple[Sharers, int]:
-    """Let one member have a new topic to itself; also its epoch."""
+    """Create a topic and a group of one member; return the group and the member epoch."""
     group = new_share_group(world, partitions, name)
     joined = world.ask(group.join("a"), V1)
     return group, group.given(world, "a", joined.member_epoch).member_epoch
 
 
 def emptied(world: World, partitions: int = 2, name: str = "") -> Sharers:
-    """Let one member have had a topic, and be gone."""
+    """Create a group whose only member has left."""
     group, _ = sharing(world, partitions, name)
     world.ask(group.beat("a", LEAVE), V1)
     return group
@@ -130,13 +134,13 @@ def described(world: World, *groups: str) -> None:
     world.ask(ShareGroupDescribeRequest(group_ids=list(groups)), V1)
 
 
-def a_share_group_comes_and_goes(world: World) -> None:
+def members_join_and_leave_a_share_group(world: World) -> None:
     group = new_share_group(world)
     described(world, group.group)
     joined = world.ask(group.join("a", rack_id="rack-1"), V1)
-    told = group.given(world, "a", joined.member_epoch)
+    response = group.given(world, "a", joined.member_epoch)
     described(world, group.group)
-    epoch = told.member_epoch
+    epoch = response.member_epoch
     world.ask(group.beat("a", epoch), V1)
     world.ask(group.beat("a", epoch - 1), V1)
     world.ask(group.beat("a", epoch, subscribed_topic_names=[group.topic]), V1)
@@ -176,7 +180,8 @@ def first_share_heartbeats_are_checked(world: World) -> None:
 def later_share_heartbeats_are_checked(world: World) -> None:
     group, epoch = sharing(world)
     for member, wrong in (
-        ("nobody", epoch), ("nobody", LEAVE), ("a", epoch + 1), ("a", epoch + 7), ("a", epoch - 2),
+        ("unknown", epoch), ("unknown", LEAVE),
+        ("a", epoch + 1), ("a", epoch + 7), ("a", epoch - 2),
         ("a", epoch - 1), ("a", epoch),
     ):  # fmt: skip
         world.ask(group.beat(member, wrong), V1)
@@ -185,13 +190,13 @@ def later_share_heartbeats_are_checked(world: World) -> None:
     world.ask(missing.beat("a", LEAVE), V1)
 
 
-def members_of_different_topics_share(world: World) -> None:
-    """Where members want different topics, who gets what does not depend on topic ids."""
+def members_with_different_topics_share_partitions(world: World) -> None:
+    """With different subscriptions the assignment does not depend on topic ids."""
     group, epoch = sharing(world, partitions=5)
     other = f"{world.name}-other"
     create_topic(world, other, 3)
     world.ask(group.join("b", group.topic, other), V1)
-    # Share state of the other topic comes beside the heartbeats, and moves the group again.
+    # Share state of the other topic is initialized concurrently and raises the group epoch again.
     group.reach(world, epoch + 2, a=epoch, b=epoch + 1)
     described(world, group.group)
     world.ask(group.join("c", other), V1)
@@ -203,27 +208,27 @@ def members_of_different_topics_share(world: World) -> None:
     described(world, group.group)
 
 
-def members_of_one_topic_get_as_many_partitions(world: World) -> None:
-    """Which of them depends on the topic's id, which is drawn; how many does not."""
+def members_of_one_topic_get_even_numbers_of_partitions(world: World) -> None:
+    """Compare only numbers: the assigned partitions depend on the random topic id."""
     group, _ = sharing(world, partitions=5)
     epochs = {"a": 0}
 
-    def beat_all(said: str) -> None:
+    def beat_all(label: str) -> None:
         for _ in range(2):
             for member, epoch in epochs.items():
-                told = world.probe(
+                response = world.probe(
                     group.beat(member, epoch, subscribed_topic_names=[group.topic]), V1
                 )
-                epochs[member] = told.member_epoch
-                if told.assignment is not None:
-                    rows = told.assignment.topic_partitions
+                epochs[member] = response.member_epoch
+                if response.assignment is not None:
+                    rows = response.assignment.topic_partitions
                     counts[member] = [len(row.partitions) for row in rows]
-        world.note(said, [f"{member} {epochs[member]} {counts[member]}" for member in epochs])
+        world.record(label, [f"{member} {epochs[member]} {counts[member]}" for member in epochs])
 
     counts: dict[str, list[int]] = {}
-    for newcomer in "bcdefg":
-        epochs[newcomer] = 0
-        beat_all(f"{newcomer} came")
+    for new_member in "bcdefg":
+        epochs[new_member] = 0
+        beat_all(f"{new_member} came")
     for leaver in "aceg":
         del epochs[leaver]
         world.ask(group.beat(leaver, LEAVE), V1)
@@ -231,14 +236,14 @@ def members_of_one_topic_get_as_many_partitions(world: World) -> None:
 
 
 def share_subscriptions_change(world: World) -> None:
-    # Early, for a coordinator hears of a topic later than clients do.
+    # Early, because a coordinator learns of a topic later than clients do.
     other = f"{world.name}-other"
     create_topic(world, other)
     group, epoch = sharing(world, partitions=2)
     both = [group.topic, other]
     changed = world.ask(group.beat("a", epoch, subscribed_topic_names=both), V1)
-    told = group.given(world, "a", changed.member_epoch)
-    same = world.ask(group.beat("a", told.member_epoch, subscribed_topic_names=both[::-1]), V1)
+    response = group.given(world, "a", changed.member_epoch)
+    same = world.ask(group.beat("a", response.member_epoch, subscribed_topic_names=both[::-1]), V1)
     last = world.ask(group.beat("a", same.member_epoch, subscribed_topic_names=[other]), V1)
     world.ask(group.beat("a", last.member_epoch, subscribed_topic_names=[]), V1)
     described(world, group.group)
@@ -246,38 +251,41 @@ def share_subscriptions_change(world: World) -> None:
     described(world, group.group)
 
 
-def shared_topics_come_later(world: World) -> None:
-    ready_group(world, world.name)
+def topics_created_later_are_shared(world: World) -> None:
+    wait_for_group_coordinator(world, world.name)
     group = Sharers(world.name, f"{world.name}-late", bytes(16))
     joined = world.ask(group.join("a"), V1)
     world.ask(group.beat("a", joined.member_epoch), V1)
     create_topic(world, group.topic, partitions=2)
-    moved = world.settle(
+    moved = world.call_until(
         group.beat("a", joined.member_epoch),
         V1,
-        lambda told: told.member_epoch > joined.member_epoch,
-        note=False,
+        lambda response: response.member_epoch > joined.member_epoch,
+        is_recorded=False,
     )
     if moved.assignment is None:
-        moved = world.settle(
+        moved = world.call_until(
             group.beat("a", moved.member_epoch),
             V1,
-            lambda told: told.assignment is not None,
-            note=False,
+            lambda response: response.assignment is not None,
+            is_recorded=False,
         )
-    world.note("epoch and rows", [moved.member_epoch, len(moved.assignment.topic_partitions)])
+    world.record("epoch and rows", [moved.member_epoch, len(moved.assignment.topic_partitions)])
     described(world, group.group)
 
 
-def shared_topics_grow(world: World) -> None:
+def shared_topics_get_partitions(world: World) -> None:
     group, epoch = sharing(world, partitions=1)
     growth = CreatePartitionsRequest.CreatePartitionsTopic(
         name=group.topic, count=3, assignments=None
     )
     world.probe(CreatePartitionsRequest(topics=[growth], timeout_ms=10_000), 3)
     wait_for_metadata(world, group.topic, 3)
-    grown = world.settle(
-        group.beat("a", epoch), V1, lambda told: told.member_epoch > epoch, note=False
+    grown = world.call_until(
+        group.beat("a", epoch),
+        V1,
+        lambda response: response.member_epoch > epoch,
+        is_recorded=False,
     )
     if grown.assignment is None or len(grown.assignment.topic_partitions[0].partitions) == 1:
         group.given(world, "a", grown.member_epoch)
@@ -288,7 +296,7 @@ def shared_topics_are_deleted(world: World) -> None:
     group, epoch = sharing(world, partitions=2)
     doomed = DeleteTopicsRequest.DeleteTopicState(name=group.topic)
     world.probe(DeleteTopicsRequest(topics=[doomed], timeout_ms=10_000), 6)
-    world.settle(group.beat("a", epoch), V1, lambda told: told.member_epoch > epoch)
+    world.call_until(group.beat("a", epoch), V1, lambda response: response.member_epoch > epoch)
     described(world, group.group)
 
 
@@ -297,7 +305,9 @@ def share_groups_have_settings_of_their_own(world: World) -> None:
     key = "share.heartbeat.interval.ms"
     world.ask(alter(GROUP, group.group, (key, SET, "2500")), 1)
     settled(world, key, "2500", kind=GROUP)
-    world.settle(group.beat("a", epoch), V1, lambda told: told.heartbeat_interval_ms == 2_500)
+    world.call_until(
+        group.beat("a", epoch), V1, lambda response: response.heartbeat_interval_ms == 2_500
+    )
     for name, value in (
         (key, "1"), (key, "1000000"), ("share.session.timeout.ms", "1"),
         ("share.session.timeout.ms", "2400"), ("share.session.timeout.ms", "60001"),
@@ -311,7 +321,7 @@ def share_groups_have_settings_of_their_own(world: World) -> None:
         world.ask(alter(GROUP, group.group, (name, SET, value)), 1)
 
 
-def other_protocols_and_share_groups_keep_apart(world: World) -> None:
+def other_protocols_and_share_groups_do_not_mix(world: World) -> None:
     group, epoch = sharing(world, partitions=1)
     beat = ConsumerGroupHeartbeatRequest(
         group_id=group.group,
@@ -330,7 +340,7 @@ def other_protocols_and_share_groups_keep_apart(world: World) -> None:
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
     world.ask(joining, 9)
-    joining.member_id = "somebody"
+    joining.member_id = "unknown"
     world.ask(joining, 5)
     world.ask(commit(group.group, group.topic, 0, member_id="a", epoch=epoch), 9)
     world.ask(commit(group.group, group.topic, 0, member_id="", epoch=-1), 9)
@@ -343,14 +353,14 @@ def other_protocols_and_share_groups_keep_apart(world: World) -> None:
     for version in (5, 6):
         world.ask(DescribeGroupsRequest(groups=[group.group]), version)
     other = f"{world.name}-consumers"
-    ready_group(world, other)
+    wait_for_group_coordinator(world, other)
     beat.group_id = other
     world.ask(beat, 1)
     world.ask(Sharers(other, group.topic, group.topic_id).join("a"), V1)
     world.ask(Sharers(other, group.topic, group.topic_id).beat("a", LEAVE), V1)
     described(world, other)
     classic = f"{world.name}-classic"
-    ready_group(world, classic)
+    wait_for_group_coordinator(world, classic)
     world.ask(commit(classic, group.topic, 0, member_id="", epoch=-1), 9)
     world.ask(Sharers(classic, group.topic, group.topic_id).join("a"), V1)
     described(world, classic, "", f"{world.name}-missing")
@@ -366,7 +376,7 @@ def share_groups_are_listed(world: World) -> None:
             for row in answer.groups
             if row.group_id == group.group
         ]
-        world.note(f"v{version} {sorted(filters.items())}", list(rows))
+        world.record(f"v{version} {sorted(filters.items())}", list(rows))
 
     for version in (3, 4, 5):
         listed(version)
@@ -399,7 +409,7 @@ def coordinators_of_share_partitions_are_found(world: World) -> None:
             (request.key,) = keys
         answer = world.probe(request, version)
         rows = answer.coordinators or [answer]
-        world.note(f"v{version}", [f"{row.error_code} {row.node_id}" for row in rows])
+        world.record(f"v{version}", [f"{row.error_code} {row.node_id}" for row in rows])
 
     found(6, key)
     for version in (1, 3, 4, 5):
@@ -409,26 +419,26 @@ def coordinators_of_share_partitions_are_found(world: World) -> None:
     found(6, f"g:h:{text}:7", f"g:{text}:-1", key)
 
 
-def share_groups_wander(world: World) -> None:
-    """Members come, beat, change their minds and go, two hundred times.
+def share_group_members_act_at_random(world: World) -> None:
+    """Run two hundred random actions: joins, heartbeats, new subscriptions and leaves.
 
-    One of them wants a topic that nobody else does. Where not all want the same, who gets what
+    One member subscribes to a topic of its own. If subscriptions differ, the assignment
     does not depend on topic ids, so that every assignment can be compared.
     """
     topics = [f"{world.name}-{letter}" for letter in "abc"]
     for name, partitions in zip(topics, (5, 3, 1), strict=True):
         create_topic(world, name, partitions)
     group = new_share_group(world, partitions=2)
-    # All have share state before the walk begins, for that comes beside the heartbeats.
+    # All topics have share state before the walk starts, because it is initialized concurrently.
     world.probe(group.join("first", *topics, group.topic), V1)
     everything = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
         group_id=group.group, topics=None
     )
-    world.settle(
+    world.call_until(
         DescribeShareGroupOffsetsRequest(groups=[everything]),
         1,
-        lambda told: len(told.groups[0].topics) == len(topics) + 1,
-        note=False,
+        lambda response: len(response.groups[0].topics) == len(topics) + 1,
+        is_recorded=False,
     )
     world.probe(group.beat("first", LEAVE), V1)
     world.probe(group.join("other", group.topic), V1)
@@ -436,28 +446,30 @@ def share_groups_wander(world: World) -> None:
     epochs: dict[str, int] = {}
     for _ in range(200):
         member = dice.choice("mnopqrs")
-        wanted = dice.sample(topics, dice.randint(1, 3))
+        chosen = dice.sample(topics, dice.randint(1, 3))
         epoch = epochs.get(member, 0)
         match dice.randrange(8):
             case 0 | 1:
-                told = world.ask(group.join(member, *wanted), V1)
+                response = world.ask(group.join(member, *chosen), V1)
             case 2 if epoch:
-                told = world.ask(group.beat(member, LEAVE), V1)
+                response = world.ask(group.beat(member, LEAVE), V1)
                 epochs.pop(member)
                 continue
             case 3:
-                told = world.ask(group.beat(member, epoch or 7, subscribed_topic_names=wanted), V1)
+                response = world.ask(
+                    group.beat(member, epoch or 7, subscribed_topic_names=chosen), V1
+                )
             case 4:
-                told = world.ask(group.beat(member, epoch - dice.randint(-1, 2)), V1)
+                response = world.ask(group.beat(member, epoch - dice.randint(-1, 2)), V1)
             case _:
-                told = world.ask(group.beat(member, epoch or 7), V1)
-        if told.member_epoch > 0:
-            epochs[member] = told.member_epoch
+                response = world.ask(group.beat(member, epoch or 7), V1)
+        if response.member_epoch > 0:
+            epochs[member] = response.member_epoch
     described(world, group.group)
 
 
-def a_silent_sharer_is_missed(world: World) -> None:
-    """Who is silent for a session is gone, and whoever beats hears of it."""
+def a_share_member_without_heartbeats_is_removed(world: World) -> None:
+    """Remove a member without heartbeats; the other members learn of it."""
     group = new_share_group(world, partitions=1)
     world.ask(
         alter(
@@ -473,34 +485,34 @@ def a_silent_sharer_is_missed(world: World) -> None:
     group.given(world, "a", joined.member_epoch)
     epoch = world.ask(group.join("b"), V1).member_epoch
     world.ask(group.beat("a", epoch - 1), V1)
-    until(world, group.beat("b", epoch), V1, lambda told: told.member_epoch > epoch)
+    until(world, group.beat("b", epoch), V1, lambda response: response.member_epoch > epoch)
     world.ask(group.beat("a", epoch), V1)
     described(world, group.group)
-    # And then nobody beats.
+    # From now on no member sends heartbeats.
     until(
         world,
         ShareGroupDescribeRequest(group_ids=[group.group]),
         V1,
-        lambda told: told.groups[0].group_state == "Empty",
+        lambda response: response.groups[0].group_state == "Empty",
     )
     world.ask(group.beat("b", epoch + 1), V1)
 
 
-WAITING = (a_silent_sharer_is_missed,)
+WAITING = (a_share_member_without_heartbeats_is_removed,)
 
 SCENARIOS = (
-    share_groups_wander,
-    a_share_group_comes_and_goes,
+    share_group_members_act_at_random,
+    members_join_and_leave_a_share_group,
     first_share_heartbeats_are_checked,
     later_share_heartbeats_are_checked,
-    members_of_different_topics_share,
-    members_of_one_topic_get_as_many_partitions,
+    members_with_different_topics_share_partitions,
+    members_of_one_topic_get_even_numbers_of_partitions,
     share_subscriptions_change,
-    shared_topics_come_later,
-    shared_topics_grow,
+    topics_created_later_are_shared,
+    shared_topics_get_partitions,
     shared_topics_are_deleted,
     share_groups_have_settings_of_their_own,
-    other_protocols_and_share_groups_keep_apart,
+    other_protocols_and_share_groups_do_not_mix,
     share_groups_are_listed,
     share_groups_are_deleted,
     coordinators_of_share_partitions_are_found,

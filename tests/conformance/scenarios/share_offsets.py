@@ -1,13 +1,17 @@
-"""Offsets of share groups: described, altered and deleted, and what each refuses."""
+"""Offsets of share groups: describe, alter, delete, and their errors."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
-from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
-from kafkalite.protocol.messages.describe_share_group_offsets import (
+from kafkalite.protocol._generated.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+)
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+)
+from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
 )
 from tests.conformance.scenarios.group_records import note_records
@@ -21,7 +25,7 @@ from tests.conformance.scenarios.share_groups import (
     sharing,
     wait_for_coordinator_to_know,
 )
-from tests.conformance.setup import create_topic, fill, ready_group
+from tests.conformance.setup import create_topic, fill, wait_for_group_coordinator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +45,7 @@ def described_offsets(
     topics: Mapping[str, Sequence[int]] | None = None,
     version: int = 1,
 ) -> None:
-    """Ask where groups stand, in these partitions or in all that they have."""
+    """Make a request to describe a group's offsets, of these topics or of all."""
     rows = (
         None
         if topics is None
@@ -57,13 +61,13 @@ def described_offsets(
 
 
 def all_share_offsets(group: str) -> DescribeShareGroupOffsetsRequest:
-    """Ask where a group stands in all that it has."""
+    """Make a request to describe all offsets of a group."""
     row = _DescribedGroup(group_id=group, topics=None)
     return DescribeShareGroupOffsetsRequest(groups=[row])
 
 
 def altered(group: str, offsets: Mapping[str, Mapping[int, int]]) -> AlterShareGroupOffsetsRequest:
-    """Ask to move where a group reads: topic → partition → offset."""
+    """Make a request to alter a group's offsets: topic → partition → offset."""
     return AlterShareGroupOffsetsRequest(
         group_id=group,
         topics=[
@@ -80,7 +84,7 @@ def altered(group: str, offsets: Mapping[str, Mapping[int, int]]) -> AlterShareG
 
 
 def deleted(group: str, *topics: str) -> DeleteShareGroupOffsetsRequest:
-    """Ask to forget where a group reads."""
+    """Make a request to delete a group's offsets."""
     return DeleteShareGroupOffsetsRequest(
         group_id=group, topics=[_DeletedTopic(topic_name=name) for name in topics]
     )
@@ -88,7 +92,7 @@ def deleted(group: str, *topics: str) -> DeleteShareGroupOffsetsRequest:
 
 def share_offsets_are_described(world: World) -> None:
     missing = f"{world.name}-missing"
-    ready_group(world, missing)
+    wait_for_group_coordinator(world, missing)
     described_offsets(world, missing)
     group, _ = sharing(world, partitions=2)
     for version in (0, 1):
@@ -123,8 +127,10 @@ def share_offsets_are_altered_before_there_is_a_group(world: World) -> None:
     fill(world, group.topic, b"a", b"b")
     world.ask(altered(group.group, {group.topic: {0: 1}}), 0)
     described(world, group.group)
-    # Kafka answers before the group has noted that it was done.
-    world.settle(all_share_offsets(group.group), 1, lambda told: bool(told.groups[0].topics))
+    # Kafka answers before the group has recorded the completion.
+    world.call_until(
+        all_share_offsets(group.group), 1, lambda response: bool(response.groups[0].topics)
+    )
     joined = world.ask(group.join("a"), V1)
     group.given(world, "a", joined.member_epoch)
     described_offsets(world, group.group)
@@ -136,7 +142,7 @@ def alterations_of_share_offsets_are_checked(world: World) -> None:
     world.ask(altered("", {group.topic: {0: 0}}), 0)
     world.ask(group.beat("a", LEAVE), V1)
     nowhere = f"{world.name}-none"
-    wishes: tuple[dict[str, dict[int, int]], ...] = (
+    requests: tuple[dict[str, dict[int, int]], ...] = (
         {},
         {group.topic: {}},
         {group.topic: {7: 0}},
@@ -146,11 +152,11 @@ def alterations_of_share_offsets_are_checked(world: World) -> None:
         {nowhere: {0: 0, 1: 1}},
         {group.topic: {0: 5, 9: 0}, nowhere: {0: 0}},
     )
-    for offsets in wishes:
+    for offsets in requests:
         world.ask(altered(group.group, offsets), 0)
     described_offsets(world, group.group)
     unborn = f"{world.name}-unborn"
-    ready_group(world, unborn)
+    wait_for_group_coordinator(world, unborn)
     world.ask(altered(unborn, {nowhere: {0: 0}}), 0)
     described(world, unborn)
 
@@ -174,10 +180,10 @@ def deletions_of_share_offsets_are_checked(world: World) -> None:
     world.ask(deleted(group.group, group.topic), 0)
     world.ask(deleted("", group.topic), 0)
     missing = f"{world.name}-missing"
-    ready_group(world, missing)
+    wait_for_group_coordinator(world, missing)
     world.ask(deleted(missing, group.topic), 0)
     idle = f"{world.name}-idle"
-    ready_group(world, idle)
+    wait_for_group_coordinator(world, idle)
     waiting = Sharers(idle, f"{world.name}-none", bytes(16))
     world.ask(waiting.join("a"), V1)
     world.ask(waiting.beat("a", LEAVE), V1)
@@ -200,12 +206,12 @@ def share_groups_are_recorded(world: World) -> None:
     for member in "ab":
         world.ask(group.beat(member, LEAVE), V1)
     world.ask(altered(group.group, {group.topic: {0: 0}, other: {1: 0}}), 0)
-    world.settle(
+    world.call_until(
         all_share_offsets(group.group),
         1,
-        lambda told: any(
+        lambda response: any(
             partition.start_offset == 0
-            for topic in told.groups[0].topics
+            for topic in response.groups[0].topics
             for partition in topic.partitions
         ),
     )

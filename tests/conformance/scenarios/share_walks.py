@@ -1,4 +1,4 @@
-"""Share groups over a longer way: members fetch and acknowledge at random, for better or worse."""
+"""Random walks of share groups: members fetch and acknowledge, with valid and invalid requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.conformance.scenarios.share_fetching import FIRST, V, shared_topic
 from tests.conformance.setup import fill
 
 if TYPE_CHECKING:
-    from kafkalite.protocol.messages.share_fetch import ShareFetchResponse
+    from kafkalite.protocol._generated.messages.share_fetch import ShareFetchResponse
     from tests.conformance.scenarios.share_fetching import Ack, Shared
     from tests.conformance.world import World
 
@@ -19,7 +19,7 @@ _LIMITS = {"share.delivery.count.limit": "4", "share.partition.max.record.locks"
 
 
 class _Member:
-    """One member, and the records it was given last."""
+    """One member, and the records it acquired last."""
 
     def __init__(self, shared: Shared, name: str, dice: random.Random) -> None:
         self._shared = shared
@@ -53,8 +53,8 @@ class _Member:
         self._shared.world.ask(self._shared.ack(self._name, self._epoch, *batches), V)
         self._epoch += 1
 
-    def say_something(self) -> None:
-        """Say something of records that it has."""
+    def acknowledge_owned_records(self) -> None:
+        """Acknowledge records that it has acquired."""
         if not self._held:
             return
         dice = self._dice
@@ -68,8 +68,8 @@ class _Member:
         self.acknowledge([(first, last, words)])
         self._held = [record for record in self._held if not first <= record <= last]
 
-    def say_anything(self) -> None:
-        """Say something of records that it may or may not have."""
+    def acknowledge_any_records(self) -> None:
+        """Acknowledge records that it may not have acquired."""
         dice = self._dice
         batches: list[Ack] = []
         for _ in range(dice.randint(1, 2)):
@@ -90,12 +90,12 @@ def _walk(world: World, seed: int) -> None:
         elif step < 0.5:
             member.fetch()
         elif step < 0.9:
-            member.say_something()
+            member.acknowledge_owned_records()
         else:
-            member.say_anything()
+            member.acknowledge_any_records()
         if step < 0.05:
-            shared.kept()
-    shared.kept()
+            shared.note_state()
+    shared.note_state()
 
 
 def members_fetch_and_acknowledge_at_random(world: World) -> None:

@@ -1,23 +1,29 @@
-"""Streams groups (KIP-1071): tasks step by step, topologies and their topics, and every refusal."""
+"""Streams groups (KIP-1071): tasks, topologies and their topics, and errors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkalite.protocol.messages.create_partitions import CreatePartitionsRequest
-from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.messages.list_groups import ListGroupsRequest
-from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
-from kafkalite.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from kafkalite.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
+from kafkalite.protocol._generated.messages.streams_group_describe import (
+    StreamsGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+)
 from tests.conformance.scenarios.classic_groups import Classic, stable_group
 from tests.conformance.scenarios.commits import commit, fetch
 from tests.conformance.scenarios.configs import GROUP, SET, TOPIC, alter, describe, settled
 from tests.conformance.scenarios.consumer_groups import Consumers, joined_consumer
-from tests.conformance.setup import create_topic, ready_group, wait_for_metadata
+from tests.conformance.setup import create_topic, wait_for_group_coordinator, wait_for_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +50,7 @@ class Streams:
         return Request.Topology(epoch=self.epoch, subtopologies=list(self.subtopologies))
 
     def join(self, member: str, **fields: Any) -> Request:  # noqa: ANN401
-        """Make a first heartbeat, with everything a first one must tell."""
+        """Make a first heartbeat, with all required fields."""
         request = Request(
             group_id=self.group,
             member_id=member,
@@ -68,7 +74,7 @@ class Streams:
         standby: Owned | None = None,
         **fields: Any,  # noqa: ANN401
     ) -> Request:
-        """Make a later heartbeat; who names active tasks says all that it has."""
+        """Make a later heartbeat; with active tasks it has all task fields."""
         request = Request(group_id=self.group, member_id=member, member_epoch=epoch)
         if active is not None:
             request.active_tasks = tasks(active)
@@ -89,7 +95,7 @@ def tasks(owned: Owned) -> list[Request.TaskIds]:
 def internal(
     name: str, partitions: int = 0, replicas: int = 0, **configs: str
 ) -> Request.TopicInfo:
-    """Describe a topic of the application's own; configurations by names with underscores."""
+    """Make an internal topic; configurations are named with underscores."""
     return Request.TopicInfo(
         name=name,
         partitions=partitions,
@@ -113,7 +119,7 @@ def new_group(world: World, partitions: int = 4, name: str = "") -> Streams:
     """Create a topic and get a coordinator for a group whose one subtopology reads it."""
     group = name or world.name
     create_topic(world, f"{group}-topic", partitions)
-    ready_group(world, group)
+    wait_for_group_coordinator(world, group)
     return Streams(group, (reading(f"{group}-topic"),))
 
 
@@ -121,7 +127,7 @@ def described(world: World, *groups: str) -> None:
     world.ask(StreamsGroupDescribeRequest(group_ids=list(groups)), 0)
 
 
-def tasks_move_step_by_step(world: World) -> None:
+def tasks_move_in_steps(world: World) -> None:
     """Two members, four tasks: revoke before assign, and epochs that fence commits."""
     group = new_group(world)
     topic = f"{group.group}-topic"
@@ -133,30 +139,30 @@ def tasks_move_step_by_step(world: World) -> None:
     world.ask(group.join("a"), 0)
     committed("a", 2, *range(4))
     world.ask(group.join("b"), 0)
-    told = world.ask(group.heartbeat("a", 2), 0)
-    (kept,) = told.active_tasks
-    given = sorted(set(range(4)) - set(kept.partitions))
+    response = world.ask(group.heartbeat("a", 2), 0)
+    (owned,) = response.active_tasks
+    given = sorted(set(range(4)) - set(owned.partitions))
     world.ask(group.heartbeat("a", 2), 0)
     world.ask(group.heartbeat("a", 2, {"0": (0, 1, 2, 3)}), 0)
     committed("a", 2, given[0])
-    world.ask(group.heartbeat("a", 2, {"0": tuple(kept.partitions)}), 0)
-    committed("a", 2, kept.partitions[0])
+    world.ask(group.heartbeat("a", 2, {"0": tuple(owned.partitions)}), 0)
+    committed("a", 2, owned.partitions[0])
     committed("a", 2, given[0])
-    committed("a", 2, kept.partitions[0], given[0])
-    committed("a", 9, kept.partitions[0])
-    world.ask(group.heartbeat("a", 2, {"0": tuple(kept.partitions[:1])}), 0)
+    committed("a", 2, owned.partitions[0], given[0])
+    committed("a", 9, owned.partitions[0])
+    world.ask(group.heartbeat("a", 2, {"0": tuple(owned.partitions[:1])}), 0)
     world.ask(group.heartbeat("a", 2), 0)
     world.ask(group.heartbeat("b", 3), 0)
     committed("b", 2, given[0])
     world.ask(group.heartbeat("b", LEAVE), 0)
     world.ask(group.heartbeat("a", 3), 0)
-    committed("a", 3, kept.partitions[0])
+    committed("a", 3, owned.partitions[0])
     committed("a", 3, given[0])
     committed("a", 4, *range(4))
     world.ask(fetch(group.group, topic, *range(4)), 8)
 
 
-def a_streams_group_is_described_on_its_way(world: World) -> None:
+def a_reconciling_streams_group_is_described(world: World) -> None:
     group = new_group(world)
     world.ask(
         group.join(
@@ -170,10 +176,10 @@ def a_streams_group_is_described_on_its_way(world: World) -> None:
     described(world, group.group)
     world.ask(group.join("b"), 0)
     described(world, group.group)
-    told = world.ask(group.heartbeat("a", 2), 0)
+    response = world.ask(group.heartbeat("a", 2), 0)
     described(world, group.group)
-    (kept,) = told.active_tasks
-    world.ask(group.heartbeat("a", 2, {"0": tuple(kept.partitions)}), 0)
+    (owned,) = response.active_tasks
+    world.ask(group.heartbeat("a", 2, {"0": tuple(owned.partitions)}), 0)
     world.ask(group.heartbeat("b", 3), 0)
     described(world, group.group)
     world.ask(group.heartbeat("a", LEAVE), 0)
@@ -241,8 +247,8 @@ def later_streams_heartbeats_are_checked(world: World) -> None:
     world.ask(group.heartbeat("a", 2), 0)
     world.ask(group.heartbeat("a", LEAVE), 0)
     world.ask(group.join("a"), 0)
-    world.ask(group.heartbeat("nobody", 2), 0)
-    world.ask(group.heartbeat("nobody", LEAVE), 0)
+    world.ask(group.heartbeat("unknown", 2), 0)
+    world.ask(group.heartbeat("unknown", LEAVE), 0)
     for wrong in (3, 9, 1):
         world.ask(group.heartbeat("a", wrong), 0)
     world.ask(group.heartbeat("a", 1, {"0": (0,)}), 0)
@@ -259,16 +265,16 @@ def later_streams_heartbeats_are_checked(world: World) -> None:
     world.ask(group.heartbeat("a", 2), 0)
 
 
-def an_answer_that_was_lost_can_be_asked_for_again(world: World) -> None:
-    """Let a member in that is one step behind, if it has nothing the step took from it."""
+def a_heartbeat_after_a_lost_response_is_accepted(world: World) -> None:
+    """Accept the previous epoch of a member without revoked tasks."""
     group = new_group(world)
     world.ask(group.join("a"), 0)
     world.ask(group.join("b"), 0)
-    told = world.ask(group.heartbeat("a", 2), 0)
-    kept = tuple(told.active_tasks[0].partitions)
-    world.ask(group.heartbeat("a", 2, {"0": kept}), 0)
-    world.ask(group.heartbeat("a", 2, {"0": kept}), 0)
-    world.ask(group.heartbeat("a", 2, {"0": kept[:1]}), 0)
+    response = world.ask(group.heartbeat("a", 2), 0)
+    owned = tuple(response.active_tasks[0].partitions)
+    world.ask(group.heartbeat("a", 2, {"0": owned}), 0)
+    world.ask(group.heartbeat("a", 2, {"0": owned}), 0)
+    world.ask(group.heartbeat("a", 2, {"0": owned[:1]}), 0)
     world.ask(group.heartbeat("a", 2, {}), 0)
     world.ask(group.heartbeat("a", 2, {"0": (0, 1, 2, 3)}), 0)
     world.ask(group.heartbeat("a", 2), 0)
@@ -307,27 +313,27 @@ def _status_codes(answer: Any) -> list[int]:  # noqa: ANN401 - any response clas
 
 
 def _beat_until(world: World, request: Request, until: Callable[[Any], bool]) -> Any:  # noqa: ANN401
-    """Beat until an answer is as wanted, following the epochs on the way, and note that one.
+    """Send heartbeats at the current epoch until a response is as expected, and note that one.
 
-    How many steps a real broker takes depends on how soon it hears of new topics, so the epochs
-    stay out of the transcript; those that follow are compared as steps from here.
+    A real broker's number of steps depends on the time at which it learns of new topics. So these
+    epochs are not in the transcript, and later epochs are compared relative to the last of them.
     """
 
-    def is_wanted(found: Any) -> bool:  # noqa: ANN401 - any response class
-        wanted = until(found)
+    def matches(found: Any) -> bool:  # noqa: ANN401 - any response class
+        expected = until(found)
         request.member_epoch = found.member_epoch
-        return wanted
+        return expected
 
-    answer = world.settle(request, 0, is_wanted, note=False)
+    answer = world.call_until(request, 0, matches, is_recorded=False)
     assert until(answer), answer
-    world.note("statuses", [int(code) for code in _status_codes(answer)])
-    world.note("tasks", [[*each.partitions] for each in answer.active_tasks or ()])
+    world.record("statuses", [int(code) for code in _status_codes(answer)])
+    world.record("tasks", [[*each.partitions] for each in answer.active_tasks or ()])
     return answer
 
 
-def internal_topics_are_made(world: World) -> None:
+def internal_topics_are_created(world: World) -> None:
     create_topic(world, f"{world.name}-topic", 3)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     group = _word_count(world)
     joined = world.ask(group.join("a"), 0)
     for suffix in ("repartition", "changelog"):
@@ -347,9 +353,9 @@ def internal_topics_are_made(world: World) -> None:
     described(world, group.group)
 
 
-def topics_that_cannot_be_made_are_told(world: World) -> None:
+def failed_creation_of_topics_is_reported(world: World) -> None:
     create_topic(world, f"{world.name}-topic", 1)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     changelog = internal(f"{world.name}-changelog", nonsense="x")
     group = Streams(
         world.name, (reading(f"{world.name}-topic", state_changelog_topics=[changelog]),)
@@ -359,8 +365,8 @@ def topics_that_cannot_be_made_are_told(world: World) -> None:
     described(world, group.group)
 
 
-def source_topics_may_come_later(world: World) -> None:
-    ready_group(world, world.name)
+def source_topics_may_be_created_later(world: World) -> None:
+    wait_for_group_coordinator(world, world.name)
     group = Streams(world.name, (reading(f"{world.name}-late", f"{world.name}-later"),))
     joined = world.ask(group.join("a"), 0)
     epoch = joined.member_epoch
@@ -371,7 +377,7 @@ def source_topics_may_come_later(world: World) -> None:
     _beat_until(world, group.heartbeat("a", epoch), lambda found: bool(found.active_tasks))
 
 
-def topics_that_grow_bring_more_tasks(world: World) -> None:
+def new_partitions_add_tasks(world: World) -> None:
     group = new_group(world, partitions=2)
     world.ask(group.join("a"), 0)
     topic = f"{group.group}-topic"
@@ -381,7 +387,7 @@ def topics_that_grow_bring_more_tasks(world: World) -> None:
     _beat_until(world, group.heartbeat("a", 2), lambda found: bool(found.active_tasks))
 
 
-def topics_read_together_must_have_one_count(world: World) -> None:
+def copartitioned_topics_must_have_equal_counts(world: World) -> None:
     for index, partitions in enumerate((2, 3)):
         create_topic(world, f"{world.name}-{index}", partitions)
     both = [f"{world.name}-0", f"{world.name}-1"]
@@ -391,7 +397,7 @@ def topics_read_together_must_have_one_count(world: World) -> None:
 
     def tried(suffix: str, *subtopologies: Request.Subtopology) -> None:
         name = f"{world.name}-{suffix}"
-        ready_group(world, name)
+        wait_for_group_coordinator(world, name)
         group = Streams(name, subtopologies)
         world.ask(group.join("a"), 0)
         described(world, name)
@@ -425,7 +431,7 @@ def topics_read_together_must_have_one_count(world: World) -> None:
     tried("wrong", reading(both[0], state_changelog_topics=[internal(f"{world.name}-wrong")]))
 
 
-def a_topology_stays_as_it_is(world: World) -> None:
+def a_topology_cannot_change(world: World) -> None:
     group = new_group(world)
     topic = f"{group.group}-topic"
     world.ask(Streams(group.group, group.subtopologies, epoch=3).join("a"), 0)
@@ -438,11 +444,11 @@ def a_topology_stays_as_it_is(world: World) -> None:
     described(world, group.group)
 
 
-def standbys_are_kept_elsewhere(world: World) -> None:
+def standbys_run_in_other_processes(world: World) -> None:
     key = "streams.num.standby.replicas"
     create_topic(world, f"{world.name}-topic", 2)
     create_topic(world, f"{world.name}-changelog", 2)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     world.ask(alter(GROUP, world.name, (key, SET, "1")), 1)
     settled(world, key, "1", kind=GROUP)
     group = Streams(
@@ -456,9 +462,9 @@ def standbys_are_kept_elsewhere(world: World) -> None:
     world.ask(group.join("a"), 0)
     world.ask(group.join("b"), 0)
     described(world, group.group)
-    told = world.ask(group.heartbeat("a", 2), 0)
-    kept = tuple(told.active_tasks[0].partitions)
-    world.ask(group.heartbeat("a", 2, {"0": kept}), 0)
+    response = world.ask(group.heartbeat("a", 2), 0)
+    owned = tuple(response.active_tasks[0].partitions)
+    world.ask(group.heartbeat("a", 2, {"0": owned}), 0)
     world.ask(group.heartbeat("b", 3), 0)
     world.ask(group.heartbeat("a", 3), 0)
     described(world, group.group)
@@ -466,12 +472,12 @@ def standbys_are_kept_elsewhere(world: World) -> None:
     settled(world, key, "0", kind=GROUP)
     world.ask(group.heartbeat("a", 3), 0)
     described(world, group.group)
-    world.ask(group.heartbeat("a", 3, {"0": kept}), 0)
+    world.ask(group.heartbeat("a", 3, {"0": owned}), 0)
     described(world, group.group)
 
 
 def threads_of_a_process_share_its_load(world: World) -> None:
-    """Load is shared by processes first, and by the members of each then."""
+    """Distribute load over processes first, then over the members of each process."""
     group = new_group(world, partitions=6)
     world.ask(group.join("a", process_id="a"), 0)
     world.ask(group.join("b", process_id="a"), 0)
@@ -481,7 +487,7 @@ def threads_of_a_process_share_its_load(world: World) -> None:
         sum(len(tasks.partitions) for tasks in member.target_assignment.active_tasks)
         for member in answer.groups[0].members
     ]
-    world.note("shares", [*sorted(shares)])
+    world.record("shares", [*sorted(shares)])
 
 
 def a_first_assignment_waits_for_more_members(world: World) -> None:
@@ -493,12 +499,14 @@ def a_first_assignment_waits_for_more_members(world: World) -> None:
     world.ask(group.join("b"), 0)
     described(world, group.group)
     world.ask(group.heartbeat("a", 1), 0)
-    world.settle(group.heartbeat("a", 1), 0, lambda found: found.member_epoch > 1, note=False)
+    world.call_until(
+        group.heartbeat("a", 1), 0, lambda found: found.member_epoch > 1, is_recorded=False
+    )
     world.ask(group.heartbeat("b", 1), 0)
     described(world, group.group)
 
 
-def assignments_of_tasks_wait_for_their_interval(world: World) -> None:
+def task_assignments_wait_for_the_assignment_interval(world: World) -> None:
     group = new_group(world)
     key = "streams.assignment.interval.ms"
     world.ask(alter(GROUP, group.group, (key, SET, "15000")), 1)
@@ -509,7 +517,7 @@ def assignments_of_tasks_wait_for_their_interval(world: World) -> None:
     described(world, group.group)
 
 
-def endpoints_tell_who_has_what(world: World) -> None:
+def endpoints_list_partitions_of_members(world: World) -> None:
     group = new_group(world, partitions=3)
 
     def at(host: str) -> Request.Endpoint:
@@ -519,15 +527,15 @@ def endpoints_tell_who_has_what(world: World) -> None:
     world.ask(group.heartbeat("a", 2), 0)
     world.ask(group.heartbeat("a", 2, endpoint_information_epoch=5), 0)
     world.ask(group.join("b", user_endpoint=at("there"), endpoint_information_epoch=-1), 0)
-    told = world.ask(group.heartbeat("a", 2, endpoint_information_epoch=0), 0)
-    kept = tuple(told.active_tasks[0].partitions)
-    world.ask(group.heartbeat("a", 2, {"0": kept}, endpoint_information_epoch=1), 0)
+    response = world.ask(group.heartbeat("a", 2, endpoint_information_epoch=0), 0)
+    owned = tuple(response.active_tasks[0].partitions)
+    world.ask(group.heartbeat("a", 2, {"0": owned}, endpoint_information_epoch=1), 0)
     world.ask(group.heartbeat("b", 3, endpoint_information_epoch=1), 0)
     world.ask(group.heartbeat("a", 3, endpoint_information_epoch=2), 0)
     world.ask(group.join("c", endpoint_information_epoch=0), 0)
 
 
-def a_member_asks_all_to_stop(world: World) -> None:
+def a_member_requests_a_shutdown(world: World) -> None:
     group = new_group(world)
     world.ask(group.join("a"), 0)
     world.ask(group.join("b"), 0)
@@ -539,7 +547,7 @@ def a_member_asks_all_to_stop(world: World) -> None:
     world.ask(group.join("a"), 0)
 
 
-def members_say_something_new(world: World) -> None:
+def changed_member_metadata_is_stored(world: World) -> None:
     group = new_group(world)
     world.ask(group.join("a"), 0)
     changes: tuple[dict[str, Any], ...] = (
@@ -558,13 +566,13 @@ def members_say_something_new(world: World) -> None:
     described(world, group.group)
 
 
-def epochs_want_to_be_right_in_streams_groups(world: World) -> None:
+def commits_in_streams_groups_require_the_right_epoch(world: World) -> None:
     group = new_group(world)
     topic = f"{group.group}-topic"
     other = f"{group.group}-other"
     create_topic(world, other)
     world.ask(group.join("a"), 0)
-    claims = (("a", 2), ("a", 3), ("a", 1), ("a", -1), ("nobody", 2), ("", -1))
+    claims = (("a", 2), ("a", 3), ("a", 1), ("a", -1), ("unknown", 2), ("", -1))
     for version in (8, 9):
         for member, epoch in claims:
             world.ask(commit(group.group, topic, 0, member_id=member, epoch=epoch), version)
@@ -580,13 +588,13 @@ def epochs_want_to_be_right_in_streams_groups(world: World) -> None:
 
 
 def a_group_that_lacks_topics_is_not_ready(world: World) -> None:
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     group = Streams(world.name, (reading(f"{world.name}-missing"),))
     world.ask(group.join("a"), 0)
     for states in ([], ["NotReady"], ["not_ready"], ["NOT_READY"], ["Stable"]):
         response = world.connection("main").call(ListGroupsRequest(states_filter=states), 5)
         rows = [row for row in response.groups if row.group_id == world.name]
-        world.note(f"{states}", [f"{row.group_state} {row.group_type}" for row in rows])
+        world.record(f"{states}", [f"{row.group_state} {row.group_type}" for row in rows])
     world.ask(DeleteGroupsRequest(groups_names=[world.name]), 2)
     world.ask(group.heartbeat("a", 2, {"0": (7,)}), 0)
 
@@ -605,7 +613,7 @@ def streams_groups_are_administered(world: World) -> None:
             for row in response.groups
             if row.group_id.startswith(world.name)
         ]
-        world.note(f"{states} {types}", [*rows])
+        world.record(f"{states} {types}", [*rows])
 
     def asked() -> None:
         for states in ((), ("Stable",), ("Empty",)):
@@ -668,14 +676,14 @@ def an_empty_group_becomes_a_streams_group(world: World) -> None:
     world.ask(classic.join(refused.member_id), 9)
     world.ask(fetch(world.name, world.name, 0), 8)
     simple = f"{world.name}-simple"
-    ready_group(world, simple)
+    wait_for_group_coordinator(world, simple)
     world.ask(commit(simple, world.name, 0), 8)
     world.ask(Streams(simple, (reading(world.name),)).join("a"), 0)
     world.ask(fetch(simple, world.name, 0), 8)
 
 
-def a_topology_may_be_too_large_to_keep(world: World) -> None:
-    ready_group(world, world.name)
+def a_too_large_topology_is_refused(world: World) -> None:
+    wait_for_group_coordinator(world, world.name)
     names = [f"{world.name}-{index:06}" for index in range(60_000)]
     group = Streams(world.name, (reading(*names),))
     world.ask(group.join("a"), 0)
@@ -684,28 +692,28 @@ def a_topology_may_be_too_large_to_keep(world: World) -> None:
 
 
 SCENARIOS = (
-    tasks_move_step_by_step,
-    a_streams_group_is_described_on_its_way,
+    tasks_move_in_steps,
+    a_reconciling_streams_group_is_described,
     first_streams_heartbeats_are_checked,
     later_streams_heartbeats_are_checked,
-    an_answer_that_was_lost_can_be_asked_for_again,
-    internal_topics_are_made,
-    topics_that_cannot_be_made_are_told,
-    source_topics_may_come_later,
-    topics_that_grow_bring_more_tasks,
-    topics_read_together_must_have_one_count,
-    a_topology_stays_as_it_is,
-    standbys_are_kept_elsewhere,
+    a_heartbeat_after_a_lost_response_is_accepted,
+    internal_topics_are_created,
+    failed_creation_of_topics_is_reported,
+    source_topics_may_be_created_later,
+    new_partitions_add_tasks,
+    copartitioned_topics_must_have_equal_counts,
+    a_topology_cannot_change,
+    standbys_run_in_other_processes,
     threads_of_a_process_share_its_load,
     a_first_assignment_waits_for_more_members,
-    assignments_of_tasks_wait_for_their_interval,
-    endpoints_tell_who_has_what,
-    a_member_asks_all_to_stop,
-    members_say_something_new,
-    epochs_want_to_be_right_in_streams_groups,
+    task_assignments_wait_for_the_assignment_interval,
+    endpoints_list_partitions_of_members,
+    a_member_requests_a_shutdown,
+    changed_member_metadata_is_stored,
+    commits_in_streams_groups_require_the_right_epoch,
     a_group_that_lacks_topics_is_not_ready,
     streams_groups_are_administered,
     streams_groups_and_others_do_not_mix,
     an_empty_group_becomes_a_streams_group,
-    a_topology_may_be_too_large_to_keep,
+    a_too_large_topology_is_refused,
 )

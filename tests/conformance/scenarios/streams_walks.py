@@ -1,12 +1,14 @@
-"""Streams groups over a longer way: what they record, and where walks at random lead them."""
+"""Records and random walks of streams groups."""
 
 from __future__ import annotations
 
 import random
 from typing import TYPE_CHECKING
 
-from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.streams_group_describe import (
+    StreamsGroupDescribeRequest,
+)
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.configs import GROUP, SET, alter, settled
 from tests.conformance.scenarios.group_records import note_records
@@ -18,21 +20,23 @@ from tests.conformance.scenarios.streams_groups import (
     internal,
     reading,
 )
-from tests.conformance.setup import create_topic, ready_group
+from tests.conformance.setup import create_topic, wait_for_group_coordinator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalite.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+    from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
+        StreamsGroupHeartbeatResponse,
+    )
     from tests.conformance.world import World
 
 _STANDBYS = "streams.num.standby.replicas"
 _PROCESSES = {"a": "a", "b": "b", "c": "a"}
-# Kafka gives ties in the order of its hash tables; with these names that is the order of the names.
+# Kafka breaks ties by the order of its hash maps; with these names it is alphabetical.
 
 
 class _Walker:
-    """What one member believes of itself."""
+    """One member with its own view of its state."""
 
     def __init__(self, group: Streams, member: str) -> None:
         self._group, self._member = group, member
@@ -53,12 +57,12 @@ class _Walker:
         return self._group.heartbeat(self._member, self.epoch, self._active, self._standby)
 
     def forget(self) -> Request:
-        """Report no more than the first of its tasks."""
+        """Report only the first of its tasks."""
         first = {name: each[:1] for name, each in self._active.items()}
         return self._group.heartbeat(self._member, self.epoch, first)
 
     def lag(self) -> Request:
-        """Report at an epoch of the past."""
+        """Send a heartbeat with an earlier epoch."""
         epoch = max(1, self.epoch - 1)
         return self._group.heartbeat(self._member, epoch, self._active, self._standby)
 
@@ -87,18 +91,18 @@ _STEPS: dict[Callable[[_Walker], Request] | None, int] = {
 }
 
 
-def members_do_as_they_like(world: World) -> None:
+def streams_members_act_at_random(world: World) -> None:
     """Walk with and without standbys, over topics of several sizes."""
     for seed in range(6):
         walk(world, seed)
 
 
 def walk(world: World, seed: int) -> None:
-    """Let three members do thirty things that the seed chooses."""
+    """Run thirty random actions of three members, chosen by the seed."""
     name, size = f"{world.name}-{seed}", seed % 4 + 1
     for topic, partitions in (("in", size), ("other", 2), ("store", size)):
         create_topic(world, f"{name}-{topic}", partitions)
-    ready_group(world, name)
+    wait_for_group_coordinator(world, name)
     if seed % 2:
         world.ask(alter(GROUP, name, (_STANDBYS, SET, "1")), 1)
         settled(world, _STANDBYS, "1", kind=GROUP, name=name)
@@ -118,26 +122,26 @@ def _walk(world: World, group: Streams, choices: random.Random) -> None:
             epoch = walker.epoch - choices.choice([0, 0, 1, 2])
             world.ask(commit(group.group, topic, 0, member_id=member, epoch=epoch), 9)
         else:
-            # Who is not in the group can only join or leave it.
+            # A client that is not in the group can only join or leave it.
             can = walker.epoch or step is _Walker.leave
             walker.learn(world.ask(step(walker) if can else walker.join(), 0))
-    # The topology is left out: whether a real broker shows it with its numbers of partitions yet
-    # depends on what was written since it worked them out.
+    # The topology is omitted: whether a real broker already shows its partition counts depends
+    # on the records since their computation.
     answer = world.probe(StreamsGroupDescribeRequest(group_ids=[group.group]), 0)
-    (told,) = answer.groups
-    world.note("state", [told.group_state, told.group_epoch, told.assignment_epoch])
+    (response,) = answer.groups
+    world.record("state", [response.group_state, response.group_epoch, response.assignment_epoch])
 
 
 def _owned(task_ids: list[StreamsGroupHeartbeatResponse.TaskIds]) -> Owned:
     return {each.subtopology_id: tuple(each.partitions) for each in task_ids}
 
 
-def streams_groups_record_what_they_do(world: World) -> None:
-    """Join, share, keep copies, move, leave and be deleted; then read it all in the log."""
+def streams_groups_record_every_step(world: World) -> None:
+    """Join, share, run standby and move tasks, leave, delete the group; then read the log."""
     name = world.name
     for topic, partitions in (("in", 2), ("other", 3), ("store", 3)):
         create_topic(world, f"{name}-{topic}", partitions)
-    ready_group(world, name)
+    wait_for_group_coordinator(world, name)
     world.ask(alter(GROUP, name, (_STANDBYS, SET, "1")), 1)
     settled(world, _STANDBYS, "1", kind=GROUP)
     store = internal(f"{name}-store", replicas=1, cleanup_policy="compact")
@@ -154,8 +158,8 @@ def streams_groups_record_what_they_do(world: World) -> None:
     here = Request.Endpoint(host="here", port=70)
     world.ask(group.join("a", client_tags=zone, user_endpoint=here, rack_id="r"), 0)
     world.ask(group.join("b"), 0)
-    told = world.ask(group.heartbeat("a", 2), 0)
-    world.ask(group.heartbeat("a", 2, _owned(told.active_tasks)), 0)
+    response = world.ask(group.heartbeat("a", 2), 0)
+    world.ask(group.heartbeat("a", 2, _owned(response.active_tasks)), 0)
     world.ask(group.heartbeat("b", 3), 0)
     world.ask(group.heartbeat("a", 3), 0)
     world.ask(group.heartbeat("b", 3, process_id="moved"), 0)
@@ -166,4 +170,4 @@ def streams_groups_record_what_they_do(world: World) -> None:
     note_records(world, name)
 
 
-SCENARIOS = (members_do_as_they_like, streams_groups_record_what_they_do)
+SCENARIOS = (streams_members_act_at_random, streams_groups_record_every_step)

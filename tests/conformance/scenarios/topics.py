@@ -1,17 +1,17 @@
-"""Making, widening and unmaking topics; deleting records; electing leaders; log directories."""
+"""Creation and deletion of topics, partitions and records; elections; log directories."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.delete_records import DeleteRecordsRequest
+from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
+from kafkalite.protocol._generated.messages.describe_log_dirs import DescribeLogDirsRequest
+from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.create_partitions import CreatePartitionsRequest
-from kafkalite.protocol.messages.create_topics import CreateTopicsRequest
-from kafkalite.protocol.messages.delete_records import DeleteRecordsRequest
-from kafkalite.protocol.messages.delete_topics import DeleteTopicsRequest
-from kafkalite.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from kafkalite.protocol.messages.elect_leaders import ElectLeadersRequest
-from kafkalite.protocol.messages.metadata import MetadataRequest
 from tests.conformance.setup import (
     EARLIEST,
     UNKNOWN_ID,
@@ -125,7 +125,7 @@ def topics_with_bad_configs_are_refused(world: World) -> None:
         )
 
 
-def topics_that_exist_or_come_twice_are_refused(world: World) -> None:
+def existing_and_duplicate_topics_are_refused(world: World) -> None:
     create_topic(world, world.name)
     for version in (2, 7):
         world.ask(_create(_topic(world.name)), version)
@@ -156,20 +156,20 @@ def topics_are_deleted_by_name(world: World) -> None:
         names = [name, f"{name}-missing"]
         world.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=10_000), version)
         gone = MetadataRequest(topics=_asked(name), allow_auto_topic_creation=False)
-        world.settle(gone, 9, lambda found: found.topics[0].error_code != ErrorCode.NONE)
+        world.call_until(gone, 9, lambda found: found.topics[0].error_code != ErrorCode.NONE)
 
 
 def topics_are_deleted_by_id(world: World) -> None:
     state = DeleteTopicsRequest.DeleteTopicState
     first = create_topic(world, f"{world.name}-1")
     create_topic(world, f"{world.name}-2")
-    wanted = [
+    topics = [
         state(name=None, topic_id=first),
         state(name=f"{world.name}-2"),
         state(name=None, topic_id=UNKNOWN_ID),
         state(name=f"{world.name}-missing"),
     ]
-    world.ask(DeleteTopicsRequest(topics=wanted, timeout_ms=10_000), 6)
+    world.ask(DeleteTopicsRequest(topics=topics, timeout_ms=10_000), 6)
     third = create_topic(world, f"{world.name}-3")
     both = [state(name=f"{world.name}-3", topic_id=third)]
     world.ask(DeleteTopicsRequest(topics=both, timeout_ms=10_000), 6)
@@ -273,7 +273,7 @@ def leaders_need_no_election(world: World) -> None:
         rows = [
             row for row in response.replica_election_results if row.topic.startswith(world.name)
         ]
-        world.note(
+        world.record(
             f"all, {kind}", [int(response.error_code), *(len(row.partition_result) for row in rows)]
         )
 
@@ -293,7 +293,7 @@ def log_directories_are_described(world: World) -> None:
     world.ask(DescribeLogDirsRequest(topics=[]), 4)
     every = world.connection("main").call(DescribeLogDirsRequest(topics=None), 4)
     names = {topic.name for result in every.results for topic in result.topics}
-    world.note("all includes ours", world.name in names)
+    world.record("all includes ours", world.name in names)
 
 
 SCENARIOS = (
@@ -303,7 +303,7 @@ SCENARIOS = (
     topics_with_bad_counts_are_refused,
     topics_with_bad_placements_are_refused,
     topics_with_bad_configs_are_refused,
-    topics_that_exist_or_come_twice_are_refused,
+    existing_and_duplicate_topics_are_refused,
     topics_whose_metrics_would_collide_are_refused,
     topics_can_be_validated_only,
     topics_are_deleted_by_name,

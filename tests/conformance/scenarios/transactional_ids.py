@@ -1,30 +1,30 @@
-"""Transactional ids: who is their producer, where they stand, and who coordinates them."""
+"""Transactional ids: producers, states and coordinators."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.protocol.messages.api_versions import ApiVersionsRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from tests.conformance.setup import create_topic
-from tests.conformance.transacting import (
+from tests.conformance.transactional_producer import (
     COMMIT,
     NEW,
     OLD,
     Producer,
     Protocol,
     Transactor,
-    begun,
-    completed,
     describe,
     in_both_protocols,
-    initialise,
+    init_producer_id,
     list_transactions,
-    ready_transactions,
+    start_producer,
+    wait_for_transaction_coordinator,
+    wait_until_complete,
 )
 
 if TYPE_CHECKING:
-    from kafkalite.protocol.messages.list_transactions import ListTransactionsResponse
+    from kafkalite.protocol._generated.messages.list_transactions import ListTransactionsResponse
     from tests.conformance.world import World
 
 _INIT_VERSIONS = range(6)
@@ -34,19 +34,21 @@ _TRANSACTION_KEYS = (22, 24, 25, 26, 27, 28, 61, 65, 66)
 
 
 def apis_of_transactions_are_announced(world: World) -> None:
-    request = ApiVersionsRequest(client_software_name="judge", client_software_version="1")
-    told = world.connection("main").call(request, 4)
-    for row in told.api_keys:
+    request = ApiVersionsRequest(
+        client_software_name="conformance-test", client_software_version="1"
+    )
+    response = world.connection("main").call(request, 4)
+    for row in response.api_keys:
         if row.api_key in _TRANSACTION_KEYS:
-            world.note(f"api {row.api_key}", [row.min_version, row.max_version])
+            world.record(f"api {row.api_key}", [row.min_version, row.max_version])
     for kind in ("supported_features", "finalized_features"):
-        for feature in getattr(told, kind):
+        for feature in getattr(response, kind):
             if feature.name == "transaction.version":
-                world.note(kind, world.tree(feature))
+                world.record(kind, world.tree(feature))
 
 
 def coordinators_of_transactional_ids_are_found(world: World) -> None:
-    ready_transactions(world, world.name)
+    wait_for_transaction_coordinator(world, world.name)
     for version in range(1, 7):
         keys = [world.name, f"{world.name}-other", ""]
         world.ask(
@@ -60,53 +62,53 @@ def coordinators_of_transactional_ids_are_found(world: World) -> None:
 def producers_are_initialised_in_every_version(world: World) -> None:
     for version in _INIT_VERSIONS:
         name = f"{world.name}-{version}"
-        ready_transactions(world, name)
+        wait_for_transaction_coordinator(world, name)
         for _ in range(3):
-            world.ask(initialise(name), version)
+            world.ask(init_producer_id(name), version)
         world.ask(describe(name), 0)
 
 
 def producers_without_a_transactional_id_are_new_each_time(world: World) -> None:
-    ready_transactions(world, world.name)
+    wait_for_transaction_coordinator(world, world.name)
     for version in _INIT_VERSIONS:
         for timeout_ms in (60_000, 0, -1, 900_001):
-            world.ask(initialise(None, timeout_ms=timeout_ms), version)
+            world.ask(init_producer_id(None, timeout_ms=timeout_ms), version)
     for version in _KNOWS_EPOCHS:
-        world.ask(initialise(None, Producer(77, 3)), version)
-        world.ask(initialise(None, Producer(77, 32_767)), version)
+        world.ask(init_producer_id(None, Producer(77, 3)), version)
+        world.ask(init_producer_id(None, Producer(77, 32_767)), version)
 
 
 def an_empty_transactional_id_is_refused(world: World) -> None:
-    ready_transactions(world, world.name)
+    wait_for_transaction_coordinator(world, world.name)
     for version in _INIT_VERSIONS:
-        world.ask(initialise(""), version)
-        world.ask(initialise("", timeout_ms=0), version)
+        world.ask(init_producer_id(""), version)
+        world.ask(init_producer_id("", timeout_ms=0), version)
 
 
-def producer_id_and_epoch_come_together(world: World) -> None:
-    ready_transactions(world, world.name)
+def producer_id_and_epoch_are_required_together(world: World) -> None:
+    wait_for_transaction_coordinator(world, world.name)
     for version in _KNOWS_EPOCHS:
         for expected in (Producer(5, -1), Producer(-1, 3), Producer(-1, 0), Producer(-2, -2)):
             for name in (world.name, None, ""):
-                world.ask(initialise(name, expected), version)
+                world.ask(init_producer_id(name, expected), version)
     world.ask(describe(world.name), 0)
 
 
 def transaction_timeouts_have_bounds(world: World) -> None:
-    ready_transactions(world, world.name)
+    wait_for_transaction_coordinator(world, world.name)
     for version in (0, 5):
         for timeout_ms in (0, -1, -(1 << 31), _LARGEST_TIMEOUT_MS + 1, (1 << 31) - 1):
-            world.ask(initialise(world.name, timeout_ms=timeout_ms), version)
+            world.ask(init_producer_id(world.name, timeout_ms=timeout_ms), version)
             world.ask(describe(world.name), 0)
         for timeout_ms in (1, _LARGEST_TIMEOUT_MS, 30_000):
-            world.ask(initialise(world.name, timeout_ms=timeout_ms), version)
+            world.ask(init_producer_id(world.name, timeout_ms=timeout_ms), version)
             world.ask(describe(world.name), 0)
-            world.ask(initialise(world.name, timeout_ms=0), version)
+            world.ask(init_producer_id(world.name, timeout_ms=0), version)
 
 
 def a_producer_may_resume(world: World) -> None:
     for version in _KNOWS_EPOCHS:
-        producer = begun(world, NEW._replace(init=version), f"{world.name}-{version}")
+        producer = start_producer(world, NEW._replace(init=version), f"{world.name}-{version}")
         first = producer.producer
         producer.init(first)
         producer.init(first)
@@ -127,11 +129,11 @@ def a_producer_may_resume(world: World) -> None:
         world.ask(describe(producer.transactional_id), 0)
 
 
-def a_producer_nobody_knows_may_resume(world: World) -> None:
-    """Get a new producer id for a transactional id that was forgotten, whatever one claims."""
+def an_unknown_producer_may_resume(world: World) -> None:
+    """Get a new producer id for an expired transactional id, with any claimed producer."""
     for version in _KNOWS_EPOCHS:
         name = f"{world.name}-{version}"
-        ready_transactions(world, name)
+        wait_for_transaction_coordinator(world, name)
         transactor = Transactor(world, name, NEW._replace(init=version))
         transactor.init(Producer(123_456_789, 7))
         transactor.init(Producer(123_456_789, 7))
@@ -141,7 +143,7 @@ def a_producer_nobody_knows_may_resume(world: World) -> None:
 
 def producers_resume_between_transactions(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     for is_commit in (True, False):
         producer.begin()
         producer.end(is_commit=is_commit)
@@ -152,11 +154,11 @@ def producers_resume_between_transactions(world: World, protocol: Protocol) -> N
         producer.init(producer.older)
 
 
-def resuming_is_judged_after_an_end(world: World, protocol: Protocol) -> None:
-    """Claim the epoch of the last transaction, the one that it ended with, and others."""
+def resuming_is_checked_after_an_end(world: World, protocol: Protocol) -> None:
+    """Claim the epoch of the last transaction, the epoch after its end, and others."""
     create_topic(world, world.name)
     for step in (-2, -1, 0, 1, 2):
-        producer = begun(world, protocol, f"{world.name}-{step + 2}")
+        producer = start_producer(world, protocol, f"{world.name}-{step + 2}")
         producer.init()
         producer.begin()
         producer.commit()
@@ -165,52 +167,52 @@ def resuming_is_judged_after_an_end(world: World, protocol: Protocol) -> None:
 
 
 def an_open_transaction_is_fenced(world: World, protocol: Protocol) -> None:
-    """Come again as the first answer says; then the transaction is aborted and its writer out."""
+    """Initialize again with the returned epoch; the transaction is aborted, its producer fenced."""
     create_topic(world, world.name)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     producer.begin()
     zombie = producer.producer
     producer.fence()
     for step in (0, 1):
         stale = Producer(zombie.producer_id, zombie.producer_epoch + step)
         for version in range(4):
-            producer.speaking(add=version).add(producer=stale)
+            producer.with_versions(add=version).add(producer=stale)
         for version in (3, 9, 10, 11, 12):
-            producer.speaking(produce=version).write(producer=stale, sequence=1)
+            producer.with_versions(produce=version).write(producer=stale, sequence=1)
         for version in range(5):
-            producer.speaking(add_offsets=version).add_offsets(world.name, stale)
+            producer.with_versions(add_offsets=version).add_offsets(world.name, stale)
         for version in range(6):
-            producer.speaking(end=version).end(is_commit=COMMIT, producer=stale)
-            producer.speaking(end=version).end(is_commit=False, producer=stale)
+            producer.with_versions(end=version).end(is_commit=COMMIT, producer=stale)
+            producer.with_versions(end=version).end(is_commit=False, producer=stale)
         for version in _KNOWS_EPOCHS:
-            world.ask(initialise(world.name, stale), version)
+            world.ask(init_producer_id(world.name, stale), version)
         world.ask(describe(world.name), 0)
 
 
 def an_open_transaction_is_resumed(world: World, protocol: Protocol) -> None:
-    """Whichever epoch a client says it has, the open transaction is what is ended first."""
+    """End the open transaction first, with any epoch that a client sends."""
     create_topic(world, world.name)
     for step in (-1, 0, 1):
-        producer = begun(world, protocol, f"{world.name}-{step + 1}")
+        producer = start_producer(world, protocol, f"{world.name}-{step + 1}")
         producer.init()
         producer.begin()
         expected = producer.at(step)
         producer.init(Producer(expected.producer_id + 1_000_000, expected.producer_epoch))
         world.ask(describe(producer.transactional_id), 0)
         producer.init(expected)
-        completed(world, producer.transactional_id)
+        wait_until_complete(world, producer.transactional_id)
         producer.init(expected)
         producer.init(producer.producer)
         world.ask(describe(producer.transactional_id), 0)
 
 
-def a_new_producer_brings_its_own_timeout(world: World) -> None:
+def a_new_producer_sets_its_own_timeout(world: World) -> None:
     create_topic(world, world.name)
-    producer = begun(world, NEW, timeout_ms=10_000)
+    producer = start_producer(world, NEW, timeout_ms=10_000)
     producer.begin()
     world.ask(describe(world.name), 0)
     producer.init(timeout_ms=20_000)
-    completed(world, world.name)
+    wait_until_complete(world, world.name)
     producer.init(timeout_ms=30_000)
     world.ask(describe(world.name), 0)
 
@@ -219,8 +221,8 @@ def transactional_ids_are_described(world: World, protocol: Protocol) -> None:
     topics = [f"{world.name}-{letter}" for letter in "ab"]
     for topic in topics:
         create_topic(world, topic, partitions=2)
-    producer = begun(world, protocol)
-    begun(world, protocol, f"{world.name}-idle")
+    producer = start_producer(world, protocol)
+    start_producer(world, protocol, f"{world.name}-idle")
     names = (world.name, f"{world.name}-idle", f"{world.name}-unknown", "")
     world.ask(describe(*names), 0)
     for topic in topics:
@@ -234,17 +236,19 @@ def transactional_ids_are_described(world: World, protocol: Protocol) -> None:
     world.ask(describe(), 0)
 
 
-def _note_own(world: World, told: ListTransactionsResponse, asked: str) -> None:
-    """Note what was told of the scenario's own ids: others leave theirs on the same broker."""
-    rows = [row for row in told.transaction_states if row.transactional_id.startswith(world.name)]
-    told.transaction_states = rows
-    world.note(asked, world.tree(told))
+def _note_own(world: World, response: ListTransactionsResponse, asked: str) -> None:
+    """Note the rows of the scenario's own ids: other scenarios use the same broker."""
+    rows = [
+        row for row in response.transaction_states if row.transactional_id.startswith(world.name)
+    ]
+    response.transaction_states = rows
+    world.record(asked, world.tree(response))
 
 
 def transactions_are_listed(world: World) -> None:
     create_topic(world, world.name)
     names = [f"{world.name}-{state}" for state in ("empty", "open", "committed", "aborted")]
-    producers = [begun(world, protocol, name) for name in names for protocol in (OLD,)]
+    producers = [start_producer(world, protocol, name) for name in names for protocol in (OLD,)]
     for producer in producers[1:]:
         producer.begin()
     producers[2].commit()
@@ -271,9 +275,9 @@ def transactions_are_listed(world: World) -> None:
 
 def transactions_are_listed_by_duration_and_pattern(world: World) -> None:
     create_topic(world, world.name)
-    producer = begun(world, NEW, f"{world.name}-open")
+    producer = start_producer(world, NEW, f"{world.name}-open")
     producer.begin()
-    begun(world, NEW, f"{world.name}-idle")
+    start_producer(world, NEW, f"{world.name}-idle")
     for duration_ms in (-1, -7, 0, 3_600_000):
         for version in (1, 2):
             _note_own(
@@ -297,15 +301,15 @@ SCENARIOS = (
     producers_are_initialised_in_every_version,
     producers_without_a_transactional_id_are_new_each_time,
     an_empty_transactional_id_is_refused,
-    producer_id_and_epoch_come_together,
+    producer_id_and_epoch_are_required_together,
     transaction_timeouts_have_bounds,
     a_producer_may_resume,
-    a_producer_nobody_knows_may_resume,
+    an_unknown_producer_may_resume,
     *in_both_protocols(producers_resume_between_transactions),
-    *in_both_protocols(resuming_is_judged_after_an_end),
+    *in_both_protocols(resuming_is_checked_after_an_end),
     *in_both_protocols(an_open_transaction_is_fenced),
     *in_both_protocols(an_open_transaction_is_resumed),
-    a_new_producer_brings_its_own_timeout,
+    a_new_producer_sets_its_own_timeout,
     *in_both_protocols(transactional_ids_are_described),
     transactions_are_listed,
     transactions_are_listed_by_duration_and_pattern,

@@ -1,21 +1,21 @@
-"""Offsets that are committed within transactions: pending, then true or forgotten."""
+"""Offsets that are committed in transactions: pending, then committed or aborted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol.messages.delete_topics import DeleteTopicsRequest
-from kafkalite.protocol.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
 from tests.conformance.scenarios.classic_groups import Classic, stable_group
 from tests.conformance.scenarios.commits import commit, fetch, fetch_all
 from tests.conformance.scenarios.consumer_groups import new_group
 from tests.conformance.scenarios.share_groups import Sharers
 from tests.conformance.scenarios.streams_groups import Streams, reading
-from tests.conformance.setup import create_topic, ready_group
-from tests.conformance.transacting import (
+from tests.conformance.setup import create_topic, wait_for_group_coordinator
+from tests.conformance.transactional_producer import (
     ABORT,
     COMMIT,
     NEW,
@@ -23,10 +23,10 @@ from tests.conformance.transacting import (
     Producer,
     Protocol,
     Transactor,
-    begun,
     commit_offsets,
     describe,
     in_both_protocols,
+    start_producer,
 )
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ _STABLE_VERSIONS = (7, 8, 9)
 
 
 def stable(group: str, topic: str, *partitions: int) -> Any:  # noqa: ANN401
-    """Ask for offsets that no open transaction may change."""
+    """Make an OffsetFetch with `require_stable`."""
     request = fetch(group, topic, *partitions or (0,))
     request.require_stable = True
     return request
 
 
 def _look(world: World, *partitions: int, group: str = "") -> None:
-    """Ask for the offsets as everybody may, and as those who need to be sure."""
+    """Fetch the offsets with and without `require_stable`."""
     name = group or world.name
     world.ask(fetch(name, world.name, *partitions or (0,)), _FETCH_VERSION)
     world.ask(stable(name, world.name, *partitions), _FETCH_VERSION)
@@ -53,12 +53,12 @@ def _look(world: World, *partitions: int, group: str = "") -> None:
 
 def _ready(world: World, protocol: Protocol, partitions: int = 1) -> Transactor:
     create_topic(world, world.name, partitions)
-    ready_group(world, world.name)
-    return begun(world, protocol)
+    wait_for_group_coordinator(world, world.name)
+    return start_producer(world, protocol)
 
 
 def _take_part(producer: Transactor, group: str = "") -> None:
-    """Do what the old protocol does before it commits offsets."""
+    """Add the group to the transaction, as the old protocol requires before offset commits."""
     if not producer.is_new:
         producer.add_offsets(group or producer.world.name)
 
@@ -87,10 +87,12 @@ def offsets_are_pending_until_the_end(world: World, protocol: Protocol) -> None:
 
 def offsets_are_committed_in_every_version(world: World) -> None:
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     for version in _COMMIT_VERSIONS:
-        producer = begun(world, OLD._replace(commit_offsets=version), f"{world.name}-{version}")
-        # Not yet part of the transaction.
+        producer = start_producer(
+            world, OLD._replace(commit_offsets=version), f"{world.name}-{version}"
+        )
+        # The group is not yet part of the transaction.
         producer.commit_offsets(world.name, 1)
         producer.add_offsets(world.name)
         producer.commit_offsets(world.name, 10 + version)
@@ -101,12 +103,12 @@ def offsets_are_committed_in_every_version(world: World) -> None:
         world.ask(describe(producer.transactional_id), 0)
 
 
-def who_commits_offsets_is_checked(world: World) -> None:
+def producers_of_offset_commits_are_checked(world: World) -> None:
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     for version in _COMMIT_VERSIONS:
         name = f"{world.name}-{version}"
-        producer = begun(world, OLD._replace(commit_offsets=version), name)
+        producer = start_producer(world, OLD._replace(commit_offsets=version), name)
         producer.init()
         number, epoch = producer.producer
         for stage in ("empty", "open", "part"):
@@ -129,13 +131,13 @@ def who_commits_offsets_is_checked(world: World) -> None:
     _look(world)
 
 
-def commits_are_refused_partition_by_partition(world: World) -> None:
+def commits_are_refused_per_partition(world: World) -> None:
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     missing = f"{world.name}-missing"
     for version in _COMMIT_VERSIONS:
         name = f"{world.name}-{version}"
-        producer = begun(world, OLD._replace(commit_offsets=version), name).producer
+        producer = start_producer(world, OLD._replace(commit_offsets=version), name).producer
         begun_with = Transactor(world, name, OLD, producer)
         begun_with.add_offsets(world.name)
         several: tuple[dict[str, dict[int, int]], ...] = (
@@ -161,12 +163,12 @@ def commits_are_refused_partition_by_partition(world: World) -> None:
         _look(world)
 
 
-def commits_to_groups_that_are_not_there(world: World) -> None:
+def commits_to_missing_groups(world: World) -> None:
     create_topic(world, world.name)
     for version in _COMMIT_VERSIONS:
         group = f"{world.name}-{version}"
-        ready_group(world, group)
-        producer = begun(world, OLD._replace(commit_offsets=version), group)
+        wait_for_group_coordinator(world, group)
+        producer = start_producer(world, OLD._replace(commit_offsets=version), group)
         producer.add_offsets(group)
         claims: tuple[dict[str, Any], ...] = (
             {"generation": 1},
@@ -176,8 +178,8 @@ def commits_to_groups_that_are_not_there(world: World) -> None:
         for claim in claims:
             producer.commit_offsets(group, **claim)
         world.ask(DescribeGroupsRequest(groups=[group]), 5)
-        strangers: tuple[dict[str, Any], ...] = ({"member_id": "m"}, {"instance": "i"}, {})
-        for claim in strangers:
+        unknown_members: tuple[dict[str, Any], ...] = ({"member_id": "m"}, {"instance": "i"}, {})
+        for claim in unknown_members:
             producer.commit_offsets(group, **claim)
         world.ask(DescribeGroupsRequest(groups=[group]), 5)
         producer.commit()
@@ -185,7 +187,7 @@ def commits_to_groups_that_are_not_there(world: World) -> None:
         world.ask(DescribeGroupsRequest(groups=[group]), 5)
 
 
-def an_abort_leaves_a_group_that_is_empty(world: World, protocol: Protocol) -> None:
+def an_abort_leaves_an_empty_group(world: World, protocol: Protocol) -> None:
     producer = _ready(world, protocol)
     _take_part(producer)
     producer.commit_offsets(world.name)
@@ -199,9 +201,11 @@ def members_of_classic_groups_commit(world: World) -> None:
     create_topic(world, world.name)
     group, member, generation = stable_group(world, world.name, world.name)
     for version in _COMMIT_VERSIONS:
-        producer = begun(world, OLD._replace(commit_offsets=version), f"{world.name}-{version}")
+        producer = start_producer(
+            world, OLD._replace(commit_offsets=version), f"{world.name}-{version}"
+        )
         producer.add_offsets(world.name)
-        for member_id in (member, "nobody", ""):
+        for member_id in (member, "unknown", ""):
             for claimed in (generation, generation + 1, generation - 1, -1, -2):
                 producer.commit_offsets(world.name, 10, member_id=member_id, generation=claimed)
         producer.commit_offsets(
@@ -223,13 +227,15 @@ def members_of_classic_groups_commit(world: World) -> None:
 
 def static_members_commit_by_their_instance(world: World) -> None:
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     group = Classic(world.name, world.name)
     joined = world.ask(group.join(instance="i-1"), 9)
     member, generation = joined.member_id, joined.generation_id
     world.ask(group.sync(member, generation, member, instance="i-1"), 5)
     for version in _COMMIT_VERSIONS:
-        producer = begun(world, OLD._replace(commit_offsets=version), f"{world.name}-{version}")
+        producer = start_producer(
+            world, OLD._replace(commit_offsets=version), f"{world.name}-{version}"
+        )
         producer.add_offsets(world.name)
         for member_id in (member, "wrong", ""):
             for instance in ("i-1", "i-2", None):
@@ -239,18 +245,18 @@ def static_members_commit_by_their_instance(world: World) -> None:
         producer.commit()
 
 
-def commits_during_a_rebalance_are_judged(world: World) -> None:
+def commits_during_a_rebalance_are_checked(world: World) -> None:
     create_topic(world, world.name)
     group, member, generation = stable_group(world, world.name, world.name)
     refused = world.ask(group.join(), 9, on="second")
     world.send(group.join(refused.member_id), 9, on="second")
-    world.settle(group.heartbeat(member, generation), 4, lambda found: found.error_code != 0)
-    producer = begun(world, NEW)
+    world.call_until(group.heartbeat(member, generation), 4, lambda found: found.error_code != 0)
+    producer = start_producer(world, NEW)
     claim: dict[str, Any] = {"member_id": member, "generation": generation}
     producer.commit_offsets(world.name, 5, **claim)
     producer.commit_offsets(world.name, 6)
     joined = world.ask(group.join(member), 9)
-    world.hear("second", asked="the join of the second")
+    world.receive("second", title="the join of the second")
     for claimed in (generation, joined.generation_id):
         producer.commit_offsets(world.name, 7, member_id=member, generation=claimed)
     producer.commit_offsets(world.name, 8)
@@ -259,20 +265,22 @@ def commits_during_a_rebalance_are_judged(world: World) -> None:
 
 
 def members_of_consumer_groups_commit(world: World) -> None:
-    """Commit at the member's epoch, at ones before and behind it, and as nobody in particular."""
+    """Commit at the member's epoch, at earlier and later epochs, and without a member."""
     group = new_group(world, 2)
     first = world.ask(group.join("a"), 1)
     world.ask(group.join("b"), 1)
-    told = world.ask(group.heartbeat("a", first.member_epoch, [0, 1]), 1)
-    kept = [index for row in told.assignment.topic_partitions for index in row.partitions]
-    now = world.ask(group.heartbeat("a", told.member_epoch, kept), 1).member_epoch
-    world.note("epochs", [first.member_epoch, now, len(kept)])
-    gone = 1 - kept[0]
+    response = world.ask(group.heartbeat("a", first.member_epoch, [0, 1]), 1)
+    owned = [index for row in response.assignment.topic_partitions for index in row.partitions]
+    now = world.ask(group.heartbeat("a", response.member_epoch, owned), 1).member_epoch
+    world.record("epochs", [first.member_epoch, now, len(owned)])
+    gone = 1 - owned[0]
     for version in _COMMIT_VERSIONS:
-        producer = begun(world, OLD._replace(commit_offsets=version), f"{world.name}-{version}")
+        producer = start_producer(
+            world, OLD._replace(commit_offsets=version), f"{world.name}-{version}"
+        )
         producer.add_offsets(group.group)
         for epoch in (now, now + 1, now - 1, 0, -1, -2):
-            for partitions in ((kept[0],), (gone,), (0, 1)):
+            for partitions in ((owned[0],), (gone,), (0, 1)):
                 producer.commit_offsets(
                     group.group,
                     20 + version,
@@ -281,7 +289,7 @@ def members_of_consumer_groups_commit(world: World) -> None:
                     member_id="a",
                     generation=epoch,
                 )
-        for member_id in ("nobody", ""):
+        for member_id in ("unknown", ""):
             for epoch in (now, -1):
                 producer.commit_offsets(
                     group.group, topic=group.topic, member_id=member_id, generation=epoch
@@ -290,7 +298,7 @@ def members_of_consumer_groups_commit(world: World) -> None:
             producer.commit_offsets(
                 group.group,
                 30 + version,
-                kept[0],
+                owned[0],
                 topic=group.topic,
                 member_id="a",
                 generation=now,
@@ -309,16 +317,18 @@ def members_of_consumer_groups_commit(world: World) -> None:
 
 
 def members_of_other_groups_commit(world: World) -> None:
-    """Try a streams group, which may, and a share group, which has no offsets to commit."""
+    """Commit to a streams group, and to a share group, which has no offsets."""
     topic_id = create_topic(world, world.name, 2)
     for name in (f"{world.name}-streams", f"{world.name}-share"):
-        ready_group(world, name)
+        wait_for_group_coordinator(world, name)
     streams = Streams(f"{world.name}-streams", (reading(world.name),))
     joined = world.ask(streams.join("a"), 0)
     sharers = Sharers(f"{world.name}-share", world.name, topic_id)
     world.ask(sharers.join("s"), 1)
     for version in _COMMIT_VERSIONS:
-        producer = begun(world, OLD._replace(commit_offsets=version), f"{world.name}-{version}")
+        producer = start_producer(
+            world, OLD._replace(commit_offsets=version), f"{world.name}-{version}"
+        )
         for group in (streams.group, sharers.group):
             producer.add_offsets(group)
             for member_id in ("a", "s", ""):
@@ -329,8 +339,8 @@ def members_of_other_groups_commit(world: World) -> None:
         world.ask(fetch(sharers.group, world.name, 0, 1), _FETCH_VERSION)
 
 
-def a_plain_commit_comes_between(world: World, protocol: Protocol) -> None:
-    """Commit plainly while an offset is pending: who wrote last is right in the end."""
+def a_plain_commit_supersedes_a_pending_offset(world: World, protocol: Protocol) -> None:
+    """Commit without a transaction while an offset is pending: the last write is valid."""
     producer = _ready(world, protocol, 2)
     for is_commit in (COMMIT, ABORT):
         world.ask(commit(world.name, world.name, 0, offset=3), 8)
@@ -348,7 +358,7 @@ def a_plain_commit_comes_between(world: World, protocol: Protocol) -> None:
         _look(world, 0, 1)
 
 
-def the_last_of_several_commits_counts(world: World, protocol: Protocol) -> None:
+def the_last_of_several_commits_is_valid(world: World, protocol: Protocol) -> None:
     producer = _ready(world, protocol, 3)
     _take_part(producer)
     for offset, partitions in ((1, (0, 1)), (7, (1, 2)), (4, (0,)), (4, (0,))):
@@ -360,7 +370,7 @@ def the_last_of_several_commits_counts(world: World, protocol: Protocol) -> None
 
 def two_producers_commit_the_same_offset(world: World, protocol: Protocol) -> None:
     first = _ready(world, protocol)
-    second = begun(world, protocol, f"{world.name}-second")
+    second = start_producer(world, protocol, f"{world.name}-second")
     plans = (
         ((first, COMMIT), (second, COMMIT)),
         ((second, COMMIT), (first, COMMIT)),
@@ -382,7 +392,7 @@ def a_transaction_spans_several_groups(world: World, protocol: Protocol) -> None
     groups = [f"{world.name}-{letter}" for letter in "abcdef"]
     for is_commit in (ABORT, COMMIT):
         for offset, group in enumerate(groups):
-            ready_group(world, group)
+            wait_for_group_coordinator(world, group)
             _take_part(producer, group)
             producer.commit_offsets(group, offset)
         producer.begin()
@@ -393,12 +403,14 @@ def a_transaction_spans_several_groups(world: World, protocol: Protocol) -> None
             _look(world, group=group)
 
 
-def a_group_was_not_part_of_the_transaction(world: World) -> None:
-    """Commit for groups whose log the old protocol has not brought in."""
+def a_group_outside_the_transaction(world: World) -> None:
+    """Commit for groups that were not added to the transaction in the old protocol."""
     create_topic(world, world.name)
     for version in (0, 3, 4):
-        producer = begun(world, OLD._replace(commit_offsets=version), f"{world.name}-{version}")
-        ready_group(world, world.name)
+        producer = start_producer(
+            world, OLD._replace(commit_offsets=version), f"{world.name}-{version}"
+        )
+        wait_for_group_coordinator(world, world.name)
         producer.begin()
         producer.commit_offsets(world.name)
         producer.add_offsets(world.name)
@@ -427,7 +439,7 @@ def groups_are_deleted_while_pending(world: World, protocol: Protocol) -> None:
     for is_commit in (COMMIT, ABORT):
         for is_known in (False, True):
             group = f"{world.name}-{is_commit:d}{is_known:d}"
-            ready_group(world, group)
+            wait_for_group_coordinator(world, group)
             if is_known:
                 world.ask(commit(group, world.name, 0, offset=3), 8)
             _take_part(producer, group)
@@ -451,9 +463,9 @@ def a_topic_is_deleted_while_pending(world: World, protocol: Protocol) -> None:
         return bool(row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     refused = commit_offsets(world.name, producer.older, world.name, {world.name: {0: 5}})
-    world.settle(refused, 3, is_refused, note=False)
-    # The group hears of it a little later, and forgets what was pending.
-    world.settle(stable(world.name, world.name), _FETCH_VERSION, _is_stable, note=False)
+    world.call_until(refused, 3, is_refused, is_recorded=False)
+    # The group is notified a little later and drops the pending offsets.
+    world.call_until(stable(world.name, world.name), _FETCH_VERSION, _is_stable, is_recorded=False)
     world.ask(fetch_all(world.name), _FETCH_VERSION)
     producer.commit()
     world.ask(fetch_all(world.name), _FETCH_VERSION)
@@ -467,14 +479,16 @@ def a_fenced_producer_leaves_no_offsets(world: World, protocol: Protocol) -> Non
     producer.fence()
     _look(world)
     for version in _COMMIT_VERSIONS:
-        speaker = producer.speaking(commit_offsets=version)
+        speaker = producer.with_versions(commit_offsets=version)
         for step in (0, 1):
             claimed = Producer(zombie.producer_id, zombie.producer_epoch + step)
             speaker.commit_offsets(world.name, 11, producer=claimed)
     _take_part(producer)
     producer.commit_offsets(world.name, 12)
     for version in _COMMIT_VERSIONS:
-        producer.speaking(commit_offsets=version).commit_offsets(world.name, 13, producer=zombie)
+        producer.with_versions(commit_offsets=version).commit_offsets(
+            world.name, 13, producer=zombie
+        )
     producer.commit()
     _look(world)
 
@@ -482,20 +496,20 @@ def a_fenced_producer_leaves_no_offsets(world: World, protocol: Protocol) -> Non
 SCENARIOS = (
     *in_both_protocols(offsets_are_pending_until_the_end),
     offsets_are_committed_in_every_version,
-    who_commits_offsets_is_checked,
-    commits_are_refused_partition_by_partition,
-    commits_to_groups_that_are_not_there,
-    *in_both_protocols(an_abort_leaves_a_group_that_is_empty),
+    producers_of_offset_commits_are_checked,
+    commits_are_refused_per_partition,
+    commits_to_missing_groups,
+    *in_both_protocols(an_abort_leaves_an_empty_group),
     members_of_classic_groups_commit,
     static_members_commit_by_their_instance,
-    commits_during_a_rebalance_are_judged,
+    commits_during_a_rebalance_are_checked,
     members_of_consumer_groups_commit,
     members_of_other_groups_commit,
-    *in_both_protocols(a_plain_commit_comes_between),
-    *in_both_protocols(the_last_of_several_commits_counts),
+    *in_both_protocols(a_plain_commit_supersedes_a_pending_offset),
+    *in_both_protocols(the_last_of_several_commits_is_valid),
     *in_both_protocols(two_producers_commit_the_same_offset),
     *in_both_protocols(a_transaction_spans_several_groups),
-    a_group_was_not_part_of_the_transaction,
+    a_group_outside_the_transaction,
     *in_both_protocols(offsets_are_deleted_while_pending),
     *in_both_protocols(groups_are_deleted_while_pending),
     *in_both_protocols(a_topic_is_deleted_while_pending),

@@ -1,20 +1,29 @@
-"""What readers see of transactions: stable offsets, aborted lists, markers, who has written."""
+"""Reading transactions: stable offsets, aborted transactions, markers, producers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.runtime import partition_of
+from kafkalite.protocol._generated.messages.delete_records import DeleteRecordsRequest
+from kafkalite.protocol._generated.messages.describe_producers import DescribeProducersRequest
+from kafkalite.protocol._generated.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+)
+from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.delete_records import DeleteRecordsRequest
-from kafkalite.protocol.messages.describe_producers import DescribeProducersRequest
-from kafkalite.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from kafkalite.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.conformance.batches import BASE_TIMESTAMP
 from tests.conformance.scenarios.commits import fetch
 from tests.conformance.scenarios.fetching import fetch_from, partition_at
-from tests.conformance.setup import EARLIEST, LATEST, create_topic, fill, list_offsets, ready_group
-from tests.conformance.transacting import (
+from tests.conformance.setup import (
+    EARLIEST,
+    LATEST,
+    create_topic,
+    fill,
+    list_offsets,
+    wait_for_group_coordinator,
+)
+from tests.conformance.transactional_producer import (
     ABORT,
     COMMIT,
     NEW,
@@ -22,13 +31,13 @@ from tests.conformance.transacting import (
     READ_COMMITTED,
     Producer,
     Protocol,
-    begun,
     describe,
     describe_producers,
     in_both_protocols,
     latest,
     markers,
     read,
+    start_producer,
 )
 from tests.oracle.target import COMMON_CONFIG
 
@@ -46,7 +55,7 @@ def readers_stop_at_the_last_stable_offset(world: World) -> None:
     """Fetch in every version: before, within and after an aborted and an open transaction."""
     topic_id = create_topic(world, world.name)
     fill(world, world.name, b"before")
-    producer = begun(world, NEW)
+    producer = start_producer(world, NEW)
     producer.begin()
     producer.abort()
     fill(world, world.name, b"between")
@@ -65,7 +74,7 @@ def readers_stop_at_the_last_stable_offset(world: World) -> None:
 
 def offsets_of_readers_are_listed(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
 
     def ask() -> None:
         for version in (2, 4, 7, 11):
@@ -88,10 +97,10 @@ def offsets_of_readers_are_listed(world: World, protocol: Protocol) -> None:
 
 
 def the_newest_record_of_readers_is_listed(world: World) -> None:
-    """Ask for the largest timestamp, also when only an open transaction has it."""
+    """Request the largest timestamp, also while only an open transaction has it."""
     create_topic(world, world.name)
     fill(world, world.name, b"a")
-    producer = begun(world, NEW)
+    producer = start_producer(world, NEW)
     for is_commit in (COMMIT, ABORT):
         producer.begin()
         producer.write(b"a", b"b", b"c", sequence=1)
@@ -103,9 +112,11 @@ def the_newest_record_of_readers_is_listed(world: World) -> None:
 
 
 def transactions_interleave(world: World, protocol: Protocol) -> None:
-    """Let three producers begin and end in turns, and list what was aborted from every offset."""
+    """Let three producers begin and end in turns; list aborted transactions from every offset."""
     create_topic(world, world.name)
-    first, second, third = (begun(world, protocol, f"{world.name}-{letter}") for letter in "abc")
+    first, second, third = (
+        start_producer(world, protocol, f"{world.name}-{letter}") for letter in "abc"
+    )
     first.begin()
     second.begin()
     world.ask(latest(world.name), 7)
@@ -129,9 +140,9 @@ def transactions_interleave(world: World, protocol: Protocol) -> None:
 
 
 def markers_are_control_batches(world: World, protocol: Protocol) -> None:
-    """Compare them byte by byte, but for ids and times; in all the ways that one is written."""
+    """Compare markers byte by byte, except ids and timestamps."""
     create_topic(world, world.name)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     for is_commit in (COMMIT, ABORT):
         producer.begin()
         producer.end(is_commit=is_commit)
@@ -146,7 +157,7 @@ def markers_are_control_batches(world: World, protocol: Protocol) -> None:
 
 def a_session_reads_what_is_committed(world: World) -> None:
     topic_id = create_topic(world, world.name, partitions=2)
-    producer = begun(world, NEW)
+    producer = start_producer(world, NEW)
     producer.begin(0, 1)
     for version, topic in ((11, world.name), (17, topic_id)):
         opened = fetch_from(topic, partition_at(), partition_at(1), session_epoch=0)
@@ -165,7 +176,7 @@ def a_session_reads_what_is_committed(world: World) -> None:
 
 def a_waiting_reader_is_woken_by_the_end(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     for is_commit in (COMMIT, ABORT):
         offset = world.probe(latest(world.name), 7).topics[0].partitions[0].offset
         producer.begin()
@@ -176,13 +187,13 @@ def a_waiting_reader_is_woken_by_the_end(world: World, protocol: Protocol) -> No
         world.send(request, 11, on="reader")
         producer.write(sequence=1)
         producer.end(is_commit=is_commit)
-        world.hear("reader", asked="the fetch that waited")
+        world.receive("reader", title="the fetch that waited")
 
 
 def producers_are_described(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name, partitions=2)
     world.ask(describe_producers(world.name, 0, 1), 0)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     if not producer.is_new:
         producer.add(0, 1)
         world.ask(describe_producers(world.name, 0, 1), 0)
@@ -192,7 +203,7 @@ def producers_are_described(world: World, protocol: Protocol) -> None:
     world.ask(describe_producers(world.name, 0, 1), 0)
     producer.commit()
     world.ask(describe_producers(world.name, 0, 1), 0)
-    other = begun(world, protocol, f"{world.name}-other")
+    other = start_producer(world, protocol, f"{world.name}-other")
     other.begin(0, 1)
     producer.begin(1)
     world.ask(describe_producers(world.name, 0, 1), 0)
@@ -203,7 +214,7 @@ def producers_are_described(world: World, protocol: Protocol) -> None:
     world.ask(describe_producers(world.name, 1, 0), 0)
 
 
-def producers_of_strangers_are_not_described(world: World) -> None:
+def producers_of_unknown_partitions_are_not_described(world: World) -> None:
     create_topic(world, world.name)
     for topic in (world.name, f"{world.name}-missing", "in valid", "", "x" * 250):
         world.ask(describe_producers(topic, 0, 1, -1), 0)
@@ -215,11 +226,11 @@ def producers_of_strangers_are_not_described(world: World) -> None:
     world.ask(DescribeProducersRequest(topics=[twice, twice]), 0)
 
 
-def a_hanging_transaction_is_aborted_by_hand(world: World, protocol: Protocol) -> None:
-    """Write the marker as an administrator does; the coordinator learns nothing of it."""
+def a_hanging_transaction_is_aborted_by_a_marker(world: World, protocol: Protocol) -> None:
+    """Write the marker as an administrator does; the coordinator is not informed."""
     create_topic(world, world.name)
     for version in _MARKER_VERSIONS:
-        producer = begun(world, protocol, f"{world.name}-{version}")
+        producer = start_producer(world, protocol, f"{world.name}-{version}")
         producer.begin()
         world.ask(describe_producers(world.name), 0)
         request = markers(producer.producer, {world.name: [0]}, coordinator_epoch=-1)
@@ -236,12 +247,12 @@ def a_hanging_transaction_is_aborted_by_hand(world: World, protocol: Protocol) -
 def epochs_of_markers_are_checked(world: World) -> None:
     create_topic(world, world.name)
     for number, transaction_version in enumerate((0, 1, 2)):
-        producer = begun(world, OLD, f"{world.name}-{number}")
+        producer = start_producer(world, OLD, f"{world.name}-{number}")
         producer.init()
         for stage in ("empty", "open", "closed"):
             if stage == "open":
                 producer.begin()
-            # Those first that do not end it.
+            # Begin with epochs whose markers do not end the transaction.
             for step in (-1, -2, 0, 0, 1, 1, 0, 5):
                 request = markers(
                     producer.at(step), {world.name: [0]}, transaction_version=transaction_version
@@ -251,10 +262,10 @@ def epochs_of_markers_are_checked(world: World) -> None:
     world.ask(read(world.name, isolation=0), 11)
 
 
-def the_last_epoch_of_all_ends_every_transaction(world: World) -> None:
+def the_maximum_epoch_ends_every_transaction(world: World) -> None:
     create_topic(world, world.name)
     for transaction_version in (0, 2):
-        producer = begun(world, OLD, f"{world.name}-{transaction_version}")
+        producer = start_producer(world, OLD, f"{world.name}-{transaction_version}")
         producer.begin()
         last = Producer(producer.producer.producer_id, 32_767)
         for _ in range(2):
@@ -268,7 +279,7 @@ def the_last_epoch_of_all_ends_every_transaction(world: World) -> None:
 def epochs_of_coordinators_are_checked(world: World) -> None:
     create_topic(world, world.name)
     for version in _MARKER_VERSIONS:
-        producer = begun(world, OLD, f"{world.name}-{version}")
+        producer = start_producer(world, OLD, f"{world.name}-{version}")
         for coordinator_epoch in (5, 4, 5, 6, -1, 0, 7):
             producer.begin()
             for is_commit in (COMMIT, ABORT):
@@ -282,9 +293,9 @@ def epochs_of_coordinators_are_checked(world: World) -> None:
             world.ask(describe_producers(world.name), 0)
 
 
-def markers_for_strangers(world: World) -> None:
+def markers_for_unknown_partitions(world: World) -> None:
     create_topic(world, world.name, partitions=2)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     unknown = Producer(987_654_321, 3)
     missing = f"{world.name}-missing"
     for version in _MARKER_VERSIONS:
@@ -311,11 +322,11 @@ def markers_for_strangers(world: World) -> None:
 
 def offsets_are_committed_by_a_marker_of_a_client(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name)
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     stable = fetch(world.name, world.name, 0)
     stable.require_stable = True
     for is_commit in (COMMIT, ABORT):
-        producer = begun(world, protocol, f"{world.name}-{is_commit:d}")
+        producer = start_producer(world, protocol, f"{world.name}-{is_commit:d}")
         if not producer.is_new:
             producer.add_offsets(world.name)
         producer.commit_offsets(world.name, 7 + is_commit)
@@ -327,7 +338,7 @@ def offsets_are_committed_by_a_marker_of_a_client(world: World, protocol: Protoc
             )
             answer = world.probe(request, version)
             codes = [row.error_code for row in answer.markers[0].topics[0].partitions]
-            world.note(f"the markers in v{version}", [ErrorCode(code).name for code in codes])
+            world.record(f"the markers in v{version}", [ErrorCode(code).name for code in codes])
             world.ask(stable, 8)
         producer.commit_offsets(world.name, 20)
         world.ask(stable, 8)
@@ -338,7 +349,7 @@ def offsets_are_committed_by_a_marker_of_a_client(world: World, protocol: Protoc
 def records_are_deleted_under_a_transaction(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name)
     fill(world, world.name, b"a", b"b")
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     producer.begin()
     producer.abort()
     producer.begin()
@@ -362,7 +373,7 @@ def records_are_deleted_under_a_transaction(world: World, protocol: Protocol) ->
 
 def ends_of_epochs_do_not_wait_for_transactions(world: World) -> None:
     create_topic(world, world.name)
-    producer = begun(world, NEW)
+    producer = start_producer(world, NEW)
     producer.begin()
     row = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
     topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(
@@ -383,12 +394,12 @@ SCENARIOS = (
     a_session_reads_what_is_committed,
     *in_both_protocols(a_waiting_reader_is_woken_by_the_end),
     *in_both_protocols(producers_are_described),
-    producers_of_strangers_are_not_described,
-    *in_both_protocols(a_hanging_transaction_is_aborted_by_hand),
+    producers_of_unknown_partitions_are_not_described,
+    *in_both_protocols(a_hanging_transaction_is_aborted_by_a_marker),
     epochs_of_markers_are_checked,
-    the_last_epoch_of_all_ends_every_transaction,
+    the_maximum_epoch_ends_every_transaction,
     epochs_of_coordinators_are_checked,
-    markers_for_strangers,
+    markers_for_unknown_partitions,
     *in_both_protocols(offsets_are_committed_by_a_marker_of_a_client),
     *in_both_protocols(records_are_deleted_under_a_transaction),
     ends_of_epochs_do_not_wait_for_transactions,

@@ -1,4 +1,4 @@
-"""What transactions leave in the logs of the coordinators: records, versions, batches, order."""
+"""Records of transactions in the coordinators' logs: versions, batches, order."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.runtime import partition_of
 from kafkalite.coordinator.serde import CoordinatorSerde
-from kafkalite.groups.records import written_version
-from kafkalite.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkalite.protocol.messages.offset_delete import OffsetDeleteRequest
+from kafkalite.groups.offsets_topic_records import written_version
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
 from kafkalite.storage.batch import split_batches
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.fetching import fetch_from, partition_at
-from tests.conformance.setup import create_topic, ready_group
-from tests.conformance.transacting import (
+from tests.conformance.setup import create_topic, wait_for_group_coordinator
+from tests.conformance.transactional_producer import (
     ABORT,
     COMMIT,
     NEW,
@@ -22,13 +22,13 @@ from tests.conformance.transacting import (
     READ_COMMITTED,
     Producer,
     Protocol,
-    add_together,
-    added,
-    begun,
-    completed,
+    add_for_broker,
+    broker_transaction,
     end,
     in_both_protocols,
-    initialise,
+    init_producer_id,
+    start_producer,
+    wait_until_complete,
 )
 from tests.oracle.target import COMMON_CONFIG
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kafkalite.storage.batch import BatchView
-    from tests.conformance.normal import Tree
+    from tests.conformance.normalization import Tree
     from tests.conformance.world import World
 
 _STATE_TOPIC, _OFFSETS_TOPIC = "__transaction_state", "__consumer_offsets"
@@ -47,26 +47,26 @@ _TIMES = frozenset(("commit_timestamp", "expire_timestamp"))
 
 
 def note_states(world: World, *transactional_ids: str, is_alone: bool = True) -> None:
-    """Note every record that transactional ids have left, batch by batch.
+    """Note every record of transactional ids, batch by batch.
 
-    Unless they are alone, batches may hold what was done for other ids at the same moment.
+    Without `is_alone`, batches may contain records of other ids, so their counts are not noted.
     """
     serde = CoordinatorSerde(lambda _value: 1, "transaction")
     for name in transactional_ids:
         partition = partition_of(name, _STATE_PARTITIONS)
 
-        def is_wanted(key: Any, name: str = name) -> bool:  # noqa: ANN401
+        def matches(key: Any, name: str = name) -> bool:  # noqa: ANN401
             return bool(key.transactional_id == name)
 
         rows = [
             row
             for view in _views(world, _STATE_TOPIC, partition)
-            for row in _shown(world, view, serde, is_wanted)
+            for row in _shown(world, view, serde, matches)
         ]
         if not is_alone:
             for row in rows:
                 row.pop("count")
-        world.note(f"the states of {name}", [*rows])
+        world.record(f"the states of {name}", [*rows])
 
 
 def note_offsets(world: World, group: str, *producers: Producer) -> None:
@@ -74,13 +74,13 @@ def note_offsets(world: World, group: str, *producers: Producer) -> None:
     serde = CoordinatorSerde(written_version)
     numbers = {producer.producer_id for producer in producers}
 
-    def is_wanted(key: Any) -> bool:  # noqa: ANN401
+    def matches(key: Any) -> bool:  # noqa: ANN401
         return group in {getattr(key, "group", None), getattr(key, "group_id", None)}
 
     rows: list[Tree] = []
     for view in _views(world, _OFFSETS_TOPIC, partition_of(group, _OFFSETS_PARTITIONS)):
         if not view.is_control:
-            rows += _shown(world, view, serde, is_wanted)
+            rows += _shown(world, view, serde, matches)
         elif view.producer_id in numbers:
             rows.append(
                 {
@@ -91,17 +91,17 @@ def note_offsets(world: World, group: str, *producers: Producer) -> None:
                     ],
                 }
             )
-    world.note(f"the offsets of {group}", rows)
+    world.record(f"the offsets of {group}", rows)
 
 
 def _shown(
-    world: World, view: BatchView, serde: CoordinatorSerde, is_wanted: Callable[[Any], bool]
+    world: World, view: BatchView, serde: CoordinatorSerde, matches: Callable[[Any], bool]
 ) -> Iterator[dict[str, Tree]]:
-    """Yield a batch by what it says, if any of it is wanted."""
+    """Yield the contents of a batch, if any of its records matches."""
     records: list[Tree] = []
     for key, value in view.key_values():
         record = serde.decode(key, value)
-        if record is None or not is_wanted(record.key):
+        if record is None or not matches(record.key):
             continue
         records.append(
             {
@@ -122,7 +122,7 @@ def _tree(world: World, message: Any) -> Tree:  # noqa: ANN401 - any record clas
 
 
 def _head(world: World, view: BatchView) -> dict[str, Tree]:
-    # Without a producer there is nothing to count; Kafka's groups write 0 there, kafkalite -1.
+    # Without a producer the sequence has no meaning; Kafka's groups write 0, kafkalite -1.
     has_producer = view.producer_id >= 0
     return {
         "attributes": view.attributes,
@@ -151,7 +151,7 @@ def every_step_of_a_transaction_is_recorded(world: World, protocol: Protocol) ->
     topics = [f"{world.name}-{letter}" for letter in "ab"]
     for topic in topics:
         create_topic(world, topic, partitions=2)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     for is_commit in (COMMIT, ABORT):
         producer.begin(0, topic=topics[0])
         producer.add(0, topic=topics[0])
@@ -163,9 +163,9 @@ def every_step_of_a_transaction_is_recorded(world: World, protocol: Protocol) ->
     note_states(world, world.name)
 
 
-def what_was_refused_is_not_recorded(world: World) -> None:
+def refused_requests_are_not_recorded(world: World) -> None:
     create_topic(world, world.name)
-    producer = begun(world, OLD)
+    producer = start_producer(world, OLD)
     producer.begin()
     producer.commit()
     for version in (4, 5):
@@ -176,18 +176,18 @@ def what_was_refused_is_not_recorded(world: World) -> None:
     producer.add(7)
     producer.init(producer.newer)
     producer.init(timeout_ms=0)
-    producer.speaking(produce=11).write()
+    producer.with_versions(produce=11).write()
     note_states(world, world.name)
 
 
 def a_fence_is_recorded(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     producer.begin()
     producer.fence()
     producer.begin()
-    world.ask(initialise(world.name, producer.producer), 5)
-    completed(world, world.name)
+    world.ask(init_producer_id(world.name, producer.producer), 5)
+    wait_until_complete(world, world.name)
     producer.init(producer.producer)
     producer.init()
     note_states(world, world.name)
@@ -195,7 +195,7 @@ def a_fence_is_recorded(world: World, protocol: Protocol) -> None:
 
 def empty_transactions_are_recorded(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     producer.abort()
     producer.commit()
     producer.add()
@@ -205,17 +205,17 @@ def empty_transactions_are_recorded(world: World, protocol: Protocol) -> None:
 
 
 def the_protocol_of_a_client_is_recorded(world: World) -> None:
-    """Begin by one protocol, go on by another, and be added by a broker."""
+    """Begin in one protocol, continue in the other, and add partitions as a broker does."""
     create_topic(world, world.name, partitions=3)
     for version in (4, 5):
         for first, second in ((OLD, NEW), (NEW, OLD)):
             name = f"{world.name}-{version}-{first.end}"
-            producer = begun(world, first, name)
+            producer = start_producer(world, first, name)
             producer.begin()
             producer.protocol = second
             producer.begin(1)
-            one = added(name, producer.producer, {world.name: [2]})
-            world.ask(add_together(one), version)
+            one = broker_transaction(name, producer.producer, {world.name: [2]})
+            world.ask(add_for_broker(one), version)
             producer.end(is_commit=COMMIT)
             note_states(world, name)
 
@@ -223,8 +223,8 @@ def the_protocol_of_a_client_is_recorded(world: World) -> None:
 def pending_offsets_are_recorded(world: World, protocol: Protocol) -> None:
     """Commit and abort offsets, with plain commits between them, and read the group's log."""
     create_topic(world, world.name, partitions=2)
-    ready_group(world, world.name)
-    producer = begun(world, protocol)
+    wait_for_group_coordinator(world, world.name)
+    producer = start_producer(world, protocol)
     for is_commit in (COMMIT, ABORT):
         if not producer.is_new:
             producer.add_offsets(world.name)
@@ -236,10 +236,10 @@ def pending_offsets_are_recorded(world: World, protocol: Protocol) -> None:
     note_states(world, world.name)
 
 
-def what_is_forgotten_while_pending_is_recorded(world: World, protocol: Protocol) -> None:
+def deletions_of_pending_offsets_are_recorded(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name, partitions=2)
-    ready_group(world, world.name)
-    producer = begun(world, protocol)
+    wait_for_group_coordinator(world, world.name)
+    producer = start_producer(world, protocol)
     if not producer.is_new:
         producer.add_offsets(world.name)
     producer.commit_offsets(world.name, 5, 0)
@@ -256,31 +256,31 @@ def what_is_forgotten_while_pending_is_recorded(world: World, protocol: Protocol
 
 
 def logs_of_coordinators_are_read_committed(world: World) -> None:
-    """Read a group's log as Connect reads its own: up to what an open transaction holds back."""
+    """Read a group's log with read_committed, as Connect reads its logs."""
     create_topic(world, world.name)
     group = f"{world.name}-0"
-    ready_group(world, group)
-    producer = begun(world, NEW)
+    wait_for_group_coordinator(world, group)
+    producer = start_producer(world, NEW)
     producer.commit_offsets(group)
     partition = partition_of(group, _OFFSETS_PARTITIONS)
     request = fetch_from(_OFFSETS_TOPIC, partition_at(partition))
     request.isolation_level = READ_COMMITTED
     before = world.probe(request, _FETCH).responses[0].partitions[0]
-    world.note("held back", before.high_watermark - before.last_stable_offset)
+    world.record("held back", before.high_watermark - before.last_stable_offset)
     producer.abort()
     after = world.probe(request, _FETCH).responses[0].partitions[0]
-    world.note("held back", after.high_watermark - after.last_stable_offset)
+    world.record("held back", after.high_watermark - after.last_stable_offset)
     rows = after.aborted_transactions[-1:]
-    world.note("aborted", [world.symbol("producer_id", row.producer_id) for row in rows])
+    world.record("aborted", [world.symbol("producer_id", row.producer_id) for row in rows])
 
 
 SCENARIOS = (
     *in_both_protocols(every_step_of_a_transaction_is_recorded),
-    what_was_refused_is_not_recorded,
+    refused_requests_are_not_recorded,
     *in_both_protocols(a_fence_is_recorded),
     *in_both_protocols(empty_transactions_are_recorded),
     the_protocol_of_a_client_is_recorded,
     *in_both_protocols(pending_offsets_are_recorded),
-    *in_both_protocols(what_is_forgotten_while_pending_is_recorded),
+    *in_both_protocols(deletions_of_pending_offsets_are_recorded),
     logs_of_coordinators_are_read_committed,
 )

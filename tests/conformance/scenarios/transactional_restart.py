@@ -1,4 +1,4 @@
-"""What is still true of transactions after the broker was stopped and started again."""
+"""State of transactions after a restart of the broker."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.storage.batch import split_batches
 from tests.conformance.scenarios.commits import fetch
-from tests.conformance.setup import create_topic, ready_group, wait_for_leader
-from tests.conformance.transacting import (
+from tests.conformance.setup import create_topic, wait_for_group_coordinator, wait_for_leader
+from tests.conformance.transactional_producer import (
     NEW,
     OLD,
     Protocol,
     Transactor,
-    begun,
     describe,
     describe_producers,
     end,
-    initialise,
+    init_producer_id,
     latest,
     markers,
-    reached,
     read,
-    ready_transactions,
+    start_producer,
+    wait_for_state,
+    wait_for_transaction_coordinator,
 )
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ _FENCED_BY = 1000
 
 
 def prepare(world: World) -> dict[str, Transactor]:
-    """Leave a transactional id in every state that lasts, in either protocol."""
+    """Create transactional ids in every persistent state, in both protocols."""
     create_topic(world, world.name, partitions=3)
     create_topic(world, f"{world.name}-stuck", partitions=2)
     producers = {}
     for label, protocol in _PROTOCOLS.items():
-        ready_group(world, f"{world.name}-{label}")
+        wait_for_group_coordinator(world, f"{world.name}-{label}")
         for state in ("empty", "committed", "aborted", "open", "decided"):
             name = f"{world.name}-{label}-{state}"
-            producers[f"{label} {state}"] = begun(world, protocol, name)
+            producers[f"{label} {state}"] = start_producer(world, protocol, name)
         _leave(world, producers, label, protocol)
     return producers
 
@@ -60,24 +60,24 @@ def _leave(world: World, producers: dict[str, Transactor], label: str, protocol:
     if protocol is OLD:
         producer.add_offsets(group)
     producer.commit_offsets(group, 9, 0)
-    # Its partition has heard of a later coordinator, so that it stays decided.
+    # Its partition has a marker of a higher coordinator epoch, so the transaction stays prepared.
     producer, topic = producers[f"{label} decided"], f"{world.name}-stuck"
     partition = int(protocol is NEW)
     producer.begin(partition, topic=topic)
     request = markers(producer.newer, {topic: [partition]}, coordinator_epoch=_FENCED_BY)
     world.ask(request, 1)
     world.ask(end(producer.transactional_id, producer.producer, is_commit=True), protocol.end)
-    reached(world, producer.transactional_id, "PrepareCommit")
+    wait_for_state(world, producer.transactional_id, "PrepareCommit")
 
 
 def inspect(world: World, producers: dict[str, Transactor]) -> None:
-    """Look at everything, go on with what was open, and begin anew with the rest."""
+    """Describe everything, continue open transactions, and start new ones."""
     for topic, partitions in ((world.name, 3), (f"{world.name}-stuck", 2)):
         wait_for_leader(world, topic, partitions)
     names = [each.transactional_id for each in producers.values()]
-    ready_transactions(world, *names)
+    wait_for_transaction_coordinator(world, *names)
     for label in _PROTOCOLS:
-        ready_group(world, f"{world.name}-{label}")
+        wait_for_group_coordinator(world, f"{world.name}-{label}")
     world.ask(describe(*names), 0)
     _look(world)
     for label in _PROTOCOLS:
@@ -85,7 +85,7 @@ def inspect(world: World, producers: dict[str, Transactor]) -> None:
         _come_back(world, producers[f"{label} decided"])
         for state in ("empty", "committed", "aborted"):
             producer = producers[f"{label} {state}"]
-            world.ask(initialise(producer.transactional_id, producer.older), 5)
+            world.ask(init_producer_id(producer.transactional_id, producer.older), 5)
             producer.init(producer.producer)
             producer.begin()
             producer.commit()
@@ -106,7 +106,7 @@ def _go_on(producer: Transactor) -> None:
 def _come_back(world: World, producer: Transactor) -> None:
     for step in (0, 1):
         world.ask(end(producer.transactional_id, producer.at(step), is_commit=True), 4)
-        world.ask(initialise(producer.transactional_id, producer.at(step)), 5)
+        world.ask(init_producer_id(producer.transactional_id, producer.at(step)), 5)
 
 
 def _look(world: World) -> None:
@@ -124,15 +124,15 @@ def _look(world: World) -> None:
 
 
 def _read(world: World, topic: str, partition: int) -> None:
-    """Note what a reader of committed records gets, without the epochs of leaders."""
+    """Note the response to a read_committed fetch, without leader epochs."""
     (row,) = world.probe(read(topic, partition=partition), 11).responses[0].partitions
-    world.note(f"{topic}-{partition}", ErrorCode(row.error_code).name)
+    world.record(f"{topic}-{partition}", ErrorCode(row.error_code).name)
     for view in split_batches(bytes(row.records or b"")):
         who = world.symbol("producer_id", view.producer_id)
-        world.note(
+        world.record(
             f"the batch at {view.base_offset}",
             [who, view.producer_epoch, view.base_sequence, view.attributes, view.record_count],
         )
     for one in row.aborted_transactions:
         who = world.symbol("producer_id", one.producer_id)
-        world.note("aborted", [who, one.first_offset])
+        world.record("aborted", [who, one.first_offset])

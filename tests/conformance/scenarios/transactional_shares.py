@@ -1,4 +1,4 @@
-"""Transactions read by share groups: what is undecided waits, what was aborted is never given."""
+"""Transactions read by share groups: open ones wait, aborted ones are not delivered."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING
 
 from tests.conformance.scenarios.share_fetching import ACCEPT, FIRST, GAP, V, shared_topic
 from tests.conformance.setup import fill
-from tests.conformance.transacting import NEW, OLD, Transactor, ready_transactions
+from tests.conformance.transactional_producer import (
+    NEW,
+    OLD,
+    Transactor,
+    wait_for_transaction_coordinator,
+)
 
 if TYPE_CHECKING:
     from tests.conformance.scenarios.share_fetching import Shared
-    from tests.conformance.transacting import Protocol
+    from tests.conformance.transactional_producer import Protocol
     from tests.conformance.world import World
 
 COMMITTED = {"share.isolation.level": "read_committed"}
@@ -21,13 +26,13 @@ def _ready(
 ) -> tuple[Shared, Transactor]:
     """Return a share group, and a producer that writes to its topic."""
     shared = shared_topic(world, config=COMMITTED if committed else None)
-    ready_transactions(world, world.name)
+    wait_for_transaction_coordinator(world, world.name)
     producer = Transactor(world, world.name, protocol)
     producer.init()
     return shared, producer
 
 
-def undecided_records_are_not_given(world: World) -> None:
+def records_of_open_transactions_are_not_delivered(world: World) -> None:
     shared, producer = _ready(world)
     fill(world, shared.topic, b"plain")
     producer.write(b"a", b"b", topic=shared.topic)
@@ -37,37 +42,37 @@ def undecided_records_are_not_given(world: World) -> None:
     producer.commit()
     world.ask(shared.fetch("m", 2), V)
     world.ask(shared.ack("m", 3, (1, 2, [ACCEPT]), (3, 3, [ACCEPT]), (4, 4, [GAP])), V)
-    shared.kept()
+    shared.note_state()
 
 
-def aborted_records_are_not_given(world: World) -> None:
+def aborted_records_are_not_delivered(world: World) -> None:
     shared, producer = _ready(world)
     producer.write(b"a", b"b", topic=shared.topic)
     fill(world, shared.topic, b"between")
     producer.write(b"c", topic=shared.topic, sequence=2)
     producer.abort()
     world.ask(shared.fetch("m", FIRST, 0), V)
-    shared.kept()
+    shared.note_state()
     producer.write(b"d", topic=shared.topic)
     producer.commit()
     world.ask(shared.fetch("m", 1), V)
     world.ask(shared.ack("m", 2, (2, 2, [ACCEPT]), (4, 4, [GAP])), V)
     world.ask(shared.ack("m", 3, (5, 5, [ACCEPT]), (6, 6, [GAP])), V)
-    shared.kept()
+    shared.note_state()
 
 
-def only_aborted_records_leave_nothing_to_give(world: World) -> None:
+def only_aborted_records_deliver_nothing(world: World) -> None:
     shared, producer = _ready(world)
     producer.write(b"a", b"b", topic=shared.topic)
     producer.abort()
     world.ask(shared.fetch("m", FIRST, 0), V)
-    shared.kept()
+    shared.note_state()
     fill(world, shared.topic, b"later")
     world.ask(shared.fetch("m", 1), V)
-    shared.kept()
+    shared.note_state()
 
 
-def an_old_client_commits_for_a_share_group(world: World) -> None:
+def a_client_of_the_old_protocol_writes_for_a_share_group(world: World) -> None:
     shared, producer = _ready(world, OLD)
     producer.add(topic=shared.topic)
     producer.write(b"a", topic=shared.topic)
@@ -78,7 +83,7 @@ def an_old_client_commits_for_a_share_group(world: World) -> None:
     producer.write(b"b", topic=shared.topic, sequence=1)
     producer.abort()
     world.ask(shared.fetch("m", 2), V)
-    shared.kept()
+    shared.note_state()
 
 
 def a_group_that_reads_uncommitted_gets_all(world: World) -> None:
@@ -88,12 +93,12 @@ def a_group_that_reads_uncommitted_gets_all(world: World) -> None:
     producer.abort()
     producer.write(b"c", topic=shared.topic)
     world.ask(shared.fetch("m", 1), V)
-    shared.kept()
+    shared.note_state()
 
 
 def transactions_interleave_before_a_share_group(world: World) -> None:
     shared, producer = _ready(world)
-    ready_transactions(world, f"{world.name}-2")
+    wait_for_transaction_coordinator(world, f"{world.name}-2")
     other = Transactor(world, f"{world.name}-2", NEW)
     other.init()
     producer.write(b"a1", topic=shared.topic)
@@ -103,15 +108,15 @@ def transactions_interleave_before_a_share_group(world: World) -> None:
     world.ask(shared.fetch("m", FIRST, 0), V)
     producer.abort()
     world.ask(shared.fetch("m", 1), V)
-    shared.kept()
+    shared.note_state()
     world.ask(shared.fetch("n", FIRST, 0), V)
 
 
 SCENARIOS = (
-    undecided_records_are_not_given,
-    aborted_records_are_not_given,
-    only_aborted_records_leave_nothing_to_give,
-    an_old_client_commits_for_a_share_group,
+    records_of_open_transactions_are_not_delivered,
+    aborted_records_are_not_delivered,
+    only_aborted_records_deliver_nothing,
+    a_client_of_the_old_protocol_writes_for_a_share_group,
     a_group_that_reads_uncommitted_gets_all,
     transactions_interleave_before_a_share_group,
 )

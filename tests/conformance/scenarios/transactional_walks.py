@@ -1,4 +1,4 @@
-"""Transactions over a longer way: walks at random of two producers that race for two ids."""
+"""Random walks of two producers that compete for two transactional ids."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.scenarios.commits import commit, fetch
 from tests.conformance.scenarios.transactional_records import note_offsets, note_states
-from tests.conformance.setup import create_topic, ready_group
-from tests.conformance.transacting import (
+from tests.conformance.setup import create_topic, wait_for_group_coordinator
+from tests.conformance.transactional_producer import (
     ABORT,
     COMMIT,
     NEW,
@@ -18,14 +18,14 @@ from tests.conformance.transacting import (
     Producer,
     Protocol,
     Transactor,
-    add_together,
-    added,
-    completed,
+    add_for_broker,
+    broker_transaction,
     describe,
     describe_producers,
     latest,
     read,
-    ready_transactions,
+    wait_for_transaction_coordinator,
+    wait_until_complete,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _PROTOCOLS: tuple[tuple[Protocol, Protocol], ...] = (
 
 @dataclass(slots=True)
 class _Walker:
-    """A client, what it believes of itself, and the dice that it shares with the others."""
+    """A client with its own view of its state, and the shared random generator."""
 
     transactor: Transactor
     choices: random.Random
@@ -54,16 +54,16 @@ class _Walker:
         return self.transactor.world
 
     def init(self) -> None:
-        """Become the one producer; whatever was open is aborted."""
+        """Become the only producer; an open transaction is aborted."""
         self.transactor.init()
-        completed(self.world, self.transactor.transactional_id)
+        wait_until_complete(self.world, self.transactor.transactional_id)
 
     def resume(self) -> None:
-        """Go on as the producer that it was, or claims to have been."""
+        """Resume as its earlier producer, or as a claimed one."""
         if self.transactor.producer.producer_id >= 0:
             step = self.choices.choice((0, 0, 0, -1, 1))
             self.transactor.init(self.transactor.at(max(step, -self._epoch)))
-            completed(self.world, self.transactor.transactional_id)
+            wait_until_complete(self.world, self.transactor.transactional_id)
 
     def add(self) -> None:
         chosen = self.choices.sample(_PARTITIONS, self.choices.choice((1, 2)))
@@ -71,16 +71,16 @@ class _Walker:
 
     def verify(self) -> None:
         partition = self.choices.choice(_PARTITIONS)
-        one = added(
+        one = broker_transaction(
             self.transactor.transactional_id,
             self._claimed(),
             {self.world.name: [partition]},
             verify_only=True,
         )
-        self.world.ask(add_together(one), 5)
+        self.world.ask(add_for_broker(one), 5)
 
     def write(self) -> None:
-        """Append one or two records where the sequence says; now and then where it does not."""
+        """Append one or two records, sometimes with a wrong sequence."""
         partition, claimed = self.choices.choice(_PARTITIONS), self._claimed()
         count = self.choices.choice((1, 2))
         sequence = self.sequences.get((claimed, partition), 0)
@@ -95,7 +95,7 @@ class _Walker:
             self.sequences[claimed, partition] = sequence + count
 
     def begin(self) -> None:
-        """Add and write, as a client does that is in order."""
+        """Add and write, as a correct client does."""
         if not self.transactor.is_new:
             self.transactor.add(*_PARTITIONS)
         self.write()
@@ -118,14 +118,14 @@ class _Walker:
         self.transactor.abort(self._claimed())
 
     def end_again(self) -> None:
-        """Send an end twice, as a client does that heard no answer."""
+        """Send an end twice, as a client does that received no response."""
         claimed = self.transactor.producer
         is_commit = self.choices.choice((COMMIT, ABORT))
         for _ in range(2):
             self.transactor.end(is_commit=is_commit, producer=claimed)
 
     def look(self) -> None:
-        """Ask what everybody may know."""
+        """Describe the transaction and the producers, and read offsets and records."""
         name = self.world.name
         self.world.ask(describe(self.transactor.transactional_id), 0)
         self.world.ask(latest(name, *_PARTITIONS), 7)
@@ -141,7 +141,7 @@ class _Walker:
         return self.transactor.producer.producer_epoch
 
     def _claimed(self) -> Producer:
-        """Be honest about itself, mostly."""
+        """Return its producer id and epoch, or rarely wrong ones."""
         return self.transactor.at(self.choices.choice((0,) * 18 + (-1, 1)))
 
 
@@ -163,14 +163,14 @@ _STEPS: dict[_Step, int] = {
 
 
 def walk(world: World, seed: int, steps: int = _STEPS_OF_A_WALK) -> None:
-    """Let two producers do what the seed chooses; with some seeds they want the same id."""
+    """Run random actions of two producers; with some seeds they have the same id."""
     world.name = f"{world.name}-{seed}"
     choices = random.Random(seed)  # noqa: S311 - the same walk every time
-    # The records bear an old date, and a walk may last until a broker looks for what has expired.
+    # The records have early timestamps, and a walk may last until a broker expires producers.
     create_topic(world, world.name, len(_PARTITIONS), {"retention.ms": "-1"})
-    ready_group(world, world.name)
+    wait_for_group_coordinator(world, world.name)
     names = [world.name, world.name if seed % 3 == 0 else f"{world.name}-other"]
-    ready_transactions(world, *names)
+    wait_for_transaction_coordinator(world, *names)
     protocols = _PROTOCOLS[seed % len(_PROTOCOLS)]
     walkers = [
         _Walker(Transactor(world, name, protocol), choices)
@@ -191,12 +191,12 @@ def walk(world: World, seed: int, steps: int = _STEPS_OF_A_WALK) -> None:
     note_offsets(world, world.name, *(walker.transactor.producer for walker in walkers))
 
 
-def producers_do_as_they_like(world: World) -> None:
-    """Walk with either protocol, alone and against each other."""
+def producers_act_at_random(world: World) -> None:
+    """Walk with each protocol alone, and with both protocols against each other."""
     name = world.name
     for seed in range(3):
         world.name = name
         walk(world, seed)
 
 
-SCENARIOS = (producers_do_as_they_like,)
+SCENARIOS = (producers_act_at_random,)

@@ -1,13 +1,13 @@
-"""Batches of transactions: in and out of one, by whom, with which epoch and which sequence."""
+"""Transactional batches: producers, epochs and sequences, in and outside transactions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.protocol.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from tests.conformance.batches import CONTROL, TRANSACTIONAL, Batch
 from tests.conformance.setup import create_topic, fill, produce
-from tests.conformance.transacting import (
+from tests.conformance.transactional_producer import (
     ABORT,
     COMMIT,
     NEW,
@@ -15,12 +15,12 @@ from tests.conformance.transacting import (
     Producer,
     Protocol,
     Transactor,
-    begun,
     describe,
     describe_producers,
     in_both_protocols,
     read,
-    ready_transactions,
+    start_producer,
+    wait_for_transaction_coordinator,
     write,
 )
 
@@ -33,10 +33,10 @@ _PLAIN = 0
 
 
 def batches_outside_of_a_transaction_are_refused(world: World) -> None:
-    """Or begin one, when the client is of the new protocol."""
+    """Such a batch begins a transaction if the client uses the new protocol."""
     topic_id = create_topic(world, world.name, partitions=2)
     for version in _PRODUCE_VERSIONS:
-        producer = begun(world, OLD._replace(produce=version), f"{world.name}-{version}")
+        producer = start_producer(world, OLD._replace(produce=version), f"{world.name}-{version}")
         producer.write()
         world.ask(describe(producer.transactional_id), 0)
         producer.add(1)
@@ -45,7 +45,7 @@ def batches_outside_of_a_transaction_are_refused(world: World) -> None:
         producer.write(partition=1, sequence=1)
         producer.commit()
         producer.write(partition=1, sequence=2)
-    producer = begun(world, NEW._replace(produce=_BY_ID), f"{world.name}-by-id")
+    producer = start_producer(world, NEW._replace(produce=_BY_ID), f"{world.name}-by-id")
     producer.write(topic_id=topic_id)
     world.ask(describe(producer.transactional_id), 0)
     producer.write(topic_id=bytes(range(16)), sequence=1)
@@ -55,14 +55,14 @@ def batches_outside_of_a_transaction_are_refused(world: World) -> None:
 
 def epochs_of_batches_are_checked(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     producer.init()
     for stage in ("empty", "ongoing", "complete"):
         if stage == "ongoing":
             producer.begin()
         for step in (-1, 1, 2, -2):
             for version in _PRODUCE_VERSIONS:
-                speaker = producer.speaking(produce=version)
+                speaker = producer.with_versions(produce=version)
                 for sequence in (0, 1):
                     speaker.write(producer=producer.at(step), sequence=sequence)
         world.ask(describe(world.name), 0)
@@ -71,17 +71,17 @@ def epochs_of_batches_are_checked(world: World, protocol: Protocol) -> None:
 
 
 def producers_of_batches_are_checked(world: World, protocol: Protocol) -> None:
-    """Claim another's producer id, an id nobody has, and transactional ids to match."""
+    """Claim another producer's id, an unknown id, and matching transactional ids."""
     create_topic(world, world.name)
-    producer = begun(world, protocol)
-    other = begun(world, protocol, f"{world.name}-other")
-    stranger = Producer(producer.producer.producer_id + 9_000_000, 0)
+    producer = start_producer(world, protocol)
+    other = start_producer(world, protocol, f"{world.name}-other")
+    unknown_producer = Producer(producer.producer.producer_id + 9_000_000, 0)
     for stage in ("empty", "ongoing"):
         if stage == "ongoing":
             producer.begin()
         for version in (3, 10, 11, 12):
             for name in (world.name, f"{world.name}-other", f"{world.name}-unknown", "", None):
-                for claimed in (stranger, other.producer):
+                for claimed in (unknown_producer, other.producer):
                     world.ask(write(name, claimed, world.name), version)
         for name in (world.name, f"{world.name}-other"):
             world.ask(describe(name), 0)
@@ -89,7 +89,7 @@ def producers_of_batches_are_checked(world: World, protocol: Protocol) -> None:
 
 def transactional_batches_need_a_transactional_id(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     for version in _PRODUCE_VERSIONS:
         for name in (None, "", f"{world.name}-unknown"):
             world.ask(write(name, producer.producer, world.name), version)
@@ -101,9 +101,9 @@ def transactional_batches_need_a_transactional_id(world: World, protocol: Protoc
 
 
 def plain_batches_of_a_transactional_producer(world: World, protocol: Protocol) -> None:
-    """Write without a transaction, under the id of a producer that has them."""
+    """Write without a transaction, with the producer id of a transactional producer."""
     create_topic(world, world.name, partitions=2)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     for name in (world.name, None):
         request = write(name, producer.producer, world.name, partition=1, attributes=_PLAIN)
         request.transactional_id = name
@@ -111,7 +111,7 @@ def plain_batches_of_a_transactional_producer(world: World, protocol: Protocol) 
     producer.begin()
     for sequence in (0, 1):
         for version in (9, 11, 12):
-            producer.speaking(produce=version).write(sequence=sequence, attributes=_PLAIN)
+            producer.with_versions(produce=version).write(sequence=sequence, attributes=_PLAIN)
     producer.commit()
     producer.write(attributes=_PLAIN)
     producer.write(attributes=_PLAIN, sequence=1)
@@ -123,13 +123,15 @@ def plain_batches_of_a_transactional_producer(world: World, protocol: Protocol) 
 
 def batches_without_a_producer_in_a_transaction(world: World) -> None:
     create_topic(world, world.name)
-    producer = begun(world, OLD)
+    producer = start_producer(world, OLD)
     producer.begin()
     for version in (9, 11, 12):
         for claimed in (Producer(-1, -1), Producer(-1, 0), Producer(producer.producer[0], -1)):
-            producer.speaking(produce=version).write(producer=claimed)
-            producer.speaking(produce=version).write(producer=claimed, attributes=_PLAIN)
-        producer.speaking(produce=version).write(attributes=CONTROL | TRANSACTIONAL, sequence=1)
+            producer.with_versions(produce=version).write(producer=claimed)
+            producer.with_versions(produce=version).write(producer=claimed, attributes=_PLAIN)
+        producer.with_versions(produce=version).write(
+            attributes=CONTROL | TRANSACTIONAL, sequence=1
+        )
     fill(world, world.name, b"of someone else")
     producer.commit()
     world.ask(read(world.name), 11)
@@ -137,7 +139,7 @@ def batches_without_a_producer_in_a_transaction(world: World) -> None:
 
 def sequences_of_a_transaction_are_checked(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     if not producer.is_new:
         producer.add()
     for sequence in (1, 5, 0, 0, 1, 3, 2, 1, 9, -1):
@@ -162,10 +164,10 @@ def sequences_of_a_transaction_are_checked(world: World, protocol: Protocol) -> 
 
 
 def a_batch_is_repeated_after_its_transaction(world: World, protocol: Protocol) -> None:
-    """Send again what was acknowledged, when the transaction has ended meanwhile."""
+    """Resend an acknowledged batch after its transaction has ended."""
     create_topic(world, world.name)
     for is_commit in (COMMIT, ABORT):
-        producer = begun(world, protocol, f"{world.name}-{is_commit:d}")
+        producer = start_producer(world, protocol, f"{world.name}-{is_commit:d}")
         producer.begin()
         sent = producer.producer
         producer.write(sequence=0)
@@ -173,19 +175,19 @@ def a_batch_is_repeated_after_its_transaction(world: World, protocol: Protocol) 
         producer.write(producer=sent)
         producer.write(producer=sent, sequence=1)
         for version in (9, 11, 12):
-            producer.speaking(produce=version).write(producer=sent)
+            producer.with_versions(produce=version).write(producer=sent)
         world.ask(describe(producer.transactional_id), 0)
 
 
-def batches_go_nowhere_without_a_partition(world: World) -> None:
+def batches_to_unknown_partitions_are_refused(world: World) -> None:
     topic_id = create_topic(world, world.name)
     missing = f"{world.name}-missing"
     for version in _PRODUCE_VERSIONS:
-        producer = begun(world, OLD._replace(produce=version), f"{world.name}-{version}")
+        producer = start_producer(world, OLD._replace(produce=version), f"{world.name}-{version}")
         for topic, partition in ((missing, 0), (world.name, 7), (world.name, -1)):
             producer.write(topic=topic, partition=partition)
         world.ask(describe(producer.transactional_id), 0)
-    producer = begun(world, NEW._replace(produce=_BY_ID), f"{world.name}-by-id")
+    producer = start_producer(world, NEW._replace(produce=_BY_ID), f"{world.name}-by-id")
     producer.write(topic_id=bytes(range(16)))
     producer.write(topic_id=topic_id, partition=7)
     world.ask(describe(producer.transactional_id), 0)
@@ -193,7 +195,7 @@ def batches_go_nowhere_without_a_partition(world: World) -> None:
 
 def acknowledgements_of_transactions(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name)
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     if not producer.is_new:
         producer.add()
     for sequence, acks in enumerate((1, -1, 2)):
@@ -210,7 +212,7 @@ def acknowledgements_of_transactions(world: World, protocol: Protocol) -> None:
 
 
 def _several(world: World, *requests: ProduceRequest) -> ProduceRequest:
-    """Put the partitions of requests into one."""
+    """Merge the partitions of several requests into one request."""
     rows = [request.topic_data[0].partition_data[0] for request in requests]
     topic = ProduceRequest.TopicProduceData(name=world.name, partition_data=rows)
     return ProduceRequest(
@@ -223,8 +225,8 @@ def _several(world: World, *requests: ProduceRequest) -> ProduceRequest:
 
 def many_partitions_are_written_at_once(world: World, protocol: Protocol) -> None:
     create_topic(world, world.name, partitions=4)
-    producer = begun(world, protocol)
-    other = begun(world, protocol, f"{world.name}-other")
+    producer = start_producer(world, protocol)
+    other = start_producer(world, protocol, f"{world.name}-other")
     if not producer.is_new:
         producer.add(0, 1)
 
@@ -251,10 +253,12 @@ def many_partitions_are_written_at_once(world: World, protocol: Protocol) -> Non
         world.ask(read(world.name, partition=partition, isolation=0), 11)
 
 
-def a_batch_too_large_leaves_its_partition_in(world: World, protocol: Protocol) -> None:
-    """Add the partition, though the log refuses what was to go there."""
+def a_too_large_batch_leaves_its_partition_in_the_transaction(
+    world: World, protocol: Protocol
+) -> None:
+    """Add a partition to a transaction although the log refuses the batch for it."""
     create_topic(world, world.name, configs={"max.message.bytes": "200"})
-    producer = begun(world, protocol)
+    producer = start_producer(world, protocol)
     if not producer.is_new:
         producer.add()
     producer.write(b"x" * 500)
@@ -265,9 +269,9 @@ def a_batch_too_large_leaves_its_partition_in(world: World, protocol: Protocol) 
 
 
 def two_producers_race_for_one_id(world: World, protocol: Protocol) -> None:
-    """Write, add and end in turns: who came last wins, the other is a zombie from then on."""
+    """Write, add and end alternately: the last producer wins, the other is a zombie."""
     create_topic(world, world.name, partitions=2)
-    ready_transactions(world, world.name)
+    wait_for_transaction_coordinator(world, world.name)
     first, second = (Transactor(world, world.name, protocol) for _ in range(2))
     first.init()
     first.begin()
@@ -300,9 +304,9 @@ SCENARIOS = (
     batches_without_a_producer_in_a_transaction,
     *in_both_protocols(sequences_of_a_transaction_are_checked),
     *in_both_protocols(a_batch_is_repeated_after_its_transaction),
-    batches_go_nowhere_without_a_partition,
+    batches_to_unknown_partitions_are_refused,
     *in_both_protocols(acknowledgements_of_transactions),
     *in_both_protocols(many_partitions_are_written_at_once),
-    *in_both_protocols(a_batch_too_large_leaves_its_partition_in),
+    *in_both_protocols(a_too_large_batch_leaves_its_partition_in_the_transaction),
     *in_both_protocols(two_producers_race_for_one_id),
 )

@@ -1,10 +1,10 @@
 import java.lang.reflect.Method;
 
 /**
- * Prints a line for each feature of the release on the class path: its name, the levels it takes
- * in production, and the level a new cluster is formatted with.
+ * Prints one line per feature of the release on the class path: name, minimum and maximum production
+ * level, and the level of a newly formatted cluster.
  *
- * Releases tell this by other names and types, so everything is looked up when it runs.
+ * The names and types differ between releases, so they are looked up with reflection.
  */
 public final class FormattedFeatures {
     private static final String COMMON = "org.apache.kafka.server.common.";
@@ -66,7 +66,7 @@ public final class FormattedFeatures {
         throw new NoSuchFieldException(String.join(" or ", names));
     }
 
-    /** The enum of features besides metadata.version; null in a release from before there were any. */
+    /** The enum of features other than metadata.version; null in old releases without one. */
     private static Class<?> features() {
         for (String name : new String[] {"Feature", "Features"}) {
             try {

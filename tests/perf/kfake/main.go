@@ -1,4 +1,4 @@
-// Command kfake starts franz-go's in-memory Kafka on one port, as a peer to measure against.
+// Command kfake starts franz-go's in-memory Kafka on one port, for comparison in benchmarks.
 package main
 
 import (

@@ -1,6 +1,6 @@
-"""A Spark application: writes rows to a topic in one batch, and reads them in every way there is.
+"""A Spark application that writes rows to a topic in one batch and reads them with all options.
 
-batch.py BOOTSTRAP TOPIC ROWS: prints what it read as one line of JSON.
+batch.py BOOTSTRAP TOPIC ROWS: prints the rows it read as one line of JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def main(bootstrap: str, topic: str, rows: str) -> None:
-    """Write, read, and tell."""
+    """Write the rows, read them, and print the results."""
     spark = SparkSession.builder.appName("batch").getOrCreate()
     written = spark.range(int(rows)).selectExpr(
         "cast(id as string) as key",
@@ -41,7 +41,7 @@ def main(bootstrap: str, topic: str, rows: str) -> None:
 
     everything = read(subscribe=topic)
     timestamps = [row.ts for row in everything.selectExpr("unix_millis(timestamp) as ts").collect()]
-    told = {
+    result = {
         "records": sorted(
             [row.key, row.value, row.partition, row.offset, row.header]
             for row in everything.selectExpr(
@@ -66,7 +66,7 @@ def main(bootstrap: str, topic: str, rows: str) -> None:
             startingOffsetsByTimestampStrategy="latest",
         ).count(),
     }
-    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.write(json.dumps(result) + "\n")
     spark.stop()
 
 

@@ -1,4 +1,4 @@
-"""How an application starts that has Spark's own Kafka connector."""
+"""The environment of an application with Spark's own Kafka connector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _POM = Path(__file__).parent / "pom.xml"
 
 
 def application_environment() -> dict[str, str]:
-    """Return the environment in which `python application.py` is a Spark application here."""
+    """Return the environment in which `python application.py` runs as a Spark application."""
     options = (
         *("--jars", ",".join(map(str, jars("spark-connector", _POM)))),
         *("--master", "local[2]", "--driver-memory", "1g"),

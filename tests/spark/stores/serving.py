@@ -1,4 +1,4 @@
-"""Stores on loopback: an S3 that moto serves, and an HDFS of one node of each kind."""
+"""Stores on loopback: S3 served by moto, and a minimal HDFS cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAN: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"
 
 
 class Store:
-    """Where captures are kept, and what an application needs to know to use it."""
+    """A store's URL, and the environment and Spark settings that it needs."""
 
     def __init__(self, url: str, environ: Mapping[str, str], conf: Mapping[str, str]) -> None:
         self.url = url
@@ -38,7 +38,7 @@ class Store:
 
 @contextmanager
 def s3() -> Iterator[Store]:
-    """Serve S3, with one bucket; the environment names it for this process, too."""
+    """Serve S3 with one bucket; also sets this process's environment."""
     with required():
         added = jars("spark-s3", _HERE / "s3.xml", hadoop=hadoop_version())
     serving = subprocess.Popen(
@@ -58,8 +58,8 @@ def s3() -> Iterator[Store]:
         threading.Thread(target=serving.stderr.read, daemon=True).start()
         environ = {
             "AWS_ENDPOINT_URL": ready[1],
-            "AWS_ACCESS_KEY_ID": "anybody",
-            "AWS_SECRET_ACCESS_KEY": "anything",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": "us-east-1",
         }
         conf = {
@@ -78,7 +78,7 @@ def s3() -> Iterator[Store]:
 
 
 def _make_bucket(endpoint: str) -> None:
-    from pyarrow import fs  # noqa: PLC0415 - heavy, and for few tests
+    from pyarrow import fs  # noqa: PLC0415 - heavy, and needed by few tests
 
     files = fs.S3FileSystem(endpoint_override=endpoint, allow_bucket_creation=True)
     files.create_dir(_BUCKET)
@@ -111,5 +111,5 @@ def hdfs(folder: Path) -> Iterator[Store]:
         port = json.loads(details.read_text())["namenode_port"]
         yield Store(f"hdfs://127.0.0.1:{port}", {}, {})
     finally:
-        serving.kill()  # it keeps nothing
+        serving.kill()  # it has no state to save
         serving.wait(timeout=_PATIENCE_S)

@@ -1,1 +1,1 @@
-"""A generator that knows the truth: clients of a real kafkalite, and what they planted."""
+"""Scenarios run by clients of a real kafkalite broker, with the results that audits must find."""

@@ -1,22 +1,23 @@
-"""ClusterWire: requests as bytes through the dispatcher, to a cluster on a disk."""
+"""ClusterWire: requests as bytes through the gateway, to a cluster on a disk."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.apis.context import Endpoint, RequestContext
-from kafkalite.apis.dispatch import Dispatcher
-from kafkalite.apis.table import find_api
+from kafkalite.apis.releases import find_in
+from kafkalite.cluster.cluster import Cluster
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.gateway.call import Call
+from kafkalite.gateway.gateway import Gateway
+from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.ports.files import OsFiles
 from kafkalite.protocol import codec
-from kafkalite.server.cluster import Cluster
-from kafkalite.storage.directory import DataDirectory
+from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.entropy import SeededEntropy
-from kafkalite.wire.session import Owed
+from kafkalite.wire.session import PendingAnswer
 from tests.unit.apis.group_wire import Late, parsed
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ClusterWire:
-    """A cluster of one node or more, and a client of each."""
+    """A cluster of one or more nodes, and a client of each node."""
 
     def __init__(
         self,
@@ -50,37 +51,36 @@ class ClusterWire:
         nodes = self._nodes
         self.config = BrokerConfig.from_text(self._settings)
         self.cluster = Cluster(
+            cluster_id="cluster",
             directory=self._directory,
             clock=self.clock,
             entropy=SeededEntropy(),
             config=self.config,
             node_ids=range(1, nodes + 1),
         )
-        services = self.cluster.services(
-            "cluster",
-            lambda _: [Endpoint(node, "localhost", 9000 + node) for node in range(1, nodes + 1)],
-        )
-        self.contexts = {
-            node: RequestContext(
-                services=services, node_id=node, listener="PLAINTEXT", client_host="/127.0.0.1"
-            )
-            for node in range(1, nodes + 1)
+        for node in self.cluster.nodes.values():
+            node.set_endpoint("PLAINTEXT", "localhost", 9000 + node.id)
+        self.calls = {
+            node.id: Call(node=node, listener="PLAINTEXT", client_host="/127.0.0.1")
+            for node in self.cluster.nodes.values()
         }
-        self._dispatcher = Dispatcher(find_api, self._fault)
+        unstable = self.config.bool("unstable.api.versions.enable")
+        self.gateway = Gateway(find_in(self.config.release, unstable=unstable), self._fault)
+        self.cluster.open(InterBrokerCalls(self.gateway))
 
     def restart(self, nodes: int | None = None) -> None:
-        """Stop, and start again on the same data, at the same time of day."""
+        """Stop, and start again with the same data and time."""
         self.end()
         self._nodes = self._nodes if nodes is None else nodes
         self._start()
 
     def end(self) -> None:
         """Close the cluster."""
-        self.cluster.end_waits()
+        self.cluster.stop()
         self._directory.close(self.cluster.partitions.logs())
 
     def create(self, name: str, partitions: int = 1) -> bytes:
-        """Make a topic and return its id."""
+        """Create a topic and return its id."""
         (made,) = self.cluster.metadata.create_topics(
             [NewTopic(name=name, partitions=partitions, replication_factor=1)]
         )
@@ -88,7 +88,7 @@ class ClusterWire:
         return made.topic_id
 
     def ask(self, request: Message, version: int, node: int = 1) -> Any:  # noqa: ANN401 - any class
-        """Send a request; its response, or Late when it is owed."""
+        """Send a request; return its response, or Late if the answer is pending."""
         key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
         body: list[bytes | memoryview] = []
         codec.request_builder(key, version)(request, body)
@@ -97,8 +97,8 @@ class ClusterWire:
             struct.pack(">hhih", key, version, 7, 6) + b"client" + tags + b"".join(body)
         )
         out: list[bytes | memoryview] = []
-        answer = self._dispatcher.dispatch(self.contexts[node], frame, 0, len(frame), out)
-        if isinstance(answer, Owed):
+        answer = self.gateway.serve_in_steps(self.calls[node], frame, 0, len(frame), out)
+        if isinstance(answer, PendingAnswer):
             return Late(answer, key, version)
         return parsed(b"".join(out), key, version)
 

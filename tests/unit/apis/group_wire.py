@@ -1,27 +1,26 @@
-"""GroupWire: group requests as bytes through the dispatcher, to a coordinator in memory."""
+"""GroupWire: group requests as bytes through the gateway, to a coordinator in memory."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.apis.context import Endpoint, RequestContext, Services
-from kafkalite.apis.dispatch import Dispatcher
 from kafkalite.apis.table import find_api
+from kafkalite.cluster.node import Endpoint
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.coordinator.journal import Journal
+from kafkalite.coordinator.event_history import EventHistory
+from kafkalite.gateway.call import Call
+from kafkalite.gateway.gateway import Gateway
 from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.partitions.table import PartitionTable
 from kafkalite.protocol import codec
-from kafkalite.shares.coordinator import ShareCoordinator
-from kafkalite.shares.table import SharePartitions
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.transactions.coordinator import TransactionCoordinator
-from kafkalite.wire.session import Owed
+from kafkalite.wire.session import PendingAnswer
+from tests.unit.nodes import nodes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,20 +30,20 @@ if TYPE_CHECKING:
 
 
 class Late:
-    """An answer that is owed."""
+    """A pending answer."""
 
-    def __init__(self, owed: Owed, key: int, version: int) -> None:
-        self._owed = owed
+    def __init__(self, pending: PendingAnswer, key: int, version: int) -> None:
+        self._pending = pending
         self._key, self._version = key, version
 
     @property
     def is_there(self) -> bool:
-        return self._owed.waiting.is_resolved
+        return self._pending.waiting.is_resolved
 
     @property
     def response(self) -> Any:  # noqa: ANN401 - any response class
         out: list[bytes | memoryview] = []
-        self._owed.finish(self._owed.waiting.value, out)
+        self._pending.finish(self._pending.waiting.value, out)
         return parsed(b"".join(out), self._key, self._version)
 
 
@@ -53,7 +52,7 @@ class GroupWire:
 
     def __init__(self, nodes: int = 1, config: Mapping[str, str] | None = None) -> None:
         self.clock = ManualClock()
-        self.journal = Journal()
+        self.history = EventHistory()
         entropy = SeededEntropy()
         broker = BrokerConfig.from_text(config)
         self.metadata_log = MemoryCoordinatorLog()
@@ -67,7 +66,7 @@ class GroupWire:
             config=broker,
             image=self.metadata.image,
             open_log=lambda index: self.logs.setdefault(index, MemoryCoordinatorLog()),
-            journal=self.journal,
+            history=self.history,
         )
         self.transactions = TransactionCoordinator(
             clock=self.clock,
@@ -75,37 +74,34 @@ class GroupWire:
             metadata=self.metadata,
             draw_producer_id=lambda: 0,
             open_log=lambda _: MemoryCoordinatorLog(),
-            journal=self.journal,
+            history=self.history,
         )
         self.metadata.subscribe(self.groups.on_image)
         self.metadata.subscribe(self.transactions.on_image)
         self.metadata.start(dict.fromkeys(range(1, nodes + 1)))
-        services = Services(
+        self.nodes = nodes_of(
+            range(1, nodes + 1),
             clock=self.clock,
             entropy=entropy,
-            cluster_id="cluster",
             config=broker,
             metadata=self.metadata,
-            partitions=PartitionTable.__new__(PartitionTable),  # groups have no use for it
             groups=self.groups,
-            journal=self.journal,
-            shares=ShareCoordinator.__new__(ShareCoordinator),
-            share_partitions=SharePartitions.__new__(SharePartitions),
+            history=self.history,
             transactions=self.transactions,
             endpoints=lambda _: [
                 Endpoint(node, "localhost", 9000 + node) for node in range(1, nodes + 1)
             ],
         )
-        self.contexts = {
-            node: RequestContext(
-                services=services, node_id=node, listener="PLAINTEXT", client_host="/127.0.0.1"
-            )
-            for node in range(1, nodes + 1)
+        for node in self.nodes.values():
+            self.metadata.subscribe(node.on_image)
+        self.calls = {
+            node_id: Call(node=node, listener="PLAINTEXT", client_host="/127.0.0.1")
+            for node_id, node in self.nodes.items()
         }
-        self._dispatcher = Dispatcher(find_api, self._fault)
+        self._gateway = Gateway(find_api, self._fault)
 
     def create(self, name: str, partitions: int = 1) -> bytes:
-        """Make a topic and return its id."""
+        """Create a topic and return its id."""
         (made,) = self.metadata.create_topics(
             [NewTopic(name=name, partitions=partitions, replication_factor=1)]
         )
@@ -113,7 +109,7 @@ class GroupWire:
         return made.topic_id
 
     def ask(self, request: Message, version: int, node: int = 1) -> Any:  # noqa: ANN401 - any class
-        """Send a request; its response, or Late when it is owed."""
+        """Send a request; return its response, or Late if the answer is pending."""
         key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
         body: list[bytes | memoryview] = []
         codec.request_builder(key, version)(request, body)
@@ -122,8 +118,8 @@ class GroupWire:
             struct.pack(">hhih", key, version, 7, 6) + b"client" + tags + b"".join(body)
         )
         out: list[bytes | memoryview] = []
-        answer = self._dispatcher.dispatch(self.contexts[node], frame, 0, len(frame), out)
-        if isinstance(answer, Owed):
+        answer = self._gateway.serve_in_steps(self.calls[node], frame, 0, len(frame), out)
+        if isinstance(answer, PendingAnswer):
             return Late(answer, key, version)
         return parsed(b"".join(out), key, version)
 
@@ -133,7 +129,7 @@ class GroupWire:
 
 
 def parsed(frame: bytes, key: int, version: int) -> Any:  # noqa: ANN401 - any response class
-    """Read a response frame."""
+    """Parse a response frame."""
     start = 9 if codec.is_flexible(key, version) else 8
     response, end = codec.response_parser(key, version)(frame, start, len(frame))
     assert end == len(frame)

@@ -1,14 +1,14 @@
-"""ShareGroupWire: share group requests as bytes through the dispatcher, to a cluster on a disk."""
+"""ShareGroupWire: share group requests as bytes through the gateway, to a cluster on a disk."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.serde import CoordinatorSerde
-from kafkalite.groups.records import written_version
+from kafkalite.groups.offsets_topic_records import written_version
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC, offsets_topic
 from kafkalite.partitions.coordinator_log import open_coordinator_log
-from kafkalite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kafkalite.protocol._generated.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.unit.apis.cluster_wire import ClusterWire
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SMALL = {
 
 
 class ShareGroupWire(ClusterWire):
-    """A cluster that has the topic of groups, and clients that are in share groups."""
+    """A cluster with the topic of committed offsets, and clients that are in share groups."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ShareGroupWire(ClusterWire):
         self.cluster.metadata.create_topics([offsets_topic(self.config)])
 
     def records(self) -> list[CoordinatorRecord[object, object]]:
-        """Return what the groups' log holds."""
+        """Return the records in the groups' log."""
         log = open_coordinator_log(self.cluster.partitions, OFFSETS_TOPIC, 0)
         serde = CoordinatorSerde(written_version)
         decoded = [serde.decode(key, value) for key, value in log.read_all()]
@@ -64,6 +64,6 @@ class ShareGroupWire(ClusterWire):
         return self.ask(request, 1, node)
 
     def read_and_left(self, topic: str, group: str = "g") -> None:
-        """Let a member have come for a topic and gone again."""
+        """Let a member join for a topic and leave again."""
         self.beat("m", 0, [topic], group=group)
         self.beat("m", -1, group=group)

@@ -1,21 +1,24 @@
-"""A cluster without sockets, and members of share groups that speak to it; time is the test's."""
+"""A cluster without sockets, and members of share groups as its clients; tests control the time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.apis import share_acknowledge, share_fetch, share_state
-from kafkalite.apis.context import Endpoint, RequestContext
+from kafkalite.apis.shares import acknowledge, fetch, state
+from kafkalite.apis.table import find_api
+from kafkalite.cluster.cluster import Cluster
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.gateway.call import Call
+from kafkalite.gateway.gateway import Gateway
+from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.ports.files import OsFiles
 from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
+from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
-from kafkalite.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
-from kafkalite.server.cluster import Cluster
 from kafkalite.storage.batch import BatchView
-from kafkalite.storage.directory import DataDirectory
+from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.data_plane import batch_of
@@ -23,23 +26,22 @@ from tests.unit.data_plane import batch_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from typing import NoReturn
 
     from kafkalite.partitions.partition import Partition
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 FIRST, LAST = 0, -1
 LOCK_MS = 30_000
-APIS = {
-    api.key: api for module in (share_fetch, share_acknowledge, share_state) for api in module.APIS
-}
+APIS = {api.key: api for module in (fetch, acknowledge, state) for api in module.APIS}
 
 Ack = tuple[int, int, int | list[int]]
-"""First and last offset, and one word for all or one for each."""
-Acquired = tuple[int, int, int]
+"""First and last offset, and one type for all records or one for each."""
+AcquiredRecords = tuple[int, int, int]
 
 
 class ShareWire:
-    """A cluster with a topic `t`, which the share group `g` may read."""
+    """A cluster with a topic `t`, which the share group `g` reads."""
 
     def __init__(
         self,
@@ -55,44 +57,50 @@ class ShareWire:
         self._nodes = nodes
         self.clock = ManualClock()
         self.entropy = SeededEntropy()
-        self.contexts: dict[str, RequestContext] = {}
+        self.calls: dict[str, Call] = {}
         self.cluster = self._cluster()
         made = self.cluster.metadata.create_topics(
             [NewTopic("t", partitions=partitions, replication_factor=1)]
         )
         assert made[0].error is None
         self.topic_id = self.cluster.metadata.image.topics["t"].topic_id
-        self.cluster.shares.have_topic()
+        self.cluster.shares.ensure_topic()
         for index in range(partitions):
             self.begin(index, start=start)
 
     def _cluster(self) -> Cluster:
         self._directory = DataDirectory(OsFiles(), self._path)
         cluster = Cluster(
+            cluster_id="cluster",
             directory=self._directory,
             clock=self.clock,
             entropy=self.entropy,
             config=BrokerConfig.from_text(self._config),
             node_ids=range(1, 1 + self._nodes),
         )
-        self.services = cluster.services(
-            "cluster", lambda _: [Endpoint(1 + node, "h", 9092 + node) for node in range(3)]
-        )
+        for index, node in enumerate(cluster.nodes.values()):
+            node.set_endpoint("PLAINTEXT", "h", 9092 + index)
+        self.gateway = Gateway(find_api, self._fault)
+        cluster.open(InterBrokerCalls(self.gateway))
         return cluster
 
+    @staticmethod
+    def _fault(_: object, fault: Exception) -> NoReturn:
+        raise fault
+
     def restart(self, *, cleanly: bool = True) -> None:
-        """Begin anew on the same directory."""
+        """Restart with the same directory."""
         if cleanly:
-            self.cluster.end_waits()
+            self.cluster.stop()
             self._directory.close(self.cluster.partitions.logs())
         else:
             self.cluster.share_partitions.stop()
             self._directory.abandon()
-        self.contexts.clear()
+        self.calls.clear()
         self.cluster = self._cluster()
 
     def begin(self, index: int = 0, *, group: str = "g", start: int = 0, epoch: int = 0) -> None:
-        """Give a partition a share state."""
+        """Initialize the share state of a partition."""
         self.cluster.shares.initialize_state(
             group, self.topic_id, index, state_epoch=epoch, start_offset=start
         )
@@ -104,35 +112,34 @@ class ShareWire:
         return partition
 
     def produce(self, *sizes: int, index: int = 0) -> None:
-        """Append batches of so many records."""
+        """Append batches with the given numbers of records."""
         for size in sizes:
             batch = BatchView(batch_of(*[b"v"] * size, timestamp=self.clock.now_ms()))
             self.log(index).append(batch, self.clock.now_ms())
         self.cluster.partitions.announce()
 
-    def context(self, who: str = "main", node_id: int = 1) -> RequestContext:
+    def call(self, who: str = "main", node_id: int = 1) -> Call:
         """Return a connection by name."""
-        if who not in self.contexts:
-            self.contexts[who] = RequestContext(
-                services=self.services,
-                node_id=node_id,
+        if who not in self.calls:
+            self.calls[who] = Call(
+                node=self.cluster.nodes[node_id],
                 listener="PLAINTEXT",
                 client_host="/127.0.0.1",
             )
-        return self.contexts[who]
+        return self.calls[who]
 
     def hang_up(self, who: str) -> None:
-        """End a connection."""
-        for close in self.contexts.pop(who).on_close.values():
+        """Close a connection."""
+        for close in self.calls.pop(who).on_close.values():
             close()
 
     def ask(self, request: Any, version: int = 2, who: str = "main", *, node_id: int = 1) -> Any:  # noqa: ANN401 - one method for every API's response
-        """Answer a request as the dispatcher would; a Waiting as it is."""
+        """Answer a request like the gateway, but return a Waiting unchanged."""
         api = APIS[request.API_KEY]
-        context = self.context(who, node_id)
-        context.era = None if api.eras is None else api.eras.at(version)
+        call = self.call(who, node_id)
+        call.era = None if api.eras is None else api.eras.at(version)
         try:
-            return api.handler(context, request)
+            return api.handler(call, request)
         except KafkaError as error:
             return api.refuse(request, error.code, error.message)
 
@@ -147,7 +154,7 @@ class ShareWire:
         node_id: int = 1,
         **fields: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401 - an answer, or a Waiting for one
-        """Send a share fetch; partitions are named by the first of a session alone."""
+        """Send a share fetch; only the first one of a session names partitions."""
         acks = acks or {}
         named = sorted({*(index if epoch == FIRST else ()), *acks})
         row = ShareFetchRequest.FetchPartition
@@ -193,7 +200,7 @@ class ShareWire:
         index: int = 0,
         **fields: Any,  # noqa: ANN401
     ) -> tuple[int, int]:
-        """Send an acknowledgement; returns its error and the partition's."""
+        """Send an acknowledgement; return the error of the response and of the partition."""
         row = ShareAcknowledgeRequest.AcknowledgePartition(
             partition_index=index,
             acknowledgement_batches=[
@@ -218,8 +225,8 @@ def _words(words: int | list[int]) -> list[int]:
     return [words] if isinstance(words, int) else words
 
 
-def acquired(answer: Any) -> dict[int, list[Acquired]]:  # noqa: ANN401 - see ShareWire.fetch
-    """Return what a share fetch gave, by partition; an error is not expected."""
+def acquired(answer: Any) -> dict[int, list[AcquiredRecords]]:  # noqa: ANN401 - see ShareWire.fetch
+    """Return the rows of a share fetch by partition; asserts that there is no error."""
     if isinstance(answer, Waiting):
         answer = answer.value
     assert isinstance(answer, ShareFetchResponse)
@@ -234,7 +241,7 @@ def acquired(answer: Any) -> dict[int, list[Acquired]]:  # noqa: ANN401 - see Sh
 
 
 def errors(answer: Any) -> tuple[int, dict[int, tuple[int, int]]]:  # noqa: ANN401 - see above
-    """Return the errors of a share fetch: its own, and by partition of fetching and of acks."""
+    """Return the errors of a share fetch: its own, and the fetch and ack errors by partition."""
     if isinstance(answer, Waiting):
         answer = answer.value
     return answer.error_code, {

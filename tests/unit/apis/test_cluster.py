@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from kafkalite.apis.cluster import APIS
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.describe_cluster import DescribeClusterRequest
-from kafkalite.protocol.messages.elect_leaders import ElectLeadersRequest
 from tests.unit.metadata_world import MetadataWorld
 
 DESCRIBE, ELECT = APIS
 Partitions = ElectLeadersRequest.TopicPartitions
 
 
-def test_the_cluster_is_its_nodes_on_one_listener() -> None:
+def test_the_response_has_the_nodes_of_one_listener() -> None:
     world = MetadataWorld(racks={1: None, 2: "r"})
     answer = world.ask(
         DESCRIBE,
@@ -30,7 +30,7 @@ def test_the_cluster_is_its_nodes_on_one_listener() -> None:
     assert silent.cluster_authorized_operations == -(1 << 31)
 
 
-def test_a_broker_is_no_controller_endpoint() -> None:
+def test_controller_endpoints_are_not_supported() -> None:
     for kind, code in (
         (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
         (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
@@ -48,16 +48,16 @@ def healed() -> MetadataWorld:
     return first.restart(2).restart(1, 2)
 
 
-def test_named_partitions_are_all_told() -> None:
+def test_every_requested_partition_has_a_result() -> None:
     world = healed()
     asked = [Partitions(topic="t", partitions=[0, 1]), Partitions(topic="nope", partitions=[0])]
     answer = world.ask(ELECT, ElectLeadersRequest(topic_partitions=asked))
-    told = {
+    codes = {
         (result.topic, each.partition_id): each.error_code
         for result in answer.replica_election_results
         for each in result.partition_result
     }
-    assert told == {
+    assert codes == {
         ("t", 0): ErrorCode.NONE,
         ("t", 1): ErrorCode.ELECTION_NOT_NEEDED,
         ("nope", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -65,7 +65,7 @@ def test_named_partitions_are_all_told() -> None:
     assert world.topic("t").partitions[0].leader == 1
 
 
-def test_of_all_partitions_only_those_that_changed_are_told() -> None:
+def test_without_a_list_only_changed_partitions_have_results() -> None:
     world = healed()
     answer = world.ask(ELECT, ElectLeadersRequest(topic_partitions=None))
     (result,) = answer.replica_election_results
@@ -74,7 +74,7 @@ def test_of_all_partitions_only_those_that_changed_are_told() -> None:
     assert [each.partition_result for each in again.replica_election_results] == [[]]
 
 
-def test_an_unknown_kind_of_election_is_refused_whole() -> None:
+def test_an_unknown_election_type_is_refused() -> None:
     asked = [Partitions(topic="t", partitions=[0])]
     answer = healed().ask(ELECT, ElectLeadersRequest(election_type=9, topic_partitions=asked))
     assert answer.error_code == ErrorCode.INVALID_REQUEST

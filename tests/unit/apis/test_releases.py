@@ -1,4 +1,4 @@
-"""A broker that presents itself as a release serves what that one had, and nothing later."""
+"""A broker that emulates a release serves the APIs and versions of that release."""
 
 from __future__ import annotations
 
@@ -6,71 +6,106 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kafkalite.apis.context import RequestContext
-from kafkalite.apis.dispatch import Dispatcher
 from kafkalite.apis.releases import find_in, rows_in
 from kafkalite.apis.table import TABLE, find_api
-from kafkalite.config.releases import presented, release_names
+from kafkalite.config.releases import presented_release, release_names
+from kafkalite.gateway.call import Call
+from kafkalite.gateway.gateway import Gateway
 from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.versions import Versions
 from tests.unit.frames import framed, header
 
 if TYPE_CHECKING:
-    from kafkalite.apis.context import Services
+    from kafkalite.cluster.node import Node
 
 PRODUCE, LIST_OFFSETS, OFFSET_COMMIT, API_VERSIONS = 0, 2, 8, 18
+INIT_PRODUCER_ID, STREAMS_GROUP_HEARTBEAT = 22, 88
 SHARE_FETCH = 78
 
 
-def test_without_a_release_all_that_is_served_is_served() -> None:
-    release = presented(None)
+def test_without_a_release_all_apis_are_served() -> None:
+    release = presented_release(None)
     assert rows_in(release) is TABLE
     assert find_in(release) is find_api
 
 
 @pytest.mark.parametrize("name", release_names())
-def test_what_is_told_is_what_is_found(name: str) -> None:
-    release = presented(name)
+def test_rows_and_found_apis_agree(name: str) -> None:
+    release = presented_release(name)
     rows, find = rows_in(release), find_in(release)
     for key in TABLE:
         api = find(key)
-        told = rows.get(key)
-        assert (api is None) is (told is None)
-        if api is not None and told is not None:
-            assert (api.versions.lowest, api.versions.highest) == (told.lowest, told.highest)
+        row = rows.get(key)
+        assert (api is None) is (row is None)
+        if api is not None and row is not None:
+            assert (api.versions.lowest, api.versions.highest) == (row.lowest, row.highest)
     assert find(0x7FFF) is None
 
 
-def test_the_release_whose_rules_are_kept_has_every_api_in_the_newest_version_served() -> None:
-    """What is served besides are versions that it dropped."""
-    rows = rows_in(presented("4.3"))
+def test_the_newest_release_has_every_api_in_the_newest_version() -> None:
+    """Additional versions are older ones that it dropped."""
+    rows = rows_in(presented_release("4.3"))
     assert {key: row.highest for key, row in rows.items()} == {
         key: row.highest for key, row in TABLE.items()
     }
     assert TABLE[LIST_OFFSETS].lowest < rows[LIST_OFFSETS].lowest
 
 
-def test_an_older_release_lacks_what_came_later() -> None:
-    rows = rows_in(presented("3.9"))
+def test_an_older_release_lacks_later_apis() -> None:
+    rows = rows_in(presented_release("3.9"))
     assert SHARE_FETCH not in rows
     assert (rows[PRODUCE].lowest, rows[PRODUCE].highest) == (TABLE[PRODUCE].lowest, 11)
     assert (rows[OFFSET_COMMIT].lowest, rows[OFFSET_COMMIT].highest) == (1, 9)
 
 
-def test_a_request_that_came_later_ends_the_connection_as_an_unknown_one_does() -> None:
+def test_a_request_of_a_later_release_closes_the_connection() -> None:
     def never(*_: object) -> None:
-        raise AssertionError("nobody calls this")
+        raise AssertionError("never called")
 
-    dispatcher = Dispatcher(find_in(presented("3.9")), never)
-    context = RequestContext(
-        services=cast("Services", None), node_id=1, listener="A", client_host="/"
-    )
-    for key, why in ((SHARE_FETCH, "unknown API key 78"), (OFFSET_COMMIT, "no version 10")):
+    gateway = Gateway(find_in(presented_release("3.9")), never)
+    call = Call(node=cast("Node", None), listener="A", client_host="/")
+    for key, why in (
+        (SHARE_FETCH, r"ShareFetch \(API key 78\) is not served"),
+        (OFFSET_COMMIT, "OffsetCommit v10 is not served"),
+    ):
         frame = bytearray(framed(header(key, 10, is_flexible=True)))
         with pytest.raises(ProtocolViolation, match=why):
-            dispatcher.dispatch(context, frame, 4, len(frame), [])
+            gateway.serve_in_steps(call, frame, 4, len(frame), [])
 
 
-def test_api_versions_itself_is_cut() -> None:
-    api = find_in(presented("3.8"))(API_VERSIONS)
+def test_unstable_versions_are_served_only_if_enabled() -> None:
+    for name in (None, "4.3", "4.2", "4.1"):
+        release = presented_release(name)
+        rows = rows_in(release, unstable=True)
+        assert (rows[INIT_PRODUCER_ID].lowest, rows[INIT_PRODUCER_ID].highest) == (0, 6)
+        assert rows_in(release)[INIT_PRODUCER_ID].highest == 5
+        for key, served in ((INIT_PRODUCER_ID, 6), (PRODUCE, rows[PRODUCE].highest)):
+            api = find_in(release, unstable=True)(key)
+            assert api is not None
+            assert api.versions.highest == served
+
+
+def test_a_whole_api_can_be_unstable() -> None:
+    release = presented_release("4.1")
+    assert STREAMS_GROUP_HEARTBEAT not in rows_in(release)
+    rows = rows_in(release, unstable=True)
+    row = rows[STREAMS_GROUP_HEARTBEAT]
+    assert (row.lowest, row.highest) == (0, 0)
+    assert (rows[OFFSET_COMMIT].lowest, rows[OFFSET_COMMIT].highest) == (2, 10)
+
+
+@pytest.mark.parametrize("name", [None, "3.6", "4.1"])
+def test_api_versions_lists_served_unstable_versions(name: str | None) -> None:
+    release = presented_release(name)
+    rows, find = rows_in(release, unstable=True), find_in(release, unstable=True)
+    found = {key: api for key in TABLE if (api := find(key)) is not None}
+    assert {key: api.versions for key, api in found.items()} == {
+        key: Versions(row.lowest, row.highest) for key, row in rows.items()
+    }
+    assert find_in(release)(API_VERSIONS) != found[API_VERSIONS]
+
+
+def test_api_versions_itself_is_limited() -> None:
+    api = find_in(presented_release("3.8"))(API_VERSIONS)
     assert api is not None
     assert api.versions.highest == 3

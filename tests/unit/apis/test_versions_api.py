@@ -1,24 +1,24 @@
-"""ApiVersions tells what the table serves, in the shape each client can read."""
+"""ApiVersions returns the table in the format of each version."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
-from kafkalite.apis.context import RequestContext
-from kafkalite.apis.dispatch import Dispatcher
 from kafkalite.apis.table import Row
 from kafkalite.apis.versions_api import api_versions
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.gateway.call import Call
+from kafkalite.gateway.gateway import Gateway
 from kafkalite.metadata.image import MetadataImage
+from kafkalite.protocol._generated.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.unit.frames import framed, header, read_answer, request_frame, split_frames
-
-if TYPE_CHECKING:
-    from kafkalite.apis.context import Services
+from tests.unit.nodes import node_of
 
 PRODUCE = 0
 HEARTBEAT = 12
@@ -26,11 +26,11 @@ API_VERSIONS = 18
 
 
 def never(*_: object) -> None:
-    raise AssertionError("nobody calls this")
+    raise AssertionError("never called")
 
 
 def ask(frame: bytes, answered_version: int, release: str | None = None) -> ApiVersionsResponse:
-    """Return the answer of a broker that serves Produce 3-13 and Heartbeat 0-4."""
+    """Return the response of a broker that serves Produce 3-13 and Heartbeat 0-4."""
     api = api_versions(
         {
             API_VERSIONS: Row("ApiVersions", 0, 4, "versions_api"),
@@ -39,15 +39,11 @@ def ask(frame: bytes, answered_version: int, release: str | None = None) -> ApiV
         }
     )
     image = MetadataImage(version=15, features={"metadata.version": 30, "group.version": 1})
-    services = SimpleNamespace(
-        metadata=SimpleNamespace(image=image), config=BrokerConfig.from_text(as_version=release)
-    )
-    context = RequestContext(
-        services=cast("Services", services), node_id=1, listener="A", client_host="/"
-    )
+    node = node_of(image=image, config=BrokerConfig.from_text(as_version=release))
+    call = Call(node=node, listener="A", client_host="/")
     out: list[bytes | memoryview] = []
-    Dispatcher({API_VERSIONS: api}.get, never).dispatch(
-        context, bytearray(frame), 4, len(frame), out
+    Gateway({API_VERSIONS: api}.get, never).serve_in_steps(
+        call, bytearray(frame), 4, len(frame), out
     )
     (content,) = split_frames(b"".join(out))
     return cast("ApiVersionsResponse", read_answer(API_VERSIONS, answered_version, content)[1])
@@ -58,16 +54,16 @@ def named(name: str = "soft", version: str = "1.0") -> ApiVersionsRequest:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_api_of_the_table_is_told_in_order_of_its_key(version: int) -> None:
+def test_every_api_is_listed_in_order_of_its_key(version: int) -> None:
     answer = ask(request_frame(named(), version), version)
     rows = [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys]
-    # Produce is told from 0, though served from 3: older librdkafka relies on it, and Kafka 4
+    # Produce is listed from 0, though served from 3: older librdkafka relies on it, and Kafka 4
     # does the same.
     assert rows == [(PRODUCE, 0, 13), (HEARTBEAT, 0, 4), (API_VERSIONS, 0, 4)]
     assert answer.error_code == 0
 
 
-def test_features_are_told_from_version_3_with_their_levels() -> None:
+def test_features_are_listed_with_their_levels_from_version_3() -> None:
     answer = ask(request_frame(named(), 4), 4)
     assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
         "eligible.leader.replicas.version": (0, 1),
@@ -84,7 +80,7 @@ def test_features_are_told_from_version_3_with_their_levels() -> None:
     ] == [("group.version", 1, 1), ("metadata.version", 30, 30)]
 
 
-def test_a_release_tells_its_own_features_and_what_its_cluster_was_given() -> None:
+def test_a_release_lists_its_features_and_those_of_the_cluster() -> None:
     answer = ask(request_frame(named(), 4), 4, release="3.9")
     assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
         "metadata.version": (1, 21),
@@ -92,14 +88,14 @@ def test_a_release_tells_its_own_features_and_what_its_cluster_was_given() -> No
     }
 
 
-def test_version_3_cannot_read_a_lowest_level_of_zero() -> None:
+def test_version_3_omits_features_with_lowest_level_0() -> None:
     answer = ask(request_frame(named(), 3), 3)
     assert [row.name for row in answer.supported_features] == ["metadata.version"]
 
 
 @pytest.mark.parametrize("wrong", ["", "-soft", "soft-", "so ft", "söft", "soft\n"])
 @pytest.mark.parametrize("version", [3, 4])
-def test_software_names_follow_kafkas_pattern(wrong: str, version: int) -> None:
+def test_invalid_software_names_are_refused(wrong: str, version: int) -> None:
     for request in (named(name=wrong), named(version=wrong)):
         answer = ask(request_frame(request, version), version)
         assert answer.error_code == ErrorCode.INVALID_REQUEST
@@ -107,12 +103,12 @@ def test_software_names_follow_kafkas_pattern(wrong: str, version: int) -> None:
 
 
 @pytest.mark.parametrize("good", ["a", "apache-kafka-java", "librdkafka", "2.16.0", "1"])
-def test_usual_software_names_are_taken(good: str) -> None:
+def test_usual_software_names_are_accepted(good: str) -> None:
     assert ask(request_frame(named(name=good, version=good), 3), 3).error_code == 0
 
 
-def test_an_unknown_version_is_told_which_would_do() -> None:
-    """As Kafka 4.3: error 35 and the row of ApiVersions, in version 0."""
+def test_an_unknown_version_gets_the_supported_versions() -> None:
+    """As in Kafka 4.3: error 35 and the row of ApiVersions, in version 0."""
     frame = framed(header(API_VERSIONS, 99, is_flexible=True) + b"unreadable")
     answer = ask(frame, 0)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION

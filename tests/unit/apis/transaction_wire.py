@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from kafkalite.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from kafkalite.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from kafkalite.protocol.messages.end_txn import EndTxnRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol._generated.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkalite.protocol._generated.messages.describe_transactions import DescribeTransactionsRequest
+from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.transactions.state import Producer
 from tests.unit.apis.cluster_wire import ClusterWire
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from kafkalite.coordinator.journal import Entry
+    from kafkalite.coordinator.event_history import Entry
     from kafkalite.partitions.partition import Partition
     from kafkalite.ports.files import Files
     from kafkalite.transactions.state import TopicPartition
 
 SMALL = {"transaction.state.log.num.partitions": "4", "offsets.topic.num.partitions": "2"}
 ID = "t"
-NOBODY = Producer(-1, -1)
+NO_PRODUCER = Producer(-1, -1)
 TRANSACTION_KEY = 1
 
 RequestTopic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
@@ -32,7 +32,7 @@ RequestTransaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 
 
 class TransactionWire(ClusterWire):
-    """A cluster with a topic `orders` of three partitions, and a producer by hand."""
+    """A cluster with a topic `orders` with three partitions, and a producer."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class TransactionWire(ClusterWire):
 
     def init(
         self,
-        producer: Producer = NOBODY,
+        producer: Producer = NO_PRODUCER,
         *,
         transactional_id: str | None = ID,
         timeout_ms: int = 60_000,
         version: int = 5,
         node: int = 1,
     ) -> Any:  # noqa: ANN401 - any response class
-        """Ask for a producer id and an epoch."""
+        """Request a producer id and an epoch."""
         request = InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
@@ -88,7 +88,7 @@ class TransactionWire(ClusterWire):
         version: int = 3,
         node: int = 1,
     ) -> dict[TopicPartition, int]:
-        """Add partitions as a client does, and return what became of each."""
+        """Add partitions as a client does, and return their errors."""
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transactional_id,
             v3_and_below_producer_id=producer.producer_id,
@@ -99,7 +99,7 @@ class TransactionWire(ClusterWire):
         return codes(answer.results_by_topic_v3_and_below)
 
     def add_all(self, *transactions: RequestTransaction, version: int = 5, node: int = 1) -> Any:  # noqa: ANN401 - any response class
-        """Add partitions, or have them verified, as a broker does."""
+        """Add or verify partitions as a broker does."""
         return self.ask(AddPartitionsToTxnRequest(transactions=list(transactions)), version, node)
 
     def add_offsets(
@@ -134,7 +134,7 @@ class TransactionWire(ClusterWire):
         return self.ask(request, version, node)
 
     def describe(self, transactional_id: str = ID, node: int = 1) -> Any:  # noqa: ANN401 - any response class
-        """Return what DescribeTransactions says of an id."""
+        """Return the description of an id by DescribeTransactions."""
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         (state,) = self.ask(request, 0, node).transaction_states
         return state
@@ -145,15 +145,15 @@ class TransactionWire(ClusterWire):
         return name
 
     def noted(self, transactional_id: str = ID) -> list[Entry]:
-        """Return what the journal says of an id, but for who began with it."""
+        """Return the history of an id without its initializations."""
         return [
             entry
-            for entry in self.cluster.journal.latest()
+            for entry in self.cluster.history.latest()
             if entry.transactional_id == transactional_id and entry.kind != "initialized"
         ]
 
     def partition(self, name: str = "orders", index: int = 0) -> Partition:
-        """Return a partition that is there."""
+        """Return an existing partition."""
         topic = self.cluster.partitions.topic(name)
         assert topic is not None
         partition = topic.partition(index)
@@ -161,7 +161,7 @@ class TransactionWire(ClusterWire):
         return partition
 
     def markers(self, name: str = "orders", index: int = 0) -> list[tuple[Producer, bool]]:
-        """Return whom the control batches of a partition are of, and whether they commit."""
+        """Return producer id and result of each control batch of a partition."""
         found = []
         for batch in self.partition(name, index).log.batches(0):
             if batch.is_control:
@@ -173,7 +173,7 @@ class TransactionWire(ClusterWire):
 
 
 def topics(*partitions: TopicPartition) -> list[RequestTopic]:
-    """Return partitions as AddPartitionsToTxn names them."""
+    """Return partitions as in AddPartitionsToTxn."""
     names = dict.fromkeys(topic for topic, _ in partitions)
     return [
         RequestTopic(name=name, partitions=[index for topic, index in partitions if topic == name])
@@ -182,7 +182,7 @@ def topics(*partitions: TopicPartition) -> list[RequestTopic]:
 
 
 def codes(results: Any) -> dict[TopicPartition, int]:  # noqa: ANN401 - one of two classes
-    """Return what became of each partition."""
+    """Return the error of each partition."""
     return {
         (topic.name, row.partition_index): row.partition_error_code
         for topic in results
@@ -196,7 +196,7 @@ def transaction(
     transactional_id: str = ID,
     verify_only: bool = False,
 ) -> RequestTransaction:
-    """Return a transaction as brokers name it in AddPartitionsToTxn."""
+    """Return a transaction of AddPartitionsToTxn as brokers send it."""
     return RequestTransaction(
         transactional_id=transactional_id,
         producer_id=producer.producer_id,

@@ -1,4 +1,4 @@
-"""`kafkalite audit`: what its options mean, and one line for what cannot be."""
+"""`kafkalite audit`: its options, and errors in one line."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     with pytest.raises(SystemExit) as ended:
         main(["audit", *arguments])
     assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert said.startswith("kafkalite: ")
-    return said
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith("kafkalite: ")
+    return error
 
 
-def test_every_option_of_the_audits_can_be_set() -> None:
-    from kafkalite.spark.audits import AuditOptions  # noqa: PLC0415 - not without the extra
+def test_every_audit_option_has_a_command_line_option() -> None:
+    from kafkalite.traffic.spark.audits import AuditOptions  # noqa: PLC0415 - not without the extra
 
     settable = {setting.field for setting in (*DURATIONS, *COUNTS)}
     assert settable == {each.name for each in fields(AuditOptions)}
 
 
-def test_the_defaults_are_those_of_the_audits() -> None:
+def test_defaults_equal_those_of_audit_options() -> None:
     from kafkalite.control.times import duration_ms  # noqa: PLC0415 - as above
-    from kafkalite.spark.audits import AuditOptions  # noqa: PLC0415
+    from kafkalite.traffic.spark.audits import AuditOptions  # noqa: PLC0415
 
     ours = AuditOptions()
     assert {each.field: duration_ms(each.default) for each in DURATIONS} | {
@@ -49,17 +49,20 @@ def test_the_defaults_are_those_of_the_audits() -> None:
     ("arguments", "word"),
     [
         (["--jobs", "fencng"], "fencing"),
-        (["--follow", "--jobs", "health"], "--jobs is of no use with --follow"),
+        (["--follow", "--jobs", "health"], "--jobs cannot be combined with --follow"),
         (["--conf", "spark.sql"], "KEY=VALUE"),
         (["--api", "OffsetComit"], "OffsetComit"),
         (["--from", "yesterday"], "--from"),
-        (["--from", "2026-02-01T00:00:00Z", "--until", "2026-01-01T00:00:00Z"], "the time to read"),
+        (
+            ["--from", "2026-02-01T00:00:00Z", "--until", "2026-01-01T00:00:00Z"],
+            "the start of the time range",
+        ),
         (["--offset-retention", "a week"], "--offset-retention"),
         (["--storm", "0"], "--storm"),
         (["--task-mib", "0"], "--task-mib"),
     ],
 )
-def test_bad_use_is_told_before_spark_starts(
+def test_invalid_arguments_are_rejected_before_spark_starts(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], word: str
 ) -> None:
     assert word in refused(capsys, str(tmp_path), "--out", str(tmp_path / "out"), *arguments)
@@ -68,7 +71,7 @@ def test_bad_use_is_told_before_spark_starts(
 
 @pytest.mark.parametrize("inputs", [["caps"], ["caps/*.pcap"], ["caps/a.pcap"], ["alias"]])
 @pytest.mark.parametrize("options", [[], ["--by-spark"], ["--follow"]])
-def test_what_is_read_is_not_written_into(
+def test_output_inside_an_input_is_rejected(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     inputs: list[str],
@@ -78,12 +81,12 @@ def test_what_is_read_is_not_written_into(
     (tmp_path / "caps/a.pcap").write_bytes(b"")
     (tmp_path / "alias").symlink_to("caps")
     named = [str(tmp_path / each) for each in inputs]
-    said = refused(capsys, *named, "--out", str(tmp_path / "caps"), *options)
-    assert "name another place" in said
+    error = refused(capsys, *named, "--out", str(tmp_path / "caps"), *options)
+    assert "choose another --out" in error
     assert [each.name for each in (tmp_path / "caps").iterdir()] == ["a.pcap"]
 
 
-def test_an_input_without_files_leaves_nothing_behind(
+def test_input_without_files_creates_no_output(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -92,7 +95,7 @@ def test_an_input_without_files_leaves_nothing_behind(
     assert not out.exists()
 
 
-def test_without_spark_one_line_says_what_to_install(tmp_path: Path) -> None:
+def test_missing_spark_names_the_package_to_install(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['pyspark'] = None\n"
         "from kafkalite.cli.main import main\n"
@@ -103,8 +106,8 @@ def test_without_spark_one_line_says_what_to_install(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert (
-        done.stderr
-        == "kafkalite: audits need pyspark: in kafkalite's clone, pip install '.[spark]'\n"
+        done.stderr == "kafkalite: audits need pyspark: pip install 'kafkalite[spark]', "
+        "or in kafkalite's clone pip install '.[spark]'\n"
     )
 
 
@@ -137,5 +140,5 @@ TRACEBACK = """Traceback (most recent call last):
         ),
     ],
 )
-def test_of_what_fails_in_spark_one_line_is_told(text: str, reason: str) -> None:
+def test_spark_error_is_reduced_to_its_root_cause(text: str, reason: str) -> None:
     assert _reason(Exception(text)) == reason

@@ -1,4 +1,4 @@
-"""`kafkalite capture`: what it says, what it leaves behind, and what it refuses."""
+"""`kafkalite capture`: its output, its files, and invalid options."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.capture.reading import exchanges, read
 from kafkalite.cli.main import main
-from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.testing import Broker
+from kafkalite.traffic.scalar.reading import exchanges, read
 from tests.clients.served_proxy import ServedProxy
 from tests.conformance.raw import RawClient
-from tests.unit.proxy.certificates import Certificates
+from tests.unit.traffic.proxy.certificates import Certificates
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ METADATA = 3
 
 
 class Upstream:
-    """A broker of this process, as something to stand in front of."""
+    """Run a broker in this process, as the cluster behind the proxy."""
 
     name = "kafkalite"
 
@@ -32,7 +32,7 @@ class Upstream:
         self.bootstrap = broker.bootstrap_servers
 
 
-def test_it_records_from_ready_to_ctrl_c_and_sums_up(tmp_path: Path) -> None:
+def test_traffic_is_recorded_until_ctrl_c_and_totals_are_printed(tmp_path: Path) -> None:
     with Broker(topics={"orders": 1}) as broker:
         proxy = ServedProxy(Upstream(broker), tmp_path)  # type: ignore[arg-type]  # it is not restarted
         proxy.open()
@@ -50,9 +50,11 @@ def test_it_records_from_ready_to_ctrl_c_and_sums_up(tmp_path: Path) -> None:
     assert found is not None, proxy.summary
     assert found[4] == str(proxy.captures)
     assert int(found[1]) >= 2
-    heard = [each for each in exchanges(read([proxy.captures], print)) if each.api_key == METADATA]
-    assert [each.connection.node_id for each in heard] == [-1, 1]
-    assert all(inside.to_bytes(4) in (each.response or b"") for each in heard)
+    metadata_exchanges = [
+        each for each in exchanges(read([proxy.captures], print)) if each.api_key == METADATA
+    ]
+    assert [each.connection.node_id for each in metadata_exchanges] == [-1, 1]
+    assert all(inside.to_bytes(4) in (each.response or b"") for each in metadata_exchanges)
     assert "node found" in proxy.log()
 
 
@@ -60,20 +62,23 @@ def test_it_records_from_ready_to_ctrl_c_and_sums_up(tmp_path: Path) -> None:
     ("options", "reason"),
     [
         (["--upstream", "nowhere"], "'nowhere' is not an address"),
-        (["--upstream", ":9092"], "':9092' is not where a broker is"),
-        (["--upstream", "PLAINTEXT://host:9092"], "is not where a broker is"),
-        (["--upstream", "host:9092", "--listen", "X://host:1"], "has a name: write HOST:PORT"),
+        (["--upstream", ":9092"], "':9092' is not the address of a broker"),
+        (["--upstream", "PLAINTEXT://host:9092"], "is not the address of a broker"),
+        (
+            ["--upstream", "host:9092", "--listen", "X://host:1"],
+            "has a listener name: write HOST:PORT",
+        ),
         (["--upstream", "host:9092", "--advertise", "host"], "'host' is not an address"),
-        (["--upstream", "host:9092", "--insecure"], "--insecure is of no use without"),
-        (["--upstream", "host:9092", "--upstream-ca", "f"], "--upstream-ca is of no use without"),
-        (["--upstream", "host:9092", "--tls-key", "f"], "--tls-key is of no use without"),
+        (["--upstream", "host:9092", "--insecure"], "--insecure is only valid with"),
+        (["--upstream", "host:9092", "--upstream-ca", "f"], "--upstream-ca is only valid with"),
+        (["--upstream", "host:9092", "--tls-key", "f"], "--tls-key is only valid with"),
         (["--upstream", "host:9092", "--tls-cert", "none.pem"], "from none.pem: no such file"),
         (
             ["--upstream", "host:9092", "--upstream-tls", "--upstream-key", "f"],
-            "--upstream-key is of no use without",
+            "--upstream-key is only valid with",
         ),
-        (["--upstream", "host:9092", "--node-port", "1"], "'1' is not a node's id and its port"),
-        (["--upstream", "host:9092", "--node-port", "1=0"], "is not a node's id and its port"),
+        (["--upstream", "host:9092", "--node-port", "1"], "'1' is not ID=PORT"),
+        (["--upstream", "host:9092", "--node-port", "1=0"], "is not ID=PORT"),
         (
             ["--upstream", "h:1", "--node-port", "1=5", "--node-port", "2=5"],
             "--node-port names a node or a port twice",
@@ -81,20 +86,20 @@ def test_it_records_from_ready_to_ctrl_c_and_sums_up(tmp_path: Path) -> None:
         (["--upstream", "host:9092", "--max-request-bytes", "0"], "is not a number from 1"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(
+def test_invalid_option_is_rejected_in_one_line(
     options: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = tmp_path / "captures"
     with pytest.raises(SystemExit) as ended:
         main(["capture", str(directory), *options])
     assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert reason in said
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert reason in error
     assert not directory.exists()
 
 
-def test_a_port_in_use_is_said_in_one_line(
+def test_port_in_use_is_rejected_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = tmp_path / "captures"
@@ -107,7 +112,7 @@ def test_a_port_in_use_is_said_in_one_line(
     assert not directory.exists()
 
 
-def test_a_directory_that_cannot_be_is_said_in_one_line(
+def test_unwritable_directory_is_rejected_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     occupied = tmp_path / "file"
@@ -119,8 +124,8 @@ def test_a_directory_that_cannot_be_is_said_in_one_line(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_tls_of_both_sides_is_understood(tmp_path: Path) -> None:
-    """As far as to be ready: what then happens is tested where TLS is made."""
+def test_tls_options_of_both_sides_are_parsed(tmp_path: Path) -> None:
+    """The proxy starts; the tests of the proxy cover TLS connections."""
     files = Certificates(tmp_path)
     options = ["--tls-cert", files.chain, "--tls-key", files.key, "--upstream-tls"]
     options += ["--upstream-ca", files.authority, "--upstream-cert", files.chain]

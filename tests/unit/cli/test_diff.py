@@ -1,4 +1,4 @@
-"""`kafkalite diff`: what it prints, and its exit status."""
+"""`kafkalite diff`: its output and its exit status."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.cli.main import main
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.testing import Broker
 from tests.conformance.raw import RawClient
 
@@ -35,7 +35,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return recorded(directory / "a", 9), recorded(directory / "b", 12, coordinator=True)
 
 
-def test_what_differs_is_told_by_api(
+def test_differences_are_printed_by_api(
     captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["diff", *captures])
@@ -44,14 +44,14 @@ def test_what_differs_is_told_by_api(
     assert "  FindCoordinator\n    - 0 requests\n    + 1 requests\n" in out
 
 
-def test_a_capture_does_not_differ_from_itself(
+def test_capture_compared_with_itself_has_no_differences(
     captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["diff", captures[0], captures[0], "--fail-on", "difference"])
-    assert "nothing differs" in capsys.readouterr().out
+    assert "no differences" in capsys.readouterr().out
 
 
-def test_a_script_goes_by_the_status_and_by_json(
+def test_fail_on_sets_exit_status_and_json_has_the_report(
     captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["diff", *captures, "--fail-on", "error", "--json"])
@@ -61,10 +61,10 @@ def test_a_script_goes_by_the_status_and_by_json(
         main(["diff", *captures, "--fail-on", "api"])
 
 
-def test_what_is_no_capture_is_bad_use(
+def test_directory_without_captures_is_a_usage_error(
     captures: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["diff", captures[0], str(tmp_path / "nowhere")])
     (line,) = capsys.readouterr().err.splitlines()
-    assert "is no capture" in line
+    assert "is not a capture" in line

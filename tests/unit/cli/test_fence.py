@@ -1,4 +1,4 @@
-"""`kafkalite fence-producers`: what it does, what it prints, and its exit status."""
+"""`kafkalite fence-producers`: its effect, its output and its exit status."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.cli.main import main
+from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.testing import Broker
 from kafkalite.transactions.state import Producer, TransactionState
 from tests.conformance.raw import RawClient
@@ -27,7 +27,7 @@ def broker() -> Iterator[Broker]:
 
 
 def begin(broker: Broker, transactional_id: str) -> Producer:
-    """Leave a transaction open."""
+    """Begin a transaction, and return its producer."""
     with closing(RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))) as client:
         client.call(FindCoordinatorRequest(key=transactional_id, key_type=1), 3)
         begun = client.call(
@@ -41,17 +41,17 @@ def begin(broker: Broker, transactional_id: str) -> Producer:
             v3_and_below_producer_epoch=begun.producer_epoch,
             v3_and_below_topics=[topic],
         )
-        (told,) = client.call(request, 3).results_by_topic_v3_and_below
-    assert told.results_by_partition[0].partition_error_code == ErrorCode.NONE
+        (entries,) = client.call(request, 3).results_by_topic_v3_and_below
+    assert entries.results_by_partition[0].partition_error_code == ErrorCode.NONE
     return Producer(begun.producer_id, begun.producer_epoch)
 
 
-def test_zombies_are_fenced_and_what_they_left_open_is_ended(
+def test_zombies_are_fenced_and_their_transactions_aborted(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     zombie = begin(broker, "shop")
     main(["fence-producers", "--bootstrap-server", broker.bootstrap_servers, "shop", "new id"])
-    epoch = zombie.producer_epoch + 2  # one to end its transaction, one for the newcomer
+    epoch = zombie.producer_epoch + 2  # one for the abort, one for the new producer
     assert capsys.readouterr().out.splitlines() == [
         f"shop: producer id {zombie.producer_id}, epoch {epoch}",
         f"new id: producer id {zombie.producer_id + 1}, epoch 0",
@@ -61,12 +61,12 @@ def test_zombies_are_fenced_and_what_they_left_open_is_ended(
         "shop", TransactionState.EMPTY, epoch,
     )  # fmt: skip
     assert (fresh.transactional_id, fresh.timeout_ms) == ("new id", 30_000)
-    told = broker.explain(transactional_id="shop")
-    assert [each.kind for each in told] == ["initialized", "fenced", "initialized"]
-    assert told[-1].facts["client_id"] == "kafkalite"
+    entries = broker.explain(transactional_id="shop")
+    assert [each.kind for each in entries] == ["initialized", "fenced", "initialized"]
+    assert entries[-1].facts["client_id"] == "kafkalite"
 
 
-def test_who_cannot_be_fenced_is_told_of_and_the_others_are(
+def test_failed_id_is_reported_and_other_ids_are_fenced(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
@@ -80,7 +80,7 @@ def test_who_cannot_be_fenced_is_told_of_and_the_others_are(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "reason"),
     [
         ([], 2, "required: ID"),
         (["t", "--timeout", "soon"], 2, "is not a duration"),
@@ -92,8 +92,8 @@ def test_who_cannot_be_fenced_is_told_of_and_the_others_are(
         (["t", "--bootstrap-server", "127.0.0.1:1"], 1, "no broker answers at 127.0.0.1:1: "),
     ],
 )
-def test_what_cannot_be_is_one_line(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, said: str
+def test_error_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, reason: str
 ) -> None:
     with pytest.raises(SystemExit) as left:
         main(["fence-producers", *arguments])
@@ -102,10 +102,12 @@ def test_what_cannot_be_is_one_line(
     assert out == ""
     (line,) = err.splitlines()
     assert line.startswith("kafkalite: ")
-    assert said in line
+    assert reason in line
 
 
-def test_several_addresses_may_be_given(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_bootstrap_addresses_are_accepted(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
     main([
         "fence-producers", "t", "--timeout", "10s",
         "--bootstrap-server", f"127.0.0.1:1,{broker.bootstrap_servers}",
@@ -113,7 +115,7 @@ def test_several_addresses_may_be_given(broker: Broker, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == "t: producer id 0, epoch 0\n"
 
 
-def test_each_id_is_fenced_where_its_coordinator_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_id_is_fenced_at_its_coordinator(capsys: pytest.CaptureFixture[str]) -> None:
     ids = [f"id-{number}" for number in range(8)]
     with Broker(brokers=3) as broker:
         first = broker.bootstrap_servers.partition(",")[0]

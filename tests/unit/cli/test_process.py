@@ -1,4 +1,4 @@
-"""The process around a broker: what the system lets it have."""
+"""The process of a broker: its limit of open files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ resource = pytest.importorskip("resource")
 
 PROGRAM = """
 import resource, sys
-from kafkalite.cli.process import allow_many_descriptors, keep_freed_memory
+from kafkalite.cli.process import allow_many_descriptors
+from kafkalite.ports.memory import keep_freed_memory
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, int(sys.argv[1])))
 keep_freed_memory()
 allow_many_descriptors()
@@ -19,10 +20,10 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 
-def test_descriptors_are_taken_up_to_the_hard_limit() -> None:
+def test_limit_of_open_files_is_raised_to_the_hard_limit() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 512 if hard == resource.RLIM_INFINITY else min(512, hard)
+    limit = 512 if hard == resource.RLIM_INFINITY else min(512, hard)
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(wanted)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", PROGRAM, str(limit)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == [str(wanted), str(wanted)]
+    assert done.stdout.split() == [str(limit), str(limit)]

@@ -1,4 +1,4 @@
-"""Properties files: what is read, what is left aside with a warning, what is refused."""
+"""Properties files: parsing, unknown keys, unreadable files."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
 
 def read(path: Path) -> tuple[dict[str, str], list[str]]:
     """Return the settings in a file, and the lines logged about it."""
-    said = io.StringIO()
-    found = read_properties(str(path), Log(stream=said))
-    return found, said.getvalue().splitlines()
+    output = io.StringIO()
+    found = read_properties(str(path), Log(stream=output))
+    return found, output.getvalue().splitlines()
 
 
-def test_a_file_is_read_with_comments_continuations_and_escapes(tmp_path: Path) -> None:
+def test_comments_continuations_and_escapes_are_parsed(tmp_path: Path) -> None:
     file = tmp_path / "p"
     file.write_text("# comment\nnum.partitions : 3\ncompression.type \\\n  = g\\u007aip\n")
     assert read(file) == ({"num.partitions": "3", "compression.type": "gzip"}, [])
 
 
-def test_an_unknown_key_is_told_and_left_aside(tmp_path: Path) -> None:
+def test_unknown_key_is_ignored_with_a_warning(tmp_path: Path) -> None:
     file = tmp_path / "p"
     file.write_text(
         "zookeeper.connect=h:1\nnum.partitions=3\n"
         "listener.name.plaintext.connections.max.reauth.ms=1\nrsm.config.mine=1\n"
     )
-    found, said = read(file)
+    found, output = read(file)
     assert list(found) == [
         "num.partitions",
         "listener.name.plaintext.connections.max.reauth.ms",
         "rsm.config.mine",
     ]
-    (line,) = said
+    (line,) = output
     assert "zookeeper.connect" in line
     assert str(file) in line
 
 
 @pytest.mark.parametrize("content", [b"a=\\u12", None])
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes | None) -> None:
+def test_unreadable_file_is_rejected(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "p"
     if content is not None:
         file.write_bytes(content)

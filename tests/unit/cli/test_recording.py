@@ -1,4 +1,4 @@
-"""How a recording is asked for, and what is refused."""
+"""Options of a recording, and invalid values."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.capture.rotation import CaptureError
+from kafkalite.cli.broker_options import add_broker_options
 from kafkalite.cli.main import main
-from kafkalite.cli.recording import ONLY_RECORDING, add_recording_options, recorder_from
+from kafkalite.cli.recording import recorder_from
+from kafkalite.config.options import RECORDING_DETAILS
+from kafkalite.traffic.scalar.file_rotation import CaptureError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,13 +19,13 @@ if TYPE_CHECKING:
 
 def parsed(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_recording_options(parser)
+    add_broker_options(parser, RECORDING_DETAILS)
     return parser.parse_args(arguments)
 
 
-def test_nothing_asked_is_the_default() -> None:
+def test_options_of_a_recording_are_optional() -> None:
     asked = parsed()
-    assert [getattr(asked, name) or None for name in ONLY_RECORDING] == [None] * 4
+    assert [getattr(asked, option.dest) or None for option in RECORDING_DETAILS] == [None] * 4
 
 
 def test_sizes_have_units() -> None:
@@ -46,7 +48,7 @@ def test_sizes_have_units() -> None:
         ("--snap-records", "٣"),
     ],
 )
-def test_what_is_no_size_is_refused(
+def test_invalid_size_is_rejected(
     arguments: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
@@ -54,7 +56,7 @@ def test_what_is_no_size_is_refused(
     assert repr(arguments[1]) in capsys.readouterr().err
 
 
-def test_a_recorder_is_made_as_asked(tmp_path: Path) -> None:
+def test_recorder_has_the_given_options(tmp_path: Path) -> None:
     asked = parsed("--snap-records", "3", "--rotate-bytes", "64k")
     recorder = recorder_from(asked, str(tmp_path / "here"), lambda: 5, pytest.fail)
     recorder.close()
@@ -62,7 +64,7 @@ def test_a_recorder_is_made_as_asked(tmp_path: Path) -> None:
     assert file.name.startswith("kafkalite-19700101T000000.000000005Z")
 
 
-def test_no_directory_is_no_place(tmp_path: Path) -> None:
+def test_missing_or_unwritable_directory_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="empty"):
         recorder_from(parsed(), " ", lambda: 5, pytest.fail)
     (tmp_path / "file").write_text("")
@@ -79,16 +81,16 @@ def test_no_directory_is_no_place(tmp_path: Path) -> None:
         (("--snap-records", "0"), "--snap-records needs --capture"),
     ],
 )
-def test_a_broker_that_cannot_record_as_asked_does_not_start(
+def test_broker_with_invalid_recording_options_does_not_start(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     arguments: tuple[str, ...],
     complaint: str,
 ) -> None:
     (tmp_path / "file").write_text("")
-    wanted = [each.format(file=tmp_path / "file") for each in arguments]
+    options = [each.format(file=tmp_path / "file") for each in arguments]
     with pytest.raises(SystemExit) as ended:
-        main(["serve", "--listen", "127.0.0.1:0", *wanted])
+        main(["serve", "--listen", "127.0.0.1:0", *options])
     assert ended.value.code == 2
     error = capsys.readouterr().err
     assert error.startswith(f"kafkalite: {complaint}")

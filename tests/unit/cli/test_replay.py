@@ -1,4 +1,4 @@
-"""`kafkalite replay`: what it prints, and its exit status."""
+"""`kafkalite replay`: its output and its exit status."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from kafkalite.cli.main import main
-from kafkalite.protocol.messages.metadata import MetadataRequest
-from kafkalite.replay.pace import ClockError
-from kafkalite.replay.player import Player
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.testing import Broker
+from kafkalite.traffic.replay.player.pacing import ClockError
+from kafkalite.traffic.replay.player.player import Player
 from tests.conformance.raw import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafkalite.capture.model import Exchange
+    from kafkalite.traffic.model import Exchange
 
 
 @pytest.fixture(scope="module")
@@ -40,16 +40,18 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-def test_a_replay_without_a_difference_is_a_success(
+def test_replay_without_differences_exits_with_0(
     capture: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["replay", str(capture), "--to", broker.bootstrap_servers, "--fail-on", "timing"])
     out = capsys.readouterr().out
-    assert out.startswith("1 requests on 1 connections")
-    assert "1 responses compared, 1 alike" in out
+    assert out.startswith("1 request on 1 connection")
+    assert "1 response compared, 1 equal" in out
 
 
-def test_a_difference_is_told_and_fails(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_difference_is_printed_and_exits_with_1(
+    capture: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Broker() as other:
         asked = ["replay", str(capture), "--to", other.bootstrap_servers]
         with pytest.raises(SystemExit, match="1"):
@@ -61,80 +63,80 @@ def test_a_difference_is_told_and_fails(capture: Path, capsys: pytest.CaptureFix
     assert [each["path"] for each in shape["findings"]] == ["topics"]
 
 
-def test_the_targets_clock_goes_with_the_capture(
+def test_clock_of_the_target_follows_the_capture(
     capture: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Broker(topics={"orders": 1}, control=True) as driven:
         asked = ["replay", str(capture), "--to", driven.bootstrap_servers]
         main([*asked, "--control", driven.control_url])
         assert driven.clock.mode == "manual"
-    assert "1 alike" in capsys.readouterr().out
+    assert "1 equal" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("options", "status", "told"),
+    ("options", "status", "reason"),
     [
         (["--to", "127.0.0.1:1"], 1, "connection refused"),
         (["--to", "nowhere"], 2, "is not an address"),
-        (["--to", "127.0.0.1:1", "--speed", "fast"], 2, "neither original, nor max"),
+        (["--to", "127.0.0.1:1", "--speed", "fast"], 2, "is not original, max or a factor"),
         (["--to", "127.0.0.1:1", "--timeout", "soon"], 2, "soon"),
         (["--to", "127.0.0.1:1", "--control", "ftp://x"], 2, "ftp"),
     ],
 )
-def test_bad_use_is_one_line(
+def test_usage_error_is_one_line(
     capture: Path,
     capsys: pytest.CaptureFixture[str],
     options: list[str],
     status: int,
-    told: str,
+    reason: str,
 ) -> None:
     with pytest.raises(SystemExit, match=str(status)):
         main(["replay", str(capture), *options])
     (line,) = capsys.readouterr().err.splitlines()
-    assert told in line
+    assert reason in line
 
 
-def test_what_is_no_capture_is_bad_use(
+def test_directory_without_captures_is_a_usage_error(
     tmp_path: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "notes.pcapng").write_text("nothing of the kind")
     with pytest.raises(SystemExit, match="2"):
         main(["replay", str(tmp_path), "--to", broker.bootstrap_servers])
-    heard = capsys.readouterr()
-    assert heard.out == ""
-    assert heard.err.startswith("kafkalite: nothing to replay: ")
-    assert "notes.pcapng: neither pcap nor pcapng" in heard.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("kafkalite: nothing to replay: ")
+    assert "notes.pcapng: neither pcap nor pcapng" in output.err
 
 
-def test_a_path_that_is_not_there_is_told_before_the_target_is_asked(
+def test_missing_path_is_rejected_before_the_target_is_contacted(
     tmp_path: Path, capture: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     missing = str(tmp_path / "nothere")
     with pytest.raises(SystemExit, match="2"):
         main(["replay", missing, "--to", "127.0.0.1:1"])
-    told = f"kafkalite: nothing to replay: {missing}: No such file or directory\n"
-    assert capsys.readouterr() == ("", told)
-    # Where others are there, it is one of the problems.
+    reason = f"kafkalite: nothing to replay: {missing}: No such file or directory\n"
+    assert capsys.readouterr() == ("", reason)
+    # With other captures, a missing path is one of the problems.
     main(["replay", missing, str(capture), "--to", broker.bootstrap_servers])
     assert f"{missing}: No such file" in capsys.readouterr().out
 
 
-def test_captures_without_requests_are_bad_use(
+def test_captures_without_requests_are_a_usage_error(
     tmp_path: Path, capture: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for asked, told in (
+    for asked, reason in (
         ([str(tmp_path)], f"there are no requests in {tmp_path}"),
         (
-            [str(capture), "--clients", "nobody*"],
-            f"there are no requests of clients 'nobody*' in {capture}",
+            [str(capture), "--clients", "unknown*"],
+            f"there are no requests of clients 'unknown*' in {capture}",
         ),
     ):
         with pytest.raises(SystemExit, match="2"):
             main(["replay", *asked, "--to", broker.bootstrap_servers])
-        assert capsys.readouterr() == ("", f"kafkalite: nothing to replay: {told}\n")
+        assert capsys.readouterr() == ("", f"kafkalite: nothing to replay: {reason}\n")
 
 
-def test_who_interrupts_a_replay_is_told_what_was_found_until_then(
+def test_interrupted_replay_prints_a_partial_report(
     capture: Path,
     broker: Broker,
     capsys: pytest.CaptureFixture[str],
@@ -144,7 +146,7 @@ def test_who_interrupts_a_replay_is_told_what_was_found_until_then(
         del self, exchange, at_ns
         raise KeyboardInterrupt
 
-    # As it waits for an answer.
+    # The replay is waiting for a response.
     monkeypatch.setattr(Player, "_await", interrupted)
     with pytest.raises(SystemExit, match="130"):
         main(["replay", str(capture), "--to", broker.bootstrap_servers, "--json"])
@@ -152,7 +154,7 @@ def test_who_interrupts_a_replay_is_told_what_was_found_until_then(
     assert (shape["requests"], shape["broken_off"]) == (1, "it was interrupted")
 
 
-def test_a_replay_whose_clock_is_lost_tells_what_was_found_until_then(
+def test_replay_that_loses_the_clock_prints_a_partial_report(
     broker: Broker,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -175,14 +177,14 @@ def test_a_replay_whose_clock_is_lost_tells_what_was_found_until_then(
     monkeypatch.setattr(Player, "_await", lost)
     with pytest.raises(SystemExit, match="1"):
         main(["replay", str(tmp_path), "--to", broker.bootstrap_servers, "--json"])
-    heard = capsys.readouterr()
-    shape = json.loads(heard.out)
+    output = capsys.readouterr()
+    shape = json.loads(output.out)
     assert (shape["requests"], shape["broken_off"]) == (2, "the clock is lost")
-    assert heard.err == "kafkalite: the clock is lost\n"
+    assert output.err == "kafkalite: the clock is lost\n"
 
 
 @pytest.mark.parametrize("interrupts", [signal.SIG_IGN, signal.default_int_handler])
-def test_who_terminates_a_replay_is_told_the_same(
+def test_terminated_replay_prints_a_partial_report(
     capture: Path,
     broker: Broker,
     capsys: pytest.CaptureFixture[str],

@@ -1,7 +1,8 @@
-"""The command as people run it: what it prints, its exit status, and how it ends."""
+"""`kafkalite serve` as a process: its output, exit status, signals and shutdown."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import signal
@@ -16,15 +17,22 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kafkalite import __version__
+from kafkalite.cli.broker_options import add_broker_options
+from kafkalite.cli.serve import describe_stand_in, prepared_from
+from kafkalite.config.options import STAND_IN
+from kafkalite.server.logging import Log
+from kafkalite.server.settings import SettingsError
+from kafkalite.traffic.replay.standin.preparation import Match, OnMiss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 STOP_S = 2.0
 PATIENCE_S = 60
-"""Only what hangs takes so long, however busy the machine is."""
+"""A process that takes longer hangs, also on a busy machine."""
 BAD_USE = 2
 
 
@@ -68,15 +76,15 @@ class Serving:
         return {name: len(topic.partitions) for name, topic in found.items()}
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """Return the exit status and everything said on stderr.
+        """Return the exit status and the output on stderr.
 
         On a machine too busy to end it at once it takes no longer than it took to start.
         """
         begun = time.monotonic()
         self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=PATIENCE_S)
+        _, output = self.process.communicate(timeout=PATIENCE_S)
         assert time.monotonic() - begun < max(STOP_S, self.start_s)
-        return self.process.returncode, said
+        return self.process.returncode, output
 
     def kill(self) -> None:
         self.process.kill()
@@ -85,7 +93,7 @@ class Serving:
 
 @pytest.fixture
 def serving(request: pytest.FixtureRequest) -> Iterator[Serving]:
-    # What ignores a signal is inherited, and the tests themselves may be run by nohup.
+    # An ignored signal is inherited, and the tests may run under nohup.
     ignored = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         broker = Serving("--listen", "127.0.0.1:0", *getattr(request, "param", ()))
@@ -95,19 +103,19 @@ def serving(request: pytest.FixtureRequest) -> Iterator[Serving]:
     broker.kill()
 
 
-def test_the_banner_names_the_port_that_was_picked(serving: Serving) -> None:
+def test_banner_has_the_selected_port(serving: Serving) -> None:
     assert re.fullmatch(r"kafkalite is ready at 127\.0\.0\.1:[1-9]\d*\n", serving.banner)
     assert serving.topics() == {}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_it_quickly_and_cleanly(serving: Serving, number: int) -> None:
+def test_signal_stops_the_broker_quickly_and_cleanly(serving: Serving, number: int) -> None:
     with socket.create_connection(tuple(serving.bootstrap.split(":")), 5):
         assert serving.stop(number) == (0, "")
 
 
-def test_a_broker_that_was_started_to_outlive_its_terminal_does() -> None:
-    """As by nohup: the signal is ignored when the process begins."""
+def test_broker_started_with_ignored_sighup_survives_it() -> None:
+    """A process started by nohup ignores the signal."""
     ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         serving = Serving("--listen", "127.0.0.1:0")
@@ -121,35 +129,40 @@ def test_a_broker_that_was_started_to_outlive_its_terminal_does() -> None:
 @pytest.mark.parametrize(
     "serving", [("--topic", "orders:3", "--topic=audit:1", "--brokers", "2")], indirect=True
 )
-def test_topics_and_nodes_are_there_when_it_is_ready(serving: Serving) -> None:
+def test_topics_and_nodes_exist_when_the_broker_is_ready(serving: Serving) -> None:
     assert len(serving.bootstrap.split(",")) == 2
     assert serving.topics() == {"orders": 3, "audit": 1}
 
 
 @pytest.mark.parametrize(
-    ("serving", "said"),
+    ("serving", "output"),
     [
         (("--clock", "accelerated:60"), "  its clock runs 60 times as fast\n"),
-        (("--clock", "manual"), "  its clock stands; without --control nobody can advance it\n"),
-        (("--as-version", "3.9"), "  it speaks as Kafka 3.9\n"),
+        (
+            ("--clock", "manual"),
+            "  its clock is stopped; without --control it cannot be advanced\n",
+        ),
+        (("--as-version", "3.9"), "  it emulates Kafka 3.9\n"),
     ],
     indirect=["serving"],
 )
-def test_it_says_so_when_it_is_not_as_elsewhere(serving: Serving, said: str) -> None:
+def test_banner_names_a_clock_or_release_that_is_not_the_default(
+    serving: Serving, output: str
+) -> None:
     assert serving.process.stdout is not None
-    assert serving.process.stdout.readline() == said
+    assert serving.process.stdout.readline() == output
 
 
 @pytest.mark.parametrize(
     "serving", [("--control", "0", "--clock", "manual@2026-03-01")], indirect=True
 )
-def test_it_says_where_it_can_be_driven_and_is_driven_there(serving: Serving) -> None:
+def test_banner_names_the_control_api_which_advances_the_clock(serving: Serving) -> None:
     assert serving.process.stdout is not None
     found = re.fullmatch(
         r"  control at (http://127\.0\.0\.1:[1-9]\d*)\n", serving.process.stdout.readline()
     )
     assert found
-    assert serving.process.stdout.readline() == "  its clock stands until it is advanced\n"
+    assert serving.process.stdout.readline() == "  its clock is stopped until it is advanced\n"
     done = run("clock", "advance", "7d", "--control", found[1])
     assert (done.stdout, done.stderr) == ("2026-03-08T00:00:00.000Z (manual)\n", "")
     assert serving.topics() == {}
@@ -157,28 +170,55 @@ def test_it_says_where_it_can_be_driven_and_is_driven_there(serving: Serving) ->
 
 
 @pytest.mark.parametrize("serving", [("--log-format", "json")], indirect=True)
-def test_a_bad_client_gets_one_log_line(serving: Serving) -> None:
+def test_client_of_another_protocol_is_logged_once(serving: Serving) -> None:
     host, _, port = serving.bootstrap.rpartition(":")
     with socket.create_connection((host, int(port)), 5) as client:
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert client.recv(1) == b""
-    status, said = serving.stop()
+    status, output = serving.stop()
     assert status == 0
-    (line,) = said.splitlines()
+    (line,) = output.splitlines()
     assert '"reason": "frame length 1195725856' in line
     assert '"peer": "127.0.0.1:' in line
 
 
 def test_data_survives_a_kill(tmp_path: Path) -> None:
-    arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path), "--topic", "kept:2")
+    arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path), "--topic", "orders:2")
     first = Serving(*arguments)
     first.kill()
     second = Serving(*arguments)
-    assert second.topics() == {"kept": 2}
+    assert second.topics() == {"orders": 2}
     assert second.stop()[0] == 0
 
 
-def test_settings_come_from_a_file_and_options_outweigh_it(tmp_path: Path) -> None:
+def test_unclean_shutdown_exits_with_1(tmp_path: Path) -> None:
+    broker = Serving("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path))
+    (tmp_path / ".kafka_cleanshutdown.tmp").mkdir()
+    status, output = broker.stop()
+    assert status == 1
+    (line,) = output.splitlines()
+    assert "could not be closed cleanly" in line
+    assert str(tmp_path) in line
+
+
+def test_temporary_data_of_a_killed_broker_is_removed_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ENVIRONMENT, "TMPDIR", str(tmp_path))
+    killed = Serving("--listen", "127.0.0.1:0")
+    (left,) = tmp_path.iterdir()
+    killed.kill()
+    broker = Serving("--listen", "127.0.0.1:0", "--log-level", "debug")
+    assert broker.process.stderr is not None
+    while "data of a killed broker" not in (line := broker.process.stderr.readline()):
+        assert line, "it ended"
+    assert str(left) in line
+    assert not left.exists()
+    assert broker.stop()[0] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_config_option_takes_precedence_over_the_properties_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         "num.partitions=7\nlisteners=PLAINTEXT://127.0.0.1:0\ncompression.type \\\n = gzip"
@@ -193,7 +233,7 @@ def test_settings_come_from_a_file_and_options_outweigh_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (("--config", "no.such.key=1"), "no.such.key"),
         (("--config", "num.partitions=many"), "num.partitions"),
@@ -222,16 +262,16 @@ def test_settings_come_from_a_file_and_options_outweigh_it(tmp_path: Path) -> No
         (("--control", "no-such-host.invalid:0"), "no-such-host.invalid"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(arguments: tuple[str, ...], said: str) -> None:
+def test_invalid_option_is_rejected_in_one_line(arguments: tuple[str, ...], output: str) -> None:
     done = run("serve", "--listen=127.0.0.1:0", *arguments)
     assert done.returncode == BAD_USE
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith("kafkalite: ")
-    assert said in line
+    assert output in line
 
 
-def test_a_port_in_use_is_said_in_one_line() -> None:
+def test_port_in_use_is_rejected_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run("serve", "--listen", f"127.0.0.1:{port}")
@@ -241,7 +281,7 @@ def test_a_port_in_use_is_said_in_one_line() -> None:
     assert "in use" in line
 
 
-def test_a_data_directory_in_use_is_said_in_one_line(tmp_path: Path) -> None:
+def test_data_directory_in_use_is_rejected_in_one_line(tmp_path: Path) -> None:
     arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path))
     first = Serving(*arguments)
     try:
@@ -262,7 +302,7 @@ def test_a_data_directory_in_use_is_said_in_one_line(tmp_path: Path) -> None:
         (("serve", "--port=1"), "--port=1 (see kafkalite serve --help)"),
     ],
 )
-def test_bad_use_of_the_command_is_said_in_one_line(arguments: tuple[str, ...], where: str) -> None:
+def test_usage_error_of_the_command_is_one_line(arguments: tuple[str, ...], where: str) -> None:
     done = run(*arguments)
     assert done.returncode == BAD_USE
     (line,) = done.stderr.splitlines()
@@ -270,14 +310,14 @@ def test_bad_use_of_the_command_is_said_in_one_line(arguments: tuple[str, ...], 
     assert where in line
 
 
-def test_without_a_command_the_help_is_shown() -> None:
+def test_missing_command_prints_the_help() -> None:
     done = run()
     assert done.returncode == BAD_USE
     assert "serve" in done.stderr
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
-def test_a_file_written_for_a_real_kafka_serves(tmp_path: Path, log_format: str) -> None:
+def test_properties_file_of_a_real_kafka_is_accepted(tmp_path: Path, log_format: str) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         "process.roles=broker,controller\nnode.id=4\n"
@@ -292,24 +332,101 @@ def test_a_file_written_for_a_real_kafka_serves(tmp_path: Path, log_format: str)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         assert list(admin.list_topics(timeout=PATIENCE_S).brokers) == [4]
         assert (tmp_path / "data" / "meta.properties").exists()
-        _, said = broker.stop()
+        _, output = broker.stop()
     finally:
         broker.kill()
-    unknown, unmet = said.splitlines()
+    unknown, unmet, without_effect = output.splitlines()
     assert "zookeeper.connect" in unknown
     assert "authorizer.class.name" in unmet
+    assert "controller.quorum.bootstrap.servers, process.roles" in without_effect
 
 
-def test_the_version_is_told() -> None:
+def test_plugin_class_of_the_jvm_is_rejected_in_one_line() -> None:
+    done = run("serve", "--listen", "127.0.0.1:0", "--config", "alter.config.policy.class.name=a.B")
+    assert done.returncode == BAD_USE
+    assert done.stderr == (
+        "kafkalite: alter.config.policy.class.name is a.B, "
+        "but JVM plug-ins are not supported: remove this setting\n"
+    )
+
+
+def test_metrics_reporters_are_ignored_with_a_log_line() -> None:
+    settings = ("metric.reporters=a.B", "kafka.metrics.reporters=c.D", "num.partitions=2")
+    broker = Serving("--listen", "127.0.0.1:0", *(f"--config={each}" for each in settings))
+    try:
+        _, output = broker.stop()
+    finally:
+        broker.kill()
+    (notice,) = output.splitlines()
+    assert "kafka.metrics.reporters, metric.reporters" in notice
+
+
+def test_unknown_defaults_are_rejected() -> None:
+    done = run("serve", "--defaults", "other")
+    assert done.returncode == BAD_USE
+    assert "'kafkalite', 'kafka'" in done.stderr
+
+
+def test_version_option_prints_the_version() -> None:
     done = run("--version")
     assert done.returncode == 0
     assert __version__ in done.stdout
 
 
-def test_help_needs_no_broker() -> None:
+def test_help_lists_the_options() -> None:
     done = run("serve", "--help")
     assert done.returncode == 0
     for option in ("--listen", "--advertise", "--brokers", "--data-dir", "--topic", "--config",
                    "--properties", "--as-version", "--control", "--clock", "--log-format",
                    "--log-level"):  # fmt: skip
         assert option in done.stdout
+
+
+def asked(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_broker_options(parser, STAND_IN)
+    return parser.parse_args(arguments)
+
+
+def test_no_capture_is_staged_by_default() -> None:
+    assert prepared_from(asked(), Log()) is None
+
+
+@pytest.mark.parametrize("option", [("--match", "lenient"), ("--on-miss", "live")])
+def test_stand_in_options_need_replay(option: tuple[str, str]) -> None:
+    with pytest.raises(SettingsError, match=f"{option[0]} needs --replay"):
+        prepared_from(asked(*option), Log())
+
+
+def test_on_miss_is_rejected_with_seeded() -> None:
+    with pytest.raises(SettingsError, match="answers everything itself"):
+        prepared_from(asked("--replay", "x", "--match", "seeded", "--on-miss", "live"), Log())
+
+
+def test_capture_directory_equal_to_replay_is_rejected(tmp_path: Path) -> None:
+    both = asked("--replay", str(tmp_path))
+    both.capture = f"{tmp_path}/."
+    with pytest.raises(SettingsError, match="--capture is also a --replay directory"):
+        prepared_from(both, Log())
+
+
+def test_missing_capture_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--replay: no requests to replay in"):
+        prepared_from(asked("--replay", str(tmp_path / "gone")), Log())
+
+
+def test_stand_in_is_described() -> None:
+    assert describe_stand_in(asked("--replay", "x")) == "answering from x, strict"
+    several = asked("--replay", "x", "--replay", "y", "--match", "lenient")
+    assert describe_stand_in(several) == "answering from x, y, lenient"
+    assert (
+        describe_stand_in(asked("--replay", "x", "--match", "seeded"))
+        == "started with the contents of x"
+    )
+
+
+def test_choices_equal_the_enums() -> None:
+    for match in Match:
+        assert asked("--replay", "x", "--match", match).match == match
+    for on_miss in OnMiss:
+        assert asked("--replay", "x", "--on-miss", on_miss).on_miss == on_miss

@@ -1,4 +1,4 @@
-"""`kafkalite show`: a line an exchange, those that are asked for, and what is wrong."""
+"""`kafkalite show`: lines, selection, problems and exit status."""
 
 # ruff: noqa: S311 - traffic is to be repeatable
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.capture.model import Direction, Endpoint
-from kafkalite.cli import telling
+from kafkalite.cli import exchange_text
 from kafkalite.cli.main import main
+from kafkalite.traffic.model import Direction, Endpoint
 from tests.captures import damage, traffic
 from tests.unit.frames import framed
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def capture(tmp_path: Path) -> str:
-    talk = damage.Talk(Endpoint("10.9.8.7", 40_000), traffic.BROKER, traffic.START_NS)
+    talk = damage.TcpConnection(Endpoint("10.9.8.7", 40_000), traffic.BROKER, traffic.START_NS)
     for number, group in enumerate(("orders", "payments")):
         at_ns = traffic.START_NS + (number + 1) * traffic.MS
         asked = traffic.request_frame(8, 8, number, traffic.commit_request(group, 7))
@@ -32,7 +32,7 @@ def capture(tmp_path: Path) -> str:
         answer = traffic.response_frame(8, 8, number, response)
         talk.response(at_ns + 500_000, framed(answer))
     path = tmp_path / "some.pcap"
-    path.write_bytes(damage.kept(talk.packets))
+    path.write_bytes(damage.capture_file(talk.packets))
     return str(path)
 
 
@@ -41,7 +41,7 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_a_line_says_when_who_what_how_long_and_how_it_went(
+def test_line_has_time_client_api_latency_and_outcome(
     capture: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = shown(capsys, capture)
@@ -63,18 +63,18 @@ def test_a_line_says_when_who_what_how_long_and_how_it_went(
         (["--topic", "other"], 0),
         (["--client", "tester"], 2),
         (["--client", "10.9.8.7:*"], 2),
-        (["--client", "nobody"], 0),
+        (["--client", "unknown"], 0),
         (["--errors"], 1),
         (["--errors", "--group", "orders"], 0),
     ],
 )
-def test_patterns_choose_exchanges(
+def test_patterns_select_exchanges(
     capture: str, capsys: pytest.CaptureFixture[str], options: list[str], count: int
 ) -> None:
     assert len(shown(capsys, capture, *options)) == count
 
 
-def test_json_has_the_messages_as_kafka_writes_them(
+def test_json_has_messages_in_kafkas_format(
     capture: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = [json.loads(line) for line in shown(capsys, capture, "--json")]
@@ -86,17 +86,19 @@ def test_json_has_the_messages_as_kafka_writes_them(
     ]
 
 
-def test_what_is_wrong_is_counted_on_stderr_and_told_when_asked_for(
+def test_problems_are_counted_on_stderr_and_listed_on_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(b"no capture at all")
     main(["show", str(tmp_path)])
-    heard = capsys.readouterr()
-    assert heard.out == ""
-    assert heard.err == ("kafkalite: something is wrong (see --problems): not a capture: 1\n")
-    told = f"{path}:0  not a capture: neither pcap nor pcapng: begins with 6e6f2063"
-    assert shown(capsys, "--problems", str(tmp_path)) == [told]
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == (
+        "kafkalite: the captures have problems (see --problems): not a capture: 1\n"
+    )
+    printed = f"{path}:0  not a capture: neither pcap nor pcapng: begins with 6e6f2063"
+    assert shown(capsys, "--problems", str(tmp_path)) == [printed]
     (line,) = shown(capsys, "--problems", "--json", str(tmp_path))
     assert json.loads(line)["kind"] == "not a capture"
 
@@ -104,13 +106,13 @@ def test_what_is_wrong_is_counted_on_stderr_and_told_when_asked_for(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["nowhere"], "there is no 'nowhere'"),
-        ([".", "--api", "Cough"], "there is no API 'Cough'"),
-        ([".", "--records"], "--records needs --json, for records are bytes"),
+        (["nowhere"], "no such file or directory: 'nowhere'"),
+        ([".", "--api", "Cough"], "unknown API 'Cough'"),
+        ([".", "--records"], "--records needs --json"),
         ([".", "--port", "0"], "argument --port: '0' is not a port (see kafkalite show --help)"),
     ],
 )
-def test_bad_use_is_one_line(
+def test_usage_error_is_one_line(
     capsys: pytest.CaptureFixture[str], arguments: list[str], reason: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -119,47 +121,45 @@ def test_bad_use_is_one_line(
     assert capsys.readouterr().err == f"kafkalite: {reason}\n"
 
 
-def test_it_ends_when_nobody_reads_it_any_more(
-    capture: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closed_output_ends_the_command(capture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reads, writes = os.pipe()
     os.close(reads)
-    told: list[str] = []
+    printed: list[str] = []
 
-    def line(decoded: telling.Decoded) -> str:
-        told.append(decoded.exchange.client_id or "")
+    def line(decoded: exchange_text.Decoded) -> str:
+        printed.append(decoded.exchange.client_id or "")
         return "a line\n"
 
-    with os.fdopen(writes, "w") as nobody:
-        monkeypatch.setattr("sys.stdout", nobody)
-        monkeypatch.setattr(telling, "line", line)
+    with os.fdopen(writes, "w") as closed_pipe:
+        monkeypatch.setattr("sys.stdout", closed_pipe)
+        monkeypatch.setattr(exchange_text, "line", line)
         main(["show", capture])
-    assert told == ["tester"]
+    assert printed == ["tester"]
 
 
-def test_nothing_to_show_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["show", str(tmp_path)])
-    assert capsys.readouterr() == ("", f"kafkalite: there are no requests in {tmp_path}\n")
-
-
-def test_that_no_request_is_as_asked_is_told(
-    capture: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["show", capture, "--group", "nobody's"])
-    out, told = capsys.readouterr()
-    assert out == ""
-    assert told.startswith("kafkalite: none of ")
-    assert told.endswith(" is as asked\n")
-
-
-def test_all_kinds_of_traffic_can_be_shown(
+def test_capture_without_requests_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = traffic.clean(Random(5))
+    main(["show", str(tmp_path)])
+    assert capsys.readouterr() == ("", f"kafkalite: no requests in {tmp_path}\n")
+
+
+def test_options_that_match_no_request_are_reported(
+    capture: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["show", capture, "--group", "unknown"])
+    out, printed = capsys.readouterr()
+    assert out == ""
+    assert printed.startswith("kafkalite: none of ")
+    assert printed.endswith(" matches the options\n")
+
+
+def test_every_kind_of_traffic_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    conversations = traffic.clean(Random(5))
     path = tmp_path / "some.pcap"
-    path.write_bytes(damage.kept(traffic.packets(said)))
+    path.write_bytes(damage.capture_file(traffic.packets(conversations)))
     lines = shown(capsys, str(path))
-    assert len(lines) == sum(len(each.frames[Direction.REQUEST]) for each in said)
+    assert len(lines) == sum(len(each.frames[Direction.REQUEST]) for each in conversations)
     records = [
         json.loads(line)["request"] for line in shown(capsys, "--json", "--records", str(path))
     ]
@@ -167,13 +167,13 @@ def test_all_kinds_of_traffic_can_be_shown(
     assert all(each["topicData"][0]["partitionData"][0]["records"] for each in produced)
 
 
-def test_who_interrupts_sees_no_traceback(
+def test_interrupt_prints_no_traceback(
     capture: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(telling, "line", interrupted)
+    monkeypatch.setattr(exchange_text, "line", interrupted)
     with pytest.raises(SystemExit) as ended:
         main(["show", capture])
     assert ended.value.code == 130

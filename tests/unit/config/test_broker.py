@@ -1,14 +1,15 @@
-"""BrokerConfig: read by type, refused with a reason, live when it changes."""
+"""BrokerConfig: typed reads, validation, and dynamic changes."""
 
 from __future__ import annotations
 
 import pytest
 
-from kafkalite.config.broker import BrokerConfig, parse_broker_text
-from kafkalite.config.definitions import ConfigError
+from kafkalite.config.broker import BrokerConfig, check_no_plugins, parse_broker_text
+from kafkalite.config.definitions import ConfigError, ConfigType, value_to_text
+from kafkalite.config.keys import broker_keys
 
 
-def test_defaults_are_those_of_kafka_where_the_preset_says_nothing() -> None:
+def test_defaults_are_those_of_kafka_unless_overridden() -> None:
     config = BrokerConfig.from_text()
     assert config.int("message.max.bytes") == 1048588
     assert config.bool("auto.create.topics.enable") is True
@@ -19,26 +20,26 @@ def test_defaults_are_those_of_kafka_where_the_preset_says_nothing() -> None:
     assert config.list("log.dirs") == ()
 
 
-def test_what_is_set_counts_before_the_preset() -> None:
+def test_settings_have_precedence_over_default_overrides() -> None:
     assert BrokerConfig.from_text().int("group.initial.rebalance.delay.ms") == 0
     config = BrokerConfig.from_text({"group.initial.rebalance.delay.ms": "77"})
     assert config.int("group.initial.rebalance.delay.ms") == 77
 
 
 @pytest.mark.parametrize("key", ["compression.type", "log.retention.ms", "log.dirs"])
-def test_reading_by_the_wrong_type_is_a_mistake(key: str) -> None:
+def test_reading_with_the_wrong_type_raises(key: str) -> None:
     config = BrokerConfig.from_text({"log.dirs": "/x"})
     with pytest.raises(TypeError, match=key):
         config.int(key)
 
 
 @pytest.mark.parametrize("read", ["str", "bool", "float", "list"])
-def test_each_reader_refuses_a_number(read: str) -> None:
+def test_each_typed_read_rejects_a_number(read: str) -> None:
     with pytest.raises(TypeError):
         getattr(BrokerConfig.from_text(), read)("num.partitions")
 
 
-def test_an_unknown_key_is_refused_with_the_one_that_was_meant() -> None:
+def test_an_unknown_key_is_rejected_with_a_similar_name() -> None:
     with pytest.raises(ConfigError) as refusal:
         BrokerConfig.from_text({"num.partition": "3"})
     assert refusal.value.key == "num.partition"
@@ -47,7 +48,7 @@ def test_an_unknown_key_is_refused_with_the_one_that_was_meant() -> None:
         BrokerConfig.from_text({"zzzz": "3"})
 
 
-def test_keys_of_plugins_and_listeners_are_kept() -> None:
+def test_keys_of_plugins_and_listeners_are_retained() -> None:
     config = BrokerConfig.from_text(
         {"rsm.config.x": "1", "listener.name.internal.ssl.client.auth": "none"}
     )
@@ -55,19 +56,19 @@ def test_keys_of_plugins_and_listeners_are_kept() -> None:
     assert config.get("listener.name.internal.ssl.client.auth") == "none"
 
 
-def test_a_listener_key_is_judged_as_the_key_it_is() -> None:
+def test_a_listener_key_is_validated_like_the_key_without_prefix() -> None:
     with pytest.raises(ConfigError, match="String must be one of"):
         BrokerConfig.from_text({"listener.name.internal.ssl.client.auth": "perhaps"})
 
 
-def test_without_strictness_unknown_keys_are_kept_as_text() -> None:
+def test_without_strict_unknown_keys_are_retained_as_text() -> None:
     assert BrokerConfig.from_text({"my.own": "x"}, strict=False).get("my.own") == "x"
     assert parse_broker_text({"leader.replication.throttled.rate": "5"}, strict=False) == {
         "leader.replication.throttled.rate": 5
     }
 
 
-def test_a_published_change_is_seen_by_whoever_holds_the_configuration() -> None:
+def test_a_published_change_is_visible_at_once() -> None:
     config = BrokerConfig.from_text({"message.max.bytes": "1000"})
     config.publish({"message.max.bytes": "2000"}, {})
     assert config.int("message.max.bytes") == 2000
@@ -75,7 +76,7 @@ def test_a_published_change_is_seen_by_whoever_holds_the_configuration() -> None
     assert config.int("message.max.bytes") == 1000
 
 
-def test_a_group_has_its_own_word_then_the_brokers() -> None:
+def test_a_group_setting_has_precedence_over_the_brokers() -> None:
     config = BrokerConfig.from_text({"group.consumer.session.timeout.ms": "50000"})
     key = "consumer.session.timeout.ms"
     assert config.group_int("g", key) == 50000
@@ -86,15 +87,85 @@ def test_a_group_has_its_own_word_then_the_brokers() -> None:
     assert config.group_get("other", "share.auto.offset.reset") == "latest"
 
 
-def test_a_group_stays_within_what_its_broker_allows_now() -> None:
+def test_a_group_setting_is_limited_by_the_brokers_bounds() -> None:
     config = BrokerConfig.from_text({"group.consumer.max.session.timeout.ms": "45000"})
     config.publish({}, {"g": {"consumer.session.timeout.ms": "59000"}})
     assert config.group_int("g", "consumer.session.timeout.ms") == 45000
 
 
-def test_nodes_are_told_apart_for_describing_alone() -> None:
+def test_node_text_is_for_describing_only() -> None:
     config = BrokerConfig.from_text({"listeners": "PLAINTEXT://:1"})
-    config.set_apart(2, {"listeners": "PLAINTEXT://:2"})
+    config.set_node_text(2, {"listeners": "PLAINTEXT://:2"})
     assert config.node_text(1)["listeners"] == "PLAINTEXT://:1"
     assert config.node_text(2)["listeners"] == "PLAINTEXT://:2"
     assert config.node_text(2)["node.id"] == config.node_text(2)["broker.id"] == "2"
+
+
+GROUP = "org.apache.kafka.coordinator.group"
+PLUGIN_KEYS = [key for key, each in broker_keys().items() if each.type is ConfigType.CLASS] + [
+    "authorizer.class.name",
+    "group.consumer.assignors",
+    "group.share.assignors",
+    "group.share.persister.class.name",
+    "replica.selector.class",
+    "security.providers",
+]
+
+
+@pytest.mark.parametrize("key", PLUGIN_KEYS)
+def test_a_class_that_is_not_kafkas_is_rejected_in_one_sentence(key: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig.from_text({key: "com.example.Own"})
+    assert refused.value.key == key
+    assert str(refused.value) == (
+        f"{key} is com.example.Own, but JVM plug-ins are not supported: remove this setting"
+    )
+
+
+@pytest.mark.parametrize("key", PLUGIN_KEYS)
+def test_kafkas_default_class_is_accepted(key: str) -> None:
+    default = value_to_text(broker_keys()[key].default)
+    if default is not None:
+        assert BrokerConfig.from_text({key: default}).get(key) == broker_keys()[key].default
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ("group.consumer.assignors", f"range, {GROUP}.assignor.UniformAssignor"),
+        ("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
+        ("metric.reporters", "com.example.Reporter"),
+        ("kafka.metrics.reporters", "com.example.Reporter"),
+        ("listener.name.a.ssl.client.auth", "required"),
+        ("listener.name.a.plain.sasl.jaas.config", "x"),
+    ],
+)  # fmt: skip
+def test_other_settings_are_accepted(key: str, value: str) -> None:
+    BrokerConfig.from_text({key: value})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "listener.name.inside.principal.builder.class",
+        "listener.name.inside.plain.sasl.server.callback.handler.class",
+    ],
+)
+def test_a_class_for_one_listener_is_rejected_too(name: str) -> None:
+    with pytest.raises(ConfigError, match="JVM plug-ins"):
+        check_no_plugins({name: "com.example.Own"})
+
+
+def test_classes_of_tiered_storage_are_checked_if_it_is_enabled() -> None:
+    manager = {"remote.log.storage.manager.class.name": "com.example.Own"}
+    check_no_plugins(manager)
+    enabled = {"remote.log.storage.system.enable": "true"}
+    with pytest.raises(ConfigError, match="JVM plug-ins"):
+        check_no_plugins({**manager, **enabled})
+    check_no_plugins(enabled)
+
+
+def test_config_providers_are_rejected() -> None:
+    with pytest.raises(ConfigError, match=r"config\.providers is file, but JVM plug-ins"):
+        check_no_plugins({"config.providers": "file"})

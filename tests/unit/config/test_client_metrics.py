@@ -1,4 +1,4 @@
-"""Client metrics subscriptions: three keys, each with its own way of being wrong."""
+"""Client metrics subscriptions: the validation of their three keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_there_are_three_keys() -> None:
     assert list(client_metrics_keys()) == ["interval.ms", "match", "metrics"]
 
 
-def test_a_good_subscription_is_taken() -> None:
+def test_a_valid_subscription_is_accepted() -> None:
     check_client_metrics_values(
         {"interval.ms": "100", "metrics": "", "match": "client_id=a.*,client_software_name=b"}
     )
@@ -32,13 +32,13 @@ def test_a_good_subscription_is_taken() -> None:
         ),
     ],
 )
-def test_some_refusals_are_told_as_invalid_requests(own: dict[str, str], complaint: str) -> None:
+def test_some_errors_are_invalid_requests(own: dict[str, str], complaint: str) -> None:
     with pytest.raises(ClientMetricsRequestError, match=complaint):
         check_client_metrics_values(own)
 
 
 @pytest.mark.parametrize("pattern", ["client_id", "client_id=[", "zz=1"])
-def test_a_pattern_names_a_selector_and_a_regular_expression(pattern: str) -> None:
+def test_a_pattern_has_a_selector_and_a_regular_expression(pattern: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         check_client_metrics_values({"match": pattern})
     assert refusal.value.message == f"Illegal client matching pattern: {pattern}"

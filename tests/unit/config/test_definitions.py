@@ -1,4 +1,4 @@
-"""Values are read and printed as Java reads and prints them."""
+"""Values are parsed and printed as in Java."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafkalite.config.definitions import (
 TABLE = """
 a.number int 5 1..9 high cluster-wide
     How many there are,
-    said in two lines.
+    described in two lines.
 a.list list "" items+(x|y) low
 a.must string required - medium internal
 """
@@ -31,7 +31,7 @@ def test_a_row_becomes_a_key() -> None:
     number = keys["a.number"]
     assert (number.type, number.default, number.importance) == (ConfigType.INT, 5, "high")
     assert number.mode is UpdateMode.CLUSTER_WIDE
-    assert number.documentation == "How many there are, said in two lines."
+    assert number.documentation == "How many there are, described in two lines."
     assert keys["a.list"].default == ()
     assert keys["a.list"].mode is UpdateMode.READ_ONLY
     assert keys["a.must"].default is None
@@ -57,7 +57,7 @@ def test_keys_are_sorted_by_name() -> None:
         (ConfigType.LIST, " ", ()),
     ],
 )
-def test_text_is_read(kind: ConfigType, text: str, value: object) -> None:
+def test_text_is_parsed(kind: ConfigType, text: str, value: object) -> None:
     assert parse_value("k", kind, text) == value
 
 
@@ -72,7 +72,7 @@ def test_text_is_read(kind: ConfigType, text: str, value: object) -> None:
         (ConfigType.BOOLEAN, "yes", "Expected value to be either true or false"),
     ],
 )
-def test_what_java_would_not_read_is_refused(kind: ConfigType, text: str, complaint: str) -> None:
+def test_text_that_java_rejects_is_rejected(kind: ConfigType, text: str, complaint: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         parse_value("k", kind, text)
     assert refusal.value.message == f"Invalid value {text} for configuration k: {complaint}"
@@ -95,12 +95,12 @@ def test_values_are_printed(value: Value, text: str | None) -> None:
     assert value_to_text(value) == text
 
 
-def test_doubles_that_are_no_numbers_are_printed_in_java_words() -> None:
+def test_special_doubles_are_printed_as_in_java() -> None:
     assert java_double_text(math.nan) == "NaN"
     assert java_double_text(-math.inf) == "-Infinity"
 
 
-def test_a_list_is_read_without_repetitions_before_its_rule_is_asked() -> None:
+def test_duplicates_in_a_list_are_removed_before_validation() -> None:
     assert KeyTable(TABLE)["a.list"].parse("x , x,y") == ("x", "y")
 
 

@@ -1,4 +1,4 @@
-"""Settings as a describing client sees them."""
+"""Settings as DescribeConfigs shows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkalite.config.definitions import ConfigType
 from kafkalite.config.describe import (
     describe_broker,
     describe_client_metrics,
-    describe_everybody,
+    describe_cluster_default,
     describe_group,
     describe_topic,
 )
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
     from kafkalite.config.describe import ConfigEntry
 
 CONFIG = BrokerConfig.from_text()
-LAYERS = BrokerLayers(node={}, everybody={}, static=CONFIG.node_text(1))
+LAYERS = BrokerLayers(
+    node={}, cluster_default={}, static=CONFIG.node_text(1), defaults=CONFIG.default_text
+)
 
 
 def by_name(entries: Iterable[ConfigEntry]) -> dict[str, ConfigEntry]:
     return {entry.name: entry for entry in entries}
 
 
-def test_a_topic_shows_all_that_is_not_internal() -> None:
+def test_a_topic_shows_all_keys_that_are_not_internal() -> None:
     plain = by_name(describe_topic({}, LAYERS, CONFIG))
     assert len(plain) == 33
     assert "internal.segment.bytes" not in plain
@@ -36,7 +38,7 @@ def test_a_topic_shows_all_that_is_not_internal() -> None:
     assert own["internal.segment.bytes"].value == "9"
 
 
-def test_a_topics_own_value_is_shown_as_it_is_understood() -> None:
+def test_a_topics_own_value_is_shown_as_parsed() -> None:
     own = by_name(describe_topic({"cleanup.policy": " compact , compact"}, LAYERS, CONFIG))
     entry = own["cleanup.policy"]
     assert (entry.value, entry.source) == ("compact", ConfigSource.DYNAMIC_TOPIC)
@@ -47,14 +49,14 @@ def test_a_topics_own_value_is_shown_as_it_is_understood() -> None:
     assert (entry.type, entry.is_read_only, entry.is_sensitive) == (ConfigType.LIST, False, False)
 
 
-def test_an_unset_key_that_another_unit_decides_looks_like_a_default() -> None:
+def test_a_key_determined_by_another_unit_looks_like_a_default() -> None:
     entry = by_name(describe_topic({}, LAYERS, CONFIG))["retention.ms"]
     assert (entry.value, entry.source, entry.synonyms) == ("604800000", ConfigSource.DEFAULT, ())
 
 
-def test_a_node_shows_its_secrets_without_their_values() -> None:
+def test_secrets_are_shown_without_values() -> None:
     layers = BrokerLayers(
-        node={}, everybody={}, static={"ssl.key.password": "hush", "my.own": "hush"}
+        node={}, cluster_default={}, static={"ssl.key.password": "hush", "my.own": "hush"}
     )
     shown = by_name(describe_broker(layers, CONFIG))
     for name, kind in (("ssl.key.password", ConfigType.PASSWORD), ("my.own", None)):
@@ -64,7 +66,7 @@ def test_a_node_shows_its_secrets_without_their_values() -> None:
         assert [each.value for each in shown[name].synonyms] == [None]
 
 
-def test_a_node_shows_what_a_restart_alone_can_change() -> None:
+def test_keys_without_dynamic_updates_are_read_only() -> None:
     shown = by_name(describe_broker(LAYERS, CONFIG))
     assert shown["num.partitions"].is_read_only
     assert not shown["num.io.threads"].is_read_only
@@ -74,23 +76,23 @@ def test_a_node_shows_what_a_restart_alone_can_change() -> None:
 
 def test_a_listener_key_has_the_type_of_the_key_it_overrides() -> None:
     name = "listener.name.internal.ssl.keystore.location"
-    layers = BrokerLayers(node={name: "/x"}, everybody={}, static={})
+    layers = BrokerLayers(node={name: "/x"}, cluster_default={}, static={})
     entry = by_name(describe_broker(layers, CONFIG))[name]
     assert (entry.value, entry.type) == ("/x", ConfigType.STRING)
 
 
-def test_all_nodes_together_show_what_was_set_for_all() -> None:
+def test_the_cluster_default_shows_its_own_settings() -> None:
     layers = BrokerLayers(
         node={"message.max.bytes": "1"},
-        everybody={"message.max.bytes": "2"},
+        cluster_default={"message.max.bytes": "2"},
         static={"message.max.bytes": "3"},
     )
-    (entry,) = describe_everybody(layers, CONFIG)
+    (entry,) = describe_cluster_default(layers, CONFIG)
     assert (entry.name, entry.value) == ("message.max.bytes", "2")
     assert [each.source for each in entry.synonyms] == [ConfigSource.DYNAMIC_DEFAULT_BROKER]
 
 
-def test_a_group_shows_its_own_settings_and_those_of_its_broker() -> None:
+def test_a_group_shows_its_own_settings_and_the_brokers() -> None:
     shown = by_name(describe_group({"consumer.session.timeout.ms": "46000"}, LAYERS, CONFIG))
     own = shown["consumer.session.timeout.ms"]
     assert (own.value, own.source) == ("46000", ConfigSource.GROUP)
@@ -99,7 +101,10 @@ def test_a_group_shows_its_own_settings_and_those_of_its_broker() -> None:
         "group.consumer.session.timeout.ms",
     ]
     preset = shown["consumer.heartbeat.interval.ms"]
-    assert (preset.value, preset.source) == ("1000", ConfigSource.STATIC_BROKER)
+    assert (preset.value, preset.source) == ("1000", ConfigSource.DEFAULT)
+    assert [(each.value, each.source) for each in preset.synonyms] == [
+        ("1000", ConfigSource.DEFAULT)
+    ]
     alone = shown["share.auto.offset.reset"]
     assert [(each.name, each.source) for each in alone.synonyms] == [
         ("share.auto.offset.reset", ConfigSource.DEFAULT)

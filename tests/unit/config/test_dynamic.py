@@ -1,4 +1,4 @@
-"""What a running broker takes: for one node, for all, or only with a restart."""
+"""Dynamic updates: which settings can change for one node, for all, or at a restart only."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ def check(own: dict[str, str], *, is_per_broker: bool = True) -> None:
         {"log.local.retention.ms": "600000000"},
         {"log.local.retention.bytes": "5"},
         {"max.connections": "7"},
+        {"log.cleaner.threads": "2", "log.cleaner.dedupe.buffer.size": "2097154"},
+        {"log.cleaner.min.compaction.lag.ms": "10", "log.cleaner.max.compaction.lag.ms": "9"},
     ],
 )
-def test_these_are_taken_while_the_broker_runs(own: dict[str, str]) -> None:
+def test_dynamic_updates_are_accepted(own: dict[str, str]) -> None:
     check(own)
 
 
@@ -73,8 +75,30 @@ REFUSED = [
     (
         {"cordoned.log.dirs": "*,/x"},
         (
+            "requirement failed: When cordoned.log.dirs is set to *, it must not contain other "
+            "values"
+        ),
+    ),
+    (
+        {"cordoned.log.dirs": "/x"},
+        (
             "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or "
-            "log.dir. Missing entries : *,/x"
+            "log.dir."
+        ),
+    ),
+    (
+        {"log.cleaner.threads": "3"},
+        (
+            "Invalid value org.apache.kafka.common.config.ConfigException: Log cleaner threads "
+            "cannot be increased to more than double the current value 1 for configuration Invalid "
+            "dynamic configuration"
+        ),
+    ),
+    (
+        {"log.cleaner.threads": "2", "log.cleaner.dedupe.buffer.size": "2097153"},
+        (
+            "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner "
+            "thread."
         ),
     ),
     (
@@ -119,14 +143,70 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("own", "complaint"), REFUSED)
-def test_these_are_refused_while_the_broker_runs(own: dict[str, str], complaint: str) -> None:
+def test_invalid_dynamic_updates_are_rejected(own: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         check(own)
     assert refusal.value.message == complaint
 
 
-def test_what_each_node_has_for_itself_cannot_be_set_for_all() -> None:
+def test_per_broker_keys_cannot_be_set_for_all_nodes() -> None:
     own = {"listener.name.internal.ssl.keystore.location": "/x"}
     with pytest.raises(ConfigError, match="at default cluster level, broker id must be specified"):
         check(own, is_per_broker=False)
     check({"leader.replication.throttled.rate": "5"}, is_per_broker=False)
+
+
+def test_the_directory_in_use_can_be_cordoned() -> None:
+    config = BrokerConfig.from_text()
+    config.set_node_text(1, {"log.dirs": "/data"})
+    check_dynamic_values({"cordoned.log.dirs": "/data"}, config, is_per_broker=True)
+    with pytest.raises(ConfigError, match=r"must be present in log\.dirs"):
+        check_dynamic_values({"cordoned.log.dirs": "/other"}, config, is_per_broker=True)
+
+
+def test_a_deletion_is_validated_as_a_change_to_the_default() -> None:
+    config = BrokerConfig.from_text({"log.cleaner.dedupe.buffer.size": "2000000"})
+    memory = {"log.cleaner.dedupe.buffer.size": "3000000"}
+    config.publish({}, {}, {**memory, "log.cleaner.threads": "2"})
+    with pytest.raises(ConfigError, match="1MB per cleaner"):
+        check_dynamic_values({"log.cleaner.threads": "2"}, config, is_per_broker=True)
+    check_dynamic_values({}, config, is_per_broker=True)
+    config.publish({}, {}, {"num.io.threads": "32"})
+    with pytest.raises(ConfigError, match="value should be at least half the current value 32"):
+        check_dynamic_values({}, config, is_per_broker=True)
+
+
+def test_a_node_setting_has_precedence_over_the_cluster_default() -> None:
+    config = BrokerConfig.from_text()
+    config.publish({}, {}, {"log.cleaner.dedupe.buffer.size": "3000000"})
+    assert config.int("log.cleaner.dedupe.buffer.size") == 3_000_000
+    check_dynamic_values({"log.cleaner.dedupe.buffer.size": "5"}, config, is_per_broker=False)
+    with pytest.raises(ConfigError, match="1MB per cleaner"):
+        check_dynamic_values({"log.cleaner.dedupe.buffer.size": "5"}, config, is_per_broker=True)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"listeners": "x"},
+        {"listeners": "INSIDE://h:1,PLAINTEXT://h:9092"},
+        {"listeners": "SSL://h:1"},
+        {"listener.security.protocol.map": ""},
+        {"listener.security.protocol.map": "INSIDE:PLAINTEXT"},
+    ],
+)
+def test_listeners_in_use_cannot_be_removed_and_need_a_protocol(own: dict[str, str]) -> None:
+    config = BrokerConfig.from_text()
+    config.set_node_text(1, {"listeners": "PLAINTEXT://h:9092"})
+    with pytest.raises(ConfigError, match="listeners"):
+        check_dynamic_values(own, config, is_per_broker=True)
+
+
+def test_listeners_can_be_added() -> None:
+    config = BrokerConfig.from_text()
+    config.set_node_text(1, {"listeners": "PLAINTEXT://h:9092"})
+    own = {
+        "listeners": "PLAINTEXT://h:9092,INSIDE://h:1",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,inside:PLAINTEXT",
+    }
+    check_dynamic_values(own, config, is_per_broker=True)

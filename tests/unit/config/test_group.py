@@ -1,4 +1,4 @@
-"""A group's settings lie within the bounds of its broker."""
+"""The settings of a group are limited by the broker's bounds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import ConfigError
-from kafkalite.config.group import check_group_values, within_bounds
+from kafkalite.config.group import check_group_values, clamp_to_bounds
 
 REFUSED = [
     ({"foo": "1"}, "Unknown group config name: foo"),
@@ -39,13 +39,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("own", "complaint"), REFUSED)
-def test_what_the_broker_does_not_allow_is_refused(own: dict[str, str], complaint: str) -> None:
+def test_values_out_of_bounds_are_rejected(own: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         check_group_values(own, BrokerConfig.from_text())
     assert refusal.value.message == complaint
 
 
-def test_what_fits_is_taken() -> None:
+def test_values_within_bounds_are_accepted() -> None:
     own = {
         "consumer.session.timeout.ms": "30000",
         "consumer.heartbeat.interval.ms": "500",
@@ -57,6 +57,6 @@ def test_what_fits_is_taken() -> None:
 
 def test_only_numbers_have_bounds() -> None:
     config = BrokerConfig.from_text()
-    assert within_bounds("share.isolation.level", "read_committed", config) == "read_committed"
-    assert within_bounds("share.renew.acknowledge.enable", True, config) is True
-    assert within_bounds("consumer.session.timeout.ms", 1, config) == 1000
+    assert clamp_to_bounds("share.isolation.level", "read_committed", config) == "read_committed"
+    assert clamp_to_bounds("share.renew.acknowledge.enable", True, config) is True
+    assert clamp_to_bounds("consumer.session.timeout.ms", 1, config) == 1000

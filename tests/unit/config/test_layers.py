@@ -1,22 +1,31 @@
-"""Synonyms: every layer that says something, nearest first, from the key itself on."""
+"""Synonyms: the sources of a value in order of precedence, beginning with the key itself."""
 
 from __future__ import annotations
 
 from kafkalite.config.layers import BrokerLayers, ConfigSource, Synonym
 
-NOTHING = BrokerLayers(node={}, everybody={}, static={})
+NOTHING = BrokerLayers(node={}, cluster_default={}, static={})
 
 
-def test_a_plain_key_has_its_default_alone() -> None:
+def test_a_plain_key_has_only_its_default() -> None:
     assert NOTHING.synonyms("message.max.bytes") == (
         Synonym("message.max.bytes", "1048588", ConfigSource.DEFAULT),
     )
 
 
-def test_layers_come_in_the_order_in_which_they_count() -> None:
+def test_a_default_that_is_not_kafkas_is_a_default_too() -> None:
+    layers = BrokerLayers(
+        node={}, cluster_default={}, static={}, defaults={"message.max.bytes": "7"}
+    )
+    assert layers.synonyms("message.max.bytes") == (
+        Synonym("message.max.bytes", "7", ConfigSource.DEFAULT),
+    )
+
+
+def test_sources_are_in_order_of_precedence() -> None:
     layers = BrokerLayers(
         node={"message.max.bytes": "1"},
-        everybody={"message.max.bytes": "2"},
+        cluster_default={"message.max.bytes": "2"},
         static={"message.max.bytes": "3"},
     )
     found = layers.synonyms("message.max.bytes")
@@ -28,10 +37,10 @@ def test_layers_come_in_the_order_in_which_they_count() -> None:
     ]
 
 
-def test_what_comes_before_the_key_itself_is_left_out() -> None:
-    """As in Kafka: without a value of its own, a key shows no synonyms at all."""
+def test_sources_before_the_key_itself_are_omitted() -> None:
+    """As in Kafka: a key without a value of its own has no synonyms."""
     assert NOTHING.synonyms("log.retention.ms") == ()
-    layers = BrokerLayers(node={}, everybody={"log.retention.ms": "5"}, static={})
+    layers = BrokerLayers(node={}, cluster_default={"log.retention.ms": "5"}, static={})
     assert [each.name for each in layers.synonyms("log.retention.ms")] == [
         "log.retention.ms",
         "log.retention.hours",
@@ -39,14 +48,14 @@ def test_what_comes_before_the_key_itself_is_left_out() -> None:
     assert [each.name for each in layers.synonyms("log.retention.hours")] == ["log.retention.hours"]
 
 
-def test_secrets_are_named_and_not_shown() -> None:
-    layers = BrokerLayers(node={}, everybody={}, static={"ssl.key.password": "secret"})
+def test_secrets_are_listed_without_values() -> None:
+    layers = BrokerLayers(node={}, cluster_default={}, static={"ssl.key.password": "secret"})
     assert layers.synonyms("ssl.key.password", is_sensitive=True) == (
         Synonym("ssl.key.password", None, ConfigSource.STATIC_BROKER),
     )
 
 
-def test_a_listener_key_knows_the_key_that_it_overrides() -> None:
+def test_a_listener_key_has_the_overridden_key_as_synonym() -> None:
     name = "listener.name.internal.ssl.client.auth"
-    layers = BrokerLayers(node={}, everybody={}, static={name: "required"})
+    layers = BrokerLayers(node={}, cluster_default={}, static={name: "required"})
     assert [each.name for each in layers.synonyms(name)] == [name, "ssl.client.auth"]

@@ -1,4 +1,4 @@
-"""Log levels: two loggers, one of which follows the other."""
+"""Log levels: two loggers, one of which inherits from the other."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from kafkalite.config.definitions import ConfigError
 from kafkalite.config.log_levels import BROKER, ROOT, LogLevelRequestError, LogLevels
 
 
-def test_the_broker_follows_the_root_until_it_has_a_level_of_its_own() -> None:
+def test_the_broker_logger_has_the_level_of_the_root_until_it_has_its_own() -> None:
     levels = LogLevels()
-    heard: list[str] = []
-    levels.subscribe(heard.append)
+    received: list[str] = []
+    levels.subscribe(received.append)
     levels.set(ROOT, "WARN")
     levels.set(BROKER, "DEBUG")
     levels.set(ROOT, "ERROR")
     levels.unset(BROKER)
-    assert heard == ["WARN", "DEBUG", "DEBUG", "ERROR"]
+    assert received == ["WARN", "DEBUG", "DEBUG", "ERROR"]
     assert levels.effective == {BROKER: "ERROR", ROOT: "ERROR"}
 
 
-def test_a_process_says_how_loud_it_begins() -> None:
+def test_the_initial_level_can_be_set() -> None:
     levels = LogLevels()
     levels.begin("ERROR")
     assert levels.level_of(BROKER) == "ERROR"
 
 
-def test_there_are_no_other_loggers_and_levels() -> None:
+def test_unknown_loggers_and_levels_are_rejected() -> None:
     levels = LogLevels()
-    with pytest.raises(ConfigError, match="Logger nobody does not exist!"):
-        levels.check_set("nobody", "INFO")
+    with pytest.raises(ConfigError, match="Logger unknown does not exist!"):
+        levels.check_set("unknown", "INFO")
     with pytest.raises(ConfigError, match="is not a supported log level"):
         levels.check_set(ROOT, "LOUD")
     with pytest.raises(LogLevelRequestError, match="root logger is not allowed"):

@@ -1,4 +1,4 @@
-"""Driving a broker of another process: what it says, and how it refuses."""
+"""ControlClient: commands to a broker of another process, and errors."""
 
 from __future__ import annotations
 
@@ -21,23 +21,35 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-def test_it_drives_and_asks(broker: Broker) -> None:
+def test_the_clock_is_controlled_and_the_history_returned(broker: Broker) -> None:
     client = ControlClient(broker.control_url)
     before_ms = client.clock()["now_ms"]
-    assert client.drive({"advance": "1s"})["now_ms"] == before_ms + 1_000
+    assert client.change_clock({"advance": "1s"})["now_ms"] == before_ms + 1_000
     assert client.explain("g", None)["entries"] == []
     assert client.explain(None, 5)["groups"] == []
 
 
-def test_a_refusal_is_told_in_the_words_of_the_broker(broker: Broker) -> None:
+def test_faults_are_added_listed_and_removed(broker: Broker) -> None:
+    client = ControlClient(broker.control_url)
+    added = client.add_fault({"match": {"group": "g"}, "action": {"disconnect": True}})
+    client.add_fault({"action": {"delay_ms": 5}})
+    assert client.faults()["faults"][0] == added
+    assert client.remove_fault(added["id"]) == added
+    with pytest.raises(ControlError, match="there is no fault"):
+        client.remove_fault(added["id"])
+    assert len(client.clear_faults()["faults"]) == 1
+    assert client.faults()["faults"] == []
+
+
+def test_a_refusal_has_the_message_of_the_broker(broker: Broker) -> None:
     with pytest.raises(ControlError, match="is not a duration"):
-        ControlClient(broker.control_url).drive({"advance": "soon"})
+        ControlClient(broker.control_url).change_clock({"advance": "soon"})
 
 
-def test_a_broker_that_is_not_there_is_told() -> None:
+def test_an_unreachable_broker_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
-    with pytest.raises(ControlError, match=r"no broker can be driven at .*refused.*--control"):
+    with pytest.raises(ControlError, match=r"no control endpoint answers at .*refused.*--control"):
         ControlClient(f"http://127.0.0.1:{port}").clock()
 
 
@@ -46,7 +58,7 @@ def test_a_broker_that_is_not_there_is_told() -> None:
     [b"", b"\0\0\0\x04Kafk", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[}",
      b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno"],
 )  # fmt: skip
-def test_another_program_at_the_address_is_told(answer: bytes) -> None:
+def test_another_program_at_the_address_is_reported(answer: bytes) -> None:
     def serve() -> None:
         with server, server.accept()[0] as peer:
             peer.recv(10_000)

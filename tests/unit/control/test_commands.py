@@ -21,8 +21,8 @@ from kafkalite.control.commands import (
     rate_of,
 )
 from kafkalite.coordinator.contract import Event
-from kafkalite.coordinator.journal import Journal
-from kafkalite.ports.clock import DrivenClock
+from kafkalite.coordinator.event_history import EventHistory
+from kafkalite.ports.clock import AdjustableClock
 from kafkalite.testing.clock import ManualClock
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 def broker(clock: Clock | None = None) -> Broker:
-    clock = clock or DrivenClock(rate=0, now_ms=1_000)
-    return cast("Broker", SimpleNamespace(clock=clock, journal=Journal()))
+    clock = clock or AdjustableClock(rate=0, now_ms=1_000)
+    return cast("Broker", SimpleNamespace(clock=clock, history=EventHistory()))
 
 
-async def test_the_clock_does_as_it_is_told() -> None:
+async def test_clock_commands_are_carried_out() -> None:
     driven = broker()
     steps: list[tuple[ClockCommand, tuple[int, float, str]]] = [
         (ShowClock(), (1_000, 0, "manual")),
@@ -50,8 +50,8 @@ async def test_the_clock_does_as_it_is_told() -> None:
     assert (await perform_on_clock(driven, RunClock(1))).mode == "real"
 
 
-async def test_what_a_jump_brought_about_has_been_sent_when_it_is_over() -> None:
-    clock = DrivenClock(rate=0, now_ms=0)
+async def test_answers_that_a_jump_triggers_are_sent_before_it_returns() -> None:
+    clock = AdjustableClock(rate=0, now_ms=0)
     sent: list[str] = []
 
     def answer_soon() -> None:
@@ -65,7 +65,7 @@ async def test_what_a_jump_brought_about_has_been_sent_when_it_is_over() -> None
 @pytest.mark.parametrize(
     "command", [AdvanceClock(-1), SetClock(999), SetClock(10**20), RunClock(-1), RunClock(10**9)]
 )
-async def test_what_cannot_be_is_refused_and_changes_nothing(command: ClockCommand) -> None:
+async def test_an_invalid_command_changes_nothing(command: ClockCommand) -> None:
     driven = broker()
     with pytest.raises(CommandError):
         await perform_on_clock(driven, command)
@@ -73,28 +73,28 @@ async def test_what_cannot_be_is_refused_and_changes_nothing(command: ClockComma
     assert (state.now_ms, state.rate) == (1_000, 0)
 
 
-async def test_a_clock_that_somebody_else_drives_is_left_alone() -> None:
-    with pytest.raises(CommandError, match="of its own"):
+async def test_a_clock_of_the_embedding_program_is_not_changed() -> None:
+    with pytest.raises(CommandError, match="controlled by the program"):
         await perform_on_clock(broker(ManualClock()), AdvanceClock(1))
 
 
-def test_what_befell_one_group_or_all_is_told() -> None:
-    told = broker()
+def test_the_history_of_one_group_or_of_all_is_returned() -> None:
+    running = broker()
     for number, group in enumerate(("a", "b", "a")):
-        told.journal.note(Event(group, "joined", f"m{number} joined", {}), number)
-    one = perform_explain(told, Explain("a"))
+        running.history.add(Event(group, "joined", f"m{number} joined", {}), number)
+    one = perform_explain(running, Explain("a"))
     assert [entry.text for entry in one.entries] == ["m0 joined", "m2 joined"]
     assert (one.now_ms, one.groups) == (1_000, ["a", "b"])
-    assert [entry.text for entry in perform_explain(told, Explain(limit=2)).entries] == [
+    assert [entry.text for entry in perform_explain(running, Explain(limit=2)).entries] == [
         "m1 joined", "m2 joined",
     ]  # fmt: skip
-    assert perform_explain(told, Explain("a", limit=-5)).entries == ()
-    assert perform_explain(told, Explain("nobody")).entries == ()
-    assert perform_explain(told, Explain(transactional_id="a")).entries == ()
+    assert perform_explain(running, Explain("a", limit=-5)).entries == ()
+    assert perform_explain(running, Explain("unknown")).entries == ()
+    assert perform_explain(running, Explain(transactional_id="a")).entries == ()
 
 
-def test_nobody_is_told_of_a_group_and_a_transactional_id_at_once() -> None:
-    with pytest.raises(CommandError, match="not of both"):
+def test_a_group_and_a_transactional_id_cannot_be_combined() -> None:
+    with pytest.raises(CommandError, match="not both"):
         Explain("g", transactional_id="t")
 
 
@@ -108,7 +108,7 @@ def test_nobody_is_told_of_a_group_and_a_transactional_id_at_once() -> None:
         ("real@2031-01-01", 1, None),
     ],
 )
-def test_a_clock_is_made_as_written(text: str, rate: float, now_ms: int | None) -> None:
+def test_a_clock_is_created_from_text(text: str, rate: float, now_ms: int | None) -> None:
     clock = new_clock(text)
     assert clock.rate == rate
     if now_ms is not None:
@@ -122,14 +122,14 @@ def test_a_clock_is_made_as_written(text: str, rate: float, now_ms: int | None) 
     ["", "fast", "accelerated", "accelerated:", "accelerated:x", "accelerated:0", "accelerated:-1",
      "manual:3", "real@yesterday", "manual@", "accelerated:nan"],
 )  # fmt: skip
-def test_no_clock_is_made_from_anything_else(text: str) -> None:
+def test_invalid_text_creates_no_clock(text: str) -> None:
     with pytest.raises(CommandError) as refusal:
         new_clock(text)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_mode_and_its_rate_fit_together() -> None:
+def test_the_rate_must_fit_the_mode() -> None:
     assert (rate_of("real"), rate_of("manual"), rate_of("accelerated", 60)) == (1, 0, 60)
     assert rate_of("manual", 0) == 0
-    with pytest.raises(CommandError, match="no other rate"):
+    with pytest.raises(CommandError, match="leave out the rate"):
         rate_of("real", 60)

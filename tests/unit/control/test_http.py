@@ -1,4 +1,4 @@
-"""The control endpoint: what it answers, and whom it refuses."""
+"""The control endpoint: its responses, and the requests that it refuses."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalite.apis.table import find_api
 from kafkalite.control.commands import perform_on_clock
-from kafkalite.control.http import MAX_BODY, Control, clock_command
+from kafkalite.control.http import MAX_BODY_BYTES, Control, clock_command
 from kafkalite.coordinator.contract import Event, SubjectKind
-from kafkalite.coordinator.journal import Journal
-from kafkalite.ports.clock import DrivenClock
+from kafkalite.coordinator.event_history import EventHistory
+from kafkalite.gateway.faults import Faults
+from kafkalite.gateway.gateway import Gateway
+from kafkalite.ports.clock import AdjustableClock
 from kafkalite.server.logging import Level, Log
-from tests.unit.control.asked import Answer, ask
+from kafkalite.storage.disk_health import DiskFailure, DiskProblem
+from kafkalite.testing.entropy import SeededEntropy
+from tests.unit.control.asgi_client import Answer, ask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,19 +35,31 @@ JSON = {"content-type": "application/json"}
 
 
 class Driven:
-    """The endpoint of a broker whose time stands."""
+    """The endpoint of a broker with a stopped clock."""
 
     def __init__(self, allowed: Sequence[str] | None = ("127.0.0.1", "localhost", "::1")) -> None:
         self.broker = SimpleNamespace(
-            clock=DrivenClock(rate=0, now_ms=0),
-            journal=Journal(),
+            clock=AdjustableClock(rate=0, now_ms=0),
+            history=EventHistory(),
             cluster_id="cluster",
             bootstrap_servers="localhost:1",
             bootstrap_by_listener=lambda: {"PLAINTEXT": "localhost:1"},
+            disk_failures=[],
+            faults=Faults(
+                Gateway(find_api, lambda _, __: None), (1,), SeededEntropy(), self.report
+            ),
         )
+        self.reported: list[tuple[str, str]] = []
         self.words = io.StringIO()
         log = Log(Level.ERROR, "json", self.words)
         self.app = Control(cast("Broker", self.broker), log, allowed).app
+
+    def report(self, event: str, fault: str, rule: str) -> None:
+        assert rule
+        self.reported.append((event, fault))
+
+    async def delete(self, path: str, **headers: str) -> Answer:
+        return await ask(self.app, path, method="DELETE", headers=headers)
 
     async def get(self, path: str, **headers: str) -> Answer:
         return await ask(self.app, path, headers=headers)
@@ -52,7 +69,7 @@ class Driven:
         return await ask(self.app, path, method="POST", body=raw, headers=JSON)
 
 
-async def test_the_time_is_told() -> None:
+async def test_the_clock_is_returned() -> None:
     answer = await Driven().get("/v1/clock")
     assert answer.status == 200
     assert answer.body == {
@@ -76,7 +93,7 @@ async def test_the_time_is_told() -> None:
         ({"mode": "accelerated", "rate": 60}, 0, "accelerated", 60),
     ],
 )
-async def test_the_clock_is_driven(body: object, now_ms: int, mode: str, rate: float) -> None:
+async def test_the_clock_is_controlled(body: object, now_ms: int, mode: str, rate: float) -> None:
     answer = await Driven().post(body)
     assert answer.status == 200
     assert (answer.body["mode"], answer.body["rate"]) == (mode, rate)
@@ -95,7 +112,7 @@ async def test_the_clock_is_driven(body: object, now_ms: int, mode: str, rate: f
         {"speed": 3},
     ],
 )  # fmt: skip
-async def test_bad_input_is_told_in_one_sentence_and_changes_nothing(body: object) -> None:
+async def test_invalid_input_is_refused_in_one_sentence_without_a_change(body: object) -> None:
     driven = Driven()
     answer = await driven.post(body)
     assert answer.status == 400
@@ -117,8 +134,8 @@ _JSON = st.recursive(
 
 
 @given(st.lists(_JSON, max_size=4))
-def test_no_body_does_worse_than_to_be_refused(bodies: list[object]) -> None:
-    clock = DrivenClock(rate=0, now_ms=5_000)
+def test_no_body_causes_more_than_a_refusal(bodies: list[object]) -> None:
+    clock = AdjustableClock(rate=0, now_ms=5_000)
     for body in bodies:
         before_ms = clock.now_ms()
         with contextlib.suppress(ValueError):
@@ -127,16 +144,94 @@ def test_no_body_does_worse_than_to_be_refused(bodies: list[object]) -> None:
         assert clock.now_ms() >= before_ms
 
 
-async def test_a_body_that_is_too_large_is_refused() -> None:
-    answer = await Driven().post(b" " * (MAX_BODY + 1))
+async def test_a_too_large_body_is_refused() -> None:
+    answer = await Driven().post(b" " * (MAX_BODY_BYTES + 1))
     assert answer.status == 413
 
 
-async def test_groups_are_explained() -> None:
+FAULT = {
+    "match": {"api": "Produce", "topic": "orders"},
+    "trigger": {"times": 1},
+    "action": {"error": "NOT_ENOUGH_REPLICAS"},
+}
+
+
+async def test_faults_are_added_listed_and_removed() -> None:
     driven = Driven()
-    driven.broker.journal.note(Event("g", "refused", "stale", {"epoch": 4}), 1_000)
-    driven.broker.journal.note(Event("g", "refused", "stale", {"epoch": 4}), 2_000)
-    driven.broker.journal.note(Event("h", "joined", "m joined", {}), 3_000)
+    added = await driven.post(FAULT, "/v1/faults")
+    assert added.status == 201
+    assert added.body == {"id": "f1", **FAULT, "matches": 0, "firings": 0}
+    await driven.post({"action": {"delay_ms": 5}}, "/v1/faults")
+    listed = (await driven.get("/v1/faults")).body["faults"]
+    assert [each["id"] for each in listed] == ["f1", "f2"]
+    assert listed[0] == added.body
+    removed = await driven.delete("/v1/faults/f1")
+    assert (removed.status, removed.body) == (200, added.body)
+    assert (await driven.delete("/v1/faults")).body["faults"] == listed[1:]
+    assert (await driven.get("/v1/faults")).body == {"faults": []}
+    assert driven.reported == [
+        ("fault added", "f1"), ("fault added", "f2"),
+        ("fault removed", "f1"), ("fault removed", "f2"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"{", b"[" * 60_000, b"\xff", [], None, 1, "Produce", {}, {"action": {}},
+        {"match": {"api": "Produce"}}, {"action": {"error": "NO"}}, {"action": {"error": None}},
+        {"action": {"error": "x" * 10_000}}, {"action": {"delay_ms": 10**30}},
+        {"action": {"delay_ms": True}}, {"action": {"disconnect": "\x1b[2J"}},
+        {"action": {"disconnect": True}, "trigger": {"times": -1}},
+        {"action": {"disconnect": True}, "match": {"api": ["Produce"]}},
+        {"action": {"disconnect": True}, "match": {"api": "Produce", "group": "g"}},
+        {"action": {"disconnect": True}, "match": {"\ud800": "g"}},
+        {"action": {"disconnect": True}, "match": {"group": "\ud800"}},
+        {"action": {"disconnect": True}, "match": {"group": "g" * 40_000}},
+        {"action": {"disconnect": True}, "match": {"api": "\ud800"}},
+        {"action": {"disconnect": True}, "x" * 10_000: {}},
+    ],
+)  # fmt: skip
+async def test_an_invalid_fault_is_refused_in_one_sentence(body: object) -> None:
+    driven = Driven()
+    answer = await driven.post(body, "/v1/faults")
+    assert answer.status == 400
+    assert list(answer.body) == ["error"]
+    assert "\n" not in answer.body["error"]
+    assert len(answer.body["error"]) < 200
+    assert (await driven.get("/v1/faults")).body == {"faults": []}
+    assert driven.words.getvalue() == ""
+
+
+@pytest.mark.parametrize("unknown", ["f9", "%00", "..%2f", "x" * 10_000, "%ff", "%1b%5b2J"])
+async def test_an_unknown_fault_is_not_found(unknown: str) -> None:
+    answer = await Driven().delete(f"/v1/faults/{unknown}")
+    assert answer.status == 404
+    assert answer.body["error"].startswith("there is no fault ")
+    assert answer.body["error"].isprintable()
+    assert len(answer.body["error"]) < 200
+
+
+async def test_web_pages_cannot_change_faults() -> None:
+    driven = Driven()
+    await driven.post(FAULT, "/v1/faults")
+    for path in ("/v1/faults", "/v1/faults/f1"):
+        assert (await driven.delete(path, origin="http://evil")).status == 403
+        assert (await driven.delete(path, host="evil")).status == 403
+    body = json.dumps(FAULT).encode()
+    for headers in ({**JSON, "origin": "http://evil"}, {**JSON, "host": "evil"}):
+        answer = await ask(driven.app, "/v1/faults", method="POST", body=body, headers=headers)
+        assert answer.status == 403
+    as_form = await ask(driven.app, "/v1/faults", method="POST", body=body)
+    assert as_form.status == 415
+    assert len((await driven.get("/v1/faults")).body["faults"]) == 1
+
+
+async def test_the_history_of_groups_is_returned() -> None:
+    driven = Driven()
+    driven.broker.history.add(Event("g", "refused", "stale", {"epoch": 4}), 1_000)
+    driven.broker.history.add(Event("g", "refused", "stale", {"epoch": 4}), 2_000)
+    driven.broker.history.add(Event("h", "joined", "m joined", {}), 3_000)
     answer = await driven.get("/v1/explain?group=g")
     assert answer.body["groups"] == ["g", "h"]
     assert answer.body["entries"] == [
@@ -155,14 +250,14 @@ async def test_groups_are_explained() -> None:
         }
     ]
     fencing = Event("g", "fenced", "epoch 3 is fenced", {}, SubjectKind.TRANSACTIONAL_ID)
-    driven.broker.journal.note(fencing, 4_000)
+    driven.broker.history.add(fencing, 4_000)
     of_transactions = await driven.get("/v1/explain?transactional_id=g")
     assert of_transactions.body["transactional_ids"] == ["g"]
     (entry,) = of_transactions.body["entries"]
     assert (entry["group"], entry["transactional_id"], entry["kind"]) == (None, "g", "fenced")
     everything = await driven.get("/v1/explain?limit=2")
     assert [entry["group"] for entry in everything.body["entries"]] == ["h", None]
-    assert (await driven.get("/v1/explain?group=nobody")).body["entries"] == []
+    assert (await driven.get("/v1/explain?group=unknown")).body["entries"] == []
 
 
 @pytest.mark.parametrize(
@@ -177,22 +272,52 @@ async def test_groups_are_explained() -> None:
         "group=g&transactional_id=g",
     ],
 )
-async def test_what_cannot_be_explained_is_told(query: str) -> None:
+async def test_invalid_history_requests_are_refused(query: str) -> None:
     answer = await Driven().get(f"/v1/explain?{query}")
     assert answer.status == 400
     assert "\n" not in answer.body["error"]
 
 
-async def test_there_is_a_list_of_what_there_is_and_a_word_on_health() -> None:
+async def test_the_index_lists_all_paths_and_health_is_ok() -> None:
     driven = Driven()
     assert "/v1/clock" in (await driven.get("/v1")).body["paths"]
     health = await driven.get("/v1/health")
     assert health.body["status"] == "ok"
     assert health.body["bootstrap_servers"] == "localhost:1"
+    assert health.body["disk"] == []
+    assert health.status == 200
+
+
+@pytest.mark.parametrize(
+    ("problems", "status"),
+    [
+        ([DiskProblem.DAMAGED], 200),
+        ([DiskProblem.REFUSED], 503),
+        ([DiskProblem.MISSING], 503),
+        ([DiskProblem.DAMAGED, DiskProblem.REFUSED], 503),
+    ],
+)
+async def test_health_lists_disk_failures(problems: list[DiskProblem], status: int) -> None:
+    driven = Driven()
+    driven.broker.disk_failures = [DiskFailure(each, "/data/t-0", "bad") for each in problems]
+    health = await driven.get("/v1/health")
+    assert (health.status, health.body["status"]) == (status, "degraded")
+    assert health.body["bootstrap_servers"] == "localhost:1"
+    assert health.body["disk"] == [
+        {"problem": each.value, "path": "/data/t-0", "reason": "bad"} for each in problems
+    ]
+
+
+async def test_health_limits_the_number_of_disk_failures() -> None:
+    driven = Driven()
+    driven.broker.disk_failures = [
+        DiskFailure(DiskProblem.REFUSED, f"/data/t-{index}", "full") for index in range(5_000)
+    ]
+    assert len((await driven.get("/v1/health")).body["disk"]) == 100
 
 
 @pytest.mark.parametrize("path", ["/", "/v2", "/v1/", "/v1/clocks", "/v1/clock/", "/%00"])
-async def test_paths_that_are_not_there_are_told(path: str) -> None:
+async def test_unknown_paths_are_refused(path: str) -> None:
     answer = await Driven().get(path)
     assert (answer.status, list(answer.body)) == (404, ["error"])
 
@@ -200,7 +325,7 @@ async def test_paths_that_are_not_there_are_told(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "method"), [("/v1/explain", "POST"), ("/v1/clock", "PUT"), ("/v1", "OPTIONS")]
 )
-async def test_methods_that_are_not_there_are_told(path: str, method: str) -> None:
+async def test_unsupported_methods_are_refused(path: str, method: str) -> None:
     answer = await ask(Driven().app, path, method=method, headers=JSON)
     assert answer.status == 405
     assert "GET" in answer.headers["allow"]
@@ -208,7 +333,7 @@ async def test_methods_that_are_not_there_are_told(path: str, method: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
-async def test_a_form_on_a_web_page_cannot_drive_the_broker(kind: str) -> None:
+async def test_a_form_on_a_web_page_cannot_control_the_broker(kind: str) -> None:
     driven = Driven()
     answer = await ask(
         driven.app,
@@ -226,26 +351,26 @@ async def test_a_form_on_a_web_page_cannot_drive_the_broker(kind: str) -> None:
     [{"host": "evil.example"}, {"host": "evil.example:9097"}, {"host": ""},
      {"origin": "http://evil.example"}, {"origin": "http://localhost:9097"}, {"origin": "null"}],
 )  # fmt: skip
-async def test_a_web_page_is_told_nothing(headers: dict[str, str]) -> None:
-    """A page may have its own name lead to this machine; but browsers tell the name."""
+async def test_a_request_with_another_host_name_is_refused(headers: dict[str, str]) -> None:
+    """DNS rebinding: the host name of a web page may resolve to this machine."""
     answer = await ask(Driven().app, "/v1/clock", headers=headers)
     assert (answer.status, list(answer.body)) == (403, ["error"])
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:9097", "[::1]"])
-async def test_this_machine_may_be_named_as_people_do(host: str) -> None:
+async def test_all_names_of_this_machine_are_accepted(host: str) -> None:
     assert (await Driven().get("/v1/clock", host=host)).status == 200
 
 
-async def test_where_others_are_let_in_they_may_use_any_name() -> None:
+async def test_any_host_name_is_accepted_on_a_public_address() -> None:
     driven = Driven(allowed=None)
     assert (await driven.get("/v1/clock", host="kafkalite:9097")).status == 200
     assert (await driven.get("/v1/clock", host="x", origin="http://x")).status == 403
 
 
-async def test_a_fault_of_ours_is_logged_and_told_as_such() -> None:
+async def test_a_bug_is_logged_and_reported() -> None:
     driven = Driven()
-    del driven.broker.journal
+    del driven.broker.history
     answer = await driven.get("/v1/explain")
     assert answer.status == 500
     assert "AttributeError" in driven.words.getvalue()

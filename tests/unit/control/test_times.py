@@ -1,4 +1,4 @@
-"""Durations and instants, as people write them."""
+"""Durations, times and rates as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkalite.control.times import (
     duration_ms,
     instant_ms,
     iso_of,
-    rate_from,
+    parse_rate,
 )
 from kafkalite.ports.clock import LATEST_MS
 
@@ -33,7 +33,7 @@ from kafkalite.ports.clock import LATEST_MS
         (" 0s ", 0),
     ],
 )
-def test_a_duration_is_numbers_with_units(text: str, ms: int) -> None:
+def test_a_duration_has_numbers_with_units(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
 
 
@@ -56,13 +56,13 @@ def test_a_duration_is_numbers_with_units(text: str, ms: int) -> None:
         "1mss",
     ],
 )
-def test_anything_else_is_no_duration(text: str) -> None:
+def test_other_text_is_not_a_duration(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration: write 7d"):
         duration_ms(text)
 
 
 @given(st.text(max_size=12) | st.from_regex(r"[0-9dhms ]{0,12}", fullmatch=True))
-def test_no_text_does_worse_than_to_be_refused(text: str) -> None:
+def test_no_text_causes_more_than_a_value_error(text: str) -> None:
     try:
         assert duration_ms(text) >= 0
     except ValueError as error:
@@ -79,35 +79,35 @@ def test_no_text_does_worse_than_to_be_refused(text: str) -> None:
         ("1970-01-01", 0),
     ],
 )
-def test_an_instant_is_utc_unless_it_says_otherwise(text: str, ms: int) -> None:
+def test_the_default_time_zone_is_utc(text: str, ms: int) -> None:
     assert instant_ms(text) == ms
 
 
 @pytest.mark.parametrize(
     "text", ["", "now", "12:00", "2026-13-01", "1969-12-31", "9999-12-31T23:00:00-02:00"]
 )
-def test_anything_else_is_no_instant(text: str) -> None:
+def test_other_text_is_not_a_time(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a time|is not within"):
         instant_ms(text)
 
 
-def test_a_datetime_counts_in_its_zone() -> None:
+def test_the_zone_of_a_datetime_is_used() -> None:
     zone = timezone(timedelta(hours=2))
     assert datetime_ms(datetime(1970, 1, 1, 2, 0, 0, 7_000, tzinfo=zone)) == 7
     assert datetime_of(7) == datetime(1970, 1, 1, 0, 0, 0, 7_000, tzinfo=UTC)
 
 
 @given(st.integers(0, LATEST_MS))
-def test_what_is_printed_can_be_read(ms: int) -> None:
+def test_printed_times_can_be_parsed(ms: int) -> None:
     assert instant_ms(iso_of(ms)) == ms
     assert datetime_ms(datetime_of(ms)) == ms
 
 
-def test_milliseconds_are_always_shown() -> None:
+def test_milliseconds_are_always_printed() -> None:
     assert iso_of(1_772_366_400_000) == "2026-03-01T12:00:00.000Z"
 
 
 def test_a_rate_is_a_number() -> None:
-    assert rate_from("0.5") == 0.5
+    assert parse_rate("0.5") == 0.5
     with pytest.raises(ValueError, match="'fast' is not a rate: write a number"):
-        rate_from("fast")
+        parse_rate("fast")

@@ -1,4 +1,4 @@
-"""Loading: what a log has is made true; what it should not have ends the loading."""
+"""Loading: records of a log are replayed; invalid entries end the loading."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from kafkalite.coordinator.contract import CoordinatorRecord, UnreadableLogError
 from kafkalite.coordinator.loading import replay_log, replay_state, replay_transactions
 from kafkalite.coordinator.serde import CoordinatorSerde
-from kafkalite.protocol.records.group_metadata import GroupMetadataKey
-from kafkalite.storage.marker import TransactionMarker
+from kafkalite.protocol._generated.records.group_metadata import GroupMetadataKey
+from kafkalite.storage.transaction_marker import TransactionMarker
 from kafkalite.testing.coordinator_log import Entry, MemoryCoordinatorLog
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ FROM_A_LATER_VERSION: Entry = (b"\x7f\xff", b"")
 
 
 class Producer(NamedTuple):
-    """Who has a transaction."""
+    """A producer with a transaction."""
 
     producer_id: int
     producer_epoch: int = 0
@@ -41,8 +41,8 @@ def record(group_id: str) -> Record:
     return CoordinatorRecord(GroupMetadataKey(group=group_id), None)
 
 
-class Witness:
-    """What a machine was told to make true, in its order."""
+class RecordingMachine:
+    """Records the calls of a loading, in order."""
 
     def __init__(self) -> None:
         self.replayed: list[object] = []
@@ -69,10 +69,10 @@ class Witness:
 
 
 def test_every_known_record_is_replayed_and_every_entry_counted() -> None:
-    witness = Witness()
+    machine = RecordingMachine()
     log = MemoryCoordinatorLog([TOMBSTONE, FROM_A_LATER_VERSION, TOMBSTONE])
-    assert replay_log(log, SERDE, witness) == 3
-    assert witness.replayed == [CoordinatorRecord(GroupMetadataKey(group="g"), None)] * 2
+    assert replay_log(log, SERDE, machine) == 3
+    assert machine.replayed == [CoordinatorRecord(GroupMetadataKey(group="g"), None)] * 2
 
 
 @pytest.mark.parametrize(
@@ -86,23 +86,23 @@ def test_every_known_record_is_replayed_and_every_entry_counted() -> None:
     ],
     ids=["no type", "key cut short", "empty value", "unknown value version", "value cut short"],
 )
-def test_an_entry_that_is_no_record_is_named(damaged: Entry) -> None:
-    witness = Witness()
+def test_invalid_entry_is_reported_with_its_number(damaged: Entry) -> None:
+    machine = RecordingMachine()
     with pytest.raises(UnreadableLogError, match="entry 1 is not a record") as failure:
-        replay_log(MemoryCoordinatorLog([TOMBSTONE, damaged]), SERDE, witness)
+        replay_log(MemoryCoordinatorLog([TOMBSTONE, damaged]), SERDE, machine)
     assert failure.value.filename == "memory-0"
-    assert len(witness.replayed) == 1
+    assert len(machine.replayed) == 1
 
 
-def test_a_state_is_what_the_last_record_of_each_key_says() -> None:
-    witness = Witness()
+def test_replay_state_applies_the_last_record_of_each_key() -> None:
+    machine = RecordingMachine()
     entries = [TOMBSTONE, FROM_A_LATER_VERSION, TOMBSTONE, FROM_A_LATER_VERSION]
-    replay_state(MemoryCoordinatorLog(entries), SERDE, witness)
-    assert witness.replayed == [CoordinatorRecord(GroupMetadataKey(group="g"), None)]
+    replay_state(MemoryCoordinatorLog(entries), SERDE, machine)
+    assert machine.replayed == [CoordinatorRecord(GroupMetadataKey(group="g"), None)]
 
 
 def log_with_transactions() -> MemoryCoordinatorLog:
-    """Return a log where 1 was committed, 2 aborted, 3 is open, and 4 was committed since."""
+    """Return a log where 1 was committed, 2 aborted, 3 is open, and 4 was committed later."""
     log = MemoryCoordinatorLog()
     for producer_id, group_id, is_commit in ((1, "a", True), (2, "b", False)):
         producer = Producer(producer_id)
@@ -117,25 +117,25 @@ def log_with_transactions() -> MemoryCoordinatorLog:
     return log
 
 
-def test_what_is_decided_counts_at_once_and_what_is_open_is_told_as_such() -> None:
-    witness = Witness()
-    replay_transactions(log_with_transactions(), SERDE, witness)
-    assert witness.replayed == [
+def test_committed_records_are_applied_and_open_ones_replayed_as_transactional() -> None:
+    machine = RecordingMachine()
+    replay_transactions(log_with_transactions(), SERDE, machine)
+    assert machine.replayed == [
         record("a"), record("c"), record("d"),
         (3, record("e")), (3, record("f")), (4, record("g")), record("h"), (4, True),
     ]  # fmt: skip
 
 
-def test_an_entry_of_a_transaction_that_is_no_record_is_named() -> None:
+def test_invalid_transactional_entry_is_reported_with_its_number() -> None:
     log = log_with_transactions()
     log.append_transactional([(b"\x00", b"")], Producer(3), 0)
     with pytest.raises(UnreadableLogError, match="entry 8 is not a record"):
-        replay_transactions(log, SERDE, Witness())
+        replay_transactions(log, SERDE, RecordingMachine())
 
 
-def test_machines_without_transactions_hear_of_what_was_committed_alone() -> None:
+def test_replay_without_transactions_applies_committed_records_only() -> None:
     for replay in (replay_log, replay_state):
-        witness = Witness()
-        replay(log_with_transactions(), SERDE, witness)
+        machine = RecordingMachine()
+        replay(log_with_transactions(), SERDE, machine)
         expected = [record(group_id) for group_id in ("a", "c", "d", "g", "h")]
-        assert witness.replayed == expected
+        assert machine.replayed == expected

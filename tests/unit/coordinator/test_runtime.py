@@ -1,4 +1,4 @@
-"""CoordinatorRuntime: decide, append, replay, timers, answers; with a machine that counts."""
+"""CoordinatorRuntime: decide, append, replay, timers and replies, with a simple state machine."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kafkalite.coordinator.contract import (
     CoordinatorRecord,
     CoordinatorResult,
     Event,
-    Parked,
+    ParkedRequest,
     Reply,
     SetTimer,
     Ticket,
     UnreadableLogError,
 )
-from kafkalite.coordinator.journal import Journal
+from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.coordinator.runtime import CoordinatorRuntime, java_string_hash, partition_of
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
@@ -45,7 +45,7 @@ class TextSerde:
 
 
 class Register:
-    """A machine that remembers the last value of each key."""
+    """A machine that stores the last value of each key."""
 
     def __init__(self) -> None:
         self.values: dict[object, object] = {}
@@ -82,19 +82,19 @@ class BrokenLog(MemoryCoordinatorLog):
         super().__init__()
         self.fault = fault
 
-    def read_last(self) -> Iterable[Entry]:
+    def read_latest(self) -> Iterable[Entry]:
         raise self.fault
 
 
 class Stage:
-    """A runtime of one shard, and its surroundings."""
+    """A runtime of one shard, with its log and clock."""
 
     def __init__(self, log: MemoryCoordinatorLog | None = None) -> None:
         self.clock = ManualClock(1_000)
         self.log = log or MemoryCoordinatorLog()
         self.unreadable: set[int] = set()
         self.faults: dict[int, Exception] = {}
-        self.journal = Journal()
+        self.history = EventHistory()
         self.carried: list[tuple[object, int]] = []
         self.runtime = CoordinatorRuntime(
             clock=self.clock,
@@ -102,10 +102,10 @@ class Stage:
             partition_count=lambda: 50,
             open_log=self.open_log,
             make_machine=Register,
-            journal=self.journal,
+            history=self.history,
             carry_out=lambda intent: self.carried.append((intent, len(self.log.entries))),
         )
-        self.runtime.lead([7])
+        self.runtime.set_leaders([7])
 
     def open_log(self, partition: int) -> MemoryCoordinatorLog:
         if partition in self.unreadable:
@@ -130,38 +130,7 @@ def test_a_decision_is_appended_then_replayed_then_answered() -> None:
     assert stage.values == {"a": "1000"}
 
 
-def test_what_is_gathered_is_appended_at_once_and_then_replayed() -> None:
-    stage = Stage()
-    (shard,) = stage.runtime.shards()
-    assert shard.gather(lambda _, now_ms: put("a", str(now_ms))) == "done"
-    assert shard.gather(lambda *_: put("b", "2")) == "done"
-    assert (stage.log.entries, stage.values) == ([], {})
-    stage.runtime.gathering.settle()
-    assert stage.log.entries == [(b"a", b"1000"), (b"b", b"2")]
-    assert stage.values == {"a": "1000", "b": "2"}
-
-
-def test_a_log_that_refuses_what_was_gathered_leaves_nothing_of_it() -> None:
-    stage = Stage()
-    (shard,) = stage.runtime.shards()
-    shard.gather(lambda *_: put("a", "1"))
-    stage.log.fails_with = OSError(28, "disk full")
-    with pytest.raises(KafkaError) as refused:
-        stage.runtime.gathering.settle()
-    assert refused.value.code is ErrorCode.NOT_COORDINATOR
-    stage.runtime.gathering.settle()
-    assert (stage.log.entries, stage.values) == ([], {})
-
-
-def test_events_of_what_is_gathered_are_noted() -> None:
-    stage = Stage()
-    (shard,) = stage.runtime.shards()
-    event = Event("g", "refused", "too long", {})
-    shard.gather(lambda *_: CoordinatorResult("done", events=[event]))
-    assert [noted.text for noted in stage.journal.about("g")] == ["too long"]
-
-
-def test_a_refused_decision_leaves_no_trace() -> None:
+def test_refused_decision_has_no_effect() -> None:
     stage = Stage()
 
     def refuse(*_: object) -> CoordinatorResult[str]:
@@ -172,8 +141,22 @@ def test_a_refused_decision_leaves_no_trace() -> None:
     assert stage.log.entries == []
 
 
+def test_a_refusal_with_records_is_raised_once_they_are_appended() -> None:
+    stage = Stage()
+    refusal = KafkaError(ErrorCode.FENCED_MEMBER_EPOCH)
+    result = CoordinatorResult[str](refusal, [CoordinatorRecord("a", "1")])
+    with pytest.raises(KafkaError) as raised:
+        stage.runtime.write(0, lambda *_: result)
+    assert raised.value is refusal
+    assert (stage.log.entries, stage.values) == ([(b"a", b"1")], {"a": "1"})
+    stage.log.next_error = OSError(28, "disk full")
+    with pytest.raises(KafkaError) as raised:
+        stage.runtime.write(0, lambda *_: result)
+    assert raised.value.code is not ErrorCode.FENCED_MEMBER_EPOCH
+
+
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "code"),
     [
         (OSError(28, "disk full"), ErrorCode.NOT_COORDINATOR),
         (KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER), ErrorCode.NOT_COORDINATOR),
@@ -182,20 +165,20 @@ def test_a_refused_decision_leaves_no_trace() -> None:
         (KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH), ErrorCode.INVALID_PRODUCER_EPOCH),
     ],
 )
-def test_a_failed_append_replays_nothing_and_is_told_in_the_coordinators_words(
-    failure: Exception, told: ErrorCode
+def test_failed_append_replays_nothing_and_returns_the_coordinators_error(
+    failure: Exception, code: ErrorCode
 ) -> None:
     stage = Stage()
-    stage.log.fails_with = failure
+    stage.log.next_error = failure
     with pytest.raises(KafkaError) as refusal:
         stage.runtime.write(0, lambda *_: put("a", "1"))
-    assert refusal.value.code is told
+    assert refusal.value.code is code
     assert stage.values == {}
     failed = stage.runtime.read(0, lambda machine, _: machine.failed)
     assert failed == [CoordinatorRecord("a", "1")]
 
 
-def told(text: str) -> CoordinatorResult[None]:
+def with_event(text: str) -> CoordinatorResult[None]:
     return CoordinatorResult(
         response=None,
         records=[CoordinatorRecord("a", "1")],
@@ -203,13 +186,13 @@ def told(text: str) -> CoordinatorResult[None]:
     )
 
 
-def test_what_a_decision_tells_is_noted_once_its_records_are_appended() -> None:
+def test_events_are_stored_once_the_records_are_appended() -> None:
     stage = Stage()
-    stage.runtime.write(0, lambda *_: told("m1 joined"))
-    stage.log.fails_with = OSError(28, "disk full")
+    stage.runtime.write(0, lambda *_: with_event("m1 joined"))
+    stage.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError):
-        stage.runtime.write(0, lambda *_: told("m2 joined"))
-    joined, failed = stage.journal.about("g")
+        stage.runtime.write(0, lambda *_: with_event("m2 joined"))
+    joined, failed = stage.history.about("g")
     assert (joined.text, joined.at_ms) == ("m1 joined", 1_000)
     assert joined.facts == {"epoch": 2}
     assert failed.text == "all join again"
@@ -217,18 +200,18 @@ def test_what_a_decision_tells_is_noted_once_its_records_are_appended() -> None:
 
 def test_an_intent_is_carried_out_once_the_records_are_in_the_log() -> None:
     stage = Stage()
-    wanted = CoordinatorResult(
+    result = CoordinatorResult(
         response="done", records=[CoordinatorRecord("a", "1")], intents=["first", "second"]
     )
-    stage.runtime.write(0, lambda *_: wanted)
+    stage.runtime.write(0, lambda *_: result)
     assert stage.carried == [("first", 1), ("second", 1)]
-    stage.log.fails_with = OSError(28, "no space left on device")
+    stage.log.next_error = OSError(28, "no space left on device")
     with pytest.raises(KafkaError):
-        stage.runtime.write(0, lambda *_: wanted)
+        stage.runtime.write(0, lambda *_: result)
     assert len(stage.carried) == 2
 
 
-def test_without_anybody_to_carry_intents_out_they_are_left_undone() -> None:
+def test_intents_are_ignored_without_carry_out() -> None:
     runtime = CoordinatorRuntime(
         clock=ManualClock(),
         serde=TextSerde(),
@@ -236,12 +219,12 @@ def test_without_anybody_to_carry_intents_out_they_are_left_undone() -> None:
         open_log=lambda _: MemoryCoordinatorLog(),
         make_machine=Register,
     )
-    runtime.lead([7])
+    runtime.set_leaders([7])
     answer = runtime.write(0, lambda *_: CoordinatorResult(response="done", intents=["undone"]))
     assert answer == "done"
 
 
-def test_restarting_is_replaying_and_unknown_records_are_passed_over() -> None:
+def test_restart_replays_the_log_and_skips_unknown_records() -> None:
     stage = Stage()
     stage.runtime.write(0, lambda *_: put("a", "1"))
     stage.runtime.write(0, lambda *_: put("b", "2"))
@@ -255,14 +238,14 @@ def test_restarting_is_replaying_and_unknown_records_are_passed_over() -> None:
 def test_a_parked_request_is_answered_by_a_later_decision() -> None:
     stage = Stage()
     answer: str | Waiting[str] = stage.runtime.write(
-        0, lambda *_: CoordinatorResult(response=Parked(Ticket(1)))
+        0, lambda *_: CoordinatorResult(response=ParkedRequest(Ticket(1)))
     )
     assert isinstance(answer, Waiting)
     assert not answer.is_resolved
     stage.runtime.write(
         0,
         lambda *_: CoordinatorResult(
-            response=None, replies=[Reply(Ticket(1), "now"), Reply(Ticket(99), "nobody")]
+            response=None, replies=[Reply(Ticket(1), "now"), Reply(Ticket(99), "unknown")]
         ),
     )
     assert answer.value == "now"
@@ -273,20 +256,20 @@ def test_a_decision_may_park_and_reply_at_once() -> None:
     answer: str | Waiting[str] = stage.runtime.write(
         0,
         lambda *_: CoordinatorResult(
-            response=Parked(Ticket(1)), replies=[Reply(Ticket(1), "at once")]
+            response=ParkedRequest(Ticket(1)), replies=[Reply(Ticket(1), "at once")]
         ),
     )
     assert isinstance(answer, Waiting)
     assert answer.value == "at once"
 
 
-def test_whoever_waits_for_a_reply_that_could_not_be_appended_is_told_so() -> None:
+def test_parked_request_is_refused_when_the_append_of_its_reply_fails() -> None:
     stage = Stage()
     answer: str | Waiting[str] = stage.runtime.write(
-        0, lambda *_: CoordinatorResult(response=Parked(Ticket(1)))
+        0, lambda *_: CoordinatorResult(response=ParkedRequest(Ticket(1)))
     )
     assert isinstance(answer, Waiting)
-    stage.log.fails_with = OSError(28, "disk full")
+    stage.log.next_error = OSError(28, "disk full")
     with pytest.raises(KafkaError):
         stage.runtime.write(
             0,
@@ -296,15 +279,15 @@ def test_whoever_waits_for_a_reply_that_could_not_be_appended_is_told_so() -> No
                 replies=[Reply(Ticket(1), "never")],
             ),
         )
-    told: object = answer.value
-    assert isinstance(told, KafkaError)
-    assert told.code is ErrorCode.NOT_COORDINATOR
+    refusal: object = answer.value
+    assert isinstance(refusal, KafkaError)
+    assert refusal.code is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_reply_to_somebody_who_went_away_is_dropped() -> None:
+def test_reply_to_an_abandoned_request_is_dropped() -> None:
     stage = Stage()
     answer: str | Waiting[str] = stage.runtime.write(
-        0, lambda *_: CoordinatorResult(response=Parked(Ticket(1)))
+        0, lambda *_: CoordinatorResult(response=ParkedRequest(Ticket(1)))
     )
     assert isinstance(answer, Waiting)
     answer.abandon()
@@ -331,7 +314,7 @@ def test_a_timer_is_a_decision_at_its_deadline() -> None:
     assert stage.values == {"early": "1020", "late": "1050"}
 
 
-def test_a_tick_is_left_out_when_time_jumps_over_many() -> None:
+def test_ticks_are_skipped_when_time_jumps() -> None:
     stage = Stage()
     rounds = []
 
@@ -348,7 +331,7 @@ def test_a_tick_is_left_out_when_time_jumps_over_many() -> None:
         open_log=stage.open_log,
         make_machine=Ticking,
     )
-    stage.runtime.lead([7])
+    stage.runtime.set_leaders([7])
     stage.runtime.write(0, lambda *_: set_timer("tick", 1_010))
     stage.clock.advance(9_010)
     assert rounds[0] == 1_010
@@ -366,32 +349,32 @@ def test_a_timer_moved_back_fires_once_at_its_new_deadline() -> None:
     assert stage.values == {"a": "1060"}
 
 
-def test_a_timer_whose_records_could_not_be_appended_tries_again() -> None:
+def test_timer_is_retried_after_a_failed_append() -> None:
     stage = Stage()
     stage.runtime.write(0, lambda _, now_ms: set_timer("a", now_ms + 20))
-    stage.log.fails_with = OSError(28, "disk full")
+    stage.log.next_error = OSError(28, "disk full")
     stage.clock.advance(20)
     assert stage.values == {}
     stage.clock.advance(500)
     assert stage.values == {"a": "1520"}
 
 
-def test_only_the_leader_speaks_for_a_key() -> None:
+def test_only_the_leader_locates_a_key() -> None:
     stage = Stage()
     shard = stage.runtime.locate("any", 7)
     assert shard.partition == 0
     with pytest.raises(KafkaError) as refusal:
         stage.runtime.locate("any", 8)
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
-    stage.runtime.lead([8])
+    stage.runtime.set_leaders([8])
     assert stage.runtime.locate("any", 8) is shard
-    assert list(stage.runtime.shards_of(7)) == []
+    assert list(stage.runtime.shards_led_by(7)) == []
 
 
-def test_without_the_log_topic_nobody_is_coordinator() -> None:
+def test_without_the_log_topic_locate_returns_not_coordinator() -> None:
     stage = Stage()
     waiting: str | Waiting[str] = stage.runtime.write(
-        0, lambda *_: CoordinatorResult(response=Parked(Ticket(1)))
+        0, lambda *_: CoordinatorResult(response=ParkedRequest(Ticket(1)))
     )
     stage.runtime.write(0, lambda _, now_ms: set_timer("a", now_ms + 20))
     stage.runtime.stop()
@@ -404,24 +387,24 @@ def test_without_the_log_topic_nobody_is_coordinator() -> None:
 
 
 def test_new_partitions_are_loaded_and_keys_stay_where_they_are() -> None:
-    """Until the topic is led anew, after it was gone or after a restart."""
+    """Until the topic is led again, after it was deleted or after a restart."""
     stage = Stage()
     assert partition_of("a", 2) == 1
     stage.runtime.locate("a", 7)
-    stage.runtime.lead([7, 7])
+    stage.runtime.set_leaders([7, 7])
     assert stage.runtime.locate("a", 7).partition == 0
     assert len(stage.runtime.shards()) == 2
-    stage.runtime.lead(())
-    stage.runtime.lead([7, 7])
+    stage.runtime.set_leaders(())
+    stage.runtime.set_leaders([7, 7])
     assert stage.runtime.locate("a", 7).partition == 1
 
 
 def test_a_log_that_cannot_be_read_moves_no_key_to_another_partition() -> None:
     stage = Stage()
-    stage.runtime.lead(())
+    stage.runtime.set_leaders(())
     stage.unreadable = {3}
     with pytest.raises(OSError, match="input/output"):
-        stage.runtime.lead([7] * 5)
+        stage.runtime.set_leaders([7] * 5)
     keys = [f"group-{number}" for number in range(40)]
     assert {stage.runtime.partition_for(key) for key in keys} == set(range(5))
     for key in keys:
@@ -433,36 +416,36 @@ def test_a_log_that_cannot_be_read_moves_no_key_to_another_partition() -> None:
                 stage.runtime.locate(key, 7)
             assert refusal.value.code is ErrorCode.NOT_COORDINATOR
     stage.unreadable = set()
-    stage.runtime.lead([7] * 5)
+    stage.runtime.set_leaders([7] * 5)
     assert [stage.runtime.locate(key, 7).partition for key in keys] == [
         partition_of(key, 5) for key in keys
     ]
 
 
 @pytest.mark.parametrize("fault", [UnreadableLogError("not ours", "log-3"), KeyError("no group")])
-def test_a_log_that_makes_no_sense_costs_its_own_partition_alone(fault: Exception) -> None:
-    """As a log does that somebody else wrote into, and it does so until that is mended."""
+def test_unreadable_log_affects_only_its_partition(fault: Exception) -> None:
+    """For example a log with foreign records, which stays unreadable until it is repaired."""
     stage = Stage()
     stage.faults = {3: fault}
     for _ in range(2):
-        stage.runtime.lead([7] * 5)
+        stage.runtime.set_leaders([7] * 5)
         assert stage.runtime.unreadable == {3: fault}
         assert [shard.partition for shard in stage.runtime.shards()] == [0, 1, 2, 4]
     with pytest.raises(KafkaError) as refusal:
         stage.runtime.write(3, lambda *_: put("a", "1"))
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
-    stage.runtime.lead(())
+    stage.runtime.set_leaders(())
     assert stage.runtime.unreadable == {}
 
 
-def test_memory_of_located_keys_is_bounded() -> None:
+def test_cache_of_located_keys_is_limited() -> None:
     stage = Stage()
     for number in range(20_000):
         stage.runtime.locate(f"group-{number}", 7)
-    assert len(stage.runtime._located) <= 16_384
-    before = len(stage.runtime._located)
+    assert len(stage.runtime._shard_cache) <= 16_384
+    before = len(stage.runtime._shard_cache)
     stage.runtime.locate("long" * 100, 7)
-    assert len(stage.runtime._located) == before
+    assert len(stage.runtime._shard_cache) == before
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Coordinator records ↔ bytes, in the version the coordinator chooses."""
+"""Coordinator records ↔ bytes, in the version that the coordinator chooses."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from kafkalite.coordinator.contract import CoordinatorRecord
 from kafkalite.coordinator.serde import CoordinatorSerde
-from kafkalite.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkalite.protocol.records.share_update import ShareUpdateKey, ShareUpdateValue
+from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkalite.protocol._generated.records.share_update import ShareUpdateKey, ShareUpdateValue
 
 KEY = OffsetCommitKey(group="g", topic="t", partition=1)
 
@@ -29,7 +29,7 @@ def test_a_tombstone_has_no_value() -> None:
     assert serde.decode(key, None) == CoordinatorRecord(KEY, None)
 
 
-def test_what_has_no_key_or_an_unknown_one_is_nobodys() -> None:
+def test_record_without_a_known_key_is_ignored() -> None:
     serde = CoordinatorSerde(lambda _: 4)
     assert serde.decode(None, b"") is None
     assert serde.decode(b"\x7f\xff", b"") is None

@@ -1,4 +1,4 @@
-"""TimerQueue: set, cancel, and what is due."""
+"""TimerQueue: set, cancel and due timers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_cancelled_event_never_comes_due() -> None:
     assert len(queue) == 0
 
 
-def test_forgotten_entries_do_not_pile_up() -> None:
+def test_cancelled_entries_are_removed_from_the_heap() -> None:
     queue = TimerQueue()
     for deadline_ms in range(10_000):
         queue.set("a", deadline_ms, deadline_ms)
@@ -56,9 +56,7 @@ def test_forgotten_entries_do_not_pile_up() -> None:
     ),
     st.integers(0, 50),
 )
-def test_the_queue_does_what_a_plain_dict_would(
-    changes: list[SetTimer | CancelTimer], now_ms: int
-) -> None:
+def test_queue_equals_a_plain_dict(changes: list[SetTimer | CancelTimer], now_ms: int) -> None:
     queue = TimerQueue()
     queue.apply(changes)
     model: dict[object, tuple[int, int, object]] = {}

@@ -1,4 +1,4 @@
-"""The files an image is made of, and its entrypoint as a module."""
+"""The files of the Docker image, and its entrypoint as a module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENTRYPOINT = DOCKER / "entrypoint.py"
 
 
 def load_entrypoint() -> ModuleType:
-    """Return the entrypoint, which is a program and belongs to no package."""
+    """Import the entrypoint, a program outside of any package."""
     spec = importlib.util.spec_from_file_location("kafkalite_entrypoint", ENTRYPOINT)
     assert spec is not None
     assert spec.loader is not None

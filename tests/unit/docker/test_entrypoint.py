@@ -1,4 +1,4 @@
-"""What the image runs: variables become options, and a check means that topics are there."""
+"""The entrypoint of the image: variables become options, and the health check finds topics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def options(**environment: str) -> list[str]:
     return found
 
 
-def test_without_variables_the_host_and_the_network_are_served() -> None:
+def test_default_listeners_are_for_the_host_and_the_network() -> None:
     assert options() == [
         "--listen=OUTSIDE://0.0.0.0:9092",
         "--listen=INSIDE://0.0.0.0:29092",
@@ -70,11 +70,11 @@ def test_variables_become_options() -> None:
     ]
 
 
-def test_own_listeners_are_not_mixed_with_addresses_of_the_default_ones() -> None:
+def test_own_listeners_have_no_default_advertised_addresses() -> None:
     assert options(KAFKALITE_LISTEN="0.0.0.0:9092") == ["--listen=0.0.0.0:9092"]
 
 
-def test_empty_variables_are_no_variables() -> None:
+def test_empty_variables_have_no_effect() -> None:
     assert options(KAFKALITE_TOPICS="", KAFKALITE_DATA_DIR="", KAFKALITE_CONFIG=" ;\n") == options()
     assert options(KAFKALITE_LISTEN="", KAFKALITE_ADVERTISE=" ") == options()
 
@@ -90,19 +90,17 @@ def test_empty_variables_are_no_variables() -> None:
         ("A://kafkalite:19", "kafkalite", 19),
     ],
 )
-def test_the_broker_is_checked_where_it_listens_first(
-    listen: str | None, host: str, port: int
-) -> None:
+def test_health_check_uses_the_first_listener(listen: str | None, host: str, port: int) -> None:
     environment = {} if listen is None else {"KAFKALITE_LISTEN": listen}
     assert entrypoint.checked_address(environment) == (host, port)
 
 
-def test_an_address_that_is_none_is_not_healthy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_address_is_unhealthy(capsys: pytest.CaptureFixture[str]) -> None:
     assert entrypoint.healthcheck({"KAFKALITE_LISTEN": "kafkalite"}) == 1
     assert "kafkalite" in capsys.readouterr().err
 
 
-def test_a_misspelt_variable_is_told_and_those_of_kubernetes_are_not() -> None:
+def test_misspelt_variable_is_reported_and_those_of_kubernetes_are_not() -> None:
     environment = {
         "KAFKALITE_TOPIC": "orders:3",
         "KAFKALITE_BROKERS": "1",
@@ -110,7 +108,9 @@ def test_a_misspelt_variable_is_told_and_those_of_kubernetes_are_not() -> None:
         "KAFKALITE_SERVICE_HOST": "10.0.0.7",
         "PATH": "/bin",
     }
-    assert entrypoint.misspelt(environment) == {"KAFKALITE_TOPIC": "KAFKALITE_TOPICS"}
+    assert entrypoint.find_misspelt_variables(environment) == {
+        "KAFKALITE_TOPIC": "KAFKALITE_TOPICS"
+    }
 
 
 @pytest.fixture(scope="module")
@@ -119,12 +119,12 @@ def port() -> Iterator[int]:
         yield int(broker.bootstrap_servers.rpartition(":")[2])
 
 
-def test_a_broker_with_its_topics_is_healthy(port: int) -> None:
+def test_broker_with_its_topics_is_healthy(port: int) -> None:
     entrypoint.check("127.0.0.1", port, ["orders"])
     entrypoint.check("127.0.0.1", port, [])
 
 
-def test_a_broker_without_a_topic_is_not_healthy_and_does_not_get_it(port: int) -> None:
+def test_missing_topic_is_unhealthy_and_is_not_created(port: int) -> None:
     for _ in range(2):
         with pytest.raises(entrypoint.UnhealthyError, match="missing"):
             entrypoint.check("127.0.0.1", port, ["orders", "missing"])
@@ -136,21 +136,21 @@ def health(port: int, topics: str = "orders:3") -> int:
     return status
 
 
-def test_the_exit_status_is_the_health(port: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_status_is_the_health(port: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert health(port) == 0
     assert capsys.readouterr().err == ""
     assert health(port, "missing:1") == 1
     assert "missing" in capsys.readouterr().err
 
 
-def test_nobody_listening_is_not_healthy() -> None:
+def test_closed_port_is_unhealthy() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     assert health(port) == 1
 
 
 @pytest.mark.parametrize("answer", [b"", pack(">i", 100) + b"cut", pack(">iih", 6, 1, 35)])
-def test_a_listener_that_is_no_kafka_is_not_healthy(answer: bytes) -> None:
+def test_listener_of_another_protocol_is_unhealthy(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -165,7 +165,7 @@ def test_a_listener_that_is_no_kafka_is_not_healthy(answer: bytes) -> None:
         thread.join()
 
 
-def test_the_program_serves_and_checks_itself() -> None:
+def test_entrypoint_runs_a_broker_and_checks_its_health() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environment = {

@@ -1,11 +1,11 @@
-"""The cluster consists of the nodes of its last start."""
+"""The cluster has the nodes of its last start."""
 
 from __future__ import annotations
 
 from tests.unit.metadata_world import MetadataWorld
 
 
-def test_nodes_come_and_go_with_starts() -> None:
+def test_nodes_are_registered_and_unregistered_at_start() -> None:
     first = MetadataWorld(nodes=(1, 2))
     assert [each.broker_epoch for each in first.image.brokers.values()] == [1, 2]
     second = first.restart(2, 3)
@@ -16,7 +16,7 @@ def test_nodes_come_and_go_with_starts() -> None:
     assert second.image.controller_id == 2
 
 
-def test_a_node_that_moves_to_another_rack_registers_again() -> None:
+def test_node_with_a_new_rack_registers_again() -> None:
     first = MetadataWorld(racks={1: "a"})
     again = MetadataWorld(racks={1: "b"}, log=first.log)
     assert again.image.brokers[1].rack == "b"

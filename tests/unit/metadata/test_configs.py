@@ -1,4 +1,4 @@
-"""Settings change key by key or whole, and what cannot be set is told in Kafka's words."""
+"""Settings change key by key or completely; refusals have Kafka's texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.metadata_world import MetadataWorld
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "t")
 NODE = ConfigResource(ResourceType.BROKER, "1")
-EVERYBODY = ConfigResource(ResourceType.BROKER, "")
+ALL_BROKERS = ConfigResource(ResourceType.BROKER, "")
 GROUP = ConfigResource(ResourceType.GROUP, "g")
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 
@@ -26,13 +26,13 @@ def world_with_topic() -> MetadataWorld:
 def alter(
     world: MetadataWorld, resource: ConfigResource, *changes: tuple[AlterOperation, str, str | None]
 ) -> tuple[ErrorCode, str | None] | None:
-    """Alter one resource; return the refusal, None when there was none."""
-    wanted = [ConfigChange(name, operation, value) for operation, name, value in changes]
-    error = world.controller.alter_configs({resource: wanted})[resource]
+    """Alter one resource; return the error or None."""
+    config_changes = [ConfigChange(name, operation, value) for operation, name, value in changes]
+    error = world.controller.alter_configs({resource: config_changes})[resource]
     return None if error is None else (error.code, error.message)
 
 
-def test_a_setting_comes_and_goes() -> None:
+def test_setting_is_set_and_deleted() -> None:
     world = world_with_topic()
     assert alter(world, TOPIC, (SET, "retention.ms", "5"), (SET, "segment.ms", "6")) is None
     assert world.image.topic_config("t") == {"retention.ms": "5", "segment.ms": "6"}
@@ -41,7 +41,7 @@ def test_a_setting_comes_and_goes() -> None:
     assert world.image.topic_config("t") == {"segment.ms": "6"}
 
 
-def test_setting_what_is_set_writes_nothing() -> None:
+def test_unchanged_setting_writes_no_record() -> None:
     world = world_with_topic()
     alter(world, TOPIC, (SET, "retention.ms", "5"))
     entries = len(world.log.entries)
@@ -49,7 +49,7 @@ def test_setting_what_is_set_writes_nothing() -> None:
     assert len(world.log.entries) == entries
 
 
-def test_lists_grow_from_their_default_and_shrink() -> None:
+def test_append_and_subtract_start_from_the_default() -> None:
     world = world_with_topic()
     alter(world, TOPIC, (APPEND, "cleanup.policy", "compact"))
     assert world.image.topic_config("t") == {"cleanup.policy": "delete,compact"}
@@ -60,21 +60,21 @@ def test_lists_grow_from_their_default_and_shrink() -> None:
     assert world.image.topic_config("t") == {"cleanup.policy": ""}
 
 
-def test_asking_only_sets_nothing() -> None:
+def test_validate_only_sets_nothing() -> None:
     world = world_with_topic()
     changes = [ConfigChange("retention.ms", SET, "5")]
     assert world.controller.alter_configs({TOPIC: changes}, validate_only=True) == {TOPIC: None}
     assert world.image.topic_config("t") == {}
 
 
-def test_replacing_takes_back_what_is_left_out() -> None:
+def test_replace_deletes_omitted_keys() -> None:
     world = world_with_topic()
     alter(world, TOPIC, (SET, "retention.ms", "5"), (SET, "segment.ms", "6"))
     assert world.controller.replace_configs({TOPIC: {"retention.ms": "7"}}) == {TOPIC: None}
     assert world.image.topic_config("t") == {"retention.ms": "7"}
 
 
-def test_each_resource_succeeds_or_fails_alone() -> None:
+def test_each_resource_succeeds_or_fails_on_its_own() -> None:
     world = world_with_topic()
     outcome = world.controller.alter_configs(
         {
@@ -147,7 +147,7 @@ REFUSED = [
         "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
     ),
     (
-        EVERYBODY,
+        ALL_BROKERS,
         (DELETE, "min.insync.replicas", None),
         ErrorCode.INVALID_CONFIG,
         "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
@@ -199,26 +199,26 @@ def test_refusals_have_kafkas_codes_and_words(
     assert len(world.log.entries) == entries
 
 
-def test_a_new_cluster_keeps_its_least_in_sync_replicas_in_the_metadata() -> None:
-    """KIP-966: the properties file counts once, when the cluster is made."""
+def test_new_cluster_stores_min_insync_replicas_in_the_metadata() -> None:
+    """KIP-966: the properties file is read once, when the cluster is created."""
     world = MetadataWorld(min_insync_replicas="2")
     assert world.image.config_of(ResourceType.BROKER, "") == {"min.insync.replicas": "2"}
-    assert alter(world, EVERYBODY, (SET, "min.insync.replicas", "1")) is None
+    assert alter(world, ALL_BROKERS, (SET, "min.insync.replicas", "1")) is None
     assert world.config.int("min.insync.replicas") == 1
 
 
-def test_a_node_counts_before_all_nodes_and_both_before_the_file() -> None:
+def test_node_setting_precedes_cluster_default_and_file() -> None:
     world = MetadataWorld(message_max_bytes="1000")
-    alter(world, EVERYBODY, (SET, "message.max.bytes", "2000"))
+    alter(world, ALL_BROKERS, (SET, "message.max.bytes", "2000"))
     assert world.config.int("message.max.bytes") == 2000
     alter(world, NODE, (SET, "message.max.bytes", "3000"))
     assert world.config.int("message.max.bytes") == 3000
     alter(world, NODE, (DELETE, "message.max.bytes", None))
-    alter(world, EVERYBODY, (DELETE, "message.max.bytes", None))
+    alter(world, ALL_BROKERS, (DELETE, "message.max.bytes", None))
     assert world.config.int("message.max.bytes") == 1000
 
 
-def test_a_groups_settings_take_effect_at_once_and_after_a_restart() -> None:
+def test_group_setting_applies_at_once_and_after_a_restart() -> None:
     world = MetadataWorld()
     alter(world, GROUP, (SET, "consumer.session.timeout.ms", "46000"))
     for each in (world, world.restart(1)):

@@ -1,18 +1,22 @@
-"""The controller: decided, logged, replayed, shown and told, in that order and at once."""
+"""The controller: decide, append, replay, new image, listeners, all synchronous."""
 
 from __future__ import annotations
 
 import pytest
 
+from kafkalite.coordinator.contract import CoordinatorRecord
+from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.protocol._generated.records.partition import PartitionRecord
+from kafkalite.protocol._generated.records.topic import TopicRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.unit.metadata_world import MetadataWorld
 
 
-def test_listeners_hear_of_a_start_as_one_change() -> None:
+def test_start_notifies_listeners_once() -> None:
     first = MetadataWorld()
     first.controller.create_topics([NewTopic(name="t"), NewTopic(name="u")])
     again = first.restart(1)
@@ -22,7 +26,7 @@ def test_listeners_hear_of_a_start_as_one_change() -> None:
     assert image is again.image
 
 
-def test_listeners_hear_of_each_change_once_it_is_true() -> None:
+def test_listeners_are_called_after_each_change() -> None:
     world = MetadataWorld()
     seen: list[bool] = []
     world.controller.subscribe(lambda image, _: seen.append(world.image is image))
@@ -31,26 +35,26 @@ def test_listeners_hear_of_each_change_once_it_is_true() -> None:
     assert world.last_delta.created == (world.topic("t"),)
 
 
-def test_a_coordinators_topic_is_made_once() -> None:
+def test_internal_topic_is_created_once() -> None:
     world = MetadataWorld(offsets_topic_num_partitions="3")
-    world.controller.have_internal_topic(OFFSETS_TOPIC)
+    world.controller.ensure_internal_topic(OFFSETS_TOPIC)
     assert len(world.topic(OFFSETS_TOPIC).partitions) == 3
     version = world.image.version
-    world.controller.have_internal_topic(OFFSETS_TOPIC)
+    world.controller.ensure_internal_topic(OFFSETS_TOPIC)
     assert world.image.version == version
 
 
 @pytest.mark.parametrize("is_full", [True, False])
-def test_a_coordinators_topic_that_cannot_be_made_is_told(is_full: bool) -> None:  # noqa: FBT001
+def test_failed_creation_of_an_internal_topic_is_reported(is_full: bool) -> None:  # noqa: FBT001
     world = MetadataWorld(offsets_topic_replication_factor="1" if is_full else "9")
-    world.log.fails_with = OSError(28, "no room") if is_full else None
+    world.log.next_error = OSError(28, "no room") if is_full else None
     with pytest.raises(KafkaError) as refused:
-        world.controller.have_internal_topic(OFFSETS_TOPIC)
+        world.controller.ensure_internal_topic(OFFSETS_TOPIC)
     assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert OFFSETS_TOPIC not in world.image.topics
 
 
-def test_an_old_image_stays_as_it_was() -> None:
+def test_old_image_does_not_change() -> None:
     world = MetadataWorld()
     before = world.image
     world.controller.create_topics([NewTopic(name="t")])
@@ -58,7 +62,7 @@ def test_an_old_image_stays_as_it_was() -> None:
     assert world.image.version > before.version
 
 
-def test_a_deletion_is_told_with_the_topic_that_is_gone() -> None:
+def test_delta_of_a_deletion_has_the_topic() -> None:
     world = MetadataWorld()
     world.controller.create_topics([NewTopic(name="t", partitions=2)])
     topic = world.topic("t")
@@ -66,10 +70,10 @@ def test_a_deletion_is_told_with_the_topic_that_is_gone() -> None:
     assert world.last_delta == MetadataDelta(deleted=(topic,))
 
 
-def test_a_change_that_cannot_be_logged_did_not_happen() -> None:
+def test_failed_append_changes_nothing() -> None:
     world = MetadataWorld()
     changes = len(world.changes)
-    world.log.fails_with = OSError(28, "no room")
+    world.log.next_error = OSError(28, "no room")
     with pytest.raises(KafkaError) as refused:
         world.controller.create_topics([NewTopic(name="t")])
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -79,24 +83,53 @@ def test_a_change_that_cannot_be_logged_did_not_happen() -> None:
     assert "t" in world.image.topics
 
 
-def test_all_hear_of_a_change_though_one_of_them_meets_a_bad_disk() -> None:
+def test_all_listeners_are_called_although_one_fails() -> None:
     world = MetadataWorld()
-    heard: list[str] = []
+    notified: list[str] = []
 
     def fail(*_: object) -> None:
         raise OSError(28, "no room")
 
     world.controller.subscribe(fail)
-    world.controller.subscribe(lambda image, _: heard.extend(image.topics))
+    world.controller.subscribe(lambda image, _: notified.extend(image.topics))
     with pytest.raises(KafkaError) as refused:
         world.controller.create_topics([NewTopic(name="t")])
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert heard == ["t"]
+    assert notified == ["t"]
     assert "t" in world.image.topics
 
 
-def test_deciding_nothing_tells_nobody() -> None:
+def test_decision_without_records_calls_no_listener() -> None:
     world = MetadataWorld()
     changes = len(world.changes)
     world.controller.create_topics([NewTopic(name=".")])
     assert len(world.changes) == changes
+
+
+ID = bytes(range(16))
+
+
+def test_a_topic_record_has_kafkas_bytes() -> None:
+    """Frame 1, API key 2, version 0, the name's length and one, the name, the id, no tags."""
+    record: CoordinatorRecord[object, object] = CoordinatorRecord(
+        None, TopicRecord(name="abc", topic_id=ID)
+    )
+    key, value = MetadataSerde().encode(record)
+    assert key is None
+    assert value == b"\x01\x02\x00\x04abc" + ID + b"\x00"
+    assert MetadataSerde().decode(key, value) == record
+
+
+def test_a_partition_record_is_written_in_the_newest_version() -> None:
+    record: CoordinatorRecord[object, object] = CoordinatorRecord(
+        None, PartitionRecord(partition_id=1, topic_id=ID, replicas=[1], isr=[1], leader=1)
+    )
+    key, value = MetadataSerde().encode(record)
+    assert value is not None
+    assert value[:3] == b"\x01\x03\x02"
+    assert MetadataSerde().decode(key, value) == record
+
+
+def test_other_records_are_skipped() -> None:
+    assert MetadataSerde().decode(b"k", b"v") is None
+    assert MetadataSerde().decode(None, None) is None

@@ -1,4 +1,4 @@
-"""New topics: what is wrong with them is told one by one, and the others are made."""
+"""New topics: each invalid one is refused, and the others are created."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkalite.protocol.errors import KafkaError
 from tests.unit.metadata_world import MetadataWorld, code_of
 
 
-def test_a_topic_is_made_with_what_it_asked_for() -> None:
+def test_topic_is_created_with_its_settings() -> None:
     world = MetadataWorld(nodes=(1, 2, 3))
     (made,) = world.controller.create_topics(
         [NewTopic(name="t", partitions=4, replication_factor=2, configs={"retention.ms": "5"})]
@@ -27,20 +27,20 @@ def test_a_topic_is_made_with_what_it_asked_for() -> None:
     assert world.image.topic_config("t") == {"retention.ms": "5"}
 
 
-def test_what_is_left_open_is_the_brokers_default() -> None:
+def test_omitted_counts_are_the_brokers_defaults() -> None:
     world = MetadataWorld(nodes=(1, 2), num_partitions="3", default_replication_factor="2")
     (made,) = world.controller.create_topics([NewTopic(name="t")])
     assert (made.partitions, made.replication_factor) == (3, 2)
 
 
-def test_asking_only_makes_nothing() -> None:
+def test_validate_only_creates_nothing() -> None:
     world = MetadataWorld()
     (made,) = world.controller.create_topics([NewTopic(name="t")], validate_only=True)
     assert made.error is None
     assert "t" not in world.image.topics
 
 
-def test_one_bad_topic_does_not_hurt_the_others() -> None:
+def test_invalid_topic_does_not_affect_the_others() -> None:
     world = MetadataWorld()
     outcome = world.controller.create_topics([NewTopic(name="a b"), NewTopic(name="good")])
     assert [code_of(each.error) for each in outcome] == [ErrorCode.INVALID_TOPIC_EXCEPTION, None]
@@ -142,7 +142,7 @@ def test_topics_of_one_request_may_collide_as_they_may_in_kafka() -> None:
     assert [each.error for each in outcome] == [None, None]
 
 
-def test_a_manual_assignment_is_taken_as_it_is() -> None:
+def test_manual_assignment_is_used_unchanged() -> None:
     world = MetadataWorld(nodes=(1, 2, 3))
     world.controller.create_topics([NewTopic(name="t", assignments=((1, (3, 1)), (0, (2, 3))))])
     assert [each.replicas for each in world.topic("t").partitions] == [(2, 3), (3, 1)]
@@ -150,8 +150,8 @@ def test_a_manual_assignment_is_taken_as_it_is() -> None:
 
 def test_a_request_of_too_many_partitions_is_refused_whole() -> None:
     world = MetadataWorld()
-    wanted = [NewTopic(name=f"t{index}", partitions=6_000) for index in range(2)]
+    topics = [NewTopic(name=f"t{index}", partitions=6_000) for index in range(2)]
     with pytest.raises(KafkaError) as refusal:
-        world.controller.create_topics(wanted)
+        world.controller.create_topics(topics)
     assert refusal.value.code is ErrorCode.POLICY_VIOLATION
     assert world.image.topics == {}

@@ -1,4 +1,4 @@
-"""Leaders are chosen on request, and only where there is a choice to make."""
+"""Leader elections on request."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.metadata_world import MetadataWorld, code_of
 
 
-def test_leadership_goes_back_to_the_preferred_replica() -> None:
-    """Node 1 is left out of one start, and back in the next."""
+def test_preferred_election_elects_the_preferred_replica() -> None:
+    """Node 1 is missing in one start, and back in the next."""
     first = MetadataWorld(nodes=(1, 2))
     first.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
     world = first.restart(2).restart(1, 2)
@@ -22,7 +22,7 @@ def test_leadership_goes_back_to_the_preferred_replica() -> None:
     assert after.partition_epoch == before.partition_epoch + 1
 
 
-def test_what_needs_no_election_gets_none() -> None:
+def test_unnecessary_election_is_refused() -> None:
     world = MetadataWorld()
     world.controller.create_topics([NewTopic(name="t")])
     asked = [("t", 0), ("t", 7), ("nope", 0)]
@@ -40,7 +40,7 @@ def test_what_needs_no_election_gets_none() -> None:
         ]
 
 
-def test_a_preferred_replica_that_is_away_cannot_be_elected() -> None:
+def test_absent_preferred_replica_cannot_be_elected() -> None:
     first = MetadataWorld(nodes=(1, 2))
     first.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
     (error,) = first.restart(2).controller.elect_leaders([("t", 0)], ElectionType.PREFERRED)

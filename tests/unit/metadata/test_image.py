@@ -1,4 +1,4 @@
-"""The image answers what others ask of it."""
+"""Queries of a metadata image."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def test_partitions_are_found_by_topic_and_index() -> None:
         assert world.image.partition(topic, index) is None
 
 
-def test_the_brokers_own_topics_are_known_by_name() -> None:
+def test_internal_topics_are_recognised_by_name() -> None:
     world = MetadataWorld()
     world.controller.create_topics([NewTopic(name="__consumer_offsets"), NewTopic(name="mine")])
     assert world.topic("__consumer_offsets").is_internal
     assert not world.topic("mine").is_internal
 
 
-def test_an_empty_image_knows_nothing() -> None:
+def test_empty_image_has_no_entities() -> None:
     image = MetadataImage()
     assert image.controller_id == -1
     assert image.topic_config("t") == image.group_config("g") == {}

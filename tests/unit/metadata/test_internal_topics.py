@@ -1,4 +1,4 @@
-"""The broker's own topics are wanted as Kafka wants them."""
+"""Internal topics have Kafka's settings."""
 
 from __future__ import annotations
 
@@ -8,34 +8,38 @@ from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
-    topic_as_wanted,
+    auto_created_topic,
 )
 
 
 def test_the_offsets_topic_follows_its_own_settings() -> None:
     config = BrokerConfig.from_text(
-        {"offsets.topic.num.partitions": "7", "offsets.topic.segment.bytes": "5"}
+        {"offsets.topic.num.partitions": "7", "offsets.topic.segment.bytes": "2000000"}
     )
-    wanted = topic_as_wanted(OFFSETS_TOPIC, config)
-    assert (wanted.partitions, wanted.replication_factor) == (7, 1)
-    assert wanted.configs == {
+    topic = auto_created_topic(OFFSETS_TOPIC, config)
+    assert (topic.partitions, topic.replication_factor) == (7, 1)
+    assert topic.configs == {
         "cleanup.policy": "compact",
         "compression.type": "producer",
-        "segment.bytes": "5",
+        "segment.bytes": "2000000",
     }
 
 
 def test_the_topic_of_share_states_follows_its_own_settings() -> None:
     prefix = "share.coordinator.state.topic"
     config = BrokerConfig.from_text(
-        {f"{prefix}.num.partitions": "7", f"{prefix}.segment.bytes": "5", f"{prefix}.min.isr": "3"}
+        {
+            f"{prefix}.num.partitions": "7",
+            f"{prefix}.segment.bytes": "2000000",
+            f"{prefix}.min.isr": "3",
+        }
     )
-    wanted = topic_as_wanted(SHARE_STATE_TOPIC, config)
-    assert (wanted.partitions, wanted.replication_factor) == (7, 1)
-    assert wanted.configs == {
+    topic = auto_created_topic(SHARE_STATE_TOPIC, config)
+    assert (topic.partitions, topic.replication_factor) == (7, 1)
+    assert topic.configs == {
         "cleanup.policy": "delete",
         "compression.type": "producer",
-        "segment.bytes": "5",
+        "segment.bytes": "2000000",
         "min.insync.replicas": "3",
         "retention.ms": "-1",
     }
@@ -44,19 +48,23 @@ def test_the_topic_of_share_states_follows_its_own_settings() -> None:
 def test_the_topic_of_transactions_follows_its_own_settings() -> None:
     prefix = "transaction.state.log"
     config = BrokerConfig.from_text(
-        {f"{prefix}.num.partitions": "7", f"{prefix}.segment.bytes": "5", f"{prefix}.min.isr": "3"}
+        {
+            f"{prefix}.num.partitions": "7",
+            f"{prefix}.segment.bytes": "2000000",
+            f"{prefix}.min.isr": "3",
+        }
     )
-    wanted = topic_as_wanted(TRANSACTION_STATE_TOPIC, config)
-    assert (wanted.partitions, wanted.replication_factor) == (7, 1)
-    assert wanted.configs == {
+    topic = auto_created_topic(TRANSACTION_STATE_TOPIC, config)
+    assert (topic.partitions, topic.replication_factor) == (7, 1)
+    assert topic.configs == {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
-        "segment.bytes": "5",
+        "segment.bytes": "2000000",
         "min.insync.replicas": "3",
         "unclean.leader.election.enable": "false",
     }
 
 
-def test_any_other_topic_follows_the_broker() -> None:
-    wanted = topic_as_wanted("mine", BrokerConfig.from_text())
-    assert (wanted.partitions, wanted.configs) == (BROKER_DEFAULT, {})
+def test_other_topics_have_the_brokers_defaults() -> None:
+    topic = auto_created_topic("mine", BrokerConfig.from_text())
+    assert (topic.partitions, topic.configs) == (BROKER_DEFAULT, {})

@@ -1,4 +1,4 @@
-"""Replicas are spread: over nodes, over racks, and no node leads more than its share."""
+"""Replicas are spread evenly over nodes and racks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_leaders_and_replicas_are_spread_evenly(start: int, replication_factor: 
     assert max(load.values()) - min(load.values()) <= 1
 
 
-def test_replicas_lie_on_as_many_racks_as_there_are() -> None:
+def test_replicas_are_on_as_many_racks_as_possible() -> None:
     nodes = brokers("a", "a", "b", "b")
     assert interleave_racks(nodes) == (1, 3, 2, 4)
     placed = plan_replicas(nodes, partitions=2, replication_factor=2, start=0)

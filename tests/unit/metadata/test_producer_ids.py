@@ -1,4 +1,4 @@
-"""Producer ids are handed out in blocks, and never twice."""
+"""Producer ids are allocated in blocks, and never twice."""
 
 from __future__ import annotations
 

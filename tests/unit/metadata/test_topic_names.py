@@ -1,19 +1,19 @@
-"""Names that topics may have, and pairs of names that may not live together."""
+"""Valid topic names, and pairs of names that collide."""
 
 from __future__ import annotations
 
 import pytest
 
-from kafkalite.metadata.topic_names import colliding_topic, name_complaint
+from kafkalite.metadata.topic_names import colliding_topic, invalid_name_reason
 
 
 @pytest.mark.parametrize("name", ["a", "a.b_c-D9", "x" * 249, "..."])
 def test_good_names(name: str) -> None:
-    assert name_complaint(name) is None
+    assert invalid_name_reason(name) is None
 
 
 @pytest.mark.parametrize(
-    ("name", "complaint"),
+    ("name", "reason"),
     [
         ("", "the empty string is not allowed"),
         (".", "'.' is not allowed"),
@@ -28,11 +28,11 @@ def test_good_names(name: str) -> None:
         ),
     ],
 )
-def test_bad_names(name: str, complaint: str) -> None:
-    assert name_complaint(name) == f"Topic name is invalid: {complaint}"
+def test_bad_names(name: str, reason: str) -> None:
+    assert invalid_name_reason(name) == f"Topic name is invalid: {reason}"
 
 
-def test_dots_and_underscores_look_alike_in_metrics() -> None:
+def test_dots_and_underscores_collide() -> None:
     assert colliding_topic("a.b", ["a_b", "x"]) == "a_b"
     assert colliding_topic("a.b", ["a.b"]) is None
     assert colliding_topic("ab", ["a.b"]) is None

@@ -1,4 +1,4 @@
-"""Partitions have a live leader at every start, whatever nodes the last one had."""
+"""Partitions have a live leader at every start, with any set of nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_partition_has_a_live_leader(before: tuple[int, ...], after: tuple
         assert world.topic("t").topic_id == old.topic_id
 
 
-def test_replicas_that_are_away_stay_replicas_and_come_back() -> None:
+def test_absent_replicas_remain_replicas() -> None:
     first = MetadataWorld(nodes=(1, 2, 3))
     first.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2, 3)),))])
     second = first.restart(2)
@@ -45,7 +45,7 @@ def test_a_start_that_changes_nothing_writes_nothing() -> None:
     assert len(first.log.entries) == entries
 
 
-def test_a_topic_made_again_is_another_topic() -> None:
+def test_recreated_topic_has_another_id() -> None:
     world = MetadataWorld()
     world.controller.create_topics([NewTopic(name="t", configs={"retention.ms": "5"})])
     old = world.topic("t").topic_id

@@ -1,13 +1,14 @@
-"""A coordinator's log gives back what was appended, one batch per decision."""
+"""PartitionCoordinatorLog: one batch per decision, read back in order."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from kafkalite.coordinator.contract import UnreadableLogError
-from kafkalite.coordinator.transactional import OpenRecords, TransactionEnd
+from kafkalite.coordinator.transactional_records import OpenRecords, TransactionEnd
 from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_coordinator_log
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -20,8 +21,9 @@ from kafkalite.storage.batch import (
     build_batch,
     build_control_batch,
 )
-from kafkalite.storage.marker import TransactionMarker
-from kafkalite.storage.records import NewRecord
+from kafkalite.storage.crc import crc32c
+from kafkalite.storage.record_format import NewRecord
+from kafkalite.storage.transaction_marker import TransactionMarker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +39,7 @@ def log(plane: DataPlane) -> PartitionCoordinatorLog:
     return open_coordinator_log(plane.table, TOPIC, 0)
 
 
-def test_what_was_appended_is_read_back_in_order(
+def test_appended_records_are_read_back_in_order(
     plane: DataPlane, log: PartitionCoordinatorLog
 ) -> None:
     assert log.append([(b"a", b"1"), (b"b", None)], plane.clock.now_ms()) == 2
@@ -54,7 +56,7 @@ def test_a_decision_is_one_batch(plane: DataPlane, log: PartitionCoordinatorLog)
     assert (batch.record_count, batch.max_timestamp) == (2, plane.clock.now_ms())
 
 
-def test_no_decision_is_larger_than_the_topic_takes(
+def test_append_above_max_message_bytes_is_refused(
     plane: DataPlane, log: PartitionCoordinatorLog
 ) -> None:
     most = plane.partition(TOPIC).log.config.max_message_bytes
@@ -67,7 +69,7 @@ def test_no_decision_is_larger_than_the_topic_takes(
     assert list(log.read_all()) == []
 
 
-def test_it_is_called_as_the_partition_is(log: PartitionCoordinatorLog) -> None:
+def test_log_name_is_the_partition_name(log: PartitionCoordinatorLog) -> None:
     assert log.name == f"{TOPIC}-0"
 
 
@@ -80,17 +82,19 @@ def transactional(plane: DataPlane, producer_id: int, key: bytes) -> None:
     batch = build_batch(
         [NewRecord(key, b"", 0)], attributes=TRANSACTIONAL, producer=Producer(producer_id, 0, 0)
     )
-    plane.partition(TOPIC).append_own(BatchView(batch), plane.clock.now_ms())
+    plane.partition(TOPIC).append_internal(BatchView(batch), plane.clock.now_ms())
 
 
 def end(plane: DataPlane, producer_id: int, kind: ControlKind) -> None:
     batch = build_control_batch(
         ControlMarker(kind, 0), producer_id=producer_id, producer_epoch=0, now_ms=0
     )
-    plane.partition(TOPIC).append_own(BatchView(batch), plane.clock.now_ms())
+    plane.partition(TOPIC).append_internal(BatchView(batch), plane.clock.now_ms())
 
 
-def test_only_committed_transactions_count(plane: DataPlane, log: PartitionCoordinatorLog) -> None:
+def test_only_committed_transactions_are_read(
+    plane: DataPlane, log: PartitionCoordinatorLog
+) -> None:
     for producer_id, key in ((1, b"committed"), (2, b"aborted"), (3, b"open")):
         transactional(plane, producer_id, key)
     log.append([(b"plain", b"")], plane.clock.now_ms())
@@ -100,7 +104,7 @@ def test_only_committed_transactions_count(plane: DataPlane, log: PartitionCoord
     assert [key for key, _ in log.read_all()] == [b"plain", b"committed"]
 
 
-def test_what_is_overwritten_between_transactions_is_left_out(
+def test_overwritten_records_between_transactions_are_left_out(
     plane: DataPlane, log: PartitionCoordinatorLog
 ) -> None:
     for value in (b"1", b"2"):
@@ -110,7 +114,7 @@ def test_what_is_overwritten_between_transactions_is_left_out(
     log.append([(b"b", b"3")], plane.clock.now_ms())
     end(plane, 1, ControlKind.COMMIT)
     log.append([(b"b", b"4"), (b"b", b"5")], plane.clock.now_ms())
-    assert list(log.read_last()) == [
+    assert list(log.read_latest()) == [
         (b"b", b"2"), (b"a", None), (b"b", b"3"), (b"a", b""), (b"b", b"5"),
     ]  # fmt: skip
 
@@ -136,7 +140,7 @@ def test_records_of_a_transaction_are_a_batch_of_their_producer(
     assert (batch.is_transactional, batch.is_control) == (True, False)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (5, 2, 0)
     assert plane.partition(TOPIC).last_stable_offset == 0
-    # As often as its group likes: coordinators do not count what they write.
+    # In any number: coordinators do not check sequences.
     log.append_transactional([(b"a", b"2")], Writer(5, 2), 1_000)
     assert log.append_marker(Writer(5, 2).ends(), 1_000) == 4
     assert plane.partition(TOPIC).last_stable_offset == 4
@@ -158,7 +162,7 @@ def test_a_transaction_is_open_for_its_epoch_from_its_first_record_to_its_marker
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_an_epoch_that_has_passed_is_refused(
+def test_stale_producer_epoch_is_refused(
     plane: DataPlane, log: PartitionCoordinatorLog, version: int
 ) -> None:
     log.append_transactional([(b"a", b"1")], Writer(5, 2), 1_000)
@@ -175,7 +179,7 @@ def test_an_epoch_that_has_passed_is_refused(
     assert plane.partition(TOPIC).end_offset == 1
 
 
-def test_a_marker_of_the_epoch_itself_ends_what_the_old_protocol_wrote_alone(
+def test_marker_with_the_same_epoch_ends_only_transactions_of_version_1(
     plane: DataPlane, log: PartitionCoordinatorLog
 ) -> None:
     log.append_transactional([(b"a", b"1")], Writer(5, 2), 1_000)
@@ -191,7 +195,7 @@ def test_a_marker_of_the_epoch_itself_ends_what_the_old_protocol_wrote_alone(
     assert refused.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
-def test_no_transaction_writes_more_at_once_than_the_topic_takes(
+def test_transactional_append_above_max_message_bytes_is_refused(
     plane: DataPlane, log: PartitionCoordinatorLog
 ) -> None:
     most = plane.partition(TOPIC).log.config.max_message_bytes
@@ -202,24 +206,24 @@ def test_no_transaction_writes_more_at_once_than_the_topic_takes(
 
 
 def runs_of(log: PartitionCoordinatorLog) -> list[object]:
-    """Return what a machine that keeps account of transactions is to hear."""
-    told: list[object] = []
-    for run in log.read_runs():
+    """Return the runs of the log with their records."""
+    runs: list[object] = []
+    for run in log.read_sections():
         if isinstance(run, OpenRecords):
-            told.append((run.producer_id, list(run.records)))
+            runs.append((run.producer_id, list(run.records)))
         else:
-            told.append(run if isinstance(run, TransactionEnd) else list(run))
-    return told
+            runs.append(run if isinstance(run, TransactionEnd) else list(run))
+    return runs
 
 
-def test_transactions_that_have_ended_are_folded_in(log: PartitionCoordinatorLog) -> None:
+def test_ended_transactions_are_merged_with_other_records(log: PartitionCoordinatorLog) -> None:
     first, second, third = Writer(1), Writer(2), Writer(3)
     log.append([(b"a", b"1"), (b"b", b"1")], 0)
     log.append_transactional([(b"a", b"2"), (b"c", b"2")], first, 0)
     log.append_transactional([(b"a", b"3")], second, 0)
     log.append([(b"b", b"4"), (b"d", b"4")], 0)
     log.append_transactional([(b"d", b"5")], third, 0)
-    # The last one written counts, though it is committed first.
+    # The last written record counts, although its transaction was committed first.
     log.append_marker(second.ends(), 0)
     log.append_marker(third.ends(is_commit=False), 0)
     log.append_marker(first.ends(), 0)
@@ -228,7 +232,7 @@ def test_transactions_that_have_ended_are_folded_in(log: PartitionCoordinatorLog
     assert after == [(b"c", b"2"), (b"a", b"3"), (b"b", b"4"), (b"d", b"4")]
 
 
-def test_from_the_first_open_transaction_on_a_log_is_told_as_it_is(
+def test_log_is_unchanged_from_the_first_open_transaction_on(
     plane: DataPlane, log: PartitionCoordinatorLog
 ) -> None:
     opened, committed, aborted = Writer(1), Writer(2), Writer(3)
@@ -258,26 +262,46 @@ def test_from_the_first_open_transaction_on_a_log_is_told_as_it_is(
     assert runs_of(open_coordinator_log(plane.table, TOPIC, 0)) == expected
 
 
-def test_what_is_decided_is_given_in_pieces_when_it_is_much(
+def test_many_committed_records_are_returned_in_parts(
     log: PartitionCoordinatorLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafkalite.partitions.coordinator_log.MOST_KEYS", 3)
+    monkeypatch.setattr("kafkalite.partitions.coordinator_log.MAX_KEYS", 3)
     for number in range(7):
         log.append_transactional([(b"%d" % number, b"")], Writer(1), 0)
     log.append_marker(Writer(1).ends(), 0)
     assert [len(run) for run in runs_of(log)] == [3, 3, 1]  # type: ignore[arg-type]
 
 
-def test_a_batch_that_holds_no_records_makes_the_log_unreadable(
+def test_batch_without_valid_records_makes_the_log_unreadable(
     plane: DataPlane, log: PartitionCoordinatorLog
 ) -> None:
     garbage = bytearray(build_batch([NewRecord(b"k", b"v", 1)]))
     garbage[61:] = b"\xff" * (len(garbage) - 61)
-    plane.partition(TOPIC).append_own(BatchView(garbage), plane.clock.now_ms())
+    garbage[17:21] = crc32c(garbage[21:], 0).to_bytes(4, "big")
+    plane.partition(TOPIC).append_internal(BatchView(garbage), plane.clock.now_ms())
     with pytest.raises(UnreadableLogError, match="damaged") as refused:
         list(log.read_all())
     with pytest.raises(UnreadableLogError, match="damaged"):
-        list(log.read_last())
+        list(log.read_latest())
     with pytest.raises(UnreadableLogError, match="damaged"):
-        list(log.read_runs())
+        list(log.read_sections())
     assert refused.value.filename == f"{TOPIC}-0"
+
+
+@pytest.mark.parametrize("at", [11, 16, 30, -1])
+def test_damaged_batch_is_reported_with_file_and_offset(
+    plane: DataPlane, log: PartitionCoordinatorLog, at: int
+) -> None:
+    for value in (b"a", b"b", b"c"):
+        log.append([(b"key", value)], plane.clock.now_ms())
+    segment = plane.partition(TOPIC).log.segments[0]
+    path = Path(segment.path(".log"))
+    data = bytearray(path.read_bytes())
+    size = len(data) // 3
+    data[at + size if at >= 0 else at - size] ^= 1
+    path.write_bytes(data)
+    for read in (log.read_all, log.read_latest, log.read_sections):
+        with pytest.raises(UnreadableLogError) as refused:
+            list(read())
+        assert refused.value.filename == str(path)
+        assert refused.value.strerror == f"the batch at position {size} (offset 1) is damaged"

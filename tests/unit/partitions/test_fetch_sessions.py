@@ -1,59 +1,68 @@
-"""Fetch sessions remember what was wanted and told, and nothing else (KIP-227)."""
+"""Fetch sessions store requested and reported partitions (KIP-227)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.partitions.fetch_sessions import (
-    EVICTION_MS,
     FINAL_EPOCH,
     FIRST_EPOCH,
+    MIN_EVICTION_AGE_MS,
     NO_SESSION,
     FetchContext,
     FetchSessions,
     PartitionKey,
-    Wanted,
+    RequestedPartition,
+    SessionlessFetch,
     next_epoch,
 )
+from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, Worker
+from kafkalite.protocol._generated.messages.fetch import FetchResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.messages.fetch import FetchResponse
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PartitionData = FetchResponse.PartitionData
 Answers = dict[PartitionKey, PartitionData]
 
 
 class Broker:
-    """Fetch sessions, and partitions as they are told to be."""
+    """Fetch sessions, and the responses of partitions."""
 
-    def __init__(self, slots: int = 3) -> None:
+    def __init__(self, max_sessions: int = 3) -> None:
         self.clock = ManualClock(0)
-        self.sessions = FetchSessions(slots=slots, clock=self.clock, entropy=SeededEntropy())
+        self.sessions = FetchSessions(
+            max_sessions=max_sessions, clock=self.clock, entropy=SeededEntropy()
+        )
 
     def begin(
         self,
         session_id: int = NO_SESSION,
         epoch: int = FIRST_EPOCH,
-        *wanted: tuple[str, int, int],
+        *requested: tuple[str, int, int],
         forgotten: tuple[tuple[str, int], ...] = (),
         uses_topic_ids: bool = False,
     ) -> FetchContext:
         return self.sessions.begin(
             session_id,
             epoch,
-            [Wanted(topic, index, offset, 1000) for topic, index, offset in wanted],
+            [RequestedPartition(topic, index, offset, 1000) for topic, index, offset in requested],
             forgotten,
             uses_topic_ids=uses_topic_ids,
         )
 
     def session(self, *names: str, uses_topic_ids: bool = False) -> int:
-        """Make a session of one partition per name."""
+        """Create a session of one partition per name."""
         context = self.begin(
             NO_SESSION,
             FIRST_EPOCH,
@@ -67,13 +76,13 @@ class Broker:
 def finish(context: FetchContext, answers: Answers | None = None) -> tuple[int, list[PartitionKey]]:
     """Answer a fetch; partitions that are not given are empty at offset 0."""
     given_answers = answers or {}
-    session_id, told = context.finish(
+    session_id, reported = context.finish(
         [
             (one, given_answers.get((one.topic, one.index)) or PartitionData(log_start_offset=0))
-            for one in context.wanted
+            for one in context.requested
         ]
     )
-    return session_id, [(one.topic, one.index) for one, _ in told]
+    return session_id, [(one.topic, one.index) for one, _ in reported]
 
 
 def refusal(context: object, *arguments: object, **named: object) -> ErrorCode:
@@ -82,15 +91,15 @@ def refusal(context: object, *arguments: object, **named: object) -> ErrorCode:
     return caught.value.code
 
 
-def test_a_full_fetch_gets_a_session_and_all_its_partitions() -> None:
+def test_full_fetch_creates_a_session_with_all_partitions() -> None:
     broker = Broker()
-    session_id, told = finish(broker.begin(NO_SESSION, FIRST_EPOCH, ("a", 0, 5), ("b", 1, 0)))
+    session_id, reported = finish(broker.begin(NO_SESSION, FIRST_EPOCH, ("a", 0, 5), ("b", 1, 0)))
     assert session_id > 0
-    assert told == [("a", 0), ("b", 1)]
+    assert reported == [("a", 0), ("b", 1)]
     assert len(broker.sessions) == 1
 
 
-def test_a_final_fetch_gets_none_and_ends_the_one_it_names() -> None:
+def test_final_fetch_closes_its_session() -> None:
     broker = Broker()
     session_id = broker.session("a")
     context = broker.begin(session_id, FINAL_EPOCH, ("a", 0, 0))
@@ -98,11 +107,11 @@ def test_a_final_fetch_gets_none_and_ends_the_one_it_names() -> None:
     assert len(broker.sessions) == 0
 
 
-def test_an_incremental_fetch_is_told_news_only() -> None:
+def test_incremental_fetch_returns_changes_only() -> None:
     broker = Broker()
     session_id = broker.session("a", "b", "c", "d", "e", "f")
     context = broker.begin(session_id, 1)
-    assert [one.topic for one in context.wanted] == ["a", "b", "c", "d", "e", "f"]
+    assert [one.topic for one in context.requested] == ["a", "b", "c", "d", "e", "f"]
     news: Answers = {
         ("b", 0): PartitionData(log_start_offset=0, records=b"r"),
         ("c", 0): PartitionData(log_start_offset=0, high_watermark=9),
@@ -115,7 +124,7 @@ def test_an_incremental_fetch_is_told_news_only() -> None:
     assert finish(context, news) == (session_id, [(name, 0) for name in "bcdef"])
 
 
-def test_what_was_told_is_not_told_again_except_after_an_error() -> None:
+def test_reported_offsets_are_not_repeated_except_after_an_error() -> None:
     broker = Broker()
     session_id = broker.session("a", "b")
     news: Answers = {
@@ -128,28 +137,37 @@ def test_what_was_told_is_not_told_again_except_after_an_error() -> None:
     assert finish(broker.begin(session_id, 3), still) == (session_id, [])
 
 
-def test_a_partition_that_was_served_waits_longest() -> None:
+def test_served_partition_moves_to_the_end() -> None:
     broker = Broker()
     session_id = broker.session("a", "b", "c")
     finish(broker.begin(session_id, 1), {("a", 0): PartitionData(records=b"r")})
-    assert [one.topic for one in broker.begin(session_id, 2).wanted] == ["b", "c", "a"]
+    assert [one.topic for one in broker.begin(session_id, 2).requested] == ["b", "c", "a"]
 
 
-def test_partitions_are_added_changed_and_forgotten() -> None:
+def test_partitions_are_added_changed_and_removed() -> None:
     broker = Broker()
     session_id = broker.session("a", "b")
     context = broker.begin(session_id, 1, ("a", 0, 7), ("c", 0, 1), forgotten=(("b", 0), ("x", 9)))
-    assert [(one.topic, one.fetch_offset) for one in context.wanted] == [("a", 7), ("c", 1)]
+    assert [(one.topic, one.fetch_offset) for one in context.requested] == [("a", 7), ("c", 1)]
 
 
-def test_a_session_that_wants_nothing_more_ends() -> None:
+def test_the_topics_of_a_session_are_known() -> None:
+    broker = Broker()
+    session_id, _ = finish(broker.begin(NO_SESSION, 0, ("a", 0, 0), ("a", 1, 0), ("b", 0, 0)))
+    assert broker.sessions.topics_of(session_id) == {"a", "b"}
+    broker.begin(session_id, 1, forgotten=(("b", 0),))
+    assert broker.sessions.topics_of(session_id) == {"a"}
+    assert broker.sessions.topics_of(NO_SESSION) == set()
+
+
+def test_session_without_partitions_is_closed() -> None:
     broker = Broker()
     session_id = broker.session("a")
     assert finish(broker.begin(session_id, 1, forgotten=(("a", 0),))) == (NO_SESSION, [])
     assert refusal(broker.begin, session_id, 2) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_session_must_be_known_at_its_epoch_and_of_its_kind() -> None:
+def test_unknown_session_epoch_or_kind_is_refused() -> None:
     broker = Broker()
     session_id = broker.session("a")
     assert refusal(broker.begin, session_id + 1, 1) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -162,7 +180,7 @@ def test_a_session_must_be_known_at_its_epoch_and_of_its_kind() -> None:
     assert refusal(broker.begin, session_id, 1) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_a_fetch_overtaken_by_another_in_its_session_is_refused() -> None:
+def test_fetch_after_a_newer_one_in_its_session_is_refused() -> None:
     broker = Broker()
     session_id = broker.session("a")
     waiting = broker.begin(session_id, 1)
@@ -170,33 +188,33 @@ def test_a_fetch_overtaken_by_another_in_its_session_is_refused() -> None:
     assert refusal(finish, waiting) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_epochs_count_on_from_one_after_the_largest() -> None:
+def test_epoch_after_the_largest_is_one() -> None:
     assert next_epoch(FIRST_EPOCH) == 1
     assert next_epoch(2**31 - 1) == 1
     assert next_epoch(FINAL_EPOCH) == FINAL_EPOCH
 
 
 def test_without_a_free_slot_there_is_no_session() -> None:
-    broker = Broker(slots=1)
+    broker = Broker(max_sessions=1)
     broker.session("a")
     assert broker.session("b") == NO_SESSION
-    assert Broker(slots=0).session("a") == NO_SESSION
+    assert Broker(max_sessions=0).session("a") == NO_SESSION
 
 
-def test_a_stale_session_gives_way() -> None:
-    broker = Broker(slots=2)
+def test_stale_session_is_evicted() -> None:
+    broker = Broker(max_sessions=2)
     stale = broker.session("a")
     broker.clock.advance(1)
     broker.session("b")
-    broker.clock.advance(EVICTION_MS)
+    broker.clock.advance(MIN_EVICTION_AGE_MS)
     assert broker.session("c") != NO_SESSION
     assert refusal(broker.begin, stale, 1) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_an_old_session_gives_way_to_a_larger_one() -> None:
-    broker = Broker(slots=2)
+def test_old_session_is_evicted_for_a_larger_one() -> None:
+    broker = Broker(max_sessions=2)
     large, small = broker.session("a", "b", "c"), broker.session("d", "e")
-    broker.clock.advance(EVICTION_MS + 1)
+    broker.clock.advance(MIN_EVICTION_AGE_MS + 1)
     for session_id in (large, small):
         finish(broker.begin(session_id, 1))
     assert broker.session("f", "g") == NO_SESSION
@@ -205,19 +223,19 @@ def test_an_old_session_gives_way_to_a_larger_one() -> None:
     finish(broker.begin(large, 2))
 
 
-def test_a_young_session_gives_way_to_none() -> None:
-    broker = Broker(slots=1)
+def test_young_session_is_not_evicted() -> None:
+    broker = Broker(max_sessions=1)
     broker.session("a")
-    broker.clock.advance(EVICTION_MS)
+    broker.clock.advance(MIN_EVICTION_AGE_MS)
     assert broker.session("b", "c", "d") == NO_SESSION
 
 
 @dataclass
-class Twin:
-    """A session as the protocol describes it, told naively from its whole history."""
+class ModelSession:
+    """A simple model of a session that stores everything it reported."""
 
-    wanted: dict[str, int] = field(default_factory=dict)
-    last_told: dict[str, tuple[int, int] | None] = field(default_factory=dict)
+    requested: dict[str, int] = field(default_factory=dict)
+    last_reported: dict[str, tuple[int, int] | None] = field(default_factory=dict)
 
     def fetch(
         self,
@@ -226,17 +244,17 @@ class Twin:
         state: dict[str, tuple[int, int, bool]],
     ) -> tuple[dict[str, int], set[str]]:
         for name, offset in changes.items():
-            self.wanted[name] = offset
+            self.requested[name] = offset
         for name in forgotten:
-            self.wanted.pop(name, None)
-            self.last_told.pop(name, None)
-        told = set()
-        for name in self.wanted:
+            self.requested.pop(name, None)
+            self.last_reported.pop(name, None)
+        reported = set()
+        for name in self.requested:
             start, end, has_records = state[name]
-            if has_records or self.last_told.get(name) != (start, end):
-                told.add(name)
-            self.last_told[name] = (start, end)
-        return dict(self.wanted), told
+            if has_records or self.last_reported.get(name) != (start, end):
+                reported.add(name)
+            self.last_reported[name] = (start, end)
+        return dict(self.requested), reported
 
 
 NAMES = "abcd"
@@ -253,15 +271,15 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_a_session_tells_what_its_naive_twin_tells(
+def test_session_equals_a_simple_model(
     steps: list[tuple[dict[str, int], set[str], dict[str, tuple[int, int, bool]]]],
 ) -> None:
     broker = Broker()
-    twin = Twin()
+    model = ModelSession()
     session_id, epoch = NO_SESSION, FIRST_EPOCH
     for changes, forgotten, state in steps:
         if session_id == NO_SESSION:
-            twin = Twin()
+            model = ModelSession()
             epoch = FIRST_EPOCH
         context = broker.begin(
             session_id,
@@ -269,7 +287,7 @@ def test_a_session_tells_what_its_naive_twin_tells(
             *((name, 0, offset) for name, offset in changes.items()),
             forgotten=tuple((name, 0) for name in forgotten),
         )
-        expected_wanted, expected_told = twin.fetch(
+        expected_requested, expected_reported = model.fetch(
             changes, set() if session_id == NO_SESSION else forgotten, state
         )
         answers: Answers = {
@@ -278,13 +296,69 @@ def test_a_session_tells_what_its_naive_twin_tells(
             )
             for name, (start, end, has_records) in state.items()
         }
-        wanted = {str(one.topic): one.fetch_offset for one in context.wanted}
-        if session_id == NO_SESSION or expected_wanted:
-            assert wanted == expected_wanted
-            session_id, told = finish(context, answers)
-            assert {name for name, _ in told} == expected_told
+        requested = {str(one.topic): one.fetch_offset for one in context.requested}
+        if session_id == NO_SESSION or expected_requested:
+            assert requested == expected_requested
+            session_id, reported = finish(context, answers)
+            assert {name for name, _ in reported} == expected_reported
         else:
             session_id, _ = finish(context, answers)
         epoch = next_epoch(epoch)
-        if not expected_wanted and epoch > 1:
+        if not expected_requested and epoch > 1:
             assert session_id == NO_SESSION
+
+
+# --- while a fetch pauses ------------------------------------------------------------------------
+
+
+def paused(task: Callable[[], object]) -> tuple[Worker, list[object]]:
+    """Run a task up to its first pause; its result or KafkaError is appended to the list."""
+    outcome: list[object] = []
+
+    def run() -> None:
+        try:
+            outcome.append(task())
+        except KafkaError as error:
+            outcome.append(error.code)
+
+    worker = Worker()
+    worker.task = run
+    assert worker.take_turn(0.0) is worker
+    return worker, outcome
+
+
+MANY = tuple(("t", index, 0) for index in range(ELEMENTS_PER_PAUSE + 1))
+
+
+def test_epoch_is_used_once_while_a_fetch_pauses() -> None:
+    broker = Broker()
+    session_id = broker.session("t")
+    worker, outcome = paused(lambda: broker.begin(session_id, 1, *MANY))
+    with pytest.raises(KafkaError) as refused:
+        broker.begin(session_id, 1)
+    assert refused.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert worker.take_turn(inf) is None
+    assert len(outcome) == 1
+    worker.end()
+
+
+def test_session_can_be_closed_while_its_fetch_pauses() -> None:
+    broker = Broker()
+    session_id = broker.session("t")
+    forgotten = tuple((topic, index) for topic, index, _ in MANY)
+    worker, outcome = paused(lambda: broker.begin(session_id, 1, forgotten=forgotten))
+    broker.begin(session_id, FINAL_EPOCH)
+    assert worker.take_turn(inf) is None
+    assert isinstance(outcome[0], SessionlessFetch)
+    worker.end()
+
+
+def test_session_created_during_a_pause_takes_the_slot() -> None:
+    broker = Broker(max_sessions=1)
+    requested = [RequestedPartition(topic, index, offset, 1000) for topic, index, offset in MANY]
+    worker, outcome = paused(lambda: broker.sessions.create(requested, uses_topic_ids=False))
+    assert broker.session("t") != NO_SESSION
+    assert worker.take_turn(inf) is None
+    assert outcome == [NO_SESSION]
+    assert len(broker.sessions) == 1
+    worker.end()

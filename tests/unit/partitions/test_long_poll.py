@@ -1,4 +1,4 @@
-"""Long polls end once, for one reason, and leave nothing behind."""
+"""Long polls end once, and are removed from all partitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkalite.testing.clock import ManualClock
 
 
 class Place:
-    """A partition that only counts."""
+    """A partition that only counts bytes."""
 
     def __init__(self) -> None:
         self.watches: dict[Watcher, None] = {}
@@ -38,7 +38,7 @@ class Place:
 
 
 class Poller:
-    """A long poll on some places, and how often it ended."""
+    """A long poll on some partitions, and how often it ended."""
 
     def __init__(self, *places: Place, missing: int = 10, committed: bool = False) -> None:
         self.clock = ManualClock(0)
@@ -76,7 +76,7 @@ def test_bytes_of_several_partitions_count_together() -> None:
     assert not first.watches
 
 
-def test_the_deadline_ends_the_wait_with_what_there_is(place: Place) -> None:
+def test_deadline_ends_the_wait(place: Place) -> None:
     poller = Poller(place)
     poller.clock.advance(499)
     assert poller.ended == 0
@@ -94,7 +94,7 @@ def test_a_change_ends_the_wait(place: Place) -> None:
     assert poller.clock.next_deadline_ms is None
 
 
-def test_an_abandoned_wait_ends_in_silence(place: Place) -> None:
+def test_abandoned_wait_does_not_call_on_end(place: Place) -> None:
     poller = Poller(place)
     poller.poll.abandon()
     place.append(1000)
@@ -112,14 +112,14 @@ def test_bytes_of_an_open_transaction_count_when_it_ends(place: Place) -> None:
     assert poller.ended == 1
 
 
-def test_bytes_hidden_before_the_wait_began_count_when_they_can_be_read(place: Place) -> None:
+def test_earlier_hidden_bytes_count_when_they_become_readable(place: Place) -> None:
     place.append(40, stable=False)
     poller = Poller(place, missing=41, committed=True)
     place.append(1)
     assert poller.ended == 1
 
 
-def test_a_marker_of_one_of_several_transactions_counts_what_it_frees(place: Place) -> None:
+def test_marker_of_one_of_several_transactions_counts_newly_readable_bytes(place: Place) -> None:
     place.append(40, stable=False)
     poller = Poller(place, missing=41, committed=True)
     place.append(1, stable=False)
@@ -138,7 +138,7 @@ def test_committed_records_beyond_one_read_end_the_wait(place: Place) -> None:
     assert poller.ended == 1
 
 
-def test_a_disk_that_fails_ends_the_wait(place: Place) -> None:
+def test_failing_disk_ends_the_wait(place: Place) -> None:
     poller = Poller(place, missing=1000, committed=True)
     place.is_broken = True
     place.append(1)
@@ -157,7 +157,7 @@ def test_a_partition_counts_up_to_its_own_limit() -> None:
     assert poller.ended == 1
 
 
-def test_a_watch_called_after_the_end_does_no_harm(place: Place) -> None:
+def test_watch_called_after_the_end_has_no_effect(place: Place) -> None:
     poller = Poller(place, missing=1)
     (watch,) = place.watches
     place.append(1)

@@ -1,4 +1,4 @@
-"""A partition knows who may ask, what they may see, and whom to tell."""
+"""A partition: access checks, readable offsets, and notifications."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkalite.partitions.partition import EpochEnd
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, ControlKind, Producer
-from kafkalite.storage.marker import TransactionMarker
+from kafkalite.storage.transaction_marker import TransactionMarker
 from tests.unit.data_plane import batch_of, values_in
 
 if TYPE_CHECKING:
@@ -34,16 +34,14 @@ def refusal(call: Callable[[], object]) -> ErrorCode:
     return caught.value.code
 
 
-def test_the_high_watermark_is_the_end_of_the_one_log(partition: Partition) -> None:
+def test_high_watermark_is_the_end_of_the_log(partition: Partition) -> None:
     assert (partition.log_start_offset, partition.high_watermark, partition.end_offset) == (0, 2, 2)
     assert partition.last_stable_offset == 2
     assert partition.size_bytes == partition.log.size_bytes > 0
     assert repr(partition) == "t-0"
 
 
-def test_an_open_transaction_holds_committed_readers_back(
-    plane: DataPlane, partition: Partition
-) -> None:
+def test_open_transaction_limits_committed_readers(plane: DataPlane, partition: Partition) -> None:
     batch = batch_of(b"t", attributes=TRANSACTIONAL, producer=Producer(1, 0, 0))
     partition.append(BatchView(batch), plane.clock.now_ms(), is_verified=True)
     assert partition.last_stable_offset == 2
@@ -52,16 +50,16 @@ def test_an_open_transaction_holds_committed_readers_back(
 
 
 def test_the_epoch_is_checked_before_leadership(partition: Partition) -> None:
-    partition.admit(0)
-    partition.admit(0, 0)
-    partition.admit(1, 0, leader_only=False)
-    assert refusal(lambda: partition.admit(1, 5)) == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert refusal(lambda: partition.admit(0, -2)) == ErrorCode.FENCED_LEADER_EPOCH
-    assert refusal(lambda: partition.admit(1)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert refusal(lambda: partition.admit(2, 5)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    partition.check_access(0)
+    partition.check_access(0, 0)
+    partition.check_access(1, 0, leader_only=False)
+    assert refusal(lambda: partition.check_access(1, 5)) == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert refusal(lambda: partition.check_access(0, -2)) == ErrorCode.FENCED_LEADER_EPOCH
+    assert refusal(lambda: partition.check_access(1)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refusal(lambda: partition.check_access(2, 5)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_reading_is_within_the_log(partition: Partition) -> None:
+def test_read_outside_of_the_log_is_refused(partition: Partition) -> None:
     def read(offset: int, max_bytes: int = 1000, *, at_least_one: bool = True) -> bytes:
         return partition.read(
             offset, max_bytes=max_bytes, limit_offset=2, at_least_one=at_least_one
@@ -79,7 +77,7 @@ def test_reading_is_within_the_log(partition: Partition) -> None:
         )
 
 
-def test_epochs_end_where_the_next_began(plane: DataPlane, partition: Partition) -> None:
+def test_epoch_ends_at_the_start_of_the_next(plane: DataPlane, partition: Partition) -> None:
     plane.lead("t", 1, 2)
     assert partition.end_of_epoch(0) == EpochEnd(0, 2)
     assert partition.end_of_epoch(2) == EpochEnd(2, 2)
@@ -90,7 +88,7 @@ def test_epochs_end_where_the_next_began(plane: DataPlane, partition: Partition)
     assert refusal(lambda: partition.divergence(3, 2)) == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_change_that_is_not_of_the_leader_disturbs_nobody(
+def test_change_without_a_new_leader_does_not_end_waits(
     plane: DataPlane, partition: Partition
 ) -> None:
     ended: list[bool] = []
@@ -104,13 +102,13 @@ def test_a_change_that_is_not_of_the_leader_disturbs_nobody(
     assert (partition.leader, partition.leader_epoch, ended) == (1, 1, [True])
 
 
-def test_the_broker_tells_of_its_own_appends_at_once(plane: DataPlane) -> None:
+def test_own_append_wakes_fetches_at_once(plane: DataPlane) -> None:
     plane.create()
     partition = plane.partition()
     ended: list[bool] = []
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
     poll.add(partition, offset=0, readable=0, max_bytes=100, committed=False)
-    assert partition.append_own(BatchView(batch_of(b"v")), plane.clock.now_ms()) == 1
+    assert partition.append_internal(BatchView(batch_of(b"v")), plane.clock.now_ms()) == 1
     assert ended == [True]
 
 
@@ -147,7 +145,7 @@ def test_a_marker_ends_a_transaction(plane: DataPlane, partition: Partition) -> 
     assert kinds == [ControlKind.COMMIT, ControlKind.ABORT]
 
 
-def test_a_marker_that_is_refused_leaves_no_trace(plane: DataPlane, partition: Partition) -> None:
+def test_refused_marker_has_no_effect(plane: DataPlane, partition: Partition) -> None:
     producer = Producer(1, 5, 0)
     now_ms = plane.clock.now_ms()
     partition.append(transactional(producer, b"t"), now_ms, is_verified=True)
@@ -164,7 +162,7 @@ def test_a_marker_that_is_refused_leaves_no_trace(plane: DataPlane, partition: P
     assert partition.end_offset == 4
 
 
-def test_a_marker_waits_for_enough_replicas(plane: DataPlane) -> None:
+def test_marker_is_refused_without_enough_replicas(plane: DataPlane) -> None:
     plane.create(replicas=(0, 1), config={"min.insync.replicas": "2"})
     partition = plane.partition()
     producer = Producer(1, 0, 0)
@@ -178,7 +176,7 @@ def test_a_marker_waits_for_enough_replicas(plane: DataPlane) -> None:
     assert (partition.last_stable_offset, partition.end_offset) == (0, 1)
 
 
-def test_a_marker_has_the_time_of_appending_where_records_have(plane: DataPlane) -> None:
+def test_marker_has_append_time_for_log_append_time(plane: DataPlane) -> None:
     plane.create(config={"message.timestamp.type": "LogAppendTime"})
     partition = plane.partition()
     partition.append_marker(commit(Producer(1, 0, 0)), plane.clock.now_ms())
@@ -188,9 +186,7 @@ def test_a_marker_has_the_time_of_appending_where_records_have(plane: DataPlane)
     assert batch.max_timestamp == plane.clock.now_ms()
 
 
-def test_a_marker_is_told_when_the_transaction_has_ended_everywhere(
-    plane: DataPlane, partition: Partition
-) -> None:
+def test_marker_wakes_fetches_on_announce(plane: DataPlane, partition: Partition) -> None:
     producer = Producer(1, 0, 0)
     partition.append(transactional(producer, b"t"), plane.clock.now_ms(), is_verified=True)
     ended: list[bool] = []
@@ -202,7 +198,7 @@ def test_a_marker_is_told_when_the_transaction_has_ended_everywhere(
     assert ended == [True]
 
 
-def test_deleting_records_of_an_open_transaction_moves_the_stable_end(
+def test_deleting_records_of_an_open_transaction_moves_the_last_stable_offset(
     plane: DataPlane, partition: Partition
 ) -> None:
     partition.append(

@@ -1,4 +1,4 @@
-"""The table follows the metadata, and its logs follow the table."""
+"""The partition table applies the metadata, and opens and deletes logs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from kafkalite.config.log_config import LogConfig
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.partitions.coordinator_log import open_coordinator_log
 from kafkalite.partitions.table import PartitionTable
+from kafkalite.ports.background import run_steps
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
 from kafkalite.storage.batch import BatchView
+from kafkalite.storage.file_names import parse_partition_directory
 from tests.unit.data_plane import batch_of, values_in
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def values(plane: DataPlane, name: str = "t", index: int = 0) -> list[bytes | No
     )
 
 
-def test_a_topic_is_known_by_name_and_by_id(plane: DataPlane) -> None:
+def test_topic_is_found_by_name_and_by_id(plane: DataPlane) -> None:
     topic = plane.create(partitions=2)
     assert plane.table.get(topic.topic_id, 1) is plane.partition(index=1)
     assert plane.table.get(topic.topic_id, 2) is None
@@ -45,21 +47,21 @@ def test_a_topic_is_known_by_name_and_by_id(plane: DataPlane) -> None:
     assert plane.table.directory == str(plane.directory)
 
 
-def test_an_empty_partition_costs_no_directory(plane: DataPlane) -> None:
+def test_empty_partition_has_no_directory(plane: DataPlane) -> None:
     plane.create(partitions=2)
     assert directories(plane) == set()
     plane.append(b"v", index=1)
     assert directories(plane) == {"t-1"}
 
 
-def test_a_directory_says_whose_it_is(plane: DataPlane) -> None:
+def test_partition_metadata_has_the_topic_id(plane: DataPlane) -> None:
     topic = plane.create()
     plane.append(b"v")
     content = (plane.directory / "t-0" / "partition.metadata").read_text()
     assert content == f"version: 0\ntopic_id: {uuid_to_text(topic.topic_id)}"
 
 
-def test_records_are_there_after_a_restart(plane: DataPlane) -> None:
+def test_records_survive_a_restart(plane: DataPlane) -> None:
     plane.create(partitions=2)
     plane.append(b"a")
     for cleanly in (True, False):
@@ -68,16 +70,28 @@ def test_records_are_there_after_a_restart(plane: DataPlane) -> None:
         assert plane.partition(index=1).end_offset == 0
 
 
-def test_a_deleted_topic_takes_its_logs_with_it(plane: DataPlane) -> None:
+def test_deletion_of_a_topic_removes_its_logs(plane: DataPlane) -> None:
     plane.create(partitions=2)
     plane.append(b"a")
     plane.append(b"b", index=1)
     plane.delete("t")
     assert plane.table.topic("t") is None
+    assert not any(map(parse_partition_directory, directories(plane)))
+    run_steps(plane.table.remove_deleted())
     assert directories(plane) == set()
 
 
-def test_a_topic_made_again_starts_empty(plane: DataPlane) -> None:
+def test_second_deletion_of_a_topic_removes_its_logs(plane: DataPlane) -> None:
+    for _ in range(2):
+        plane.create(partitions=1)
+        plane.append(b"a")
+        plane.delete("t")
+    assert len(directories(plane)) == 2
+    run_steps(plane.table.remove_deleted())
+    assert directories(plane) == set()
+
+
+def test_recreated_topic_is_empty(plane: DataPlane) -> None:
     first = plane.create()
     plane.append(b"old")
     plane.delete("t")
@@ -87,13 +101,13 @@ def test_a_topic_made_again_starts_empty(plane: DataPlane) -> None:
     assert plane.append(b"new") == 0
 
 
-def test_a_topic_made_again_does_not_begin_where_checkpoints_saw_the_last_one(
+def test_recreated_topic_ignores_checkpoints_of_the_old_one(
     plane: DataPlane,
 ) -> None:
     for cleanly in (None, True, False):
         plane.create()
         plane.append(b"old")
-        plane.append(b"kept")
+        plane.append(b"lost")
         plane.partition().delete_records(1)
         plane.table.checkpoint()
         plane.delete("t")
@@ -105,8 +119,8 @@ def test_a_topic_made_again_does_not_begin_where_checkpoints_saw_the_last_one(
         plane.delete("t")
 
 
-def test_a_log_that_outlived_its_topic_is_not_its_successors(plane: DataPlane) -> None:
-    """As after a crash between the deletion in the metadata and that of the files."""
+def test_log_of_a_deleted_topic_is_not_used_by_a_new_one(plane: DataPlane) -> None:
+    """For example after a crash between the deletion in the metadata and that of the files."""
     topic = plane.create()
     plane.append(b"old")
     plane.change(topic._replace(partitions=()))
@@ -118,7 +132,7 @@ def test_a_log_that_outlived_its_topic_is_not_its_successors(plane: DataPlane) -
     assert values(plane) == []
 
 
-def test_a_topic_may_be_made_again_in_the_change_that_deletes_it(plane: DataPlane) -> None:
+def test_topic_can_be_recreated_in_the_change_that_deletes_it(plane: DataPlane) -> None:
     old = plane.create()
     plane.append(b"old")
     new = old._replace(topic_id=plane.entropy.uuid())
@@ -129,7 +143,7 @@ def test_a_topic_may_be_made_again_in_the_change_that_deletes_it(plane: DataPlan
     assert plane.append(b"new") == 0
 
 
-def test_a_disk_that_fails_does_not_keep_a_topic(
+def test_topic_is_deleted_although_the_disk_fails(
     plane: DataPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plane.create()
@@ -148,7 +162,7 @@ def test_a_disk_that_fails_does_not_keep_a_topic(
     assert directories(plane) == {"t-0.1-stray"}
 
 
-def test_logs_that_the_disk_refuses_are_opened_when_their_topic_changes(
+def test_logs_that_failed_to_open_are_opened_when_their_topic_changes(
     plane: DataPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = plane.data_directory.open_log
@@ -183,7 +197,7 @@ def test_logs_that_the_disk_refuses_are_opened_when_their_topic_changes(
     assert plane.table.topic("unlucky") is None
 
 
-def test_a_topic_may_grow(plane: DataPlane) -> None:
+def test_partitions_can_be_added_to_a_topic(plane: DataPlane) -> None:
     topic = plane.create()
     first = plane.partition()
     grown = (topic.partitions[0], topic.partitions[0]._replace(index=1))
@@ -192,7 +206,7 @@ def test_a_topic_may_grow(plane: DataPlane) -> None:
     assert plane.append(b"v", index=1) == 0
 
 
-def test_a_new_configuration_counts_at_once(plane: DataPlane) -> None:
+def test_new_configuration_applies_at_once(plane: DataPlane) -> None:
     plane.create()
     plane.configure("t", {"retention.ms": "5"})
     assert plane.partition().log.config.retention_ms == 5
@@ -201,14 +215,14 @@ def test_a_new_configuration_counts_at_once(plane: DataPlane) -> None:
     assert hosted.config.retention_ms == 5
 
 
-def test_the_logs_of_no_topic_are_no_strays(plane: DataPlane) -> None:
+def test_other_logs_are_not_stray_directories(plane: DataPlane) -> None:
     (plane.directory / "stray-0").mkdir()
     log = plane.data_directory.open_log("own", 0, LogConfig(), now_ms=0)
     log.append((BatchView(batch_of(b"v")),), leader_epoch=0, now_ms=0)
     log.flush()
     table = PartitionTable(
         directory=plane.data_directory,
-        beside={("own", 0): log},
+        other_logs={("own", 0): log},
         clock=plane.clock,
         entropy=plane.entropy,
         log_config=lambda _: LogConfig(),
@@ -220,7 +234,7 @@ def test_the_logs_of_no_topic_are_no_strays(plane: DataPlane) -> None:
     assert text.split() == ["0", "1", "own", "0", "1"]
 
 
-def test_a_coordinators_log_is_found_by_topic_and_index(plane: DataPlane) -> None:
+def test_coordinator_log_is_opened_by_topic_and_index(plane: DataPlane) -> None:
     plane.create("__consumer_offsets", partitions=2)
     log = open_coordinator_log(plane.table, "__consumer_offsets", 1)
     assert log.append([(b"k", b"v")], plane.clock.now_ms()) == 1
@@ -233,7 +247,7 @@ def test_every_node_has_its_own_sessions(plane: DataPlane) -> None:
     assert table.fetch_sessions(0) is not table.fetch_sessions(1)
 
 
-def test_a_checkpoint_keeps_where_logs_start(plane: DataPlane) -> None:
+def test_checkpoint_preserves_log_start_offsets(plane: DataPlane) -> None:
     plane.create()
     plane.append(b"a")
     plane.append(b"b")

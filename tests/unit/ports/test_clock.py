@@ -1,11 +1,14 @@
-"""The clock: time that stands, runs and jumps, and calls in their order."""
+"""The clock: paused, running and jumping time, and calls in order."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 from typing import TYPE_CHECKING
 
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,8 +17,8 @@ from kafkalite.ports.clock import (
     LATEST_MS,
     MAX_EXACT_CALLS,
     TICK_ROUNDS,
-    DrivenClock,
-    StandingClock,
+    AdjustableClock,
+    SteppedClock,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ YEAR_MS = 365 * DAY_MS
 
 
 class Machine:
-    """A machine's two clocks, of which one can be set."""
+    """A machine with a wall clock, which can be set, and a monotonic clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.time_s = 1_000_000.0
@@ -46,9 +49,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 class Notes:
-    """Who was called, and what time it was then."""
+    """Records calls with their times."""
 
-    def __init__(self, clock: StandingClock) -> None:
+    def __init__(self, clock: SteppedClock) -> None:
         self.clock = clock
         self.seen: list[tuple[str, int]] = []
 
@@ -56,11 +59,11 @@ class Notes:
         return lambda: self.seen.append((name, self.clock.now_ms()))
 
 
-# Time that stands
+# Stepped time
 
 
-def test_what_is_due_is_called_in_order_and_finds_the_time_it_was_due_at() -> None:
-    clock = StandingClock(1_000)
+def test_due_calls_are_made_in_order_at_their_time() -> None:
+    clock = SteppedClock(1_000)
     notes = Notes(clock)
     clock.call_at(1_500, notes.call("b"))
     clock.call_at(1_200, notes.call("a"))
@@ -72,8 +75,8 @@ def test_what_is_due_is_called_in_order_and_finds_the_time_it_was_due_at() -> No
     assert clock.next_deadline_ms == 2_001
 
 
-def test_calls_asked_for_on_the_way_are_made_on_the_way() -> None:
-    clock = StandingClock(0)
+def test_calls_requested_during_a_jump_are_made_in_the_jump() -> None:
+    clock = SteppedClock(0)
     notes = Notes(clock)
 
     def again() -> None:
@@ -86,8 +89,8 @@ def test_calls_asked_for_on_the_way_are_made_on_the_way() -> None:
     assert notes.seen == [("tick", 100), ("tick", 200), ("once", 250), ("tick", 300)]
 
 
-def test_a_deadline_that_has_passed_is_due_now_and_time_does_not_go_back_for_it() -> None:
-    clock = StandingClock(1_000)
+def test_past_deadline_is_due_now() -> None:
+    clock = SteppedClock(1_000)
     notes = Notes(clock)
     clock.call_at(5, notes.call("overdue"))
     assert notes.seen == []
@@ -97,24 +100,24 @@ def test_a_deadline_that_has_passed_is_due_now_and_time_does_not_go_back_for_it(
 
 @pytest.mark.parametrize("ms", [-1, LATEST_MS, 10**30])
 def test_time_moves_neither_back_nor_beyond_the_year_9999(ms: int) -> None:
-    clock = StandingClock(1_000)
+    clock = SteppedClock(1_000)
     with pytest.raises(ValueError, match="cannot move"):
         clock.advance(ms)
     assert clock.now_ms() == 1_000
 
 
-def test_time_that_is_on_its_way_cannot_be_sent_on_another() -> None:
-    clock = StandingClock(0)
+def test_advance_within_an_advance_is_refused() -> None:
+    clock = SteppedClock(0)
     clock.call_at(5, lambda: clock.advance(1))
-    with pytest.raises(RuntimeError, match="on its way"):
+    with pytest.raises(RuntimeError, match="already advancing"):
         clock.advance(10)
     clock.advance(10)
     assert clock.now_ms() == 15
 
 
-def test_ten_years_of_a_tick_every_100_ms_are_over_soon() -> None:
-    """Most of its rounds are left out; what was asked for before comes at its own time."""
-    clock = StandingClock(0)
+def test_jump_of_ten_years_with_frequent_ticks_is_fast() -> None:
+    """Most ticks are skipped; earlier requested calls are made at their own time."""
+    clock = SteppedClock(0)
     calls: list[int] = []
     notes = Notes(clock)
 
@@ -133,8 +136,8 @@ def test_ten_years_of_a_tick_every_100_ms_are_over_soon() -> None:
     assert clock.now_ms() == 10 * YEAR_MS
 
 
-def test_what_asks_to_be_called_at_once_for_ever_does_not_stop_time() -> None:
-    clock = StandingClock(0)
+def test_endless_immediate_calls_do_not_stop_time() -> None:
+    clock = SteppedClock(0)
 
     def at_once() -> None:
         clock.call_at(clock.now_ms(), at_once)
@@ -144,8 +147,8 @@ def test_what_asks_to_be_called_at_once_for_ever_does_not_stop_time() -> None:
     assert clock.now_ms() == 1_000
 
 
-def test_work_that_comes_round_is_done_some_times_in_a_jump_and_at_its_end() -> None:
-    clock = StandingClock(0)
+def test_periodic_work_is_done_some_times_in_a_jump_and_at_its_end() -> None:
+    clock = SteppedClock(0)
     notes = Notes(clock)
 
     def tick() -> None:
@@ -167,12 +170,10 @@ def test_work_that_comes_round_is_done_some_times_in_a_jump_and_at_its_end() -> 
     st.lists(st.integers(0, 1_000), max_size=20),
     st.lists(st.integers(0, 400), min_size=1, max_size=5),
 )
-def test_many_small_jumps_are_as_good_as_a_large_one(
-    deadlines: list[int], steps: list[int]
-) -> None:
+def test_many_small_jumps_equal_a_large_one(deadlines: list[int], steps: list[int]) -> None:
     seen = []
     for jumps in ([sum(steps)], steps):
-        clock = StandingClock(0)
+        clock = SteppedClock(0)
         notes = Notes(clock)
         for number, deadline_ms in enumerate(deadlines):
             clock.call_at(deadline_ms, notes.call(f"{number}"))
@@ -186,14 +187,14 @@ def test_many_small_jumps_are_as_good_as_a_large_one(
 
 
 def test_time_is_counted_in_milliseconds_since_the_epoch() -> None:
-    clock = DrivenClock()
+    clock = AdjustableClock()
     first = clock.now_ms()
     assert YEAR_2020_MS < first <= clock.now_ms()
     assert clock.rate == 1
 
 
-def test_time_that_is_set_back_goes_on_slowly_until_it_is_caught_up(machine: Machine) -> None:
-    clock = DrivenClock()
+def test_clock_runs_at_half_speed_after_the_time_was_set_back(machine: Machine) -> None:
+    clock = AdjustableClock()
     for _ in range(2):
         start_ms = clock.now_ms()
         assert start_ms == machine.time_s * 1000
@@ -208,15 +209,15 @@ def test_time_that_is_set_back_goes_on_slowly_until_it_is_caught_up(machine: Mac
         machine.run(1)
 
 
-def test_time_that_is_set_forward_is_believed(machine: Machine) -> None:
-    clock = DrivenClock()
+def test_clock_follows_time_that_is_set_forward(machine: Machine) -> None:
+    clock = AdjustableClock()
     start_ms = clock.now_ms()
     machine.time_s += 3600
     assert clock.now_ms() == start_ms + 3_600_000
 
 
-async def test_a_deadline_that_has_passed_is_due_at_once_but_not_within_the_call() -> None:
-    clock = DrivenClock()
+async def test_past_deadline_is_called_soon_but_not_within_call_at() -> None:
+    clock = AdjustableClock()
     called = asyncio.Event()
     clock.call_at(clock.now_ms() - 1_000, called.set)
     assert not called.is_set()
@@ -224,7 +225,7 @@ async def test_a_deadline_that_has_passed_is_due_at_once_but_not_within_the_call
 
 
 async def test_a_cancelled_call_is_not_made() -> None:
-    clock = DrivenClock()
+    clock = AdjustableClock()
     called: list[str] = []
     done = asyncio.Event()
     now_ms = clock.now_ms()
@@ -234,8 +235,8 @@ async def test_a_cancelled_call_is_not_made() -> None:
     assert called == []
 
 
-async def test_deadlines_are_met_in_their_order_by_the_loop() -> None:
-    clock = DrivenClock()
+async def test_deadlines_are_met_in_order() -> None:
+    clock = AdjustableClock()
     notes = Notes(clock)
     done = asyncio.Event()
     start_ms = clock.now_ms()
@@ -250,8 +251,8 @@ async def test_deadlines_are_met_in_their_order_by_the_loop() -> None:
     assert clock.now_ms() >= start_ms + 20
 
 
-async def test_others_have_their_turn_before_what_is_asked_for_at_once_again_and_again() -> None:
-    clock = DrivenClock()
+async def test_repeated_immediate_calls_let_other_work_run() -> None:
+    clock = AdjustableClock()
     turns = 0
 
     def again() -> None:
@@ -269,12 +270,12 @@ async def test_others_have_their_turn_before_what_is_asked_for_at_once_again_and
     assert turns == 3
 
 
-async def test_a_call_that_fails_is_told_to_the_loop_and_costs_no_other_its_time() -> None:
-    told: list[object] = []
+async def test_failing_call_is_reported_and_other_calls_are_made() -> None:
+    reported: list[object] = []
     asyncio.get_running_loop().set_exception_handler(
-        lambda _, fault: told.append(fault["exception"])
+        lambda _, fault: reported.append(fault["exception"])
     )
-    clock = DrivenClock()
+    clock = AdjustableClock()
     done = asyncio.Event()
 
     def fail() -> None:
@@ -285,16 +286,16 @@ async def test_a_call_that_fails_is_told_to_the_loop_and_costs_no_other_its_time
     await done.wait()
     clock.call_at(clock.now_ms() + 1_000, fail)
     clock.advance(1_000)
-    assert [type(fault) for fault in told] == [ZeroDivisionError] * 2
+    assert [type(fault) for fault in reported] == [ZeroDivisionError] * 2
 
 
-# Time that is driven
+# Driven time
 
 
-async def test_a_jump_makes_the_calls_on_the_way_and_time_goes_on_from_there(
+async def test_jump_makes_its_calls_and_time_continues(
     machine: Machine,
 ) -> None:
-    clock = DrivenClock()
+    clock = AdjustableClock()
     notes = Notes(clock)
     start_ms = clock.now_ms()
     clock.call_at(start_ms + 45_000, notes.call("session"))
@@ -307,8 +308,8 @@ async def test_a_jump_makes_the_calls_on_the_way_and_time_goes_on_from_there(
     assert clock.now_ms() == start_ms + 61_000
 
 
-async def test_time_that_stands_moves_only_by_jumps(machine: Machine) -> None:
-    clock = DrivenClock(rate=0, now_ms=5_000)
+async def test_paused_time_moves_only_by_jumps(machine: Machine) -> None:
+    clock = AdjustableClock(rate=0, now_ms=5_000)
     notes = Notes(clock)
     machine.run(3_600)
     assert clock.now_ms() == 5_000
@@ -319,8 +320,8 @@ async def test_time_that_stands_moves_only_by_jumps(machine: Machine) -> None:
     assert notes.seen == [("due", 6_000)]
 
 
-async def test_what_is_due_already_is_called_though_time_stands() -> None:
-    clock = DrivenClock(rate=0, now_ms=5_000)
+async def test_past_deadline_is_called_while_paused() -> None:
+    clock = AdjustableClock(rate=0, now_ms=5_000)
     done = asyncio.Event()
     clock.call_at(9_000, lambda: None)
     clock.call_at(5_000, done.set)
@@ -328,8 +329,8 @@ async def test_what_is_due_already_is_called_though_time_stands() -> None:
     assert clock.now_ms() == 5_000
 
 
-async def test_a_wait_of_somebody_outside_ends_though_time_stands() -> None:
-    clock = DrivenClock(rate=0, now_ms=0)
+async def test_external_wait_ends_while_paused() -> None:
+    clock = AdjustableClock(rate=0, now_ms=0)
     done = asyncio.Event()
     clock.wait_at(5, done.set)
     await done.wait()
@@ -338,8 +339,8 @@ async def test_a_wait_of_somebody_outside_ends_though_time_stands() -> None:
 
 
 @pytest.mark.usefixtures("machine")
-async def test_a_wait_that_began_while_time_ran_ends_though_it_stands_now() -> None:
-    clock = DrivenClock()
+async def test_external_wait_from_before_a_pause_ends() -> None:
+    clock = AdjustableClock()
     done, never = asyncio.Event(), asyncio.Event()
     clock.wait_at(clock.now_ms() + 5, done.set)
     clock.call_at(clock.now_ms() + 5, never.set)
@@ -350,8 +351,8 @@ async def test_a_wait_that_began_while_time_ran_ends_though_it_stands_now() -> N
     assert not never.is_set()
 
 
-async def test_a_wait_ends_by_a_jump_and_then_no_more() -> None:
-    clock = DrivenClock(rate=0, now_ms=0)
+async def test_external_wait_ends_once_by_a_jump() -> None:
+    clock = AdjustableClock(rate=0, now_ms=0)
     notes = Notes(clock)
     done = asyncio.Event()
     clock.wait_at(5, notes.call("ended"))
@@ -362,16 +363,16 @@ async def test_a_wait_ends_by_a_jump_and_then_no_more() -> None:
     assert notes.seen == [("ended", 5)]
 
 
-async def test_while_time_runs_a_wait_ends_by_it() -> None:
-    clock = DrivenClock(rate=10_000)
+async def test_external_wait_ends_by_running_time() -> None:
+    clock = AdjustableClock(rate=10_000)
     done = asyncio.Event()
     clock.wait_at(clock.now_ms() + 60_000, done.set)
     async with asyncio.timeout(5):
         await done.wait()
 
 
-def test_time_runs_as_fast_as_it_is_told(machine: Machine) -> None:
-    clock = DrivenClock(rate=60, now_ms=0)
+def test_time_runs_at_the_requested_rate(machine: Machine) -> None:
+    clock = AdjustableClock(rate=60, now_ms=0)
     machine.run(1)
     assert clock.now_ms() == 60_000
     clock.run(0)
@@ -390,15 +391,15 @@ def test_time_runs_as_fast_as_it_is_told(machine: Machine) -> None:
 
 
 async def test_deadlines_come_sooner_when_time_runs_faster() -> None:
-    clock = DrivenClock(rate=10_000)
+    clock = AdjustableClock(rate=10_000)
     done = asyncio.Event()
     clock.call_at(clock.now_ms() + 60_000, done.set)
     async with asyncio.timeout(5):
         await done.wait()
 
 
-async def test_a_pace_that_changes_moves_the_deadlines_that_were_set() -> None:
-    clock = DrivenClock(rate=0)
+async def test_new_rate_applies_to_existing_deadlines() -> None:
+    clock = AdjustableClock(rate=0)
     done = asyncio.Event()
     clock.call_at(clock.now_ms() + 60_000, done.set)
     await asyncio.sleep(0)
@@ -407,21 +408,21 @@ async def test_a_pace_that_changes_moves_the_deadlines_that_were_set() -> None:
         await done.wait()
 
 
-def test_a_pace_that_is_set_in_the_middle_of_a_jump_counts_after_it(machine: Machine) -> None:
-    clock = DrivenClock(now_ms=0)
-    clock._agenda.add(10, lambda: clock.run(0))
+def test_rate_set_during_a_jump_applies_after_it(machine: Machine) -> None:
+    clock = AdjustableClock(now_ms=0)
+    clock._calls.add(10, lambda: clock.run(0))
     clock.advance(100)
     machine.run(1)
     assert (clock.now_ms(), clock.rate) == (100, 0)
 
 
-def test_a_rate_of_minus_nothing_is_told_as_nothing() -> None:
-    assert str(DrivenClock(rate=-0.0, now_ms=0).rate) == "0"
+def test_rate_of_minus_zero_is_reported_as_zero() -> None:
+    assert str(AdjustableClock(rate=-0.0, now_ms=0).rate) == "0"
 
 
 @pytest.mark.parametrize("rate", [-1, 0.0001, 1_000_001, float("inf"), float("nan")])
-def test_no_pace_is_backward_or_beyond_its_bounds(rate: float) -> None:
-    clock = DrivenClock()
+def test_rate_outside_of_its_bounds_is_refused(rate: float) -> None:
+    clock = AdjustableClock()
     with pytest.raises(ValueError, match="rate"):
         clock.run(rate)
     assert clock.rate == 1
@@ -438,10 +439,10 @@ def test_no_pace_is_backward_or_beyond_its_bounds(rate: float) -> None:
         max_size=12,
     )
 )
-def test_it_never_goes_back(steps: list[tuple[str, int]]) -> None:
+def test_time_never_goes_back(steps: list[tuple[str, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         machine = Machine(patch)
-        clock = DrivenClock()
+        clock = AdjustableClock()
         latest_ms = clock.now_ms()
         for kind, number in steps:
             if kind == "run":
@@ -460,9 +461,49 @@ def test_it_never_goes_back(steps: list[tuple[str, int]]) -> None:
 
 def test_nanoseconds_are_those_of_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
-    assert StandingClock(5).now_ns() == 5_000_000
-    clock = DrivenClock()
+    assert SteppedClock(5).now_ns() == 5_000_000
+    clock = AdjustableClock()
     machine.run(0.000_000_5)
     now_ns = clock.now_ns()
     assert now_ns == int(machine.time_s * 10**9)
     assert now_ns // 1_000_000 == clock.now_ms()
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
+def test_late_loop_reads_sockets_before_it_makes_due_calls(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """Otherwise a member whose heartbeat is waiting in its socket would be treated as dead."""
+    seen: list[str] = []
+    ours, theirs = socket.socketpair()
+    long_request, its_sender = socket.socketpair()
+
+    async def serve_for_long_while_a_heartbeat_comes() -> None:
+        loop = asyncio.get_running_loop()
+        clock = AdjustableClock()
+        expired = asyncio.Event()
+
+        def expire() -> None:
+            seen.append("session expired")
+            expired.set()
+
+        def read_heartbeat() -> None:
+            seen.append("heartbeat")
+            loop.remove_reader(ours)
+
+        def serve() -> None:
+            loop.remove_reader(long_request)
+            clock.call_at(clock.now_ms() + 1, expire)
+            theirs.send(b"heartbeat")
+            until_s = time.perf_counter() + 0.05
+            while time.perf_counter() < until_s:
+                pass
+
+        loop.add_reader(ours, read_heartbeat)
+        loop.add_reader(long_request, serve)
+        its_sender.send(b"a long request")
+        await expired.wait()
+
+    with ours, theirs, long_request, its_sender, asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(serve_for_long_while_a_heartbeat_comes())
+    assert seen == ["heartbeat", "session expired"]

@@ -1,4 +1,4 @@
-"""The machine's own dice: what ids look like, and that every throw is in range."""
+"""Random ids and integers: their format and range."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkalite.ports.entropy import SystemEntropy, is_usable_uuid
 DRAWS = 1000
 
 
-def test_ids_are_version_4_uuids_that_kafka_would_hand_out() -> None:
+def test_ids_are_version_4_uuids_that_kafka_would_generate() -> None:
     drawn = {SystemEntropy().uuid() for _ in range(DRAWS)}
     assert len(drawn) == DRAWS
     for raw in drawn:
@@ -17,7 +17,7 @@ def test_ids_are_version_4_uuids_that_kafka_would_hand_out() -> None:
         assert (UUID(bytes=raw).version, UUID(bytes=raw).variant) == (4, RFC_4122)
 
 
-def test_uuids_are_written_as_java_writes_them() -> None:
+def test_uuids_have_javas_text_form() -> None:
     text = SystemEntropy().uuid4_text()
     assert str(UUID(text)) == text
     assert UUID(text).version == 4

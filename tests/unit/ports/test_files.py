@@ -1,4 +1,4 @@
-"""The operating system's files, and the same promises kept in memory."""
+"""The operating system's files, and the same behaviour in memory."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from kafkalite.ports.files import Files, OsFiles, join
+from kafkalite.ports.files import DiskSpace, Files, OsFiles, disk_space, join
 from kafkalite.testing.files import MemoryFiles
 
 
 @pytest.fixture(params=["operating system", "memory"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
-    """Return a disk and a directory on it that exists."""
+    """Return a disk and an existing directory on it."""
     if request.param == "memory":
         files = MemoryFiles()
         files.makedirs("root")
@@ -24,7 +25,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
     return OsFiles(), str(tmp_path)
 
 
-def test_what_was_appended_is_read_back(disk: tuple[Files, str]) -> None:
+def test_appended_bytes_are_read_back(disk: tuple[Files, str]) -> None:
     files, root = disk
     path = join(root, "file")
     file = files.open(path, create=True)
@@ -38,7 +39,7 @@ def test_what_was_appended_is_read_back(disk: tuple[Files, str]) -> None:
     assert files.read(path) == b"abcefgh"
     file.truncate(2)
     file.append([b"z"])
-    file.sync()
+    files.sync(path)
     file.close()
     file.append([b"!"])
     assert files.open(path).size == 4
@@ -106,7 +107,7 @@ def test_few_descriptors_are_open_at_a_time(tmp_path: Path) -> None:
         file.close()
 
 
-def test_what_is_used_stays_open(tmp_path: Path) -> None:
+def test_recently_used_files_stay_open(tmp_path: Path) -> None:
     files = OsFiles(max_open=3)
     busy = files.open(str(tmp_path / "busy"), create=True)
     busy.append([b"x"])
@@ -119,7 +120,7 @@ def test_what_is_used_stays_open(tmp_path: Path) -> None:
 
 
 def test_a_file_that_could_not_be_opened_is_not_counted(tmp_path: Path) -> None:
-    """One that was counted could never be closed to make room: the search for room went on."""
+    """A counted one could never be closed, so making room would never end."""
     files = OsFiles(max_open=1)
     gone = files.open(str(tmp_path / "gone"), create=True)
     files.remove(str(tmp_path / "gone"))
@@ -131,7 +132,7 @@ def test_a_file_that_could_not_be_opened_is_not_counted(tmp_path: Path) -> None:
     other.close()
 
 
-def test_open_files_give_way_when_there_are_no_more_descriptors(
+def test_files_are_closed_when_there_are_no_more_descriptors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = OsFiles()
@@ -153,7 +154,7 @@ def test_open_files_give_way_when_there_are_no_more_descriptors(
     busy.close()
 
 
-def test_without_open_files_the_lack_of_descriptors_is_told(
+def test_lack_of_descriptors_is_reported_without_open_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> int:
@@ -164,7 +165,7 @@ def test_without_open_files_the_lack_of_descriptors_is_told(
         OsFiles().open(str(tmp_path / "file"), create=True)
 
 
-def test_a_write_that_is_cut_short_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = OsFiles().open(str(tmp_path / "file"), create=True)
     whole = os.writev
     monkeypatch.setattr(os, "writev", lambda fd, buffers: whole(fd, [bytes(buffers[0])[:2]]))
@@ -173,7 +174,7 @@ def test_a_write_that_is_cut_short_goes_on(tmp_path: Path, monkeypatch: pytest.M
     file.close()
 
 
-def test_a_disk_that_fills_up_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = OsFiles().open(str(tmp_path / "file"), create=True)
     whole = os.writev
 
@@ -202,3 +203,116 @@ def test_another_process_cannot_take_the_lock(tmp_path: Path) -> None:
     lock.release()
     lock.release()
     assert subprocess.run(command, check=False).returncode == 0
+
+
+def test_write_replaces_the_content(disk: tuple[Files, str]) -> None:
+    files, root = disk
+    path = join(root, "file")
+    files.write(path, b"longer")
+    files.write(path, b"new")
+    assert files.read(path) == b"new"
+    files.sync(path)
+    with pytest.raises(FileNotFoundError):
+        files.sync(join(root, "absent"))
+
+
+@pytest.mark.parametrize("count", [3, 200])
+def test_all_paths_are_synced(disk: tuple[Files, str], count: int) -> None:
+    files, root = disk
+    paths = [join(root, str(number)) for number in range(count)]
+    for path in paths:
+        files.write(path, b"content")
+    files.sync_all(root, [*paths, root])
+    if isinstance(files, MemoryFiles):
+        assert files.after_power_loss(lambda _: 0).read(paths[-1]) == b"content"
+    elif count < 64:
+        with pytest.raises(FileNotFoundError):
+            files.sync_all(root, [join(root, "absent")])
+
+
+@pytest.mark.parametrize("release", ["5.7.19-generic", "6.1.0", "unknown"])
+def test_many_paths_are_synced_each_or_with_their_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str
+) -> None:
+    """Before Linux 5.8, syncfs(2) does not report data that could not be written."""
+    synced: list[int] = []
+    names = os.uname()
+    monkeypatch.setattr(
+        os, "uname", lambda: os.uname_result(("Linux", names[1], release, names[3], names[4]))
+    )
+    monkeypatch.setattr(os, "fsync", synced.append)
+    files = OsFiles()
+    paths = [join(str(tmp_path), str(number)) for number in range(100)]
+    for path in paths:
+        files.write(path, b"content")
+    files.sync_all(str(tmp_path), paths)
+    has_syncfs = release == "6.1.0" and sys.platform == "linux"
+    assert len(synced) == (0 if has_syncfs else 100)
+
+
+def test_nothing_is_synced_unless_lasting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    files = OsFiles(is_durable=False)
+    files.write(join(str(tmp_path), "file"), b"content")
+    files.sync(join(str(tmp_path), "file"))
+    files.sync_directory(str(tmp_path))
+    files.sync_all(str(tmp_path), [str(tmp_path)])
+    assert synced == []
+
+
+def test_another_thread_does_not_close_files_of_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = OsFiles()
+    file = files.open(join(str(tmp_path), "file"), create=True)
+    file.append([b"1"])
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    failures: list[OSError] = []
+
+    def sync() -> None:
+        try:
+            files.sync(join(str(tmp_path), "file"))
+        except OSError as failure:
+            failures.append(failure)
+
+    monkeypatch.setattr(os, "open", refuse)
+    thread = threading.Thread(target=sync)
+    thread.start()
+    thread.join()
+    file.append([b"2"])
+    assert [failure.errno for failure in failures] == [errno.EMFILE]
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_file_is_in_place_until_it_is_deleted_or_moved(
+    tmp_path: Path,
+    is_open: bool,  # noqa: FBT001
+) -> None:
+    path = tmp_path / "t-0" / "log"
+    path.parent.mkdir()
+    file = OsFiles().open(str(path), create=True)
+    if is_open:
+        file.append([b"abc"])
+    assert file.is_in_place()
+    path.parent.rename(tmp_path / "elsewhere")
+    assert not file.is_in_place()
+    (tmp_path / "elsewhere").rename(path.parent)
+    assert file.is_in_place()
+    path.unlink()
+    assert not file.is_in_place()
+    path.write_bytes(b"another")
+    assert file.is_in_place() is not is_open
+    file.close()
+
+
+def test_the_space_of_a_disk(tmp_path: Path) -> None:
+    space = disk_space(str(tmp_path))
+    assert 0 < space.usable_bytes <= space.total_bytes
+
+
+def test_the_space_of_a_missing_directory_is_unknown(tmp_path: Path) -> None:
+    assert disk_space(str(tmp_path / "nowhere")) == DiskSpace(-1, -1)

@@ -1,10 +1,10 @@
-"""Lets the compiler's tests run what was compiled, and look at it."""
+"""Compiled codecs for tests of the compiler."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.protocol.compiler import compile_module
+from kafkalite.protocol.generator.codecs import compile_module
 from kafkalite.protocol.schema import message_tree
 from kafkalite.protocol.spec import load_spec
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def tree(name: str, version: int) -> KafkaStruct:
-    """Make the tree of an API's message."""
+    """Build the tree of an API's message."""
     return message_tree(load_spec("apis", name), version)
 
 

@@ -1,4 +1,4 @@
-"""Looking up codecs by numbers, and records by theirs."""
+"""Lookup of codecs by API key and version, and of records by type."""
 
 import subprocess
 import sys
@@ -6,14 +6,22 @@ import sys
 import pytest
 
 from kafkalite.protocol import codec
+from kafkalite.protocol._generated.messages.headers import RequestHeader
+from kafkalite.protocol._generated.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+)
+from kafkalite.protocol._generated.records.consumer_protocol_subscription import (
+    ConsumerProtocolSubscription,
+)
+from kafkalite.protocol._generated.records.group_metadata import GroupMetadataKey
+from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkalite.protocol._generated.records.topic import TopicRecord
+from kafkalite.protocol._generated.records.transaction_log import (
+    TransactionLogKey,
+    TransactionLogValue,
+)
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.protocol.messages.headers import RequestHeader
-from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from kafkalite.protocol.records.consumer_protocol_subscription import ConsumerProtocolSubscription
-from kafkalite.protocol.records.group_metadata import GroupMetadataKey
-from kafkalite.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkalite.protocol.records.topic import TopicRecord
-from kafkalite.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
 from kafkalite.protocol.versions import Versions
 
 BROKER_KEYS = {
@@ -22,12 +30,26 @@ BROKER_KEYS = {
 }  # fmt: skip
 
 
-def test_every_api_a_listener_shows_has_a_codec() -> None:
+def test_every_served_api_has_a_codec() -> None:
     assert set(codec.api_keys()) == BROKER_KEYS
     assert len(BROKER_KEYS) == 77
 
 
-def test_versions_an_api_is_spoken_in() -> None:
+def test_a_client_has_one_module_per_api_and_a_broker_one_per_version() -> None:
+    modules = [
+        {codec_of(8, version).__module__.rpartition(".")[2] for version in (2, 8)}
+        for codec_of in (
+            codec.request_builder,
+            codec.response_parser,
+            codec.request_parser,
+            codec.response_builder,
+        )
+    ]
+    client, broker = {"offset_commit"}, {"offset_commit_v2", "offset_commit_v8"}
+    assert modules == [client, client, broker, broker]
+
+
+def test_versions_of_an_api() -> None:
     assert codec.api_versions(8) == Versions(1, 10)
     assert codec.api_versions(22) == Versions(0, 5)
     assert codec.api_versions(22, unstable=True) == Versions(0, 6)
@@ -61,7 +83,7 @@ def test_classes_of_an_api() -> None:
 
 
 @pytest.mark.parametrize(("key", "version"), [(8, 0), (8, 11), (4, 0), (1000, 0)])
-def test_what_is_not_spoken_has_no_codec(key: int, version: int) -> None:
+def test_unknown_api_or_version_has_no_codec(key: int, version: int) -> None:
     for lookup in (codec.request_parser, codec.response_builder):
         with pytest.raises(KeyError):
             lookup(key, version)
@@ -88,7 +110,7 @@ def test_a_record_begins_with_its_numbers() -> None:
     assert codec.decode_value(key.RECORD_TYPE, value_bytes) == value
 
 
-def test_each_log_counts_for_itself() -> None:
+def test_record_types_are_numbered_per_log() -> None:
     assert codec.decode_key(b"\x00\x02\x00\x01g") == GroupMetadataKey(group="g")
     key = TransactionLogKey(transactional_id="x")
     assert codec.decode_key(codec.encode_key(key), "transaction") == key
@@ -96,11 +118,11 @@ def test_each_log_counts_for_itself() -> None:
     assert codec.decode_value(0, codec.encode_value(value, 1), "transaction") == value
 
 
-def test_a_record_of_a_type_to_come_is_none() -> None:
+def test_unknown_record_type_returns_none() -> None:
     assert codec.decode_key(b"\x03\xe8rest") is None
 
 
-def test_a_value_of_a_version_to_come_is_refused() -> None:
+def test_unknown_value_version_is_refused() -> None:
     with pytest.raises(ProtocolViolation, match="version 9"):
         codec.decode_value(1, b"\x00\x09")
 
@@ -122,7 +144,7 @@ def test_metadata_records_are_framed() -> None:
 @pytest.mark.parametrize(
     "data", [b"\x02\x02\x00", b"\x01\x7f\x00", b"\x01\x02\x09", b"\x01\x80\x01\x00"]
 )
-def test_metadata_records_nobody_knows_are_refused(data: bytes) -> None:
+def test_unknown_metadata_records_are_refused(data: bytes) -> None:
     with pytest.raises(ProtocolViolation):
         codec.decode_metadata_record(data)
 

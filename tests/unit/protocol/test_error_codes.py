@@ -1,4 +1,4 @@
-"""Error codes are numbers that know what they mean."""
+"""Error codes: numbers, retriable codes and messages."""
 
 from kafkalite.protocol.error_codes import ErrorCode
 
@@ -8,10 +8,10 @@ def test_a_code_is_a_number_on_the_wire() -> None:
     assert ErrorCode(-1) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_what_is_worth_asking_again() -> None:
+def test_retriable_codes() -> None:
     assert ErrorCode.NOT_COORDINATOR.retriable
     assert not ErrorCode.UNKNOWN_MEMBER_ID.retriable
 
 
-def test_every_code_says_what_it_means() -> None:
+def test_every_code_has_a_message() -> None:
     assert all(code.message.endswith(".") for code in ErrorCode)

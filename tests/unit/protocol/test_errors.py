@@ -1,10 +1,10 @@
-"""The two errors a request can meet on purpose."""
+"""KafkaError and ProtocolViolation."""
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 
 
-def test_an_error_for_the_client_has_a_code_and_perhaps_words() -> None:
+def test_kafka_error_has_a_code_and_optional_message() -> None:
     error = KafkaError(ErrorCode.INVALID_REQUEST, "two of a kind")
     assert (error.code, error.message) == (ErrorCode.INVALID_REQUEST, "two of a kind")
     assert KafkaError(ErrorCode.INVALID_REQUEST).message is None

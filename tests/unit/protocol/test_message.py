@@ -1,10 +1,10 @@
-"""Messages are equal by value and start with defaults of their own."""
+"""Messages are equal by value and have their own defaults."""
 
 import pytest
 
-from kafkalite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafkalite.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kafkalite.protocol.records.consumer_group_member_metadata import (
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest, MetadataResponse
+from kafkalite.protocol._generated.records.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataValue,
 )
 
@@ -19,32 +19,32 @@ def test_messages_of_two_kinds_are_never_equal() -> None:
     assert HeartbeatRequest() != "HeartbeatRequest()"
 
 
-def test_unknown_tags_count() -> None:
+def test_unknown_tags_are_compared() -> None:
     assert HeartbeatRequest(unknown_tags={5: b"x"}) != HeartbeatRequest()
 
 
-def test_a_message_is_no_key() -> None:
+def test_message_is_not_hashable() -> None:
     with pytest.raises(TypeError):
         hash(HeartbeatRequest())
 
 
-def test_repr_names_fields_and_hides_tags_that_are_not_there() -> None:
+def test_repr_has_fields_but_no_empty_tags() -> None:
     assert repr(HeartbeatResponse(error_code=3)) == (
         "HeartbeatResponse(throttle_time_ms=0, error_code=3)"
     )
     assert "unknown_tags={5: b'x'}" in repr(HeartbeatResponse(unknown_tags={5: b"x"}))
 
 
-def test_each_message_has_lists_of_its_own() -> None:
+def test_messages_do_not_share_default_lists() -> None:
     first, second = MetadataResponse(), MetadataResponse()
     first.topics.append(MetadataResponse.MetadataResponseTopic())
     assert second.topics == []
 
 
-def test_null_and_left_out_are_two_things() -> None:
+def test_null_differs_from_an_omitted_argument() -> None:
     assert MetadataRequest().topics == []
     assert MetadataRequest(topics=None).topics is None
 
 
-def test_a_struct_behind_a_tag_is_none_when_left_out() -> None:
+def test_omitted_tagged_struct_is_none() -> None:
     assert ConsumerGroupMemberMetadataValue().classic_member_metadata is None

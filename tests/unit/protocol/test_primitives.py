@@ -1,4 +1,4 @@
-"""The trees' own words; that they agree with generated code is a property test."""
+"""Constructs of Kafka's types; property tests compare them with generated code."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_values_and_their_bytes(subcon: Construct, value: Any, frame: bytes) -> 
         (KafkaArray(Int32sb, compact=True, nullable=True), b"\xff\xff\xff\xff\x0f"),
     ],
 )
-def test_what_breaks_the_protocol_is_refused(subcon: Construct, frame: bytes) -> None:
+def test_invalid_bytes_are_refused(subcon: Construct, frame: bytes) -> None:
     with pytest.raises(ProtocolViolation):
         subcon.parse(frame)
 
@@ -66,33 +66,33 @@ def test_text_that_is_not_utf_8_is_refused() -> None:
         COMPACT.parse(b"\x02\xff")
 
 
-def test_a_cut_value_is_refused() -> None:
+def test_truncated_value_is_refused() -> None:
     with pytest.raises(StreamError):
         PLAIN.parse(b"\x00\x02a")
 
 
-def test_a_string_kafka_would_not_read_is_not_written() -> None:
+def test_too_long_string_is_not_written() -> None:
     assert len(COMPACT.build("x" * 0x7FFF)) == 3 + 0x7FFF
     with pytest.raises(ProtocolViolation):
         COMPACT.build("x" * 0x8000)
 
 
 def struct_with_a_tag() -> KafkaStruct:
-    message = MessageClass("kafkalite.protocol.messages.heartbeat", "HeartbeatResponse")
+    message = MessageClass("kafkalite.protocol._generated.messages.heartbeat", "HeartbeatResponse")
     shape = StructShape(message=message, flexible=True)
     shape.fields.append("error_code" / Int32sb)
     shape.tagged[3] = Tagged("throttle_time_ms", Int32sb, 0)
     return KafkaStruct(shape)
 
 
-def test_a_tagged_field_is_left_out_while_it_is_the_default() -> None:
+def test_tagged_field_with_its_default_is_not_written() -> None:
     tree = struct_with_a_tag()
     message = tree.parse(b"\x00\x00\x00\x07\x00")
     assert message.throttle_time_ms == 0
     assert tree.build(message) == b"\x00\x00\x00\x07\x00"
 
 
-def test_tags_are_written_in_their_order_and_unknown_ones_kept() -> None:
+def test_tags_are_written_in_order_with_unknown_ones() -> None:
     tree = struct_with_a_tag()
     frame = b"\x00\x00\x00\x07\x03\x01\x01a\x03\x04\x00\x00\x00\x09\x05\x00"
     message = tree.parse(frame)
@@ -101,6 +101,6 @@ def test_tags_are_written_in_their_order_and_unknown_ones_kept() -> None:
 
 
 @pytest.mark.parametrize("tags", [b"\x01\x03\x05\x00\x00\x00\x09\x00", b"\x01\x03\x7f", b"\x01"])
-def test_a_tag_that_lies_about_its_size_is_refused(tags: bytes) -> None:
+def test_tag_with_a_wrong_size_is_refused(tags: bytes) -> None:
     with pytest.raises((ProtocolViolation, StreamError)):
         struct_with_a_tag().parse(b"\x00\x00\x00\x07" + tags)

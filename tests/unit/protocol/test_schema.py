@@ -1,4 +1,4 @@
-"""A spec and a version become a tree."""
+"""Construct trees from a spec and a version."""
 
 import pytest
 from construct import Int32sb
@@ -17,8 +17,8 @@ from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.protocol.versions import Versions
 
 TEXT = """\
-# Does a thing.
-request ThingRequest
+# An example.
+request ExampleRequest
 api-key 7
 versions 1-3
 flexible 2+
@@ -45,14 +45,14 @@ def parts(spec: MessageSpec, version: int) -> dict[str, object]:
     return {field.name: field.subcon for field in message_tree(spec, version).shape.fields}
 
 
-def test_a_version_has_the_fields_of_its_time(spec: MessageSpec) -> None:
+def test_version_has_its_fields(spec: MessageSpec) -> None:
     assert list(parts(spec, 1)) == ["old", "name", "fixed", "raw", "rows"]
     assert list(parts(spec, 2)) == ["name", "fixed", "raw", "rows"]
     assert list(parts(spec, 3)) == ["name", "fixed", "raw", "rows", "maybe"]
 
 
-def test_absent_fields_are_known_with_their_defaults(spec: MessageSpec) -> None:
-    # A field of a version nobody speaks any more is in no message at all.
+def test_absent_fields_have_their_defaults(spec: MessageSpec) -> None:
+    # A field that exists only in unsupported versions is in no message.
     assert message_tree(spec, 2).shape.absent == {"old": 5, "maybe": None}
 
 
@@ -84,7 +84,7 @@ def test_a_tagged_field_is_behind_its_tag(spec: MessageSpec) -> None:
     assert tagged.subcon.shape.behind_tag
 
 
-def test_a_version_there_is_not(spec: MessageSpec) -> None:
+def test_unknown_version_is_refused(spec: MessageSpec) -> None:
     with pytest.raises(ValueError, match="no version 0"):
         message_tree(spec, 0)
 
@@ -132,6 +132,15 @@ def test_what_is_one_struct() -> None:
 
 
 def test_where_classes_live() -> None:
-    assert module_of(load_spec("apis", "fetch_request")) == "kafkalite.protocol.messages.fetch"
-    assert module_of(load_spec("apis", "request_header")) == "kafkalite.protocol.messages.headers"
-    assert module_of(load_spec("records", "topic_record")) == "kafkalite.protocol.records.topic"
+    assert (
+        module_of(load_spec("apis", "fetch_request"))
+        == "kafkalite.protocol._generated.messages.fetch"
+    )
+    assert (
+        module_of(load_spec("apis", "request_header"))
+        == "kafkalite.protocol._generated.messages.headers"
+    )
+    assert (
+        module_of(load_spec("records", "topic_record"))
+        == "kafkalite.protocol._generated.records.topic"
+    )

@@ -6,15 +6,15 @@ from kafkalite.protocol.spec import MessageSpec, load_spec, load_specs, parse_sp
 from kafkalite.protocol.versions import Versions
 
 TEXT = """\
-# Does a thing.
-request ThingRequest
+# An example.
+request ExampleRequest
 api-key 7
 versions 1-5
 unstable 5
 flexible 3+
 
-Name: string(topicName) 0+ nullable 2+ ignorable = null
-Rows: []Row 0+
+Name: string(topicName) 0+ nullable 2+ ignorable = null  # The name.
+Rows: []Row 0+  # The rows: any number.
   Index: int32 0-4 = -1
   Shared: Both 4+ tag 1 4+
 from: int8 0+
@@ -31,12 +31,12 @@ def spec() -> MessageSpec:
 
 def test_head(spec: MessageSpec) -> None:
     assert (spec.comment, spec.kind, spec.name, spec.key) == (
-        "Does a thing.",
+        "An example.",
         "request",
-        "ThingRequest",
+        "ExampleRequest",
         7,
     )
-    assert spec.stem == "thing"
+    assert spec.stem == "example"
     assert spec.versions == Versions(1, 5)
     assert spec.stable == Versions(1, 4)
     assert [version for version in range(1, 6) if spec.is_flexible(version)] == [3, 4, 5]
@@ -53,6 +53,7 @@ def test_fields_and_their_traits(spec: MessageSpec) -> None:
     assert name.nullable == Versions(2)
     assert (rows.type, rows.is_array) == ("Row", True)
     assert from_.attribute == "from_"
+    assert [field.about for field in spec.fields] == ["The name.", "The rows: any number.", ""]
 
 
 def test_structs_inside_a_field_and_shared_ones(spec: MessageSpec) -> None:
@@ -66,13 +67,13 @@ def test_structs_inside_a_field_and_shared_ones(spec: MessageSpec) -> None:
     "line",
     ["Name string 0+", "Name: string", "   Name: string 0+", "Name: string 0+ nonsense", "struct"],
 )
-def test_a_line_that_breaks_the_notation_is_refused(line: str) -> None:
+def test_invalid_line_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         parse_spec(f"request XRequest\nversions 0\n{line}\n")
 
 
-def test_a_struct_told_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="told twice"):
+def test_repeated_struct_is_refused() -> None:
+    with pytest.raises(ValueError, match="defined twice"):
         parse_spec("data X\nversions 0\nstruct A 0+\n  B: int8 0+\nstruct A 0+\n  B: int8 0+\n")
 
 
@@ -90,7 +91,7 @@ def test_snake_case(name: str, snake: str) -> None:
     assert snake_case(name) == snake
 
 
-def test_every_spec_says_what_its_message_is_for() -> None:
+def test_every_spec_has_a_comment() -> None:
     for spec in load_specs():
         assert spec.comment.endswith("."), spec.name
 

@@ -6,12 +6,12 @@ from kafkalite.protocol.versions import Versions
 
 
 @pytest.mark.parametrize("text", ["0", "3", "0-7", "9+", "0+"])
-def test_a_range_prints_as_it_was_read(text: str) -> None:
+def test_range_is_printed_as_it_was_parsed(text: str) -> None:
     assert str(Versions.parse(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "-", "1-", "7-3", "none", "-1", "1+2"])
-def test_what_is_no_range_is_refused(text: str) -> None:
+def test_invalid_range_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         Versions.parse(text)
 

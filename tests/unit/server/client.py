@@ -1,4 +1,4 @@
-"""A client of few words: one connection, whole requests, whole answers."""
+"""A minimal client: one connection, whole requests, whole answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ METADATA_VERSION = 12
 
 
 class Client:
-    """One connection, asking one thing at a time."""
+    """One connection with one request at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""A whole broker: what it needs to start, what it leaves behind, and how it ends."""
+"""A whole broker: its start, what it leaves behind, and its end."""
 
 from __future__ import annotations
 
@@ -11,17 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.cluster.cluster import TopicError
 from kafkalite.config.definitions import ConfigError
-from kafkalite.protocol.messages.api_versions import ApiVersionsRequest
-from kafkalite.protocol.messages.describe_configs import DescribeConfigsRequest
-from kafkalite.protocol.messages.fetch import FetchRequest
-from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.gateway.fault_rules import parse_rule
+from kafkalite.gateway.inter_broker import InterBrokerCalls
+from kafkalite.ports.executors import InlineExecutor
+from kafkalite.ports.temporary import new_temporary_directory
+from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker
-from kafkalite.server.cluster import TopicError
-from kafkalite.server.home import HomeError
+from kafkalite.server.broker_directory import BrokerDirectoryError
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings, SettingsError
+from kafkalite.testing.clock import ManualClock
 from tests.unit.frames import request_frame
 from tests.unit.server.client import METADATA_VERSION, Client
 from tests.unit.storage.logs import batch
@@ -40,7 +47,7 @@ async def broker() -> AsyncIterator[Broker]:
     await broker.stop(grace_s=0.1)
 
 
-async def test_a_broker_answers_with_its_topics(broker: Broker) -> None:
+async def test_a_broker_serves_its_topics(broker: Broker) -> None:
     client = await Client.to(broker.bootstrap_servers)
     versions = await client.ask(ApiVersionsRequest(), 0)
     assert versions.error_code == 0
@@ -53,7 +60,7 @@ async def test_a_broker_answers_with_its_topics(broker: Broker) -> None:
     await client.close()
 
 
-async def test_nodes_tell_of_each_other_and_lead_different_partitions() -> None:
+async def test_nodes_know_each_other_and_lead_different_partitions() -> None:
     broker = Broker(Settings(listen=ANYWHERE, brokers=3, topics={"t": 6}))
     await broker.start()
     addresses = broker.bootstrap_servers.split(",")
@@ -67,7 +74,7 @@ async def test_nodes_tell_of_each_other_and_lead_different_partitions() -> None:
     await broker.stop(grace_s=0.1)
 
 
-async def test_each_listener_tells_its_own_addresses() -> None:
+async def test_each_listener_has_its_own_addresses() -> None:
     broker = Broker(
         Settings(
             listen=("INSIDE://127.0.0.1:0", "OUTSIDE://127.0.0.1:0"),
@@ -76,20 +83,20 @@ async def test_each_listener_tells_its_own_addresses() -> None:
     )
     await broker.start()
     ports = {each.name: each.port for listeners in broker._listeners.values() for each in listeners}
-    told = {}
+    addresses = {}
     for name, port in ports.items():
         client = await Client.to(f"127.0.0.1:{port}")
         metadata = await client.ask(MetadataRequest(topics=None), METADATA_VERSION)
-        told[name] = [(each.host, each.port) for each in metadata.brokers]
+        addresses[name] = [(each.host, each.port) for each in metadata.brokers]
         await client.close()
-    assert told == {
+    assert addresses == {
         "INSIDE": [("inside.test", ports["INSIDE"])],
         "OUTSIDE": [("outside.test", 1234)],
     }
     await broker.stop(grace_s=0.1)
 
 
-async def test_localhost_is_found_by_ipv4_and_by_ipv6() -> None:
+async def test_localhost_is_reachable_by_ipv4_and_ipv6() -> None:
     broker = Broker(Settings(listen=("localhost:0",)))
     await broker.start()
     port = broker.bootstrap_servers.rpartition(":")[2]
@@ -131,10 +138,10 @@ async def test_a_temporary_broker_leaves_nothing(broker: Broker) -> None:
     assert not is_there(path)
 
 
-async def test_a_temporary_broker_forces_nothing_onto_the_disk(
+async def test_a_temporary_broker_does_not_sync_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What goes with its process is not looked for after a loss of power, and syncs take time."""
+    """Temporary data need not survive a loss of power, and syncs take time."""
     forced: list[int] = []
     monkeypatch.setattr("kafkalite.ports.files._sync_data", forced.append)
     monkeypatch.setattr("os.fsync", forced.append)
@@ -145,7 +152,7 @@ async def test_a_temporary_broker_forces_nothing_onto_the_disk(
 
 
 async def test_topics_and_the_cluster_survive_a_restart(tmp_path: Path) -> None:
-    settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"kept": 2})
+    settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"stored": 2})
     cluster_ids = set()
     topic_ids: set[tuple[str, bytes]] = set()
     for _ in range(2):
@@ -158,18 +165,20 @@ async def test_topics_and_the_cluster_survive_a_restart(tmp_path: Path) -> None:
         await client.close()
         await broker.stop()
     assert len(cluster_ids) == 1
-    assert [name for name, _ in topic_ids] == ["kept"]
+    assert [name for name, _ in topic_ids] == ["stored"]
 
 
-async def until_an_answer_is_owed(broker: Broker) -> None:
+async def until_an_answer_is_pending(broker: Broker) -> None:
     for _ in range(10_000):
-        if any(each.session.is_owing for node in broker._nodes for each in node.admission):
+        if any(
+            each.session.has_pending_answer for node in broker._nodes for each in node.admission
+        ):
             return
         await asyncio.sleep(0)
-    raise AssertionError("nothing is owed to anybody")
+    raise AssertionError("no answer is pending")
 
 
-async def test_an_answer_that_is_owed_leaves_before_the_end(broker: Broker) -> None:
+async def test_a_pending_answer_is_sent_before_the_end(broker: Broker) -> None:
     client = await Client.to(broker.bootstrap_servers)
     fetch = FetchRequest(
         max_wait_ms=60_000,
@@ -182,7 +191,7 @@ async def test_an_answer_that_is_owed_leaves_before_the_end(broker: Broker) -> N
         ],
     )
     client.send(fetch, 12)
-    await until_an_answer_is_owed(broker)
+    await until_an_answer_is_pending(broker)
     stopping = asyncio.create_task(broker.stop())
     answer = await asyncio.wait_for(client.receive(fetch, 12), 1)
     assert answer.error_code == 0
@@ -191,9 +200,9 @@ async def test_an_answer_that_is_owed_leaves_before_the_end(broker: Broker) -> N
     await client.close()
 
 
-async def test_a_client_that_does_not_read_cannot_hold_up_the_end(broker: Broker) -> None:
+async def test_a_client_that_does_not_read_does_not_block_the_end(broker: Broker) -> None:
     host, _, port = broker.bootstrap_servers.rpartition(":")
-    # Its reader takes little, and then lets the socket fill up.
+    # The client reads a little and then lets the socket buffer fill up.
     _, writer = await asyncio.open_connection(host, int(port), limit=1)
     for _ in range(2000):
         writer.write(request_frame(MetadataRequest(topics=None), METADATA_VERSION))
@@ -201,8 +210,41 @@ async def test_a_client_that_does_not_read_cannot_hold_up_the_end(broker: Broker
     writer.transport.abort()
 
 
+async def test_only_the_data_of_killed_brokers_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    killed = new_temporary_directory(bytes(16))
+    killed.release()
+    brokers = []
+    for _ in range(2):
+        brokers.append(Broker(Settings(listen=ANYWHERE), executor=InlineExecutor()))
+        await brokers[-1].start()
+    assert not is_there(killed.path)
+    assert all(is_there(broker.data_directory) for broker in brokers)
+    for broker in brokers:
+        assert await broker.stop(grace_s=0.1)
+
+
 async def test_stopping_twice_is_harmless(broker: Broker) -> None:
     await broker.stop()
+    await broker.stop()
+
+
+async def test_a_delayed_call_between_nodes_is_dropped_at_the_end() -> None:
+    clock = ManualClock()
+    broker = Broker(Settings(listen=ANYWHERE), clock=clock)
+    await broker.start()
+    assert broker.cluster is not None
+    broker.faults.add(parse_rule({"action": {"delay_ms": 500}}))
+    (node,) = broker.cluster.nodes.values()
+    call = InterBrokerCalls(broker.gateway)
+    answer = call(node, node, ApiKey.FIND_COORDINATOR, FindCoordinatorRequest())
+    await broker.stop()
+    clock.advance(500)
+    assert not answer.is_resolved
+    await broker.start()
+    assert broker.faults.states() == []
     await broker.stop()
 
 
@@ -218,12 +260,12 @@ def refused(**settings: Any) -> Settings:  # noqa: ANN401
         (refused(config={"no.such.setting": "1"}), ConfigError),
         (refused(config={"num.partitions": "many"}), ConfigError),
         (refused(config={"node.id": "x"}), SettingsError),
-        (refused(data_directory="/dev/null/data"), HomeError),
+        (refused(data_directory="/dev/null/data"), BrokerDirectoryError),
         (refused(topics={"bad name": 1}), TopicError),
         (refused(topics={"t": 20_000}), TopicError),
     ],
 )
-async def test_a_broker_that_cannot_start_says_why_in_one_line(
+async def test_a_failed_start_has_a_reason_in_one_line(
     settings: Settings, kind: type[Exception]
 ) -> None:
     broker = Broker(settings)
@@ -233,7 +275,7 @@ async def test_a_broker_that_cannot_start_says_why_in_one_line(
     assert "\n" not in str(refusal.value)
 
 
-async def test_a_port_in_use_is_said_and_everything_let_go(tmp_path: Path) -> None:
+async def test_a_port_in_use_is_reported_and_everything_closed(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         settings = Settings(
@@ -246,7 +288,7 @@ async def test_a_port_in_use_is_said_and_everything_let_go(tmp_path: Path) -> No
     await again.stop()
 
 
-async def test_what_is_not_taken_over_of_a_directory_is_told(tmp_path: Path) -> None:
+async def test_unused_parts_of_a_directory_are_reported(tmp_path: Path) -> None:
     settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"t": 1})
     broker = Broker(settings)
     await broker.start()
@@ -266,10 +308,8 @@ async def test_what_is_not_taken_over_of_a_directory_is_told(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
-async def test_a_log_of_a_coordinator_that_makes_no_sense_is_told(
-    tmp_path: Path, topic: str
-) -> None:
-    """Anybody may write there who calls himself Kafka's administration."""
+async def test_an_unreadable_coordinator_log_is_reported(tmp_path: Path, topic: str) -> None:
+    """Any client with the id of Kafka's admin client may write to internal topics."""
     settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={topic: 3})
     broker = Broker(settings)
     await broker.start()
@@ -294,8 +334,8 @@ async def test_a_log_of_a_coordinator_that_makes_no_sense_is_told(
     assert "is not a record" in json.dumps(line)
 
 
-async def test_a_start_that_fails_leaves_the_next_one_what_it_needs(tmp_path: Path) -> None:
-    """Logs that nobody could open are not called clean, and keep where they begin."""
+async def test_a_failed_start_does_not_affect_the_next(tmp_path: Path) -> None:
+    """Logs that could not be opened are not marked as clean, and keep their start offsets."""
     settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"t": 1})
     broker = Broker(settings)
     await broker.start()
@@ -309,7 +349,7 @@ async def test_a_start_that_fails_leaves_the_next_one_what_it_needs(tmp_path: Pa
     content = path.read_bytes()
     path.write_bytes(b"\xff")
     broker = Broker(settings)
-    with pytest.raises(HomeError, match=r"partition\.metadata: not a text file"):
+    with pytest.raises(BrokerDirectoryError, match=r"partition\.metadata: not a text file"):
         await broker.start()
     path.write_bytes(content)
     with (tmp_path / "t-0" / f"{0:020d}.log").open("ab") as file:
@@ -321,10 +361,39 @@ async def test_a_start_that_fails_leaves_the_next_one_what_it_needs(tmp_path: Pa
     log = broker.cluster.partitions.logs()["t", 0]
     assert (log.start_offset, log.end_offset) == (1, 2)
     await broker.stop()
-    assert "cut off" in words.getvalue()
+    assert "truncated" in words.getvalue()
 
 
-async def test_a_disk_without_room_for_a_clean_end_is_told_and_recovered(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("brokers", "config", "keys"),
+    [
+        (3, {}, []),
+        (2, {"offsets.topic.replication.factor": "2"}, ["transaction", "share"]),
+        (1, {}, ["offsets", "transaction", "share"]),
+    ],
+)
+async def test_internal_topics_without_enough_nodes_are_reported_at_the_start(
+    brokers: int, config: dict[str, str], keys: list[str]
+) -> None:
+    words = io.StringIO()
+    settings = Settings(listen=ANYWHERE, brokers=brokers, config=config, defaults="kafka")
+    broker = Broker(settings, Log(Level.INFO, "json", words))
+    await broker.start()
+    await broker.stop()
+    lines = [json.loads(line) for line in words.getvalue().splitlines()]
+    assert [line["key"].partition(".")[0] for line in lines] == keys
+    assert all(line["value"] == 3 and line["nodes"] == brokers for line in lines)
+
+
+async def test_an_invalid_setting_is_reported_without_other_warnings() -> None:
+    words = io.StringIO()
+    settings = Settings(listen=ANYWHERE, config={"authorizer.class.name": "com.example.Own"})
+    with pytest.raises(ConfigError):
+        await Broker(settings, Log(Level.INFO, "json", words)).start()
+    assert words.getvalue() == ""
+
+
+async def test_a_full_disk_at_the_end_is_reported_and_recovered_from(tmp_path: Path) -> None:
     settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"t": 1})
     words = io.StringIO()
     broker = Broker(settings, Log(Level.INFO, "json", words))
@@ -334,9 +403,11 @@ async def test_a_disk_without_room_for_a_clean_end_is_told_and_recovered(tmp_pat
     log.append([batch(b"value")], leader_epoch=0, now_ms=0)
     in_the_way = tmp_path / "t-0" / f"{0:020d}.timeindex"
     in_the_way.mkdir()
-    await broker.stop()
+    assert not await broker.stop()
     (line,) = [json.loads(line) for line in words.getvalue().splitlines()]
     assert line["event"] == "the data directory could not be closed cleanly"
+    assert line["path"] == str(in_the_way)
+    assert line["reason"] == "Is a directory"
     in_the_way.rmdir()
     broker = Broker(settings)
     await broker.start()
@@ -345,12 +416,12 @@ async def test_a_disk_without_room_for_a_clean_end_is_told_and_recovered(tmp_pat
     await broker.stop()
 
 
-async def test_a_topic_that_is_there_with_other_partitions_is_said(tmp_path: Path) -> None:
+async def test_a_topic_with_another_number_of_partitions_is_reported(tmp_path: Path) -> None:
     directory = str(tmp_path)
     broker = Broker(Settings(listen=ANYWHERE, data_directory=directory, topics={"t": 2}))
     await broker.start()
     await broker.stop()
-    with pytest.raises(TopicError, match="t has 2 partitions"):
+    with pytest.raises(TopicError, match="t exists with 2 partitions"):
         await Broker(Settings(listen=ANYWHERE, data_directory=directory, topics={"t": 3})).start()
 
 

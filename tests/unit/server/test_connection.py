@@ -1,4 +1,4 @@
-"""A connection: one write for all answers of a read, and nobody else is hurt by a bad peer."""
+"""Connection: one write for all answers of a read; a bad client does not affect others."""
 
 from __future__ import annotations
 
@@ -10,27 +10,31 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kafkalite.apis.context import Unsent
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.server.admission import Admission
-from kafkalite.server.connection import JOINED_BYTES, Connection, gathered
-from kafkalite.server.listener import Door
+from kafkalite.server.client_warnings import INTERVAL_MS, ClientWarnings
+from kafkalite.server.connection import MAX_JOINED_BYTES, Connection, join_small_pieces
+from kafkalite.server.listener import ListenerContext
 from kafkalite.server.logging import Level, Log
+from kafkalite.server.memory_queue import MemoryQueue
+from kafkalite.server.recording import RecordedConnection, Recording
+from kafkalite.server.scheduler import Scheduler
 from kafkalite.testing.clock import ManualClock
 from kafkalite.wire.frames import ReceiveBuffers
-from kafkalite.wire.session import BURST_BYTES, Owed
+from kafkalite.wire.session import BURST_BYTES, PendingAnswer, SessionSettings
 from tests.unit.frames import header
+from tests.unit.nodes import node_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkalite.apis.context import RequestContext, Services
+    from kafkalite.gateway.call import Call
     from kafkalite.wire.session import Pieces
 
 MAX_REQUEST = 10_000
-MAX_KEPT = 1_000
+MAX_BUFFERED = 1_000
 
 
 class FakeSocket:
@@ -39,9 +43,9 @@ class FakeSocket:
 
 
 class FakeTransport(asyncio.Transport):
-    """Takes what is written, all of it or, when stuck, none."""
+    """A transport that accepts everything, or nothing when it is stuck."""
 
-    def __init__(self, connection: Connection, peer: str, port: int) -> None:
+    def __init__(self, connection: Connection | RecordedConnection, peer: str, port: int) -> None:
         super().__init__({"socket": FakeSocket(), "peername": (peer, port)})
         self.connection = connection
         self.writes: list[bytes] = []
@@ -50,6 +54,9 @@ class FakeTransport(asyncio.Transport):
         self.paused = False
         self.closed = False
         self.aborted = False
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.connection = cast("Connection", protocol)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         del high, low
@@ -94,44 +101,55 @@ class FakeTransport(asyncio.Transport):
         self.close()
 
 
-class Node:
-    """A node whose requests are answered with themselves, and its clients."""
+class ListeningNode:
+    """A node that answers requests with their own bytes, and its clients."""
 
     def __init__(self, **config: str) -> None:
         self.clock = ManualClock()
         self.words = io.StringIO()
+        log = Log(Level.INFO, "json", self.words)
         text = {key.replace("_", "."): value for key, value in config.items()}
         self.admission = Admission(BrokerConfig.from_text(text), self.clock)
-        self.owed: dict[bytes, Waiting[bytes]] = {}
+        self.pending: dict[bytes, Waiting[bytes]] = {}
         self.served: list[bytes] = []
-        self.door = Door(
-            services=cast("Services", None),
-            node_id=1,
+        buffers = ReceiveBuffers()
+        loop = asyncio.get_running_loop()
+        scheduler = Scheduler(loop, buffers)
+        self.context = ListenerContext(
+            node=node_of(clock=self.clock),
             listener="PLAINTEXT",
             admission=self.admission,
-            dispatch=self.dispatch,
-            buffers=ReceiveBuffers(),
-            max_request_bytes=MAX_REQUEST,
-            max_kept_bytes=MAX_KEPT,
-            unsent=Unsent(),
-            log=Log(Level.INFO, "json", self.words),
+            session_settings=SessionSettings(
+                buffers=buffers,
+                serve=self.dispatch,
+                serve_in_steps=self.dispatch,
+                wake=Connection.wake,
+                max_request_bytes=MAX_REQUEST,
+                max_buffered_bytes=MAX_BUFFERED,
+                is_turn_over=scheduler.is_turn_over,
+            ),
+            scheduler=scheduler,
+            memory=MemoryQueue(loop, buffers, lambda: list(self.admission)),
+            log=log,
+            warn_of_client=ClientWarnings(self.clock, log.warning).warn,
+            recording=Recording(),
         )
         self.clients = 0
 
     def dispatch(
-        self, context: RequestContext, buffer: bytearray, start: int, end: int, out: Pieces
-    ) -> int | Owed:
+        self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+    ) -> int | PendingAnswer:
         body = bytes(buffer[start:end])
         self.served.append(body)
-        assert context.client_host.startswith("/10.0.0.")
+        assert call.client_host.startswith("/10.0.0.")
         if body.startswith(b"bad"):
             raise ProtocolViolation("bad request")
         if body.startswith(b"fault"):
-            # As an import of what is used for the first time: the loop keeps silent about it.
+            # Like an import on first use: the loop does not report it.
             raise OSError("out of descriptors")
         if body.startswith(b"later"):
-            waiting = self.owed[body] = Waiting[bytes]()
-            return Owed(waiting, self.finish)
+            waiting = self.pending[body] = Waiting[bytes]()
+            return PendingAnswer(waiting, self.finish)
         if body.startswith(b"big"):
             out.append(bytes(BURST_BYTES))
             return BURST_BYTES
@@ -142,7 +160,7 @@ class Node:
         return len(answer)
 
     def client(self, host: int = 1) -> FakeTransport:
-        connection = Connection(self.door)
+        connection = Connection(self.context)
         self.clients += 1
         transport = FakeTransport(connection, f"10.0.0.{host}", 40_000 + self.clients)
         connection.connection_made(transport)
@@ -160,41 +178,41 @@ def send(transport: FakeTransport, *bodies: bytes) -> None:
 
 
 async def settle() -> None:
-    """Let what was left for the loop happen."""
+    """Run the scheduled callbacks of the loop."""
     for _ in range(3):
         await asyncio.sleep(0)
 
 
-async def test_all_answers_of_a_read_leave_in_one_write() -> None:
-    client = Node().client()
+async def test_all_answers_of_a_read_are_sent_in_one_write() -> None:
+    client = ListeningNode().client()
     send(client, b"one", b"two", b"three")
     assert client.writes == [b"onetwothree"]
 
 
-async def test_an_answer_that_comes_later_leaves_by_itself_and_lets_others_follow() -> None:
-    node = Node()
+async def test_a_later_answer_is_sent_when_it_arrives() -> None:
+    node = ListeningNode()
     client = node.client()
     send(client, b"one", b"later", b"three")
     assert client.writes == [b"one"]
-    node.owed[b"later"].resolve(b"two")
+    node.pending[b"later"].resolve(b"two")
     assert client.writes == [b"one"], "its maker is in the middle of something"
     await settle()
     assert client.writes == [b"one", b"twothree"]
 
 
-async def test_requests_are_told_on_connections_made_while_the_log_wants_them() -> None:
-    node = Node()
+async def test_requests_are_logged_on_connections_made_at_level_debug() -> None:
+    node = ListeningNode()
     quiet = node.client()
-    node.door.log.level = Level.DEBUG
-    told = node.client()
-    for client in (quiet, told):
+    node.context.log.level = Level.DEBUG
+    logged = node.client()
+    for client in (quiet, logged):
         send(client, header(12, 0))
     (line,) = node.log_lines()
     assert line["event"] == "request"
 
 
-async def test_a_violation_ends_the_connection_with_one_log_line() -> None:
-    node = Node()
+async def test_a_violation_closes_the_connection_with_one_log_line() -> None:
+    node = ListeningNode()
     client, other = node.client(), node.client()
     send(client, b"one", b"bad", b"three")
     await settle()
@@ -208,12 +226,25 @@ async def test_a_violation_ends_the_connection_with_one_log_line() -> None:
     assert other.writes == [b"fine"]
 
 
-async def test_a_fault_of_ours_ends_its_connection_and_is_told() -> None:
-    node = Node()
+async def test_repeated_violations_of_an_address_are_counted() -> None:
+    node = ListeningNode()
+    for _ in range(5):
+        send(node.client(), b"bad")
+    await settle()
+    (first,) = node.log_lines()
+    assert (first["peer"], first["reason"]) == ("10.0.0.1:40001", "bad request")
+    node.clock.advance(INTERVAL_MS)
+    _, second = node.log_lines()
+    assert (second["peer"], second["reason"]) == ("10.0.0.1:40005", "bad request")
+    assert second["repeated"] == 4  # type: ignore[comparison-overlap]  # a number
+
+
+async def test_a_bug_closes_its_connection_and_is_logged() -> None:
+    node = ListeningNode()
     at_once, later, other = (node.client() for _ in range(3))
     send(at_once, b"fault")
     send(later, b"later", b"fault")
-    node.owed[b"later"].resolve(b"done")
+    node.pending[b"later"].resolve(b"done")
     await settle()
     assert (at_once.aborted, later.aborted, other.aborted) == (True, True, False)
     assert [(line["level"], line["peer"]) for line in node.log_lines()] == [
@@ -223,8 +254,8 @@ async def test_a_fault_of_ours_ends_its_connection_and_is_told() -> None:
 
 
 @pytest.mark.parametrize("length", [-1, MAX_REQUEST + 1])
-async def test_a_bad_length_ends_the_connection_with_its_reason(length: int) -> None:
-    node = Node()
+async def test_an_invalid_length_closes_the_connection_with_its_reason(length: int) -> None:
+    node = ListeningNode()
     client = node.client()
     client.connection.get_buffer(-1)[:4] = pack(">i", length)
     client.connection.buffer_updated(4)
@@ -232,71 +263,72 @@ async def test_a_bad_length_ends_the_connection_with_its_reason(length: int) -> 
     assert str(length) in node.log_lines()[0]["reason"]
 
 
-async def test_a_peer_that_does_not_read_is_not_served_and_then_not_read() -> None:
-    node = Node()
+async def test_a_client_that_does_not_read_is_not_served_and_then_not_read() -> None:
+    node = ListeningNode()
     client = node.client()
     client.is_stuck = True
     send(client, b"one")
     send(client, b"two")
     assert node.served == [b"one"]
     assert not client.paused
-    send(client, b"x" * MAX_KEPT)
+    send(client, b"x" * MAX_BUFFERED)
     assert client.paused
     client.unstick()
-    assert client.writes == [b"one", b"two" + b"x" * MAX_KEPT]
+    assert client.writes == [b"one", b"two" + b"x" * MAX_BUFFERED]
     assert not client.paused
 
 
-async def test_large_answers_are_made_only_as_fast_as_they_leave() -> None:
-    node = Node()
+async def test_large_answers_are_built_only_as_fast_as_they_are_sent() -> None:
+    node = ListeningNode()
     client = node.client()
     client.is_stuck = True
     send(client, *[b"big"] * 8)
     assert len(node.served) < 8
     client.unstick()
+    await settle()
     assert len(node.served) == 8
     assert sum(map(len, client.writes)) == 8 * BURST_BYTES
 
 
-async def test_what_peers_leave_unread_is_counted_until_they_read_or_leave() -> None:
-    node = Node()
+async def test_unread_answers_are_counted_until_clients_read_or_disconnect() -> None:
+    node = ListeningNode()
     slow, gone = node.client(), node.client()
     for client in (slow, gone):
         client.is_stuck = True
         send(client, b"x" * 100)
-    assert node.door.unsent.bytes == 200
+    assert node.context.node.unread_answers.bytes == 200
     slow.unstick()
-    assert node.door.unsent.bytes == 100
+    assert node.context.node.unread_answers.bytes == 100
     gone.abort()
     await settle()
-    assert node.door.unsent.bytes == 0
+    assert node.context.node.unread_answers.bytes == 0
 
 
-async def test_a_peer_that_leaves_abandons_its_answer() -> None:
-    node = Node()
+async def test_a_disconnect_abandons_the_pending_answer() -> None:
+    node = ListeningNode()
     client = node.client()
     send(client, b"later")
     client.close()
     await settle()
-    assert node.owed[b"later"].is_abandoned
-    node.owed[b"later"].resolve(b"late")
+    assert node.pending[b"later"].is_abandoned
+    node.pending[b"later"].resolve(b"late")
     await settle()
     assert client.writes == []
 
 
-async def test_a_backlog_behind_an_owed_answer_is_bounded() -> None:
-    node = Node()
+async def test_bytes_behind_a_pending_answer_are_limited() -> None:
+    node = ListeningNode()
     client = node.client()
-    send(client, b"later", b"x" * MAX_KEPT)
+    send(client, b"later", b"x" * MAX_BUFFERED)
     assert client.paused
-    node.owed[b"later"].resolve(b"done")
+    node.pending[b"later"].resolve(b"done")
     await settle()
     assert not client.paused
-    assert client.writes == [b"done" + b"x" * MAX_KEPT]
+    assert client.writes == [b"done" + b"x" * MAX_BUFFERED]
 
 
-async def test_connections_beyond_the_maximum_wait_for_a_place() -> None:
-    node = Node(max_connections="2")
+async def test_connections_above_max_connections_are_queued() -> None:
+    node = ListeningNode(max_connections="2")
     first, second, third, fourth = (node.client() for _ in range(4))
     for client in (first, second, third, fourth):
         send(client, b"hello")
@@ -310,8 +342,8 @@ async def test_connections_beyond_the_maximum_wait_for_a_place() -> None:
     assert fourth.writes == []
 
 
-async def test_connections_beyond_the_maximum_of_one_address_are_closed() -> None:
-    node = Node(max_connections_per_ip="1")
+async def test_connections_above_the_limit_of_an_address_are_closed() -> None:
+    node = ListeningNode(max_connections_per_ip="1")
     first, second, other = node.client(), node.client(), node.client(host=2)
     await settle()
     assert [each.closed for each in (first, second, other)] == [False, True, False]
@@ -320,20 +352,20 @@ async def test_connections_beyond_the_maximum_of_one_address_are_closed() -> Non
     assert not node.client().closed
 
 
-async def test_addresses_can_have_limits_of_their_own() -> None:
-    node = Node(
+async def test_addresses_can_have_their_own_limits() -> None:
+    node = ListeningNode(
         max_connections_per_ip="1",
-        max_connections_per_ip_overrides="10.0.0.1:2,[::1]:5, 10.0.0.3:0",
+        max_connections_per_ip_overrides="10.0.0.1:2,::1:5, 10.0.0.3:0",
     )
     clients = [node.client(host) for host in (1, 1, 1, 2, 2, 3)]
     await settle()
     assert [each.closed for each in clients] == [False, False, True, False, True, True]
 
 
-async def test_a_client_that_is_gone_already_is_let_in_and_out() -> None:
-    """A connection that was reset before we saw it has no address."""
-    node = Node()
-    connection = Connection(node.door)
+async def test_a_client_without_an_address_is_accepted() -> None:
+    """A connection that was reset before it was accepted has no address."""
+    node = ListeningNode()
+    connection = Connection(node.context)
     gone = FakeTransport(connection, "", 0)
     connection.connection_made(gone)
     assert not gone.closed
@@ -342,7 +374,7 @@ async def test_a_client_that_is_gone_already_is_let_in_and_out() -> None:
 
 
 async def test_an_idle_connection_is_closed_after_the_limit() -> None:
-    node = Node(connections_max_idle_ms="8000")
+    node = ListeningNode(connections_max_idle_ms="8000")
     node.admission.start()
     idle, busy = node.client(), node.client()
     for _ in range(8):
@@ -356,8 +388,8 @@ async def test_an_idle_connection_is_closed_after_the_limit() -> None:
     assert node.clock.next_deadline_ms is None
 
 
-async def test_a_peer_that_takes_no_answer_is_idle_and_one_that_is_slow_is_not() -> None:
-    node = Node(connections_max_idle_ms="8000")
+async def test_a_client_that_takes_no_bytes_is_idle_and_a_slow_one_is_not() -> None:
+    node = ListeningNode(connections_max_idle_ms="8000")
     node.admission.start()
     stuck, slow = node.client(), node.client()
     for client in (stuck, slow):
@@ -370,8 +402,8 @@ async def test_a_peer_that_takes_no_answer_is_idle_and_one_that_is_slow_is_not()
     node.admission.stop()
 
 
-async def test_a_connection_that_is_owed_an_answer_is_not_idle() -> None:
-    node = Node(connections_max_idle_ms="8000")
+async def test_a_connection_with_a_pending_answer_is_not_idle() -> None:
+    node = ListeningNode(connections_max_idle_ms="8000")
     node.admission.start()
     client = node.client()
     send(client, b"later")
@@ -379,28 +411,52 @@ async def test_a_connection_that_is_owed_an_answer_is_not_idle() -> None:
     assert not client.closed
 
 
-async def test_idle_connections_stay_when_the_limit_is_off() -> None:
-    node = Node(connections_max_idle_ms="-1")
+async def test_idle_connections_remain_without_a_limit() -> None:
+    node = ListeningNode(connections_max_idle_ms="-1")
     node.admission.start()
     client = node.client()
     node.clock.advance(10**9)
     assert not client.closed
 
 
-async def test_a_node_that_stops_sends_what_it_owes_and_serves_no_more() -> None:
-    node = Node()
+async def test_a_stopping_node_sends_pending_answers_and_serves_no_more() -> None:
+    node = ListeningNode()
     client = node.client()
     send(client, b"later", b"two")
-    client.connection.stop_serving()
-    node.owed[b"later"].resolve(b"done")
+    (connection,) = node.admission
+    connection.stop_serving()
+    node.pending[b"later"].resolve(b"done")
     await settle()
     assert client.writes == [b"done"]
-    client.connection.close()
+    connection.close()
     await asyncio.wait_for(node.admission.is_empty.wait(), 1)
 
 
-def test_small_pieces_are_joined_and_large_ones_are_left_alone() -> None:
-    large = bytes(JOINED_BYTES)
-    assert gathered([b"a", b"b", large, b"c", memoryview(b"d")]) == [b"ab", large, b"cd"]
-    assert gathered([large, large]) == [large, large]
-    assert gathered([]) == []
+def test_only_small_pieces_are_joined() -> None:
+    large = bytes(MAX_JOINED_BYTES)
+    assert join_small_pieces([b"a", b"b", large, b"c", memoryview(b"d")]) == [b"ab", large, b"cd"]
+    assert join_small_pieces([large, large]) == [large, large]
+    assert join_small_pieces([]) == []
+
+
+class Waiter:
+    """A queued connection without work."""
+
+    def continue_turn(self) -> None:
+        return
+
+
+async def test_a_client_that_has_sent_much_is_queued() -> None:
+    node = ListeningNode()
+    flood, light = node.client(), node.client()
+    send(flood, *[bytes(8_000)] * 9)
+    assert len(node.served) == 9, "the queue is empty"
+    node.context.scheduler.enqueue(Waiter())
+    send(flood, b"in its turn")
+    send(light, b"at once")
+    assert node.served[9:] == [b"at once"]
+    await settle()
+    assert node.served[9:] == [b"at once", b"in its turn"]
+    node.context.scheduler.enqueue(Waiter())
+    send(flood, b"little now")
+    assert node.served[11:] == [b"little now"]

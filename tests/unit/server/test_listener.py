@@ -1,4 +1,4 @@
-"""Sockets that wait for clients: which are bound, and what is said when they cannot be."""
+"""Listener: bound sockets, and errors of binding."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kafkalite.server.addresses import Address, AddressError, ListenerSpec
 from kafkalite.server.listener import Listener, bind
 
 
-def test_port_0_picks_one_and_tells_it() -> None:
+def test_port_0_selects_a_port() -> None:
     listener = Listener(ListenerSpec("A", Address("127.0.0.1", 0)), 0)
     assert listener.port > 0
     assert str(listener.address) == f"127.0.0.1:{listener.port}"
     listener.stop()
 
 
-def test_localhost_is_all_loopback_addresses_on_one_port() -> None:
+def test_localhost_means_all_loopback_addresses_on_one_port() -> None:
     sockets = bind(Address("localhost", 0))
     try:
         assert {each.getsockname()[0] for each in sockets} <= {"127.0.0.1", "::1"}
@@ -28,14 +28,14 @@ def test_localhost_is_all_loopback_addresses_on_one_port() -> None:
             each.close()
 
 
-def test_a_listener_answers_connects_before_it_serves() -> None:
-    """Clients that come while data is still read wait in the backlog, and are not refused."""
+def test_clients_can_connect_before_the_listener_serves() -> None:
+    """Clients that connect while data is loaded wait in the backlog and are not refused."""
     (bound,) = bind(Address("127.0.0.1", 0))
     with bound, socket.create_connection(bound.getsockname()):
         pass
 
 
-def test_sockets_send_small_answers_at_once() -> None:
+def test_small_answers_are_sent_without_delay() -> None:
     (bound,) = bind(Address("127.0.0.1", 0))
     with bound:
         assert bound.proto == socket.IPPROTO_TCP
@@ -44,13 +44,13 @@ def test_sockets_send_small_answers_at_once() -> None:
 @pytest.mark.parametrize(
     "address", [Address("203.0.113.77", 0), Address("no-such-host.invalid", 9092)]
 )
-def test_an_address_that_is_not_ours_is_said(address: Address) -> None:
+def test_a_foreign_address_is_reported(address: Address) -> None:
     with pytest.raises(AddressError, match=address.host):
         bind(address)
 
 
-def test_a_port_taken_on_one_loopback_address_alone_is_taken() -> None:
-    """A client that picks the other address for `localhost` would meet somebody else."""
+def test_a_port_in_use_on_one_loopback_address_is_reported() -> None:
+    """A client that uses the other address for `localhost` would reach another server."""
     try:
         taken = socket.create_server(("::1", 0), family=socket.AF_INET6)
     except OSError:
@@ -59,7 +59,7 @@ def test_a_port_taken_on_one_loopback_address_alone_is_taken() -> None:
         bind(Address("localhost", taken.getsockname()[1]))
 
 
-def test_a_stopped_listener_frees_its_port() -> None:
+def test_a_stopped_listener_releases_its_port() -> None:
     listener = Listener(ListenerSpec("A", Address("127.0.0.1", 0)), 0)
     listener.stop()
     again = Listener(ListenerSpec("A", Address("127.0.0.1", listener.port)), 0)
@@ -72,7 +72,7 @@ def test_each_node_has_the_next_port() -> None:
         try:
             second = Listener(ListenerSpec("A", Address("127.0.0.1", first.port)), 1)
         except AddressError:
-            continue  # somebody else on this machine has the next one
+            continue  # another process has the next port
         finally:
             first.stop()
         second.stop()

@@ -1,4 +1,4 @@
-"""Log lines: data, as loud as asked for, and free when nothing is said."""
+"""Log: lines with fields, levels, and no cost below the level."""
 
 from __future__ import annotations
 
@@ -7,23 +7,27 @@ import io
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.apis.context import RequestContext
-from kafkalite.server.logging import Level, Log, traced
+from kafkalite.gateway.call import Call
+from kafkalite.ports.waiting import Waiting
+from kafkalite.server.logging import DiskLog, Level, Log, log_requests
+from kafkalite.storage.disk_health import DiskFailure, DiskProblem
+from kafkalite.wire.session import PendingAnswer
 from tests.unit.frames import header
+from tests.unit.nodes import node_of
 
 if TYPE_CHECKING:
-    from kafkalite.apis.context import Services
+    from kafkalite.wire.session import Pieces
 
 
 def lines(words: io.StringIO) -> list[dict[str, object]]:
     return [json.loads(line) for line in words.getvalue().splitlines()]
 
 
-def test_a_json_line_holds_the_fields_it_was_given() -> None:
+def test_a_json_line_has_its_fields() -> None:
     words = io.StringIO()
     Log(Level.INFO, "json", words).warning("connection closed", peer="h:1", reason="why")
     (line,) = lines(words)
@@ -36,7 +40,7 @@ def test_a_json_line_holds_the_fields_it_was_given() -> None:
     }
 
 
-def test_a_console_line_can_be_read_by_people() -> None:
+def test_a_console_line_is_readable() -> None:
     words = io.StringIO()
     Log(Level.INFO, "console", words).info("started", port=9092)
     (line,) = words.getvalue().splitlines()
@@ -45,16 +49,16 @@ def test_a_console_line_can_be_read_by_people() -> None:
 
 
 @pytest.mark.parametrize("level", list(Level))
-def test_a_log_is_as_quiet_as_it_is_told_to_be(level: Level) -> None:
+def test_lines_below_the_level_are_not_written(level: Level) -> None:
     words = io.StringIO()
     log = Log(level, "json", words)
     log.debug("d")
     log.info("i")
     log.warning("w")
     log.error("e")
-    said = [line["event"] for line in lines(words)]
+    events = [line["event"] for line in lines(words)]
     assert (
-        said
+        events
         == {
             Level.DEBUG: ["d", "i", "w", "e"],
             Level.INFO: ["i", "w", "e"],
@@ -64,7 +68,7 @@ def test_a_log_is_as_quiet_as_it_is_told_to_be(level: Level) -> None:
     )
 
 
-def test_a_level_that_changes_counts_at_once() -> None:
+def test_a_changed_level_takes_effect_immediately() -> None:
     words = io.StringIO()
     log = Log(Level.WARNING, "json", words)
     log.warning("first")
@@ -86,13 +90,13 @@ def test_a_level_that_changes_counts_at_once() -> None:
         ("FATAL", Level.ERROR),
     ],
 )
-def test_kafkas_levels_have_their_like(name: str, level: Level) -> None:
+def test_kafkas_levels_map_to_the_nearest(name: str, level: Level) -> None:
     assert Level.of_kafka(name) is level
     assert Level.of_kafka(level.kafka_name) is level
 
 
 @pytest.mark.parametrize("style", ["json", "console"])
-def test_a_fault_is_told_whole(style: str) -> None:
+def test_an_error_has_the_whole_traceback(style: str) -> None:
     words = io.StringIO()
     try:
         _ = 1 // 0
@@ -103,8 +107,8 @@ def test_a_fault_is_told_whole(style: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["structlog", "structlog.processors", "structlog.dev"])
-def test_a_line_is_written_though_structlog_cannot_be_imported(name: str) -> None:
-    """As when connections have taken every descriptor before the first line."""
+def test_a_line_is_written_even_if_structlog_cannot_be_imported(name: str) -> None:
+    """For example if connections have used all descriptors before the first line."""
     program = (
         "import sys; from kafkalite.server.logging import Log\n"
         f"sys.modules[{name!r}] = None; Log().warning('closed', peer='h:1')"
@@ -121,14 +125,14 @@ class FullDisk(io.StringIO):
         raise OSError(errno.ENOSPC, "no space")
 
 
-def test_whoever_cannot_be_heard_goes_on() -> None:
+def test_an_unwritable_line_does_not_raise() -> None:
     closed = io.StringIO()
     closed.close()
     for stream in (FullDisk(), closed):
         Log(Level.INFO, "json", stream).warning("closed", peer="h:1")
 
 
-def test_structlog_is_not_imported_before_the_first_line() -> None:
+def test_structlog_is_imported_with_the_first_line() -> None:
     program = (
         "import sys; from kafkalite.server.logging import Log, Level\n"
         "log = Log(Level.ERROR); log.info('unheard')\n"
@@ -140,19 +144,80 @@ def test_structlog_is_not_imported_before_the_first_line() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_each_request_is_told_when_asked_for() -> None:
+def tracing_call() -> Call:
+    call = Call(node=node_of(2), listener="A", client_host="/h")
+    call.client_id = "me\x1b"
+    return call
+
+
+ANSWER = bytes.fromhex("0000000c 00000001 00 00000000 0010 00")
+"""A Heartbeat response v4: NOT_COORDINATOR."""
+
+
+def test_each_request_is_logged_at_level_debug() -> None:
     words = io.StringIO()
     log = Log(Level.DEBUG, "json", words)
-    context = RequestContext(
-        services=cast("Services", None), node_id=2, listener="A", client_host="/h"
-    )
-    context.client_id = "me"
-    context.api_version = 4
     frame = bytearray(header(12, 4))
-    dispatch = traced(log, lambda *_: 17)
-    assert dispatch(context, frame, 0, len(frame), []) == 17
+
+    def serve(_: object, __: object, ___: int, ____: int, out: Pieces) -> int:
+        out.append(ANSWER)
+        return len(ANSWER)
+
+    dispatch = log_requests(log, serve)
+    assert dispatch(tracing_call(), frame, 0, len(frame), []) == len(ANSWER)
     (line,) = lines(words)
-    assert line["level"] == "debug"
+    assert (line["level"], line["event"]) == ("debug", "request")
     assert (line["api"], line["api_key"]) == ("Heartbeat", 12)
-    assert (line["version"], line["client_id"]) == (4, "me")
-    assert (line["request_bytes"], line["answer_bytes"]) == (len(frame), 17)
+    assert (line["version"], line["client_id"]) == (4, "me\\x1b")
+    assert (line["request_bytes"], line["answer_bytes"]) == (len(frame), len(ANSWER))
+    assert line["error"] == "NOT_COORDINATOR"
+
+
+def test_raising_the_level_stops_request_lines() -> None:
+    words = io.StringIO()
+    log = Log(Level.DEBUG, "json", words)
+    frame = bytearray(header(12, 4))
+    dispatch = log_requests(log, lambda *_: 17)
+    log.level = Level.INFO
+    assert dispatch(tracing_call(), frame, 0, len(frame), []) == 17
+    log.level = Level.DEBUG
+    assert lines(words) == []
+    dispatch(tracing_call(), frame, 0, len(frame), [])
+    assert [line["error"] for line in lines(words)] == ["unreadable"]
+
+
+def test_a_request_with_a_later_answer_has_a_second_line() -> None:
+    words = io.StringIO()
+    log = Log(Level.DEBUG, "json", words)
+    frame = bytearray(header(12, 4))
+
+    def finish(value: object, out: Pieces) -> int:
+        assert value == "done"
+        out.append(ANSWER)
+        return len(ANSWER)
+
+    pending = PendingAnswer(Waiting[str](), finish)
+    dispatch = log_requests(log, lambda *_: pending)
+    out: Pieces = []
+    assert dispatch(tracing_call(), frame, 0, len(frame), out) is pending
+    assert pending.finish("done", out) == len(ANSWER)
+    assert out == [ANSWER]
+    asked, answered = lines(words)
+    assert (asked["event"], asked["answer_bytes"], asked["error"]) == ("request", "later", None)
+    assert (answered["event"], answered["answer_bytes"]) == ("answer", len(ANSWER))
+    assert (answered["api"], answered["error"]) == ("Heartbeat", "NOT_COORDINATOR")
+    assert asked["correlation_id"] == answered["correlation_id"] == 1
+
+
+@pytest.mark.parametrize("problem", DiskProblem)
+def test_each_disk_failure_has_a_line_at_its_beginning_and_end(problem: DiskProblem) -> None:
+    words = io.StringIO()
+    log = DiskLog(Log(Level.WARNING, "json", words))
+    failure = DiskFailure(problem, "/data/t-0", "No space left on device")
+    log.failure_began(failure)
+    log.failure_ended(failure)
+    lines = [json.loads(line) for line in words.getvalue().splitlines()]
+    assert [line["level"] for line in lines] == ["warning", "warning"]
+    assert {line["path"] for line in lines} == {"/data/t-0"}
+    assert {line["reason"] for line in lines} == {"No space left on device"}
+    assert lines[0]["event"] != lines[1]["event"]

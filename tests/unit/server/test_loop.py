@@ -1,4 +1,4 @@
-"""The event loop: uvloop's where it is, asyncio's selector loop where it is not."""
+"""The event loop: uvloop's if it is installed, otherwise asyncio's selector loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from kafkalite.protocol.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.server.broker import Broker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
@@ -16,9 +16,7 @@ from tests.unit.server.client import METADATA_VERSION, Client
 
 
 @pytest.mark.parametrize("has_uvloop", [True, False])
-def test_a_broker_serves_on_either_loop(
-    monkeypatch: pytest.MonkeyPatch, *, has_uvloop: bool
-) -> None:
+def test_a_broker_runs_on_both_loops(monkeypatch: pytest.MonkeyPatch, *, has_uvloop: bool) -> None:
     if has_uvloop:
         pytest.importorskip("uvloop")
     else:
@@ -31,7 +29,7 @@ def test_a_broker_serves_on_either_loop(
         loop.close()
 
 
-def test_a_fault_that_nobody_catches_is_told_whole() -> None:
+def test_an_unhandled_exception_is_logged_with_its_traceback() -> None:
     words = io.StringIO()
     loop = new_event_loop(Log(Level.ERROR, "json", words))
 

@@ -1,4 +1,4 @@
-"""Commits that come together are one batch, and nobody can tell by the answers."""
+"""Pipelined commits are one batch, with the same answers as separate batches."""
 
 from __future__ import annotations
 
@@ -7,32 +7,39 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.protocol.messages.end_txn import EndTxnRequest
-from kafkalite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.messages.init_producer_id import InitProducerIdRequest
-from kafkalite.protocol.messages.offset_commit import OffsetCommitRequest
-from kafkalite.protocol.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.groups.offsets_topic_records import written_version
+from kafkalite.partitions.coordinator_log import open_coordinator_log
+from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.server.broker import Broker
 from kafkalite.server.settings import Settings
+from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from tests.unit.server.client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kafkalite.ports.files import Files
     from kafkalite.protocol.message import Message
 
 COMMIT_VERSION, FETCH_VERSION = 8, 8
 GROUP, TRANSACTION = 0, 1
 PARTITIONS = 4
 LITTLE = {"message.max.bytes": "300"}
-"""Room for a commit, not for ten in one batch."""
+"""A log batch has room for one commit but not for ten."""
 
 
-async def started(config: Mapping[str, str]) -> Broker:
+async def started(config: Mapping[str, str], files: Files | None = None) -> Broker:
     """Return a broker whose groups are all on one partition."""
     everything = {"offsets.topic.num.partitions": "1", **config}
-    broker = Broker(Settings(listen=("127.0.0.1:0",), topics={"t": PARTITIONS}, config=everything))
+    settings = Settings(listen=("127.0.0.1:0",), topics={"t": PARTITIONS}, config=everything)
+    broker = Broker(settings, files=files)
     await broker.start()
     return broker
 
@@ -55,7 +62,7 @@ def all_offsets() -> OffsetFetchRequest:
 
 
 async def find(client: Client, key: str, kind: int) -> None:
-    """Wait until somebody speaks for a group or a transactional id."""
+    """Wait until a coordinator for a group or a transactional id is available."""
     request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
     async with asyncio.timeout(10):
         while (await client.ask(request, 4)).coordinators[0].error_code:
@@ -63,7 +70,7 @@ async def find(client: Client, key: str, kind: int) -> None:
 
 
 def batches(broker: Broker) -> list[int]:
-    """Return how many records each batch of the groups' log holds."""
+    """Return the number of records in each batch of the groups' log."""
     assert broker.cluster is not None
     topic = broker.cluster.partitions.topic("__consumer_offsets")
     assert topic is not None
@@ -73,7 +80,7 @@ def batches(broker: Broker) -> list[int]:
 @pytest.mark.parametrize(
     ("config", "is_together"), [({}, True), (LITTLE, False)], ids=["room for all", "for one only"]
 )
-async def test_what_is_read_behind_commits_is_what_they_committed(
+async def test_a_fetch_behind_commits_reads_their_offsets(
     config: Mapping[str, str], *, is_together: bool
 ) -> None:
     broker = await started(config)
@@ -90,8 +97,7 @@ async def test_what_is_read_behind_commits_is_what_they_committed(
     fetched = await client.receive(fetch, FETCH_VERSION)
     committed = {each.committed_offset for each in fetched.groups[0].topics[0].partitions}
     assert committed == {6, 7, 8, 9}
-    # The first makes the group, and is written by itself; to write it again changes nothing.
-    assert sum(batches(broker)) in {10, 11}
+    assert sum(batches(broker)) == 10
     assert (max(batches(broker)) > 1) is is_together
     await client.close()
     await broker.stop(grace_s=0.1)
@@ -100,10 +106,10 @@ async def test_what_is_read_behind_commits_is_what_they_committed(
 @pytest.mark.parametrize(
     ("before", "behind", "counts"), [((4, 8), (), 12), ((), (16, 20), 20), ((4, 8), (16, 20), 20)]
 )
-async def test_commits_around_one_of_a_transaction_stay_where_they_were_said(
+async def test_commits_around_a_transactional_commit_keep_their_order(
     before: Sequence[int], behind: Sequence[int], counts: int
 ) -> None:
-    """All of one partition: what was said last counts, though the transaction ends behind it."""
+    """All of one partition: the last commit counts, although the transaction ends later."""
     broker = await started({})
     client = await Client.to(broker.bootstrap_servers)
     await find(client, "g", GROUP)
@@ -129,19 +135,75 @@ async def test_commits_around_one_of_a_transaction_stay_where_they_were_said(
         producer_epoch=producer.producer_epoch,
         committed=True,
     )
-    said: list[tuple[Message, int]] = [
+    requests: list[tuple[Message, int]] = [
         *[(commit(offset), COMMIT_VERSION) for offset in before],
         (in_transaction, 5),
         *[(commit(offset), COMMIT_VERSION) for offset in behind],
         (end, 5),
         (all_offsets(), FETCH_VERSION),
     ]
-    for request, version in said:
+    for request, version in requests:
         client.send(request, version)
-    answers = [await client.receive(request, version) for request, version in said]
+    answers = [await client.receive(request, version) for request, version in requests]
     assert answers[-2].error_code == 0
     (fetched,) = answers[-1].groups[0].topics[0].partitions
     assert fetched.committed_offset == counts
     assert max(batches(broker)) > 1, "nothing was gathered"
     await client.close()
     await broker.stop(grace_s=0.1)
+
+
+async def offsets_in_memory(client: Client) -> dict[int, int]:
+    fetched = await client.ask(all_offsets(), FETCH_VERSION)
+    return {
+        each.partition_index: each.committed_offset
+        for topic in fetched.groups[0].topics
+        for each in topic.partitions
+    }
+
+
+def offsets_in_log(broker: Broker) -> dict[int, int]:
+    """Return what another coordinator would load from the log."""
+    assert broker.cluster is not None
+    log = open_coordinator_log(broker.cluster.partitions, "__consumer_offsets", 0)
+    serde = CoordinatorSerde(written_version)
+    records = [serde.decode(key, value) for key, value in log.read_all()]
+    return {each.key.partition: each.value.offset for each in records if each is not None}  # type: ignore[attr-defined]
+
+
+async def test_commits_on_a_full_disk_are_refused_and_memory_equals_the_log() -> None:
+    files = FaultyFiles(MemoryFiles(), crash=False)
+    broker = await started({}, files)
+    client, other = [await Client.to(broker.bootstrap_servers) for _ in range(2)]
+    await find(client, "g", GROUP)
+    for offset in range(PARTITIONS):
+        await client.ask(commit(offset), COMMIT_VERSION)
+    before = await offsets_in_memory(client)
+    assert before == offsets_in_log(broker) == {0: 0, 1: 1, 2: 2, 3: 3}
+    files.fail_from(files.steps, refusals=10**6)
+    for round_ in range(2):
+        sent = [commit(offset) for offset in range(100 * (round_ + 1), 100 * (round_ + 1) + 20)]
+        for request in sent:
+            client.send(request, COMMIT_VERSION)
+        client.send(all_offsets(), FETCH_VERSION)
+        for request in sent:
+            answer = await client.receive(request, COMMIT_VERSION)
+            code = answer.topics[0].partitions[0].error_code
+            assert code == ErrorCode.NOT_COORDINATOR
+        await client.receive(all_offsets(), FETCH_VERSION)
+        assert await offsets_in_memory(client) == await offsets_in_memory(other) == before
+    files.fail_from(None)
+    before_it = len(batches(broker))
+    await client.ask(commit(1_000), COMMIT_VERSION)
+    for offset in range(1_001, 1_011):
+        client.send(commit(offset), COMMIT_VERSION)
+    for offset in range(1_001, 1_011):
+        answer = await client.receive(commit(offset), COMMIT_VERSION)
+        assert answer.topics[0].partitions[0].error_code == 0
+    expected = {offset % PARTITIONS: offset for offset in range(1_000, 1_011)}
+    assert await offsets_in_memory(other) == offsets_in_log(broker) == expected
+    assert sum(batches(broker)[before_it:]) == 11
+    assert max(batches(broker)[before_it:]) > 1
+    for each in (client, other):
+        await each.close()
+    assert await broker.stop(grace_s=0.1)

@@ -1,25 +1,25 @@
-"""What a broker is told at its start, from options and from a Kafka properties file."""
+"""Settings of a broker process, from options and from a properties file."""
 
 from __future__ import annotations
 
 import pytest
 
 from kafkalite.server.addresses import AddressError
-from kafkalite.server.settings import Settings, SettingsError
+from kafkalite.server.settings import Settings, SettingsError, parse_config, parse_topics
 
 
-def test_nodes_are_numbered_from_node_id() -> None:
+def test_node_ids_begin_with_node_id() -> None:
     assert list(Settings().node_ids) == [1]
     assert list(Settings(brokers=3, config={"node.id": "7"}).node_ids) == [7, 8, 9]
 
 
 @pytest.mark.parametrize("settings", [Settings(config={"node.id": "x"}), Settings(brokers=0)])
-def test_impossible_nodes_are_refused(settings: Settings) -> None:
+def test_invalid_node_ids_are_rejected(settings: Settings) -> None:
     with pytest.raises(SettingsError):
         _ = settings.node_ids
 
 
-def test_listeners_of_a_properties_file_count_where_none_are_given() -> None:
+def test_listeners_of_a_properties_file_are_used_without_options() -> None:
     config = {
         "listeners": "PLAINTEXT://:19092, CONTROLLER://:19093",
         "advertised.listeners": "PLAINTEXT://broker.test:19092",
@@ -27,9 +27,9 @@ def test_listeners_of_a_properties_file_count_where_none_are_given() -> None:
     }
     (spec,) = Settings(config=config).listeners
     assert (spec.name, spec.listen.port) == ("PLAINTEXT", 19092)
-    assert str(spec.told(19092, 0)) == "broker.test:19092"
+    assert str(spec.advertised_address(19092, 0)) == "broker.test:19092"
     (spec,) = Settings(config=config, listen=("127.0.0.1:5",), advertise=("h:6",)).listeners
-    assert (spec.listen.port, str(spec.told(5, 0))) == (5, "h:6")
+    assert (spec.listen.port, str(spec.advertised_address(5, 0))) == (5, "h:6")
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,46 @@ def test_listeners_of_a_properties_file_count_where_none_are_given() -> None:
         {"listeners": "A://:9092", "listener.security.protocol.map": "A:SASL_PLAINTEXT"},
     ],
 )
-def test_a_protocol_that_is_not_spoken_is_refused(config: dict[str, str]) -> None:
+def test_an_unsupported_security_protocol_is_rejected(config: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match="PLAINTEXT"):
         _ = Settings(config=config).listeners
+
+
+IMPOSSIBLE_NAMES = [
+    ({"listeners": "INSIDE://:9092"}, "No security protocol defined for listener INSIDE"),
+    ({"inter.broker.listener.name": "INSIDE"}, "must be a listener name"),
+    ({"security.inter.broker.protocol": "SSL"}, "must be a listener name"),
+    ({"early.start.listeners": "INSIDE"}, "early.start.listeners contains listener INSIDE"),
+    ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "nonroutable"),
+    ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "nonroutable"),
+    (
+        {
+            "process.roles": "broker",
+            "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+            "controller.listener.names": "CONTROLLER",
+        },
+        "must not contain a value appearing in listeners",
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "why"), IMPOSSIBLE_NAMES)
+def test_listener_names_must_be_consistent(config: dict[str, str], why: str) -> None:
+    with pytest.raises(SettingsError, match=why):
+        _ = Settings(config=config).listeners
+    # Listeners that are given by option replace those of the file.
+    assert Settings(config=config, listen=("A://h:1",), advertise=("h:1",)).listeners
+
+
+def test_a_listener_may_have_any_mapped_name() -> None:
+    config = {
+        "listeners": "inside://:9092",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT",
+        "inter.broker.listener.name": "INSIDE",
+        "early.start.listeners": "INSIDE",
+    }
+    (spec,) = Settings(config=config).listeners
+    assert spec.listen.port == 9092
 
 
 @pytest.mark.parametrize(
@@ -52,8 +89,8 @@ def test_a_protocol_that_is_not_spoken_is_refused(config: dict[str, str]) -> Non
         (("A://127.0.0.1:9094", "B://0.0.0.0:9092"), 3),
     ],
 )
-def test_listeners_that_would_meet_are_refused(listen: tuple[str, ...], brokers: int) -> None:
-    with pytest.raises(AddressError, match="would meet"):
+def test_listeners_with_the_same_port_are_rejected(listen: tuple[str, ...], brokers: int) -> None:
+    with pytest.raises(AddressError, match="would use the same port"):
         _ = Settings(listen=listen, brokers=brokers).listeners
 
 
@@ -65,22 +102,53 @@ def test_listeners_that_would_meet_are_refused(listen: tuple[str, ...], brokers:
         (("A://127.0.0.1:0", "B://127.0.0.1:0"), 3),
     ],
 )
-def test_listeners_that_do_not_meet_are_served(listen: tuple[str, ...], brokers: int) -> None:
+def test_listeners_with_different_ports_are_accepted(listen: tuple[str, ...], brokers: int) -> None:
     assert len(Settings(listen=listen, brokers=brokers).listeners) == 2
 
 
-def test_what_was_asked_for_and_is_not_served_is_told() -> None:
-    assert Settings().unmet == {}
+def test_unsupported_settings_are_reported() -> None:
+    assert Settings().unsupported == {}
     config = {"authorizer.class.name": "", "remote.log.storage.system.enable": "False"}
-    assert Settings(config=config).unmet == {}
+    assert Settings(config=config).unsupported == {}
     asked = {"authorizer.class.name": "a.B", "remote.log.storage.system.enable": "true"}
-    assert Settings(config=asked).unmet.keys() == asked.keys()
+    assert Settings(config=asked).unsupported.keys() == asked.keys()
 
 
-def test_the_data_directory_comes_from_the_option_then_from_log_dirs() -> None:
+def test_the_data_directory_is_the_option_or_log_dirs() -> None:
     assert Settings().log_directory is None
     assert Settings(config={"log.dirs": "/data"}).log_directory == "/data"
     assert Settings(config={"log.dir": "/data"}).log_directory == "/data"
     assert Settings(data_directory="/own", config={"log.dirs": "/data"}).log_directory == "/own"
     with pytest.raises(SettingsError):
         _ = Settings(config={"log.dirs": "/a,/b"}).log_directory
+
+
+def test_topics_are_parsed() -> None:
+    assert parse_topics(["orders:3", "audit:1", "orders:3"]) == {"orders": 3, "audit": 1}
+    assert parse_topics([]) == {}
+
+
+@pytest.mark.parametrize("text", ["orders", ":3", "orders:", "orders:0", "orders:-1", "orders:٣"])
+def test_invalid_topic_is_rejected(text: str) -> None:
+    with pytest.raises(SettingsError, match=f"--topic '{text}': write NAME:PARTITIONS"):
+        parse_topics([text])
+
+
+def test_topic_with_two_partition_counts_is_rejected() -> None:
+    with pytest.raises(SettingsError, match="orders has 3 already"):
+        parse_topics(["orders:3", "orders:4"])
+
+
+def test_configurations_are_parsed() -> None:
+    texts = ["num.partitions = 3", "log.cleanup.policy=compact,delete", "a=b=c"]
+    assert parse_config(texts) == {
+        "num.partitions": "3",
+        "log.cleanup.policy": "compact,delete",
+        "a": "b=c",
+    }
+
+
+@pytest.mark.parametrize("text", ["num.partitions", "=3", " = 3"])
+def test_invalid_configuration_is_rejected(text: str) -> None:
+    with pytest.raises(SettingsError, match=f"--config '{text}': write KEY=VALUE"):
+        parse_config([text])

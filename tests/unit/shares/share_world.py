@@ -1,4 +1,4 @@
-"""A share coordinator of one shard, its log and clock in the test's hands."""
+"""A share coordinator with one shard; the test controls its log and clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
 from kafkalite.shares.coordinator import ShareCoordinator
-from kafkalite.shares.records import written_version
+from kafkalite.shares.share_state_records import written_version
 from kafkalite.shares.state import ShareKey, StateBatch, StateChange
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from kafkalite.coordinator.contract import CoordinatorRecord
     from kafkalite.metadata.controller import MetadataController
+    from kafkalite.shares.partition import StateStore
     from kafkalite.shares.shard import ShareShard
 
 NODE = 1
@@ -27,7 +28,7 @@ KEY = ShareKey("g", TOPIC_ID, 0)
 
 
 def topic_image(name: str, partitions: int = 1) -> TopicImage:
-    """Return a topic led by the one node."""
+    """Return a topic led by the only node."""
     return TopicImage(
         name=name,
         topic_id=name.encode().ljust(16, b"."),
@@ -52,21 +53,21 @@ def change(
     leader_epoch: int = 0,
     complete: int = 0,
 ) -> StateChange:
-    """Return what a leader would write."""
+    """Return a change as a leader writes it."""
     return StateChange(
         state_epoch, leader_epoch, start, complete, tuple(StateBatch(*each) for each in batches)
     )
 
 
 class FakeMetadata:
-    """As much of the controller as a share coordinator asks for."""
+    """The part of the controller that a share coordinator uses."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
 
 
 class ShareWorld:
-    """A coordinator and what is around it."""
+    """A share coordinator with its log and clock."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class ShareWorld:
             open_log=lambda _: self.log,
             log_of=lambda _: self,
         )
-        self.show(MetadataDelta())
+        self.apply_topics(MetadataDelta())
 
     @property
     def image(self) -> MetadataImage:
@@ -96,20 +97,25 @@ class ShareWorld:
             topics_by_id={topic.topic_id: topic for topic in topics},
         )
 
-    def show(self, delta: MetadataDelta) -> None:
-        """Let the coordinator see the topics as they are now."""
+    def apply_topics(self, delta: MetadataDelta) -> None:
+        """Apply the current topics to the coordinator."""
         self.coordinator.on_image(self.image, delta)
+
+    @property
+    def store(self) -> StateStore:
+        """The coordinator as a StateStore, without requests between nodes."""
+        return cast("StateStore", self.coordinator)
 
     @property
     def machine(self) -> ShareShard:
         return self.coordinator.shards()[0].machine
 
-    def restarted(self, entries_from: int = 0) -> ShareWorld:
-        """Return a coordinator that loads the log, or what is left of it from some entry on."""
+    def restart(self, entries_from: int = 0) -> ShareWorld:
+        """Return a coordinator that loads the log, or its entries from `entries_from` on."""
         log = MemoryCoordinatorLog(self.log.entries[entries_from:])
         return ShareWorld(log=log, topics=tuple(self.topics.values()))
 
-    # The log, as one who deletes from its start sees it
+    # The log as a PrunableLog
 
     @property
     def end_offset(self) -> int:
@@ -117,16 +123,16 @@ class ShareWorld:
         return self.start_offset + len(self.log.entries)
 
     def delete_before(self, offset: int) -> None:
-        """Forget the records before `offset`."""
+        """Remove the records before `offset`."""
         del self.log.entries[: offset - self.start_offset]
         self.start_offset = offset
 
     def records(self) -> list[CoordinatorRecord[object, object]]:
-        """Return what the log holds."""
+        """Return the records of the log."""
         serde = CoordinatorSerde(written_version, "share")
         decoded = [serde.decode(key, value) for key, value in self.log.entries]
         return [record for record in decoded if record is not None]
 
     def begin(self, key: ShareKey = KEY, state_epoch: int = 0, start_offset: int = 0) -> None:
-        """Initialise a state."""
+        """Initialize a state."""
         self.coordinator.initialize_state(*key, state_epoch=state_epoch, start_offset=start_offset)

@@ -1,4 +1,4 @@
-"""Batches put together say of each offset what the further of both said, and no two overlap."""
+"""Combined state batches have the furthest state of each offset, and do not overlap."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def b(first: int, last: int, state: int = 0, count: int = 1) -> StateBatch:
 
 
 @pytest.mark.parametrize(
-    ("kept", "new", "combined"),
+    ("stored", "new", "combined"),
     [
         ([], [], []),
         ([b(0, 4)], [b(5, 9)], [b(0, 9)]),
@@ -36,13 +36,13 @@ def b(first: int, last: int, state: int = 0, count: int = 1) -> StateBatch:
         ([b(0, 9)], [b(2, 3)], [b(0, 9)]),
     ],
 )
-def test_what_overlaps_is_settled(
-    kept: list[StateBatch], new: list[StateBatch], combined: list[StateBatch]
+def test_overlapping_batches_are_combined(
+    stored: list[StateBatch], new: list[StateBatch], combined: list[StateBatch]
 ) -> None:
-    assert combine_batches(kept, new, -1) == tuple(combined)
+    assert combine_batches(stored, new, -1) == tuple(combined)
 
 
-def test_what_lies_before_the_start_is_left_out() -> None:
+def test_batches_before_the_start_are_removed() -> None:
     assert combine_batches([b(0, 4, 2), b(5, 9)], [b(20, 20)], 7) == (b(7, 9), b(20, 20))
 
 
@@ -59,7 +59,7 @@ BATCHES = st.lists(
 
 
 def fates(batches: Iterable[StateBatch], start: int) -> dict[int, tuple[int, int]]:
-    """Return the largest count and state said of each offset, one by one."""
+    """Return the largest count and state of each offset."""
     found: dict[int, tuple[int, int]] = {}
     for batch in batches:
         for offset in range(max(batch.first_offset, start), batch.last_offset + 1):
@@ -68,11 +68,11 @@ def fates(batches: Iterable[StateBatch], start: int) -> dict[int, tuple[int, int
     return found
 
 
-@given(kept=BATCHES, new=BATCHES, start=st.integers(-1, 35))
-def test_each_offset_fares_as_its_furthest_batch_says(
-    kept: list[StateBatch], new: list[StateBatch], start: int
+@given(stored=BATCHES, new=BATCHES, start=st.integers(-1, 35))
+def test_each_offset_has_the_state_of_its_furthest_batch(
+    stored: list[StateBatch], new: list[StateBatch], start: int
 ) -> None:
-    combined = combine_batches(kept, new, start)
-    assert fates(combined, start) == fates([*kept, *new], start)
+    combined = combine_batches(stored, new, start)
+    assert fates(combined, start) == fates([*stored, *new], start)
     for earlier, later in pairwise(combined):
         assert earlier.last_offset < later.first_offset

@@ -1,4 +1,4 @@
-"""The share coordinator finds a state's shard, and makes the topic that states are kept on."""
+"""The share coordinator locates the shard of a state, and creates its topic."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PRUNE_MS = 300_000
 
 
 def no_log(index: int) -> NoReturn:
-    """Nothing is pruned here."""
+    """Raise: nothing is pruned here."""
     raise OSError(5, "input/output error", f"__share_group_state-{index}")
 
 
 class Stage:
-    """A share coordinator beside a controller."""
+    """A share coordinator with a controller."""
 
     def __init__(self) -> None:
         world = MetadataWorld()
@@ -47,14 +47,14 @@ class Stage:
         self.metadata.subscribe(self.coordinator.on_image)
 
 
-def test_the_topic_is_made_once_as_kafka_makes_it() -> None:
+def test_topic_is_created_once_with_kafkas_settings() -> None:
     stage = Stage()
     with pytest.raises(KafkaError) as refusal:
         stage.coordinator.summary(*KEY)
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
-    stage.coordinator.have_topic()
+    stage.coordinator.ensure_topic()
     version = stage.metadata.image.version
-    stage.coordinator.have_topic()
+    stage.coordinator.ensure_topic()
     assert stage.metadata.image.version == version
     assert len(stage.metadata.image.topics[SHARE_STATE_TOPIC].partitions) == 50
     assert stage.metadata.image.topic_config(SHARE_STATE_TOPIC) == {
@@ -67,9 +67,9 @@ def test_the_topic_is_made_once_as_kafka_makes_it() -> None:
     assert len(stage.coordinator.shards()) == 50
 
 
-def test_a_state_is_kept_on_the_partition_that_its_key_falls_on() -> None:
+def test_state_is_stored_in_the_partition_of_its_key() -> None:
     stage = Stage()
-    stage.coordinator.have_topic()
+    stage.coordinator.ensure_topic()
     (creation,) = stage.metadata.create_topics([NewTopic(name="t", partitions=3)])
     assert creation.error is None
     topic_id = stage.metadata.image.topics["t"].topic_id
@@ -82,7 +82,7 @@ def test_a_state_is_kept_on_the_partition_that_its_key_falls_on() -> None:
     assert len(stage.logs[home].entries) == 2
 
 
-def test_what_was_superseded_goes_in_time() -> None:
+def test_superseded_records_are_pruned() -> None:
     world = ShareWorld(topics=[topic_image("t", 4)])
     for index in range(4):
         world.begin(KEY._replace(partition=index))
@@ -91,25 +91,25 @@ def test_what_was_superseded_goes_in_time() -> None:
     states = world.machine.states()
     world.clock.advance(PRUNE_MS)
     assert len(world.log.entries) == 4
-    kept = world.restarted().machine.states()
-    assert kept.keys() == states.keys()
-    assert kept == world.machine.states()
-    assert [(state.start_offset, state.batches) for state in kept.values()] == [
+    stored = world.restart().machine.states()
+    assert stored.keys() == states.keys()
+    assert stored == world.machine.states()
+    assert [(state.start_offset, state.batches) for state in stored.values()] == [
         (state.start_offset, state.batches) for state in states.values()
     ]
-    # A little is not worth it.
+    # A few superseded records are not pruned.
     world.coordinator.write_state(KEY, change((1_500, 1_500, 2, 1)))
     world.clock.advance(PRUNE_MS)
     assert len(world.log.entries) == 5
 
 
-def test_a_disk_that_refuses_is_asked_again_in_the_next_round() -> None:
+def test_failed_pruning_is_retried_in_the_next_round() -> None:
     world = ShareWorld()
     world.begin()
     for offset in range(1_500):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), start=offset))
     world.clock.advance(PRUNE_MS - 1)
-    world.log.fails_with = OSError(28, "no space left on device")
+    world.log.next_error = OSError(28, "no space left on device")
     world.clock.advance(1)
     assert len(world.log.entries) > 1_500
     world.clock.advance(PRUNE_MS)

@@ -1,29 +1,37 @@
-"""A share partition beside its store: kept before it is answered, given back when locks run out."""
+"""A share partition with its store: stores before it answers, releases when locks expire."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import pytest
 
-from kafkalite.coordinator.journal import Journal
+from kafkalite.coordinator.event_history import EventHistory
+from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.shares.acquiring import Fetched, Wish
-from kafkalite.shares.settling import AckBatch
+from kafkalite.shares.acknowledgement import AcknowledgementBatch
+from kafkalite.shares.acquisition import AcquireRequest, FetchedBatches
+from kafkalite.shares.partition import SharePartition
 from kafkalite.shares.state import StateBatch
-from kafkalite.shares.table import SharePartitions
+from kafkalite.shares.table import SharePartitionTable
 from tests.unit.shares.share_world import KEY, ShareWorld
+
+if TYPE_CHECKING:
+    from kafkalite.shares.partition import StateStore
+    from kafkalite.shares.state import LeaderState, ShareKey, StateChange
 
 ACCEPT, RELEASE = 1, 2
 LOCK_MS = 30_000
 
 
 class Waiter:
-    """Somebody who counts how often there may be something."""
+    """Counts how often it is woken."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def look_again(self) -> None:
+    def retry(self) -> None:
         self.count += 1
 
 
@@ -32,59 +40,62 @@ class Stage:
 
     def __init__(self, *, start: int = 0, world: ShareWorld | None = None) -> None:
         self.world = world or ShareWorld()
-        self.journal = Journal()
-        self.table = SharePartitions(
+        self.history = EventHistory()
+        self.table = SharePartitionTable(
             clock=self.world.clock,
             config=self.world.config,
-            store=self.world.coordinator,
-            journal=self.journal,
+            history=self.history,
         )
         if world is None:
             self.world.begin(start_offset=start)
-        self.share = self.table.begin(KEY, name="t-0", leader_epoch=0, choose_start=lambda: 7)
+        share = self.table.begin(
+            KEY, store=self.world.store, name="t-0", leader_epoch=0, choose_start=lambda: 7
+        )
+        assert isinstance(share, SharePartition)
+        self.share = share
         self.waiter = Waiter()
         self.share.watch(self.waiter)
 
     def take(self, first: int, last: int, member: str = "a") -> list[tuple[int, ...]]:
         offset = self.share.window.next_fetch_offset()
         acquired, count = self.share.acquire(
-            Fetched([(first, last)], offset), Wish(member, 500, 500)
+            FetchedBatches([(first, last)], offset), AcquireRequest(member, 500, 500)
         )
         assert count == sum(one.size for one in acquired)
         return [tuple(one) for one in acquired]
 
-    def kept(self) -> tuple[StateBatch, ...]:
+    def stored(self) -> tuple[StateBatch, ...]:
         return self.world.machine.states()[KEY].batches
 
 
-def test_where_nobody_has_chosen_the_group_begins_as_it_is_set() -> None:
+def test_start_offset_is_chosen_by_the_groups_setting() -> None:
     stage = Stage(start=-1)
     assert stage.share.window.start_offset == 7
 
 
-def test_what_is_said_of_records_is_kept_before_it_is_done() -> None:
+def test_acknowledgement_is_stored_before_it_is_applied() -> None:
     stage = Stage()
     assert stage.take(0, 9) == [(0, 9, 1)]
-    assert len(stage.kept()) == 0
-    stage.share.acknowledge("a", [AckBatch(0, 4, [ACCEPT])])
-    assert stage.kept() == (StateBatch(0, 4, 2, 1),)
+    assert len(stage.stored()) == 0
+    stage.share.acknowledge("a", [AcknowledgementBatch(0, 4, [ACCEPT])])
+    assert stage.stored() == (StateBatch(0, 4, 2, 1),)
     assert stage.share.window.start_offset == 5
-    stage.world.log.fails_with = OSError(5, "input/output error")
+    stage.world.log.next_error = OSError(5, "input/output error")
     with pytest.raises(KafkaError) as refusal:
-        stage.share.acknowledge("a", [AckBatch(5, 9, [ACCEPT])])
+        stage.share.acknowledge("a", [AcknowledgementBatch(5, 9, [ACCEPT])])
     assert refusal.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    stage.share.acknowledge("a", [AckBatch(5, 9, [ACCEPT])])
+    stage.share.acknowledge("a", [AcknowledgementBatch(5, 9, [ACCEPT])])
     assert stage.share.window.start_offset == 10
 
 
-def test_whoever_waits_is_told_when_there_may_be_something() -> None:
+def test_waiting_fetches_are_woken_when_records_may_be_available() -> None:
     stage = Stage()
     stage.take(0, 9)
-    stage.share.acknowledge("a", [AckBatch(4, 5, [ACCEPT])])
+    stage.share.acknowledge("a", [AcknowledgementBatch(4, 5, [ACCEPT])])
     assert stage.waiter.count == 0
-    stage.share.acknowledge("a", [AckBatch(6, 7, [RELEASE])])
+    stage.share.acknowledge("a", [AcknowledgementBatch(6, 7, [RELEASE])])
     assert stage.waiter.count == 1
-    stage.share.acknowledge("a", [AckBatch(0, 3, [ACCEPT])])
+    stage.share.acknowledge("a", [AcknowledgementBatch(0, 3, [ACCEPT])])
     assert stage.waiter.count == 2
     stage.share.release("a")
     assert stage.waiter.count == 3
@@ -94,29 +105,29 @@ def test_whoever_waits_is_told_when_there_may_be_something() -> None:
     assert stage.waiter.count == 3
 
 
-def test_locks_run_out_in_turn_by_the_clock() -> None:
+def test_locks_expire_in_order() -> None:
     stage = Stage()
     stage.take(0, 4)
     stage.world.clock.advance(10_000)
     stage.take(5, 9, "b")
     stage.world.clock.advance(LOCK_MS - 10_000)
-    assert stage.kept() == (StateBatch(0, 4, 0, 1),)
+    assert stage.stored() == (StateBatch(0, 4, 0, 1),)
     assert stage.world.clock.next_deadline_ms == stage.world.clock.now_ms() + 10_000
     stage.world.clock.advance(10_000)
-    assert stage.kept() == (StateBatch(0, 9, 0, 1),)
-    assert [entry.facts["member_id"] for entry in stage.journal.about("g")] == ["a", "b"]
+    assert stage.stored() == (StateBatch(0, 9, 0, 1),)
+    assert [entry.facts["member_id"] for entry in stage.history.about("g")] == ["a", "b"]
 
 
-def test_a_lock_runs_out_even_if_that_cannot_be_kept() -> None:
+def test_lock_expires_even_if_storing_fails() -> None:
     stage = Stage()
     stage.take(0, 4)
-    stage.world.log.fails_with = OSError(28, "no space left on device")
+    stage.world.log.next_error = OSError(28, "no space left on device")
     stage.world.clock.advance(LOCK_MS)
-    assert stage.kept() == ()
+    assert stage.stored() == ()
     assert stage.take(0, 4, "b") == [(0, 4, 2)]
 
 
-def test_a_closed_partition_gives_nothing_and_forgets_its_locks() -> None:
+def test_closed_partition_acquires_nothing_and_drops_its_locks() -> None:
     stage = Stage()
     stage.take(0, 4)
     stage.table.drop(KEY)
@@ -124,36 +135,162 @@ def test_a_closed_partition_gives_nothing_and_forgets_its_locks() -> None:
     assert not stage.share.can_acquire()
     assert stage.take(5, 9) == []
     stage.world.clock.advance(LOCK_MS)
-    assert stage.kept() == ()
+    assert stage.stored() == ()
 
 
-def test_what_is_kept_is_where_the_next_leader_begins() -> None:
+def test_next_leader_begins_with_the_stored_state() -> None:
     stage = Stage()
     stage.take(0, 9)
-    stage.share.acknowledge("a", [AckBatch(3, 5, [ACCEPT])])
-    again = Stage(world=stage.world.restarted())
+    stage.share.acknowledge("a", [AcknowledgementBatch(3, 5, [ACCEPT])])
+    again = Stage(world=stage.world.restart())
     assert again.take(0, 9, "b") == [(0, 2, 1), (6, 9, 1)]
 
 
-def test_records_of_aborted_transactions_are_given_up() -> None:
+def test_records_of_aborted_transactions_are_archived() -> None:
     stage = Stage()
     stage.take(0, 9)
-    stage.share.give_up(0, 4)
+    stage.share.archive(0, 4)
     assert stage.share.window.complete_count == 5
-    stage.share.acknowledge("a", [AckBatch(5, 9, [ACCEPT])])
+    stage.share.acknowledge("a", [AcknowledgementBatch(5, 9, [ACCEPT])])
     assert stage.share.window.start_offset == 10
 
 
-def test_a_kept_state_that_makes_no_sense_cannot_be_read() -> None:
+def test_inconsistent_stored_state_is_refused() -> None:
     stage = Stage()
     (state,) = stage.world.machine.states().values()
 
-    class Nonsense:
+    class InconsistentStore:
         def read_state(self, *_: object) -> object:
             return state._replace(batches=(StateBatch(0, 4, 77, 1),))
 
     stage.table.drop(KEY)
-    stage.table.store = Nonsense()  # type: ignore[assignment]  # what a broken log may hold
     with pytest.raises(KafkaError) as refusal:
-        stage.table.begin(KEY, name="t-0", leader_epoch=0, choose_start=lambda: 0)
+        stage.table.begin(
+            KEY,
+            store=cast("StateStore", InconsistentStore()),
+            name="t-0",
+            leader_epoch=0,
+            choose_start=lambda: 0,
+        )
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class SlowStore:
+    """A store whose answers to writes arrive when the test says so."""
+
+    def __init__(self, store: StateStore) -> None:
+        self._store = store
+        self.writes: list[tuple[StateChange, Waiting[None]]] = []
+
+    def read_state(self, key: ShareKey, leader_epoch: int) -> LeaderState | Waiting[LeaderState]:
+        return self._store.read_state(key, leader_epoch)
+
+    def write_state(self, key: ShareKey, change: StateChange) -> Waiting[None]:
+        answer: Waiting[None] = Waiting()
+        self.writes.append((change, answer))
+
+        def write(outcome: object) -> None:
+            if outcome is None:
+                self._store.write_state(key, change)
+
+        answer.then(write)
+        return answer
+
+    def answer(self, refusal: KafkaError | None = None) -> None:
+        _, answer = self.writes.pop(0)
+        if refusal is None:
+            answer.resolve(None)
+        else:
+            answer.refuse(refusal)
+
+
+class SlowStage(Stage):
+    """A share partition whose store is slow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = SlowStore(self.world.store)
+        self.table.drop(KEY)
+        share = self.table.begin(
+            KEY, store=self.store, name="t-0", leader_epoch=0, choose_start=lambda: 7
+        )
+        assert isinstance(share, SharePartition)
+        self.share = share
+        self.share.watch(self.waiter)
+        self.waiter.count = 0
+
+
+def waiting(answer: Waiting[None] | None) -> Waiting[None]:
+    assert answer is not None
+    return answer
+
+
+def test_an_acknowledgement_is_answered_when_the_store_has_answered() -> None:
+    stage = SlowStage()
+    stage.take(0, 9)
+    acknowledged = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(0, 4, [ACCEPT])]))
+    assert not acknowledged.is_resolved
+    assert stage.share.window.start_offset == 0
+    stage.store.answer()
+    assert acknowledged.value is None
+    assert stage.share.window.start_offset == 5
+    assert stage.stored() == (StateBatch(0, 4, 2, 1),)
+
+
+def test_records_do_not_change_during_a_write() -> None:
+    stage = SlowStage()
+    stage.take(0, 4)
+    first = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(2, 3, [ACCEPT])]))
+    assert not stage.share.can_acquire()
+    assert stage.share.acquire(FetchedBatches([(5, 9)], 5), AcquireRequest("b", 500, 500)) == (
+        (),
+        0,
+    )
+    again = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(2, 3, [ACCEPT])]))
+    released = waiting(stage.share.release("a"))
+    assert len(stage.store.writes) == 1
+    stage.store.answer()
+    assert first.value is None
+    assert isinstance(again.value, KafkaError)  # its records were settled meanwhile
+    assert not released.is_resolved
+    stage.store.answer()
+    assert released.value is None
+    assert stage.waiter.count > 0
+    assert stage.share.can_acquire()
+
+
+def test_refused_write_changes_nothing_and_returns_the_members_error() -> None:
+    stage = SlowStage()
+    stage.take(0, 4)
+    acknowledged = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(0, 4, [ACCEPT])]))
+    stage.store.answer(KafkaError(ErrorCode.NOT_COORDINATOR))
+    assert isinstance(acknowledged.value, KafkaError)
+    assert acknowledged.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert stage.share.window.start_offset == 0
+    assert stage.waiter.count == 1
+
+
+def test_locks_expire_after_the_current_write() -> None:
+    stage = SlowStage()
+    stage.take(0, 4)
+    acknowledged = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(0, 1, [ACCEPT])]))
+    stage.world.clock.advance(LOCK_MS)
+    assert len(stage.store.writes) == 1
+    stage.store.answer()
+    assert acknowledged.value is None
+    stage.store.answer()
+    assert stage.stored() == (StateBatch(2, 4, 0, 1),)
+    assert stage.take(2, 4, "b") == [(2, 4, 2)]
+
+
+def test_closed_partition_applies_no_pending_acknowledgement() -> None:
+    stage = SlowStage()
+    stage.take(0, 4)
+    first = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(0, 1, [ACCEPT])]))
+    second = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(2, 3, [ACCEPT])]))
+    stage.table.drop(KEY)
+    stage.store.answer()
+    assert first.value is None
+    assert isinstance(second.value, KafkaError)
+    assert second.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert stage.store.writes == []

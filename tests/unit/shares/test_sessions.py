@@ -1,4 +1,4 @@
-"""Share sessions: epochs, what is told, and who they belong to."""
+"""Share sessions: epochs, reported partitions, and owners."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares import sessions
 from kafkalite.shares.sessions import (
     SessionKey,
-    ShareContext,
+    ShareFetchContext,
     ShareSessions,
     TopicPartition,
     next_epoch,
@@ -24,7 +24,7 @@ def refused(code: ErrorCode) -> pytest.RaisesExc[KafkaError]:
 
 
 class Stage:
-    """Sessions with room for two."""
+    """A cache with room for two sessions."""
 
     def __init__(self) -> None:
         self.sessions = ShareSessions(lambda: 2)
@@ -32,28 +32,28 @@ class Stage:
     def fetch(
         self,
         epoch: int,
-        *wanted: TopicPartition,
+        *requested: TopicPartition,
         key: SessionKey = KEY,
         forgotten: tuple[TopicPartition, ...] = (),
         acknowledges: bool = False,
-        owner: object = None,
-    ) -> ShareContext:
+        connection: object = None,
+    ) -> ShareFetchContext:
         return self.sessions.begin_fetch(
             key,
             epoch,
-            [(each, "t") for each in wanted],
+            [(each, "t") for each in requested],
             forgotten,
             acknowledges=acknowledges,
-            owner=owner,
+            connection=connection,
         )
 
 
 @pytest.mark.parametrize(("epoch", "following"), [(0, 1), (1, 2), (2**31 - 1, 1), (-1, -1)])
-def test_epochs_go_round(epoch: int, following: int) -> None:
+def test_epoch_after_the_largest_is_one(epoch: int, following: int) -> None:
     assert next_epoch(epoch) == following
 
 
-def test_a_session_remembers_what_is_wanted() -> None:
+def test_session_stores_its_partitions() -> None:
     stage = Stage()
     assert list(stage.fetch(0, ONE).names) == [ONE]
     assert list(stage.fetch(1, TWO).names) == [ONE, TWO]
@@ -63,7 +63,17 @@ def test_a_session_remembers_what_is_wanted() -> None:
     assert stage.sessions.end(KEY) == ()
 
 
-def test_epochs_are_in_order() -> None:
+def test_topics_of_a_session_are_returned() -> None:
+    stage = Stage()
+    other = TopicPartition(b"o" * 16, 0)
+    assert stage.sessions.topics_of(KEY) == set()
+    stage.fetch(0, ONE, TWO, other)
+    assert stage.sessions.topics_of(KEY) == {ONE.topic_id, other.topic_id}
+    stage.fetch(1, forgotten=(other,))
+    assert stage.sessions.topics_of(KEY) == {ONE.topic_id}
+
+
+def test_epoch_out_of_order_is_refused() -> None:
     stage = Stage()
     for epoch in (1, -1):
         with refused(ErrorCode.SHARE_SESSION_NOT_FOUND):
@@ -81,7 +91,7 @@ def test_epochs_are_in_order() -> None:
     stage.fetch(2)
 
 
-def test_a_first_request_says_nothing_of_records_and_nothing_twice() -> None:
+def test_first_request_with_acknowledgements_or_repetitions_is_refused() -> None:
     stage = Stage()
     with refused(ErrorCode.INVALID_REQUEST):
         stage.fetch(0, ONE, acknowledges=True)
@@ -91,7 +101,7 @@ def test_a_first_request_says_nothing_of_records_and_nothing_twice() -> None:
     assert len(stage.sessions) == 0
 
 
-def test_there_is_room_for_so_many() -> None:
+def test_number_of_sessions_is_limited() -> None:
     stage = Stage()
     stage.fetch(0, key=SessionKey("g", "a"))
     stage.fetch(0, key=SessionKey("h", "a"))
@@ -102,25 +112,25 @@ def test_there_is_room_for_so_many() -> None:
     assert (stage.sessions.has_group("g"), stage.sessions.has_group("h")) == (True, False)
 
 
-def test_news_is_told_and_nothing_else() -> None:
+def test_only_changes_are_reported() -> None:
     stage = Stage()
     first = stage.fetch(0, ONE)
-    assert first.is_worth_telling(ONE, has_records=False, has_error=False)
+    assert first.must_report(ONE, has_records=False, has_error=False)
     context = stage.fetch(1, TWO)
-    told = [
-        context.is_worth_telling(each, has_records=False, has_error=False) for each in (ONE, TWO)
+    reported = [
+        context.must_report(each, has_records=False, has_error=False) for each in (ONE, TWO)
     ]
-    assert told == [False, True]
+    assert reported == [False, True]
     context = stage.fetch(2)
-    assert context.is_worth_telling(ONE, has_records=False, has_error=True)
+    assert context.must_report(ONE, has_records=False, has_error=True)
     context = stage.fetch(3)
-    assert context.is_worth_telling(ONE, has_records=False, has_error=False)
-    assert not context.is_worth_telling(ONE, has_records=False, has_error=False)
-    assert context.is_worth_telling(ONE, has_records=True, has_error=False)
+    assert context.must_report(ONE, has_records=False, has_error=False)
+    assert not context.must_report(ONE, has_records=False, has_error=False)
+    assert context.must_report(ONE, has_records=True, has_error=False)
     assert list(stage.fetch(4).names) == [TWO, ONE]
 
 
-def test_an_answer_is_for_the_request_that_is_the_last() -> None:
+def test_response_after_a_newer_request_is_refused() -> None:
     stage = Stage()
     stage.fetch(0, ONE)
     context = stage.fetch(1)
@@ -130,19 +140,19 @@ def test_an_answer_is_for_the_request_that_is_the_last() -> None:
         context.check()
 
 
-def test_sessions_have_owners() -> None:
+def test_sessions_of_a_connection_are_returned() -> None:
     stage = Stage()
     me, you = object(), object()
-    stage.fetch(0, owner=me)
-    stage.fetch(0, key=SessionKey("g", "b"), owner=you)
-    assert list(stage.sessions.owned_by(me, "g")) == [KEY]
-    assert list(stage.sessions.owned_by(me, "h")) == []
-    stage.fetch(0, owner=you)
-    assert list(stage.sessions.owned_by(me, "g")) == []
+    stage.fetch(0, connection=me)
+    stage.fetch(0, key=SessionKey("g", "b"), connection=you)
+    assert list(stage.sessions.sessions_of_connection(me, "g")) == [KEY]
+    assert list(stage.sessions.sessions_of_connection(me, "h")) == []
+    stage.fetch(0, connection=you)
+    assert list(stage.sessions.sessions_of_connection(me, "g")) == []
 
 
-def test_sessions_name_only_so_many_partitions_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "MOST_PARTITIONS", 3)
+def test_partitions_of_all_sessions_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "MAX_PARTITIONS", 3)
     stage = Stage()
     other = SessionKey("g", "b")
     stage.fetch(0, ONE, TWO)

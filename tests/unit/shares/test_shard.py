@@ -1,4 +1,4 @@
-"""The share coordinator's machine: what is kept, what fences, when a snapshot is due."""
+"""The share coordinator's state machine: stored states, fencing, snapshots."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.metadata.image import MetadataDelta
+from kafkalite.protocol._generated.records.share_snapshot import (
+    ShareSnapshotKey,
+    ShareSnapshotValue,
+)
+from kafkalite.protocol._generated.records.share_update import ShareUpdateKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.records.share_snapshot import ShareSnapshotKey, ShareSnapshotValue
-from kafkalite.protocol.records.share_update import ShareUpdateKey
 from kafkalite.shares import shard
 from kafkalite.shares.state import ShareKey, StateBatch
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
@@ -27,14 +30,14 @@ def refused(code: ErrorCode) -> pytest.RaisesExc[KafkaError]:
 
 
 def kinds(world: ShareWorld) -> str:
-    """Return the log as letters: S a snapshot, U an update, T a tombstone."""
+    """Return the log as letters: S for a snapshot, U for an update, T for a tombstone."""
     return "".join(
         "U" if isinstance(record.key, ShareUpdateKey) else "T" if record.value is None else "S"
         for record in world.records()
     )
 
 
-def test_a_state_is_begun_read_and_added_to() -> None:
+def test_state_is_initialized_read_and_changed() -> None:
     world = ShareWorld()
     world.begin(state_epoch=3, start_offset=10)
     world.coordinator.write_state(KEY, change((10, 19, 2, 1), start=10, state_epoch=3, complete=10))
@@ -46,7 +49,7 @@ def test_a_state_is_begun_read_and_added_to() -> None:
     assert world.coordinator.summary(*KEY) == (3, 0, 20, 0)
 
 
-def test_a_start_left_open_stays_where_it_is() -> None:
+def test_start_offset_of_minus_one_changes_nothing() -> None:
     world = ShareWorld()
     world.begin(start_offset=-1)
     assert world.coordinator.summary(*KEY) == (0, 0, -1, -1)
@@ -55,7 +58,7 @@ def test_a_start_left_open_stays_where_it_is() -> None:
     assert world.coordinator.read_state(KEY, -1).start_offset == 7
 
 
-def test_after_so_many_updates_comes_a_snapshot() -> None:
+def test_snapshot_follows_a_number_of_updates() -> None:
     world = ShareWorld({"share.coordinator.snapshot.update.records.per.snapshot": "2"})
     world.begin()
     for offset in range(5):
@@ -67,7 +70,7 @@ def test_after_so_many_updates_comes_a_snapshot() -> None:
     assert world.coordinator.read_state(KEY, 0).batches == (StateBatch(0, 4, 2, 1),)
 
 
-def test_a_leader_that_was_replaced_is_fenced() -> None:
+def test_previous_leader_is_fenced() -> None:
     world = ShareWorld()
     world.begin()
     world.coordinator.read_state(KEY, 5)
@@ -79,14 +82,14 @@ def test_a_leader_that_was_replaced_is_fenced() -> None:
         world.coordinator.write_state(KEY, change((0, 0, 2, 1), leader_epoch=4))
     with refused(ErrorCode.FENCED_LEADER_EPOCH):
         world.coordinator.read_state(KEY, 4)
-    # To begin anew does not let the old leader in again.
+    # A reset does not admit the previous leader again.
     world.begin(state_epoch=1)
     with refused(ErrorCode.FENCED_LEADER_EPOCH):
         world.coordinator.read_state(KEY, 4)
     world.coordinator.write_state(KEY, change((0, 0, 2, 1), leader_epoch=-1, state_epoch=-1))
 
 
-def test_a_leader_that_missed_a_reset_is_fenced() -> None:
+def test_leader_with_a_stale_state_epoch_is_fenced() -> None:
     world = ShareWorld()
     world.begin(state_epoch=2)
     with refused(ErrorCode.FENCED_STATE_EPOCH):
@@ -105,7 +108,7 @@ def test_a_leader_that_missed_a_reset_is_fenced() -> None:
         (KEY._replace(topic_id=bytes(16)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_only_partitions_that_are_have_states(key: ShareKey, code: ErrorCode) -> None:
+def test_unknown_partition_is_refused(key: ShareKey, code: ErrorCode) -> None:
     world = ShareWorld()
     with refused(code):
         world.begin(key)
@@ -116,7 +119,7 @@ def test_only_partitions_that_are_have_states(key: ShareKey, code: ErrorCode) ->
     assert world.log.entries == []
 
 
-def test_what_was_not_begun_is_neither_read_nor_written() -> None:
+def test_uninitialized_state_is_neither_read_nor_written() -> None:
     world = ShareWorld()
     with refused(ErrorCode.INVALID_REQUEST):
         world.coordinator.read_state(KEY, 0)
@@ -125,7 +128,7 @@ def test_what_was_not_begun_is_neither_read_nor_written() -> None:
     assert world.coordinator.summary(*KEY) == (0, 0, -1, -1)
 
 
-def test_a_deleted_state_is_gone_with_its_epochs() -> None:
+def test_deleted_state_loses_its_epochs() -> None:
     world = ShareWorld()
     world.begin(state_epoch=9)
     world.coordinator.delete_state(*KEY)
@@ -135,27 +138,27 @@ def test_a_deleted_state_is_gone_with_its_epochs() -> None:
     assert world.coordinator.summary(*KEY).state_epoch == 1
 
 
-def test_states_go_with_their_topic() -> None:
+def test_states_are_deleted_with_their_topic() -> None:
     world = ShareWorld(topics=[topic_image("t"), topic_image("u")])
     world.begin()
     other = KEY._replace(topic_id=topic_image("u").topic_id)
     world.begin(other)
-    world.show(MetadataDelta(deleted=(world.topics.pop("t"),)))
+    world.apply_topics(MetadataDelta(deleted=(world.topics.pop("t"),)))
     assert list(world.machine.states()) == [other]
 
 
-def test_states_of_a_deleted_topic_that_could_not_be_forgotten_go_with_the_next() -> None:
+def test_failed_deletion_of_states_is_repeated_with_the_next_topic() -> None:
     world = ShareWorld(topics=[topic_image("t"), topic_image("u")])
     world.begin()
-    world.log.fails_with = OSError(28, "no space left on device")
-    world.show(MetadataDelta(deleted=(world.topics.pop("t"),)))
+    world.log.next_error = OSError(28, "no space left on device")
+    world.apply_topics(MetadataDelta(deleted=(world.topics.pop("t"),)))
     assert list(world.machine.states()) == [KEY]
-    world.show(MetadataDelta(deleted=(world.topics.pop("u"),)))
+    world.apply_topics(MetadataDelta(deleted=(world.topics.pop("u"),)))
     assert world.machine.states() == {}
 
 
 class LimitedLog(MemoryCoordinatorLog):
-    """Takes no more at once than a topic with the default `max.message.bytes` does."""
+    """Refuses batches larger than the default `max.message.bytes`."""
 
     def append(self, records: Sequence[tuple[bytes | None, bytes | None]], now_ms: int) -> int:
         if sum(len(key or b"") + len(value or b"") for key, value in records) > 1_000_000:
@@ -164,22 +167,22 @@ class LimitedLog(MemoryCoordinatorLog):
 
 
 def many_states() -> ShareWorld:
-    """Return a world with more states than one batch of the log holds."""
+    """Return a world with more states than fit into one batch."""
     world = ShareWorld(log=LimitedLog(), topics=[topic_image("t", 60)])
     for index in range(60):
         world.begin(KEY._replace(group_id="g" * 32_000, partition=index))
     return world
 
 
-def test_more_states_than_one_batch_holds_go_with_their_topic() -> None:
+def test_states_exceeding_one_batch_are_deleted_with_their_topic() -> None:
     world = many_states()
-    world.show(MetadataDelta(deleted=(world.topics.pop("t"),)))
+    world.apply_topics(MetadataDelta(deleted=(world.topics.pop("t"),)))
     assert len(world.machine.states()) == 48
     world.clock.advance(1_000)
     assert world.machine.states() == {}
 
 
-def test_more_cold_partitions_than_one_batch_holds_are_written_whole() -> None:
+def test_cold_partitions_exceeding_one_batch_get_snapshots() -> None:
     world = many_states()
     world.clock.advance(COLD_MS + 1_000)
     assert kinds(world) == "S" * 120
@@ -187,7 +190,7 @@ def test_more_cold_partitions_than_one_batch_holds_are_written_whole() -> None:
     assert epochs == {1}
 
 
-def test_cold_partitions_are_written_whole_once() -> None:
+def test_cold_partitions_get_one_snapshot() -> None:
     world = ShareWorld()
     world.begin()
     world.coordinator.write_state(KEY, change((0, 4, 2, 1)))
@@ -208,42 +211,42 @@ def test_cold_partitions_are_written_whole_once() -> None:
 def test_cold_partitions_are_found_after_a_restart() -> None:
     world = ShareWorld()
     world.begin()
-    again = world.restarted()
+    again = world.restart()
     again.clock.advance(COLD_MS)
     assert kinds(again) == "SS"
 
 
 @pytest.mark.parametrize("entries_from", [0, 3])
-def test_restarting_is_replaying_all_or_what_follows_the_last_snapshot(entries_from: int) -> None:
+def test_restart_from_any_snapshot_gives_the_same_state(entries_from: int) -> None:
     world = ShareWorld({"share.coordinator.snapshot.update.records.per.snapshot": "2"})
     world.begin()
     for offset in range(4):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), complete=offset + 1))
     assert kinds(world) == "SUUSU"
-    assert world.restarted(entries_from).machine.states() == world.machine.states()
+    assert world.restart(entries_from).machine.states() == world.machine.states()
 
 
-def test_updates_are_never_folded_into_the_last_of_them() -> None:
+def test_loading_applies_every_update() -> None:
     world = ShareWorld()
     world.begin()
     for offset in (4, 8):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), complete=1))
-    again = world.restarted()
+    again = world.restart()
     assert len(again.coordinator.read_state(KEY, -1).batches) == 2
 
 
-def test_an_update_without_its_snapshot_is_better_than_nothing() -> None:
+def test_update_without_a_snapshot_is_applied() -> None:
     world = ShareWorld()
     world.begin(start_offset=5)
     world.coordinator.write_state(KEY, change((5, 9, 2, 1), start=5, complete=5))
-    (state,) = world.restarted(1).machine.states().values()
+    (state,) = world.restart(1).machine.states().values()
     assert (state.start_offset, state.batches) == (5, (StateBatch(5, 9, 2, 1),))
 
 
-def test_what_makes_no_sense_is_refused_and_what_is_too_much(
+def test_invalid_or_too_many_batches_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shard, "MOST_BATCHES", 3)
+    monkeypatch.setattr(shard, "MAX_BATCHES", 3)
     world = ShareWorld()
     world.begin()
     with refused(ErrorCode.INVALID_REQUEST):
@@ -252,7 +255,7 @@ def test_what_makes_no_sense_is_refused_and_what_is_too_much(
     with refused(ErrorCode.INVALID_REQUEST):
         world.coordinator.write_state(KEY, change(*several))
     world.coordinator.write_state(KEY, change(*several[:3]))
-    # What joins those that are there takes no more room.
+    # Changes that join existing batches take no more space.
     world.coordinator.write_state(KEY, change((1, 1, 2, 1)))
     assert len(world.coordinator.read_state(KEY, 0).batches) == 2
 
@@ -261,13 +264,13 @@ def test_a_failed_append_changes_nothing() -> None:
     world = ShareWorld()
     world.begin()
     before = world.machine.states()
-    world.log.fails_with = OSError(5, "input/output error")
+    world.log.next_error = OSError(5, "input/output error")
     with refused(ErrorCode.NOT_COORDINATOR):
         world.coordinator.write_state(KEY, change((0, 4, 2, 1)))
     assert world.machine.states() == before
 
 
-def test_records_of_other_kinds_are_passed_over() -> None:
+def test_records_of_other_types_are_skipped() -> None:
     world = ShareWorld()
     key = ShareSnapshotKey(group_id="g", topic_id=KEY.topic_id, partition=0)
     world.machine.replay_share_snapshot(key, None)

@@ -1,4 +1,4 @@
-"""What names a share partition."""
+"""The key of a share partition."""
 
 from __future__ import annotations
 

@@ -1,60 +1,76 @@
-"""The share partitions of a cluster: begun once per leader, gone with topic, leader or session."""
+"""The share partitions of a cluster: loaded once per leader, removed with their last session."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from kafkalite.coordinator.journal import Journal
+from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.metadata.image import MetadataDelta
+from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.shares.acquiring import Fetched, Wish
+from kafkalite.shares.acknowledgement import AcknowledgementBatch
+from kafkalite.shares.acquisition import AcquireRequest, FetchedBatches
 from kafkalite.shares.sessions import SessionKey, TopicPartition
-from kafkalite.shares.settling import AckBatch
-from kafkalite.shares.table import SharePartitions
+from kafkalite.shares.table import SharePartitionTable
 from tests.unit.shares.share_world import KEY, ShareWorld
+
+if TYPE_CHECKING:
+    from kafkalite.shares.partition import SharePartition, StateStore
+    from kafkalite.shares.state import LeaderState, ShareKey, StateChange
 
 MEMBER = SessionKey("g", "a")
 
 
 class Stage:
-    """A table beside a share coordinator."""
+    """A table with a share coordinator."""
 
     def __init__(self) -> None:
         self.world = ShareWorld({"group.share.delivery.count.limit": "3"})
         self.world.begin()
-        self.table = SharePartitions(
+        self.table = SharePartitionTable(
             clock=self.world.clock,
             config=self.world.config,
-            store=self.world.coordinator,
-            journal=Journal(),
+            history=EventHistory(),
         )
 
     def begin(self, leader_epoch: int = 0) -> None:
-        share = self.table.begin(KEY, name="t-0", leader_epoch=leader_epoch, choose_start=lambda: 0)
+        share = self.table.begin(
+            KEY,
+            store=self.world.store,
+            name="t-0",
+            leader_epoch=leader_epoch,
+            choose_start=lambda: 0,
+        )
         assert self.table.find(KEY) is share
 
     def open_session(self, owner: object = None) -> None:
         place = TopicPartition(KEY.topic_id, KEY.partition)
         self.table.sessions(1).begin_fetch(
-            MEMBER, 0, [(place, "t")], (), acknowledges=False, owner=owner
+            MEMBER, 0, [(place, "t")], (), acknowledges=False, connection=owner
         )
 
     def take(self) -> int:
         share = self.table.find(KEY)
         assert share is not None
-        fetched = Fetched([(0, 4)], share.window.next_fetch_offset())
-        return share.acquire(fetched, Wish("a", 500, 500))[1]
+        fetched = FetchedBatches([(0, 4)], share.window.next_fetch_offset())
+        return share.acquire(fetched, AcquireRequest("a", 500, 500))[1]
 
 
-def test_limits_are_the_groups() -> None:
+def test_limits_are_those_of_the_group() -> None:
     limits = Stage().table.limits("g")
-    assert (limits.deliveries, limits.records, limits.lock_ms) == (3, 2000, 30_000)
+    assert (limits.max_deliveries, limits.max_records_in_flight, limits.lock_duration_ms) == (
+        3,
+        2000,
+        30_000,
+    )
     assert limits.allows_renewal
 
 
-def test_what_a_group_leaves_is_no_other_groups() -> None:
-    """Connections may end by the thousand, each with a thousand groups: only these are touched."""
+def test_end_of_sessions_affects_only_their_group() -> None:
+    """Connections may end by the thousand, each with a thousand groups: only theirs are read."""
     stage = Stage()
     me = object()
     other = SessionKey("h", "a")
@@ -62,8 +78,10 @@ def test_what_a_group_leaves_is_no_other_groups() -> None:
     for key in (MEMBER, other):
         share_key = KEY._replace(group_id=key.group_id)
         stage.world.begin(share_key)
-        stage.table.begin(share_key, name="t-0", leader_epoch=0, choose_start=lambda: 0)
-        stage.table.sessions(1).begin_fetch(key, 0, [place], (), acknowledges=False, owner=me)
+        stage.table.begin(
+            share_key, store=stage.world.store, name="t-0", leader_epoch=0, choose_start=lambda: 0
+        )
+        stage.table.sessions(1).begin_fetch(key, 0, [place], (), acknowledges=False, connection=me)
     stage.table.end_sessions_of(1, me, "g")
     assert stage.table.find(KEY) is None
     assert stage.table.find(KEY._replace(group_id="h")) is not None
@@ -74,7 +92,7 @@ def test_what_a_group_leaves_is_no_other_groups() -> None:
     assert len(stage.table.sessions(1)) == 0
 
 
-def test_a_share_partition_is_begun_once_per_leader() -> None:
+def test_share_partition_is_loaded_once_per_leader() -> None:
     stage = Stage()
     stage.begin()
     stage.take()
@@ -84,7 +102,7 @@ def test_a_share_partition_is_begun_once_per_leader() -> None:
     assert stage.take() == 5
 
 
-def test_a_leader_that_was_replaced_lets_go() -> None:
+def test_share_partition_of_a_previous_leader_is_removed() -> None:
     stage = Stage()
     stage.begin()
     stage.take()
@@ -100,7 +118,7 @@ def test_a_leader_that_was_replaced_lets_go() -> None:
     assert stage.table.find(KEY) is None
 
 
-def test_a_topic_that_goes_takes_its_share_partitions_along() -> None:
+def test_share_partitions_are_removed_with_their_topic() -> None:
     stage = Stage()
     stage.begin()
     deleted = stage.world.topics.pop("t")
@@ -112,14 +130,16 @@ def test_a_topic_that_goes_takes_its_share_partitions_along() -> None:
     ("code", "is_dropped"),
     [(ErrorCode.NOT_LEADER_OR_FOLLOWER, True), (ErrorCode.INVALID_RECORD_STATE, False)],
 )
-def test_errors_that_say_another_leads_let_go(code: ErrorCode, *, is_dropped: bool) -> None:
+def test_errors_of_another_leader_remove_the_share_partition(
+    code: ErrorCode, *, is_dropped: bool
+) -> None:
     stage = Stage()
     stage.begin()
-    stage.table.drop_after(KEY, KafkaError(code))
+    stage.table.drop_if_stale(KEY, KafkaError(code))
     assert (stage.table.find(KEY) is None) is is_dropped
 
 
-def test_a_session_that_ends_gives_back_what_its_member_has() -> None:
+def test_end_of_a_session_releases_its_records() -> None:
     stage = Stage()
     stage.begin()
     stage.open_session()
@@ -129,7 +149,7 @@ def test_a_session_that_ends_gives_back_what_its_member_has() -> None:
     stage.table.end_session(1, MEMBER)
 
 
-def test_a_session_whose_state_was_begun_anew_gives_back_nothing() -> None:
+def test_end_of_a_session_with_a_reset_state_releases_nothing() -> None:
     stage = Stage()
     stage.begin()
     stage.open_session()
@@ -139,13 +159,13 @@ def test_a_session_whose_state_was_begun_anew_gives_back_nothing() -> None:
     assert stage.table.find(KEY) is None
 
 
-def test_whoever_leaves_last_takes_the_share_partitions_along() -> None:
+def test_end_of_the_last_session_removes_the_share_partitions() -> None:
     stage = Stage()
     stage.begin()
     owner = object()
     stage.open_session(owner)
     stage.table.sessions(2).begin_fetch(
-        SessionKey("g", "b"), 0, [], (), acknowledges=False, owner=owner
+        SessionKey("g", "b"), 0, [], (), acknowledges=False, connection=owner
     )
     stage.table.end_sessions_of(1, owner, "g")
     assert stage.table.find(KEY) is not None
@@ -153,13 +173,90 @@ def test_whoever_leaves_last_takes_the_share_partitions_along() -> None:
     assert stage.table.find(KEY) is None
 
 
-def test_stopping_lets_go_of_all() -> None:
+def test_stop_removes_everything() -> None:
     stage = Stage()
     stage.begin()
     share = stage.table.find(KEY)
     assert share is not None
     stage.take()
-    share.acknowledge("a", [AckBatch(0, 4, [1])])
+    share.acknowledge("a", [AcknowledgementBatch(0, 4, [1])])
     stage.table.stop()
     assert stage.table.find(KEY) is None
     assert share.is_closed
+
+
+class LateStore:
+    """A store whose states arrive when the test says so."""
+
+    def __init__(self, store: StateStore) -> None:
+        self._store = store
+        self.reads: list[tuple[ShareKey, int, Waiting[LeaderState]]] = []
+
+    def read_state(self, key: ShareKey, leader_epoch: int) -> Waiting[LeaderState]:
+        state: Waiting[LeaderState] = Waiting()
+        self.reads.append((key, leader_epoch, state))
+        return state
+
+    def write_state(self, key: ShareKey, change: StateChange) -> Waiting[None] | None:
+        return self._store.write_state(key, change)
+
+    def answer(self, refusal: KafkaError | None = None) -> None:
+        key, leader_epoch, state = self.reads.pop(0)
+        if refusal is None:
+            read = self._store.read_state(key, leader_epoch)
+            assert not isinstance(read, Waiting)
+            state.resolve(read)
+        else:
+            state.refuse(refusal)
+
+
+class LateStage(Stage):
+    """A table whose share partitions get their state late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = LateStore(self.world.store)
+
+    def begin_late(self, leader_epoch: int = 0) -> Waiting[SharePartition]:
+        share = self.table.begin(
+            KEY,
+            store=self.store,
+            name="t-0",
+            leader_epoch=leader_epoch,
+            choose_start=lambda: 0,
+        )
+        assert isinstance(share, Waiting)
+        return share
+
+
+def test_requests_waiting_for_a_state_share_one_share_partition() -> None:
+    stage = LateStage()
+    first, second = stage.begin_late(), stage.begin_late()
+    assert len(stage.store.reads) == 1
+    first.abandon()
+    stage.store.answer()
+    assert second.value is stage.table.find(KEY)
+
+
+def test_unreadable_state_returns_the_members_error_and_is_read_again() -> None:
+    stage = LateStage()
+    share = stage.begin_late()
+    stage.store.answer(KafkaError(ErrorCode.NOT_COORDINATOR))
+    assert isinstance(share.value, KafkaError)
+    assert share.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert stage.table.find(KEY) is None
+    again = stage.begin_late()
+    stage.store.answer()
+    assert again.value is stage.table.find(KEY)
+
+
+def test_late_state_of_a_previous_leader_is_ignored() -> None:
+    stage = LateStage()
+    former, current = stage.begin_late(0), stage.begin_late(1)
+    stage.store.answer()
+    assert isinstance(former.value, KafkaError)
+    assert former.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert stage.table.find(KEY) is None
+    stage.store.answer()
+    assert current.value is stage.table.find(KEY)
+    assert current.value.leader_epoch == 1

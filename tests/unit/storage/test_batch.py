@@ -1,4 +1,4 @@
-"""Record batches: the head, the CRC, and what may be changed without touching the payload."""
+"""Record batches: the header, the CRC, and changes without touching the payload."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
-    HEAD_SIZE,
+    HEADER_SIZE,
     TRANSACTIONAL,
     BatchView,
     ControlKind,
@@ -15,10 +15,10 @@ from kafkalite.storage.batch import (
     Producer,
     build_batch,
     build_control_batch,
-    build_own_batch,
+    build_key_value_batch,
     split_batches,
 )
-from kafkalite.storage.records import NewRecord, Record
+from kafkalite.storage.record_format import NewRecord, Record
 from tests.unit.storage.logs import batch
 
 # One record, key "k", value "v", header h=x, timestamp 1700000000000, as librdkafka would send it;
@@ -30,14 +30,14 @@ ONE_RECORD = bytes.fromhex(
 )
 
 
-def test_a_batch_is_laid_out_as_kafka_has_it() -> None:
+def test_batch_has_kafkas_layout() -> None:
     record = NewRecord(b"k", b"v", 1_700_000_000_000, (("h", b"x"),))
     built = build_batch([record])
     assert built == ONE_RECORD
     assert BatchView(built).has_valid_crc()
 
 
-def test_what_was_built_is_read_back() -> None:
+def test_built_batch_is_read_back() -> None:
     view = BatchView(
         build_batch(
             [
@@ -66,14 +66,14 @@ def test_what_was_built_is_read_back() -> None:
     assert view.size == len(view.data)
 
 
-def test_what_the_broker_writes_itself_is_a_batch_like_any_other() -> None:
+def test_own_batch_equals_built_batch() -> None:
     pairs = [(b"a", b"1"), (None, b"2"), (b"c", None)]
-    built = build_own_batch(pairs, 1000)
+    built = build_key_value_batch(pairs, 1000)
     assert built == build_batch([NewRecord(key, value, 1000) for key, value in pairs])
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_every_codec_gives_the_records_back(codec: int) -> None:
+def test_every_codec_returns_the_records(codec: int) -> None:
     values = [b"value %d" % number * number for number in range(50)]
     view = batch(*values, attributes=codec)
     assert view.has_valid_crc()
@@ -81,7 +81,7 @@ def test_every_codec_gives_the_records_back(codec: int) -> None:
     assert [value for _, value in view.key_values()] == values
 
 
-def test_any_changed_byte_behind_the_crc_shows() -> None:
+def test_any_changed_byte_after_the_crc_is_detected() -> None:
     data = bytearray(batch(b"value").data)
     for position in range(17, len(data)):
         data[position] ^= 0x10
@@ -93,7 +93,7 @@ def test_any_changed_byte_behind_the_crc_shows() -> None:
         data[position] ^= 0x10
 
 
-def test_the_append_time_takes_the_place_of_all_timestamps() -> None:
+def test_append_time_replaces_all_timestamps() -> None:
     view = batch(b"a", b"b", timestamp=1000).with_log_append_time(9000)
     assert view.has_valid_crc()
     assert view.is_log_append_time
@@ -103,7 +103,7 @@ def test_the_append_time_takes_the_place_of_all_timestamps() -> None:
     assert [record.timestamp for record in own.records()] == [1000, 1001]
 
 
-def test_recompressing_changes_nothing_but_the_compression() -> None:
+def test_recompression_changes_only_the_compression() -> None:
     view = batch(b"a" * 100, b"b" * 100, producer=Producer(5, 1, 7), attributes=1)
     for codec in range(5):
         other = view.with_compression(codec)
@@ -114,7 +114,7 @@ def test_recompressing_changes_nothing_but_the_compression() -> None:
 
 
 @pytest.mark.parametrize("kind", list(ControlKind))
-def test_a_marker_says_how_a_transaction_ended(kind: ControlKind) -> None:
+def test_control_marker_has_kind_and_coordinator_epoch(kind: ControlKind) -> None:
     marker = ControlMarker(kind, 8)
     view = BatchView(build_control_batch(marker, producer_id=4, producer_epoch=2, now_ms=77))
     assert view.has_valid_crc()
@@ -126,12 +126,12 @@ def test_a_marker_says_how_a_transaction_ended(kind: ControlKind) -> None:
     ]
 
 
-def test_an_unknown_kind_of_marker_says_nothing() -> None:
+def test_unknown_control_kind_returns_none() -> None:
     view = batch(b"\0\0\0\0\0\x08", keys=[b"\0\0\0\x05"])
     assert view.control_marker() is None
 
 
-def test_batches_that_follow_each_other_are_told_apart() -> None:
+def test_consecutive_batches_are_split() -> None:
     batches = [batch(b"a"), batch(b"b", b"c"), batch(b"d" * 100)]
     data = b"".join(bytes(view.data) for view in batches)
     assert [bytes(view.data) for view in split_batches(data)] == [
@@ -140,7 +140,7 @@ def test_batches_that_follow_each_other_are_told_apart() -> None:
     assert split_batches(b"") == []
 
 
-def test_a_batch_cut_short_counts_as_absent() -> None:
+def test_incomplete_batch_is_ignored() -> None:
     data = bytes(batch(b"a").data)
     for end in range(len(data)):
         assert split_batches(data[:end]) == []
@@ -159,9 +159,7 @@ def test_a_batch_cut_short_counts_as_absent() -> None:
         (16, b"\x01", ErrorCode.INVALID_RECORD),
     ],
 )
-def test_a_head_that_cannot_be_is_refused(
-    position: int, replacement: bytes, code: ErrorCode
-) -> None:
+def test_impossible_head_is_refused(position: int, replacement: bytes, code: ErrorCode) -> None:
     data = bytearray(batch(b"a").data)
     data[position : position + len(replacement)] = replacement
     with pytest.raises(KafkaError) as refused:
@@ -172,7 +170,7 @@ def test_a_head_that_cannot_be_is_refused(
 @pytest.mark.parametrize(
     "tail", [b"\0" * 12, b"\0" * 11 + b"\x0d", b"\0" * 11 + b"\xff\0\0\0\0\x03"]
 )
-def test_as_much_as_there_is_of_a_head_that_cannot_be_is_refused(tail: bytes) -> None:
+def test_incomplete_impossible_head_is_refused(tail: bytes) -> None:
     whole = bytes(batch(b"a").data)
     with pytest.raises(KafkaError) as refused:
         split_batches(whole + tail)
@@ -180,9 +178,9 @@ def test_as_much_as_there_is_of_a_head_that_cannot_be_is_refused(tail: bytes) ->
     assert len(split_batches(whole + tail[:11])) == 1
 
 
-def test_an_empty_batch_has_no_records() -> None:
+def test_empty_batch_has_no_records() -> None:
     view = batch(b"a")
-    data = bytearray(view.data)[:HEAD_SIZE]
-    data[8:12] = (HEAD_SIZE - 12).to_bytes(4, "big")
+    data = bytearray(view.data)[:HEADER_SIZE]
+    data[8:12] = (HEADER_SIZE - 12).to_bytes(4, "big")
     data[57:61] = bytes(4)
     assert BatchView(data).records() == []

@@ -1,4 +1,4 @@
-"""CRC-32C, however it was found."""
+"""CRC-32C, with any implementation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def test_the_checksum_is_castagnolis() -> None:
     assert crc32c(b"", 0) == 0
 
 
-def test_it_goes_on_from_another_and_reads_any_buffer() -> None:
+def test_checksum_continues_from_a_value_and_accepts_any_buffer() -> None:
     whole = crc32c(b"123456789", 0)
     assert crc32c(memoryview(bytearray(b"6789")), crc32c(b"12345", 0)) == whole
     assert whole == package.crc32c(b"123456789")

@@ -1,4 +1,4 @@
-"""Sparse indexes: Kafka's files, and searches that agree with looking at every entry."""
+"""Sparse indexes: Kafka's files, and searches compared with a linear search."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_entries_are_saved_once(files: MemoryFiles) -> None:
     assert times_loaded.entries == times.entries == [(5, 1), (10, 5), (11, 6)]
 
 
-def test_what_replaces_a_file_of_another_run_is_whole(files: MemoryFiles) -> None:
+def test_saving_replaces_a_file_of_an_earlier_run(files: MemoryFiles) -> None:
     offset_index([(1, 10), (2, 20), (3, 30)]).save(files, PATH)
     rebuilt = offset_index([(1, 11)])
     rebuilt.save(files, PATH)
@@ -77,21 +77,21 @@ def test_what_replaces_a_file_of_another_run_is_whole(files: MemoryFiles) -> Non
         pytest.param(struct.pack(">ii", 3, -50), id="negative position"),
     ],
 )
-def test_an_offset_index_that_cannot_be_is_not_believed(data: bytes) -> None:
+def test_invalid_offset_index_is_ignored(data: bytes) -> None:
     assert OffsetIndex.load(data, 100) is None
 
 
 @pytest.mark.parametrize("data", [b"\0" * 11, struct.pack(">qi", -1, 5), struct.pack(">qi", 5, -1)])
-def test_a_time_index_that_cannot_be_is_not_believed(data: bytes) -> None:
+def test_invalid_time_index_is_ignored(data: bytes) -> None:
     assert TimeIndex.load(data) is None
 
 
-def test_a_timestamp_that_says_nothing_new_is_not_kept() -> None:
+def test_time_index_skips_timestamps_that_do_not_increase() -> None:
     assert time_index([(-1, 0), (5, 1), (5, 2), (4, 3), (6, 4)]).entries == [(5, 1), (6, 4)]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_searches_agree_with_looking_at_every_entry(seed: int) -> None:
+def test_searches_equal_a_linear_search(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - repeatable
     entries = sorted(rng.sample(range(200), rng.randrange(30)))
     positions = sorted(rng.sample(range(5000), len(entries)))

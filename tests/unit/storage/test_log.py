@@ -1,4 +1,4 @@
-"""One partition's log: append, read, roll, cut, reopen."""
+"""The log of one partition: append, read, roll, truncate, reopen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import errno
 import pytest
 
 from kafkalite.storage.batch import BatchView, split_batches
-from kafkalite.storage.log import OffsetOutOfRangeError
+from kafkalite.storage.disk_health import DiskProblem
+from kafkalite.storage.file_names import remove_tree
+from kafkalite.storage.flushing import sync
+from kafkalite.storage.log import Log, OffsetOutOfRangeError
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from tests.unit.storage.logs import (
     DIRECTORY,
@@ -28,7 +31,7 @@ def read(
     return split_batches(data)
 
 
-def test_a_log_without_batches_costs_no_file() -> None:
+def test_log_without_batches_has_no_files() -> None:
     files = MemoryFiles()
     log = open_log(files)
     assert read(log, 0) == []
@@ -38,13 +41,12 @@ def test_a_log_without_batches_costs_no_file() -> None:
     assert log.end_offset == log.start_offset == log.size_bytes == 0
 
 
-def test_the_first_batch_makes_the_files_that_kafka_has() -> None:
+def test_first_batch_creates_kafkas_files() -> None:
     files = MemoryFiles()
     log = open_log(files)
     append(log, b"a")
     assert [path.rpartition("/")[2] for path in files.paths] == [
         "00000000000000000000.log",
-        "leader-epoch-checkpoint",
     ]
     log.close()
     assert [path.rpartition("/")[2] for path in files.paths] == [
@@ -56,7 +58,7 @@ def test_the_first_batch_makes_the_files_that_kafka_has() -> None:
     ]
 
 
-def test_offsets_are_given_in_order_and_told() -> None:
+def test_offsets_are_assigned_in_order_and_returned() -> None:
     log = open_log(MemoryFiles())
     first = log.append([batch(b"a", b"b"), batch(b"c")], leader_epoch=3, now_ms=0)
     second = log.append([batch(b"d")], leader_epoch=3, now_ms=0)
@@ -68,7 +70,7 @@ def test_offsets_are_given_in_order_and_told() -> None:
     assert [view.leader_epoch for view in read(log, 0)] == [3, 3, 3]
 
 
-def test_a_payload_reaches_the_disk_untouched() -> None:
+def test_payload_is_written_unchanged() -> None:
     log = open_log(MemoryFiles())
     append(log, b"a")
     view = batch(b"b", attributes=1)
@@ -79,14 +81,14 @@ def test_a_payload_reaches_the_disk_untouched() -> None:
     assert after[:8] == bytes(7) + b"\x01"
 
 
-def test_the_append_time_is_told_where_records_carry_it() -> None:
+def test_append_time_is_returned_for_log_append_time() -> None:
     log = open_log(MemoryFiles())
     info = log.append([batch(b"a").with_log_append_time(5000)], leader_epoch=0, now_ms=5000)
     assert (info.append_time_ms, info.max_timestamp) == (5000, 5000)
     assert [record.timestamp for record in records_of(log)] == [5000]
 
 
-def test_a_read_begins_with_the_batch_that_holds_the_offset() -> None:
+def test_read_begins_with_the_batch_that_contains_the_offset() -> None:
     log = filled_log(40)
     for offset in range(80):
         assert read(log, offset)[0].base_offset == offset // 2 * 2
@@ -101,13 +103,13 @@ def test_a_read_stays_below_the_limit() -> None:
     assert read(log, 10, limit=10) == []
 
 
-def test_a_read_gives_whole_batches_up_to_its_size() -> None:
+def test_read_returns_complete_batches_up_to_its_size() -> None:
     log = filled_log(40, SMALL._replace(segment_bytes=100_000))
     size = batch(b"value 0", b"other").size
     assert [view.base_offset for view in read(log, 4, max_bytes=3 * size + 5)] == [4, 6, 8]
 
 
-def test_the_first_batch_is_given_whatever_its_size() -> None:
+def test_first_batch_is_returned_even_if_larger() -> None:
     log = filled_log(3)
     assert [view.base_offset for view in read(log, 2, max_bytes=10)] == [2]
     assert read(log, 2, max_bytes=10, one=False) == []
@@ -123,7 +125,7 @@ def test_a_batch_larger_than_any_chunk_is_read_back() -> None:
     assert [len(value or b"") for value in values_of(reopened)] == [5, 3_000_000, 5]
 
 
-def test_offsets_outside_of_the_log_are_told_from_its_end() -> None:
+def test_offsets_outside_of_the_log_are_refused() -> None:
     log = filled_log(3)
     assert read(log, 6) == []
     log.delete_before(2)
@@ -132,14 +134,19 @@ def test_offsets_outside_of_the_log_are_told_from_its_end() -> None:
             read(log, offset)
 
 
-def test_what_is_folded_lies_between_two_offsets() -> None:
+def test_folded_records_are_between_two_offsets() -> None:
     log = open_log(MemoryFiles())
     for number in range(30):
         values = [batch(bytes(100), keys=[b"%d" % number])]
         log.append(values, leader_epoch=0, now_ms=0)
     assert len(log.segments) > 2
     for start, end in ((0, 30), (0, 0), (0, 17), (11, 12), (11, 30), (12, 11)):
-        keys = [key for run in log.folded(start, end) if isinstance(run, dict) for key in run]
+        keys = [
+            key
+            for run in log.read_latest_by_key(start, end)
+            if isinstance(run, dict)
+            for key in run
+        ]
         assert keys == [b"%d" % number for number in range(start, end)]
 
 
@@ -187,7 +194,7 @@ def test_jitter_rolls_earlier_but_never_later() -> None:
     assert max(rolls) <= 1050
 
 
-def test_a_segment_never_spans_more_offsets_than_its_index_can_say() -> None:
+def test_segment_spans_at_most_an_int32_of_offsets() -> None:
     log = open_log(MemoryFiles())
     append(log, b"v")
     far = batch(b"v")
@@ -220,13 +227,12 @@ def test_lost_indexes_are_built_again() -> None:
         files.remove(path)
     again = open_log(files, clean_shutdown=True)
     assert records_of(again) == records_of(log)
-    again.close()
-    for segment in again.segments[:-1]:
+    for segment in again.segments:
         segment.seal()
     assert {path: files.read(path) for path in indexes} == indexes
 
 
-def test_an_index_without_a_log_is_swept_up() -> None:
+def test_index_without_a_log_is_removed() -> None:
     files = MemoryFiles()
     filled_log(2, files=files).close()
     files.open(f"{DIRECTORY}/00000000000000000777.index", create=True)
@@ -234,7 +240,7 @@ def test_an_index_without_a_log_is_swept_up() -> None:
     assert not [path for path in files.paths if "777" in path]
 
 
-def test_deleting_before_an_offset_removes_what_lies_wholly_before_it() -> None:
+def test_delete_before_removes_segments_entirely_before_the_offset() -> None:
     log = filled_log(40)
     first_bases = [segment.base_offset for segment in log.segments]
     log.delete_before(first_bases[2] + 1)
@@ -245,7 +251,7 @@ def test_deleting_before_an_offset_removes_what_lies_wholly_before_it() -> None:
     assert log.start_offset == first_bases[2] + 1
 
 
-def test_deleting_all_keeps_the_end() -> None:
+def test_deleting_all_records_preserves_the_end_offset() -> None:
     log = filled_log(40)
     log.delete_before(80)
     assert (log.start_offset, log.end_offset) == (80, 80)
@@ -255,14 +261,14 @@ def test_deleting_all_keeps_the_end() -> None:
         log.delete_before(82)
 
 
-def test_epochs_begin_where_the_first_batch_of_a_leader_stands() -> None:
+def test_epochs_begin_at_the_first_batch_of_a_leader() -> None:
     log = open_log(MemoryFiles())
     for epoch in (0, 0, 2, 5):
         append(log, b"a", epoch=epoch)
     assert log.epochs.entries == [(0, 0), (2, 2), (5, 3)]
 
 
-def test_a_full_disk_refuses_a_batch_and_nothing_else() -> None:
+def test_full_disk_refuses_only_the_batch() -> None:
     disk = MemoryFiles()
     log = filled_log(3, files=disk)
     log.files = FaultyFiles(disk, fail_at=0, part=0.7, crash=False)
@@ -277,7 +283,7 @@ def test_a_full_disk_refuses_a_batch_and_nothing_else() -> None:
     assert values_of(open_log(disk)) == values_of(log)
 
 
-def test_what_cannot_be_cut_back_is_never_read_and_cut_before_the_next_write() -> None:
+def test_remains_of_a_failed_write_are_not_read_and_truncated_before_the_next_write() -> None:
     disk = MemoryFiles()
     log = filled_log(3, files=disk)
     path = f"{DIRECTORY}/00000000000000000000.log"
@@ -307,20 +313,18 @@ def test_flush_messages_flushes_while_appending() -> None:
     disk = MemoryFiles()
     log = filled_log(7, SMALL._replace(flush_messages=4), files=disk)
     assert log.recovery_point == 12
-    assert len(values_of(open_log(disk.without_power(lambda _: 0)))) == 12
+    assert len(values_of(open_log(disk.after_power_loss(lambda _: 0)))) == 12
 
 
-def test_a_log_that_could_not_be_flushed_takes_no_more_until_it_is_recovered() -> None:
-    """A batch that is there and was refused must not be followed: its writer never replayed it."""
+def test_log_refuses_appends_after_a_failed_flush() -> None:
+    """The refused batch is in the file, but its writer never replayed it: nothing may follow it."""
     disk = MemoryFiles()
     log = filled_log(3, SMALL._replace(flush_messages=100), files=disk)
     log.config = SMALL._replace(flush_messages=1)
-    # The batch itself is the first step, the sync of the segment the second.
-    faulty = FaultyFiles(disk, fail_at=1, crash=False)
-    log.segments[0]._log = faulty.open(f"{DIRECTORY}/00000000000000000000.log")
+    log.files = FaultyFiles(disk, fail_at=1, crash=False)
     with pytest.raises(OSError, match="space"):
         append(log, b"refused")
-    with pytest.raises(OSError, match="failed before"):
+    with pytest.raises(OSError, match="an earlier write to this log failed"):
         append(log, b"after it")
     assert values_of(log)[-1] == b"refused"
     again = open_log(disk)
@@ -328,11 +332,88 @@ def test_a_log_that_could_not_be_flushed_takes_no_more_until_it_is_recovered() -
     assert append(again, b"fits") == 7
 
 
-def test_a_deleted_log_leaves_no_trace() -> None:
+def test_the_first_append_syncs_nothing() -> None:
+    files = MemoryFiles()
+    synced: list[str] = []
+    files.sync = synced.append  # type: ignore[assignment,method-assign]
+    files.sync_directory = synced.append  # type: ignore[assignment,method-assign]
+    log = Log.open(files, DIRECTORY, SMALL, now_ms=0, topic_id="AAAAAAAAAAAAAAAAAAAAEg")
+    append(log, b"a")
+    log.roll(0)
+    append(log, b"b", epoch=8)
+    assert synced == []
+    log.flush()
+    names = [path.removeprefix(f"{DIRECTORY}/") for path in synced]
+    assert names == [
+        "00000000000000000000.index",
+        "00000000000000000000.log",
+        "00000000000000000000.timeindex",
+        "00000000000000000001.index",
+        "00000000000000000001.log",
+        "00000000000000000001.snapshot",
+        "00000000000000000001.timeindex",
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+        DIRECTORY,
+        "data",
+    ]
+    append(log, b"c")
+    synced.clear()
+    log.flush()
+    assert "partition.metadata" not in {path.rpartition("/")[2] for path in synced}
+    assert synced[-1] == DIRECTORY
+
+
+def test_flush_covers_batches_appended_before_it_began() -> None:
+    disk = MemoryFiles()
+    log = filled_log(3, files=disk)
+    flush = log.begin_flush()
+    assert flush is not None
+    append(log, b"later")
+    sync(disk, flush)
+    assert log.recovery_point == 0
+    log.end_flush(flush, None)
+    assert log.recovery_point == log.end_offset - 1
+    assert len(values_of(open_log(disk.after_power_loss(lambda _: 0)))) >= log.recovery_point
+
+
+def test_flush_of_removed_segments_is_no_failure() -> None:
+    disk = MemoryFiles()
+    log = filled_log(40, files=disk)
+    flush = log.begin_flush()
+    assert flush is not None
+    log.delete_before(log.segments[1].base_offset)
+    with pytest.raises(FileNotFoundError):
+        sync(disk, flush)
+    log.end_flush(flush, FileNotFoundError())
+    assert log.recovery_point == 0
+    append(log, b"goes on")
+    log.flush()
+    assert log.recovery_point == log.end_offset
+
+
+def test_a_log_that_did_not_change_since_a_clean_start_is_closed_without_a_write() -> None:
+    disk = MemoryFiles()
+    filled_log(7, files=disk).close()
+    files = FaultyFiles(disk)
+    log = Log.open(files, DIRECTORY, SMALL, now_ms=0, clean_shutdown=True)
+    log.close()
+    assert files.steps == 0
+    log = Log.open(files, DIRECTORY, SMALL, now_ms=0, clean_shutdown=True)
+    log.delete_before(3)
+    log.close()
+    assert files.steps > 0
+
+
+def test_deleted_log_leaves_no_files() -> None:
     files = MemoryFiles()
     log = filled_log(40, files=files)
-    log.delete()
+    removed = log.delete()
+    assert removed is not None
+    assert files.list(DIRECTORY) == []
+    remove_tree(files, removed)
     assert files.paths == []
+    assert log.delete() is None
     assert files.list("data") == []
 
 
@@ -342,3 +423,74 @@ def test_the_topic_id_is_written_with_the_first_batch() -> None:
     append(log, b"a")
     content = files.read(f"{DIRECTORY}/partition.metadata")
     assert content == b"version: 0\ntopic_id: some-id"
+
+
+def refusing(log: Log, disk: MemoryFiles, refusals: int) -> FaultyFiles:
+    """Make the next steps on the last segment fail."""
+    faulty = FaultyFiles(disk, fail_at=0, crash=False, refusals=refusals)
+    log.files = faulty
+    log.segments[-1]._log = faulty.open(log.segments[-1].path(".log"))
+    return faulty
+
+
+def test_a_refused_append_is_reported_until_one_succeeds() -> None:
+    disk = MemoryFiles()
+    log = filled_log(1, SMALL._replace(segment_bytes=100_000), files=disk)
+    # The append, the truncation of the partial write, and that again before the next append.
+    refusing(log, disk, refusals=3)
+    for _ in range(2):
+        with pytest.raises(OSError, match="space"):
+            append(log, b"refused")
+        (failure,) = log.health.failures
+        assert failure == (DiskProblem.REFUSED, DIRECTORY, "no space left on device")
+    assert append(log, b"fits") == 2
+    assert not log.health.failures
+
+
+def test_failure_ends_when_a_probe_of_the_same_size_succeeds() -> None:
+    disk = MemoryFiles()
+    log = filled_log(1, SMALL._replace(segment_bytes=100_000), files=disk)
+    faulty = refusing(log, disk, refusals=4)
+    with pytest.raises(OSError, match="space"):
+        append(log, b"refused")
+    names = disk.paths
+    while faulty.steps < 4:
+        log.health.retry_all()
+        assert log.health.failures
+    log.health.retry_all()
+    assert not log.health.failures
+    assert disk.paths == names
+
+
+def test_failed_flush_remains_reported() -> None:
+    disk = MemoryFiles()
+    log = filled_log(1, files=disk)
+    log.files = FaultyFiles(disk, fail_at=0, crash=False, refusals=100)
+    with pytest.raises(OSError, match="space"):
+        log.flush()
+    log.health.retry_all()
+    (failure,) = log.health.failures
+    assert failure.path == DIRECTORY
+
+
+def test_damaged_log_refuses_records_and_is_not_changed() -> None:
+    files = MemoryFiles()
+    config = SMALL._replace(segment_bytes=100_000, index_interval_bytes=100_000)
+    log = filled_log(3, config, files)
+    log.close()
+    path = log.segments[0].path(".log")
+    data = bytearray(files.read(path))
+    data[len(data) // 3 + 8] = 0x7F
+    files.write(path, bytes(data))
+    before = {name: files.read(name) for name in files.paths}
+    again = Log.open(
+        files, DIRECTORY, config, now_ms=0, clean_shutdown=True, recovery_point=log.recovery_point
+    )
+    assert again.end_offset == 6
+    with pytest.raises(OSError, match=r"position \d+ \(offset 2\) is damaged"):
+        append(again, b"refused")
+    again.roll(10**15)
+    again.close()
+    assert {name: files.read(name) for name in files.paths} == before
+    (failure,) = again.health.failures
+    assert (failure.problem, failure.path) == (DiskProblem.DAMAGED, path)

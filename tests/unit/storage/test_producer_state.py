@@ -1,4 +1,4 @@
-"""What a log knows of its producers: sequences, epochs, transactions."""
+"""State of a log's producers: sequences, epochs, transactions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kafkalite.storage.batch import (
     Producer,
     build_control_batch,
 )
-from kafkalite.storage.marker import TransactionMarker
 from kafkalite.storage.producer_state import CompletedTransaction, ProducerStateTable
+from kafkalite.storage.transaction_marker import TransactionMarker
 from tests.unit.storage.logs import batch
 
 LAST = 2**31 - 1
 
 
 class Producers:
-    """A table, and the offsets that its batches are given."""
+    """A producer state table, and the offsets of its batches."""
 
     def __init__(self) -> None:
         self.table = ProducerStateTable()
@@ -31,7 +31,7 @@ class Producers:
     def view(
         self, sequence: int, count: int = 1, *, epoch: int = 0, pid: int = 1, txn: bool = False
     ) -> BatchView:
-        """Return a batch of `count` records from that sequence number on."""
+        """Return a batch of `count` records from this sequence number on."""
         return batch(
             *[b"v"] * count,
             producer=Producer(pid, epoch, sequence),
@@ -39,7 +39,7 @@ class Producers:
         )
 
     def place(self, view: BatchView) -> CompletedTransaction | None:
-        """Put a batch in the log, checked or not."""
+        """Append a batch without checking it."""
         view.base_offset = self.end_offset
         self.end_offset = view.last_offset + 1
         return self.table.update(view)
@@ -67,7 +67,7 @@ class Producers:
         return self.place(BatchView(data))
 
 
-def test_sequences_follow_each_other() -> None:
+def test_consecutive_sequences_are_accepted() -> None:
     producers = Producers()
     assert producers.send(0, 3) == 0
     assert producers.send(3, 2) == 3
@@ -75,7 +75,7 @@ def test_sequences_follow_each_other() -> None:
     assert producers.send(5) == 5
 
 
-def test_the_last_five_batches_are_recognised_when_they_come_again() -> None:
+def test_last_five_batches_are_recognised_as_duplicates() -> None:
     producers = Producers()
     for number in range(6):
         producers.send(2 * number, 2)
@@ -129,7 +129,7 @@ def test_a_new_epoch_starts_at_zero_and_the_old_one_is_fenced() -> None:
     assert producers.send(0, epoch=1) == 1
 
 
-def test_producers_do_not_know_each_other() -> None:
+def test_producers_are_independent() -> None:
     producers = Producers()
     assert producers.send(0, pid=1) == 0
     assert producers.send(0, pid=2) == 1
@@ -137,13 +137,13 @@ def test_producers_do_not_know_each_other() -> None:
     assert [entry.producer_id for entry in producers.table.entries] == [1, 2]
 
 
-def test_batches_without_a_producer_leave_no_trace() -> None:
+def test_batches_without_a_producer_are_not_recorded() -> None:
     producers = Producers()
     producers.place(batch(b"v"))
     assert len(producers.table) == 0
 
 
-def test_a_plain_batch_may_not_interrupt_a_transaction() -> None:
+def test_plain_batch_during_a_transaction_is_refused() -> None:
     producers = Producers()
     producers.send(0, txn=True)
     assert producers.send(1) is ErrorCode.INVALID_TXN_STATE
@@ -151,7 +151,7 @@ def test_a_plain_batch_may_not_interrupt_a_transaction() -> None:
     assert producers.send(1) == 2
 
 
-def test_an_open_transaction_holds_back_readers_of_committed_records() -> None:
+def test_open_transaction_limits_the_last_stable_offset() -> None:
     producers = Producers()
     producers.send(0)
     assert producers.table.first_unstable_offset is None
@@ -169,7 +169,7 @@ def test_an_open_transaction_holds_back_readers_of_committed_records() -> None:
     assert producers.table.first_unstable_offset is None
 
 
-def test_a_marker_without_a_transaction_ends_none() -> None:
+def test_marker_without_a_transaction_has_no_effect() -> None:
     producers = Producers()
     assert producers.end(ControlKind.ABORT) is None
     entry = producers.table.get(1)
@@ -178,7 +178,7 @@ def test_a_marker_without_a_transaction_ends_none() -> None:
     assert producers.send(0) == 1
 
 
-def test_a_marker_of_a_newer_epoch_starts_the_sequences_again() -> None:
+def test_marker_with_a_newer_epoch_restarts_the_sequences() -> None:
     producers = Producers()
     producers.send(0, txn=True)
     producers.end(ControlKind.ABORT, epoch=1)
@@ -187,7 +187,7 @@ def test_a_marker_of_a_newer_epoch_starts_the_sequences_again() -> None:
     assert producers.send(1, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_a_transaction_begins_once_the_coordinator_knows_of_it() -> None:
+def test_unverified_transactional_batch_is_refused() -> None:
     producers = Producers()
     first = producers.view(0, txn=True)
     assert producers.table.start_verification(first, adds_partitions=False, now_ms=0)
@@ -204,7 +204,7 @@ def test_a_transaction_begins_once_the_coordinator_knows_of_it() -> None:
     assert producers.table.start_verification(second, adds_partitions=False, now_ms=0)
 
 
-def test_a_zombie_is_refused_before_the_coordinator_is_asked() -> None:
+def test_stale_epoch_is_refused_before_verification() -> None:
     producers = Producers()
     producers.send(0, epoch=5, txn=True)
     zombie = producers.view(0, epoch=4, txn=True)
@@ -216,7 +216,7 @@ def test_a_zombie_is_refused_before_the_coordinator_is_asked() -> None:
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_a_repetition_is_recognised_without_the_coordinator() -> None:
+def test_duplicate_is_recognised_without_verification() -> None:
     producers = Producers()
     producers.send(0, 3, txn=True)
     producers.end(ControlKind.COMMIT)
@@ -225,7 +225,7 @@ def test_a_repetition_is_recognised_without_the_coordinator() -> None:
     assert repeated.first_offset == 0
 
 
-def test_a_later_batch_may_not_begin_the_transaction_for_an_earlier_one() -> None:
+def test_later_batch_cannot_begin_the_transaction() -> None:
     producers = Producers()
     producers.table.start_verification(producers.view(3, txn=True), adds_partitions=False, now_ms=0)
     assert producers.send(5, txn=True) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -284,7 +284,7 @@ def test_a_marker_of_an_open_transaction_has_its_epoch_or_the_next(
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_marker_may_come_again_while_nothing_is_open(version: int) -> None:
+def test_repeated_marker_is_accepted_without_an_open_transaction(version: int) -> None:
     producers = Producers()
     producers.send(0, epoch=5, txn=True)
     producers.end(ControlKind.COMMIT, epoch=6)
@@ -312,7 +312,7 @@ def test_a_marker_of_a_coordinator_that_was_replaced_is_fenced() -> None:
     assert both is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_silent_producers_are_forgotten_unless_a_transaction_is_open() -> None:
+def test_idle_producers_expire_unless_a_transaction_is_open() -> None:
     producers = Producers()
     producers.send(5, pid=1)
     producers.send(0, pid=2, txn=True)

@@ -1,17 +1,22 @@
-"""What retention lets go."""
+"""Retention: the segments that are deleted."""
 
 from __future__ import annotations
 
 import pytest
 
 from kafkalite.config.log_config import LogConfig
-from kafkalite.storage.retention import SegmentFacts, enforce_retention, facts_of, plan_retention
+from kafkalite.storage.retention import (
+    SegmentProperties,
+    enforce_retention,
+    plan_retention,
+    segment_properties,
+)
 from kafkalite.testing.files import MemoryFiles
 from tests.unit.storage.logs import SMALL, append, batch, filled_log, open_log
 
 # Four segments of ten records and a hundred bytes, the newest record of each a second apart.
-SEGMENTS = [SegmentFacts(10 * n, 10 * n + 10, 100, 1000 * n) for n in range(4)]
-EMPTY_LAST = [*SEGMENTS[:2], SegmentFacts(20, 20, 0, 0)]
+SEGMENTS = [SegmentProperties(10 * n, 10 * n + 10, 100, 1000 * n) for n in range(4)]
+EMPTY_LAST = [*SEGMENTS[:2], SegmentProperties(20, 20, 0, 0)]
 FOREVER = LogConfig(retention_ms=-1)
 
 
@@ -51,7 +56,7 @@ FOREVER = LogConfig(retention_ms=-1)
     ],
 )  # fmt: skip
 def test_plan(
-    segments: list[SegmentFacts],
+    segments: list[SegmentProperties],
     config: LogConfig,
     now_ms: int,
     bounds: tuple[int, int],
@@ -65,7 +70,7 @@ def test_plan(
     assert count == expected
 
 
-def test_old_segments_are_removed_and_the_log_starts_later() -> None:
+def test_old_segments_are_removed() -> None:
     files = MemoryFiles()
     log = filled_log(40, SMALL._replace(retention_ms=200), files)
     second = log.segments[1]
@@ -74,10 +79,10 @@ def test_old_segments_are_removed_and_the_log_starts_later() -> None:
     assert removed == 1
     assert log.start_offset == second.base_offset
     assert open_log(files).start_offset == second.base_offset
-    assert [s.base_offset for s in log.segments] == [f.base_offset for f in facts_of(log)]
+    assert [s.base_offset for s in log.segments] == [f.base_offset for f in segment_properties(log)]
 
 
-def test_when_all_is_old_an_empty_segment_holds_the_end() -> None:
+def test_when_all_segments_are_old_an_empty_one_is_begun() -> None:
     files = MemoryFiles()
     log = filled_log(40, SMALL._replace(retention_ms=200), files)
     enforce_retention(log, now_ms=10**9, high_watermark=80)

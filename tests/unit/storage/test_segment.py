@@ -1,10 +1,10 @@
-"""A segment: finding a batch by its offset, and bytes that went bad."""
+"""A segment: finding a batch by its offset, and damaged bytes."""
 
 from __future__ import annotations
 
 import pytest
 
-from kafkalite.storage.segment import DamagedLogError, segment_name
+from kafkalite.storage.segment import DamagedLogError, Segment, segment_name
 from kafkalite.testing.files import MemoryFiles
 from tests.unit.storage.logs import SMALL, append, filled_log, open_log
 
@@ -16,7 +16,7 @@ def test_names_have_twenty_digits() -> None:
 
 
 @pytest.mark.parametrize("interval", [0, 150, 4096, 10**9])
-def test_every_offset_is_found_with_any_index(interval: int) -> None:
+def test_every_offset_is_located_with_any_index_interval(interval: int) -> None:
     files = MemoryFiles()
     config = LARGE._replace(index_interval_bytes=interval)
     log = filled_log(600, config, files)
@@ -28,7 +28,7 @@ def test_every_offset_is_found_with_any_index(interval: int) -> None:
         assert segment.locate(1200) == segment.size
 
 
-def test_an_index_has_an_entry_every_so_many_bytes() -> None:
+def test_index_has_an_entry_every_interval_bytes() -> None:
     log = filled_log(600, LARGE)
     log.segments[0].seal()
     content = log.files.read(log.segments[0].path(".index"))
@@ -36,7 +36,7 @@ def test_an_index_has_an_entry_every_so_many_bytes() -> None:
     assert abs(len(content) // 8 - 600 // (150 // batch_size + 1)) <= 60
 
 
-def test_reading_where_bytes_went_bad_is_told_and_not_guessed() -> None:
+def test_read_of_damaged_bytes_raises_damaged_log_error() -> None:
     files = MemoryFiles()
     log = filled_log(10, LARGE, files)
     log.close()
@@ -63,8 +63,8 @@ def test_zeros_are_no_batches() -> None:
 
 
 @pytest.mark.parametrize("length", [-(2**31), -13, -12, -1, 0, 48])
-def test_a_batch_with_an_impossible_length_holds_nobody_up(length: int) -> None:
-    """By a length of -12 the next batch would be the same one, for ever."""
+def test_impossible_length_raises_instead_of_looping(length: int) -> None:
+    """With a length of -12 the next batch would be the same one, forever."""
     files = MemoryFiles()
     sparse = LARGE._replace(index_interval_bytes=1_000_000)
     log = filled_log(40, sparse, files)
@@ -86,9 +86,48 @@ def test_a_batch_with_an_impossible_length_holds_nobody_up(length: int) -> None:
             read()
 
 
-def test_where_recent_batches_stand_is_remembered_within_bounds() -> None:
+def test_positions_of_recent_batches_are_limited() -> None:
     log = open_log(MemoryFiles(), LARGE)
     for _ in range(1000):
         append(log, b"v")
-    assert len(log.segments[0]._recent) <= 256
+    assert len(log.segments[0]._recent_positions) <= 256
     assert log.segments[0].locate(3) > 0
+
+
+def damaged(length: bytes, batch: int = 3) -> Segment:
+    """Return a segment of ten equal batches, one of them with another length field."""
+    files = MemoryFiles()
+    sparse = LARGE._replace(index_interval_bytes=1_000_000)
+    log = filled_log(10, sparse, files)
+    log.roll(0)
+    append(log, b"v")
+    log.close()
+    segment = log.segments[0]
+    file = files.open(segment.path(".log"))
+    content = bytearray(file.pread(file.size, 0))
+    at = batch * len(content) // 10
+    content[at + 8 : at + 12] = length
+    file.truncate(0)
+    file.append([content])
+    return open_log(files, sparse, clean_shutdown=True).segments[0]
+
+
+@pytest.mark.parametrize("length", [b"\x7f\xff\xff\xff", b"\x80\0\0\0", bytes(4), b"\0\0\0\5"])
+def test_a_read_ends_before_a_damaged_batch_and_fails_at_it(length: bytes) -> None:
+    segment = damaged(length)
+    size = segment.size // 10
+    at = 3 * size
+    for most in (size + 1, 2 * size, 3 * size - 1):
+        assert len(segment.read(size, segment.size, most, at_least_one=True)) <= 2 * size
+        assert len(segment.read(2 * size, segment.size, most, at_least_one=True)) == size
+    for most in (1, size, 10**6):
+        with pytest.raises(DamagedLogError) as refused:
+            segment.read(at, segment.size, most, at_least_one=True)
+        assert refused.value.strerror == f"the batch at position {at} (offset 6) is damaged"
+    for offset in (8, 12, 18):
+        with pytest.raises(DamagedLogError):
+            segment.locate(offset)
+    with pytest.raises(DamagedLogError) as walked:
+        list(segment.batches(0))
+    assert walked.value.strerror == refused.value.strerror
+    assert walked.value.filename == segment.path(".log")

@@ -1,4 +1,4 @@
-"""From a time to an offset, against looking at every record."""
+"""Search of offsets by timestamp, compared with a linear search."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import random
 
 import pytest
 
-from kafkalite.storage.timestamps import FoundOffset, offset_for_timestamp, offset_of_max_timestamp
+from kafkalite.storage.timestamps import (
+    TimestampAndOffset,
+    offset_for_timestamp,
+    offset_of_max_timestamp,
+)
 from kafkalite.testing.files import MemoryFiles
 from tests.unit.storage.logs import append, batch, open_log, records_of
 
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("reopened", [False, True])
-def test_the_first_record_that_is_not_older(seed: int, reopened: bool) -> None:  # noqa: FBT001
+def test_first_record_with_at_least_the_timestamp_is_returned(seed: int, reopened: bool) -> None:  # noqa: FBT001
     rng = random.Random(seed)  # noqa: S311 - repeatable
     files = MemoryFiles()
     log = open_log(files)
@@ -33,7 +37,7 @@ def test_the_first_record_that_is_not_older(seed: int, reopened: bool) -> None: 
             assert found is None
             continue
         epoch = log.epochs.epoch_for(later[0].offset)
-        assert found == FoundOffset(later[0].timestamp, later[0].offset, epoch)
+        assert found == TimestampAndOffset(later[0].timestamp, later[0].offset, epoch)
     newest = max(records, key=lambda record: record.timestamp)
     found = offset_of_max_timestamp(log)
     assert found is not None
@@ -41,7 +45,7 @@ def test_the_first_record_that_is_not_older(seed: int, reopened: bool) -> None: 
         assert (found.timestamp, found.offset) == (newest.timestamp, newest.offset)
 
 
-def test_an_empty_log_has_no_times() -> None:
+def test_empty_log_has_no_timestamps() -> None:
     log = open_log(MemoryFiles())
     assert offset_for_timestamp(log, 0) is None
     assert offset_of_max_timestamp(log) is None

@@ -1,4 +1,4 @@
-"""What a client's batch must be, and what the topic makes of it."""
+"""Validation of clients' batches, and their conversion to the topic's settings."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import (
     CONTROL,
     LOG_APPEND_TIME,
-    MOST_OPENED_RECORDS,
+    MAX_DECOMPRESSED_RECORDS,
     BatchView,
     Producer,
     assemble,
     build_batch,
 )
 from kafkalite.storage.compression import compress
-from kafkalite.storage.records import NewRecord
-from kafkalite.storage.validation import RecordError, RecordsRefusedError, prepare
+from kafkalite.storage.record_format import NewRecord
+from kafkalite.storage.validation import InvalidRecordsError, RecordError, prepare
 from tests.unit.storage.logs import batch
 
 NOW_MS = 1_000_000
@@ -55,7 +55,7 @@ def with_counts(
     )
 
 
-def test_an_ordinary_batch_passes_untouched_and_closed() -> None:
+def test_ordinary_batch_is_neither_changed_nor_decompressed() -> None:
     garbage = with_counts(4, 5)
     assert prepared(garbage) is garbage
 
@@ -66,21 +66,21 @@ def test_a_damaged_batch_is_corrupt() -> None:
     assert refusal(BatchView(data)).code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_offsets_are_not_for_clients_to_give() -> None:
+def test_base_offset_other_than_zero_is_refused() -> None:
     view = BatchView(build_batch([NewRecord(b"k", b"v", 1)], base_offset=1))
     assert refusal(view).code is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize(("last_delta", "count"), [(-1, 0), (0, 0), (0, -1), (0, 2), (2, 2)])
-def test_counts_agree(last_delta: int, count: int) -> None:
+def test_inconsistent_record_count_is_refused(last_delta: int, count: int) -> None:
     assert refusal(with_counts(last_delta, count)).code is ErrorCode.INVALID_RECORD
 
 
-def test_markers_are_not_for_clients_to_write() -> None:
+def test_control_batch_from_a_client_is_refused() -> None:
     assert refusal(batch(b"v", attributes=CONTROL)).code is ErrorCode.INVALID_RECORD
 
 
-def test_an_idempotent_producer_counts() -> None:
+def test_producer_id_without_sequence_is_refused() -> None:
     assert refusal(batch(b"v", producer=Producer(1, 0, -1))).code is ErrorCode.INVALID_RECORD
     assert prepared(batch(b"v", producer=Producer(1, 0, 0))).producer_id == 1
 
@@ -95,23 +95,23 @@ def test_an_unknown_compression_is_refused() -> None:
     assert refusal(view).code is ErrorCode.INVALID_RECORD
 
 
-def test_the_size_is_that_of_the_whole_batch() -> None:
+def test_max_message_bytes_applies_to_the_whole_batch() -> None:
     view = batch(b"v" * 100)
     assert prepared(view, DEFAULT._replace(max_message_bytes=view.size)) is view
     too_small = DEFAULT._replace(max_message_bytes=view.size - 1)
     assert refusal(view, too_small).code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_a_batch_fits_in_a_segment() -> None:
+def test_batch_larger_than_a_segment_is_refused() -> None:
     config = DEFAULT._replace(segment_bytes=100)
     assert refusal(batch(b"v" * 100), config).code is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_a_compacted_topic_wants_keys(codec: int) -> None:
+def test_compacted_topic_requires_keys(codec: int) -> None:
     view = batch(b"1", b"2", b"3", keys=[b"k", None, b"k"], attributes=codec)
     error = refusal(view, COMPACT)
-    assert isinstance(error, RecordsRefusedError)
+    assert isinstance(error, InvalidRecordsError)
     assert error.code is ErrorCode.INVALID_RECORD
     message = "Compacted topic cannot accept message without key in topic partition t-0"
     assert error.record_errors == (RecordError(1, message),)
@@ -123,16 +123,16 @@ def test_a_compacted_topic_wants_keys(codec: int) -> None:
     assert prepared(batch(b"1", None, attributes=codec), COMPACT).record_count == 2
 
 
-def test_three_errors_are_shown_and_all_are_told() -> None:
+def test_message_has_three_errors_and_the_list_all() -> None:
     error = refusal(batch(b"1", b"2", b"3", b"4", keys=[None] * 4), COMPACT)
-    assert isinstance(error, RecordsRefusedError)
+    assert isinstance(error, InvalidRecordsError)
     assert [each.batch_index for each in error.record_errors] == [0, 1, 2, 3]
     assert error.message is not None
     assert error.message.count("batchIndex") == 3
     assert "4 record errors" in error.message
 
 
-def test_records_that_are_looked_at_must_be_whole() -> None:
+def test_invalid_records_are_refused_when_checked() -> None:
     assert refusal(with_counts(0, 1), COMPACT).code is ErrorCode.INVALID_RECORD
     garbage = BatchView(
         assemble(
@@ -164,7 +164,7 @@ def test_timestamps_have_bounds(timestamp: int, config: LogConfig, is_refused: b
         assert prepared(view, config).record_count == 1
         return
     error = refusal(view, config)
-    assert isinstance(error, RecordsRefusedError)
+    assert isinstance(error, InvalidRecordsError)
     assert error.code is ErrorCode.INVALID_TIMESTAMP
     assert error.message == "One or more records have been rejected due to invalid timestamp"
     earliest = NOW_MS - config.message_timestamp_before_max_ms
@@ -178,13 +178,13 @@ def test_timestamps_have_bounds(timestamp: int, config: LogConfig, is_refused: b
     )
 
 
-def test_the_topic_may_want_the_append_time() -> None:
+def test_log_append_time_topic_sets_the_append_time() -> None:
     view = prepared(batch(b"v"), DEFAULT._replace(message_timestamp_type="LogAppendTime"))
     assert view.has_valid_crc()
     assert view.records()[0].timestamp == NOW_MS
 
 
-def test_the_append_time_is_not_for_clients_to_say() -> None:
+def test_log_append_time_from_a_client_is_refused() -> None:
     view = batch(b"v", timestamp=NOW_MS, attributes=LOG_APPEND_TIME)
     config = DEFAULT._replace(message_timestamp_type="LogAppendTime")
     assert refusal(view, config).code is ErrorCode.INVALID_TIMESTAMP
@@ -195,7 +195,7 @@ def test_the_append_time_is_not_for_clients_to_say() -> None:
     ("compression_type", "codec"),
     [("producer", 1), ("uncompressed", 0), ("gzip", 1), ("snappy", 2), ("lz4", 3), ("zstd", 4)],
 )
-def test_the_topic_may_want_another_compression(compression_type: str, codec: int) -> None:
+def test_batch_is_recompressed_for_the_topic(compression_type: str, codec: int) -> None:
     view = batch(b"a" * 100, b"b" * 100, attributes=1)
     result = prepared(view, DEFAULT._replace(compression_type=compression_type))
     assert result.compression == codec
@@ -204,7 +204,7 @@ def test_the_topic_may_want_another_compression(compression_type: str, codec: in
     assert (result is view) == (codec == 1)
 
 
-def test_what_grew_by_another_compression_must_fit_again() -> None:
+def test_recompressed_batch_must_fit_max_message_bytes() -> None:
     view = batch(b"a" * 10_000, attributes=4)
     config = DEFAULT._replace(compression_type="uncompressed", max_message_bytes=5000)
     assert refusal(view, config).code is ErrorCode.MESSAGE_TOO_LARGE
@@ -212,16 +212,16 @@ def test_what_grew_by_another_compression_must_fit_again() -> None:
 
 @pytest.mark.parametrize("config", [COMPACT, LogConfig(compression_type="gzip")])
 @pytest.mark.parametrize("codec", [2, 3, 4])
-def test_a_batch_that_holds_too_much_is_too_large(
+def test_batch_with_oversized_content_is_too_large(
     config: LogConfig, codec: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A producer that hears so splits the batch."""
-    monkeypatch.setattr("kafkalite.storage.compression.MOST_OPENED_BYTES", 1_000_000)
+    """A producer that gets this error splits the batch."""
+    monkeypatch.setattr("kafkalite.storage.compression.MAX_DECOMPRESSED_BYTES", 1_000_000)
     view = with_counts(0, 1, compress(codec, bytes(1_000_001)), codec)
     assert refusal(view, config).code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_a_batch_of_too_many_records_to_look_at_is_too_large() -> None:
-    many = with_counts(MOST_OPENED_RECORDS, MOST_OPENED_RECORDS + 1)
+def test_batch_with_too_many_records_is_too_large() -> None:
+    many = with_counts(MAX_DECOMPRESSED_RECORDS, MAX_DECOMPRESSED_RECORDS + 1)
     assert refusal(many, COMPACT).code is ErrorCode.MESSAGE_TOO_LARGE
     assert prepared(many) is many

@@ -1,4 +1,4 @@
-"""The broker that tests use: both forms of `with`, isolated, and no trouble after the block."""
+"""The broker for tests: both forms of `with`, isolation, and no remains after the block."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
-from kafkalite.capture.model import Direction, Frame, Problem
-from kafkalite.capture.reading import read
-from kafkalite.capture.rotation import CaptureError
 from kafkalite.config.definitions import ConfigError
-from kafkalite.replay.staging import StagingError
 from kafkalite.testing import Broker
+from kafkalite.traffic.model import Direction, Frame, Problem
+from kafkalite.traffic.replay.standin.preparation import PreparationError
+from kafkalite.traffic.scalar.file_rotation import CaptureError
+from kafkalite.traffic.scalar.reading import read
 from kafkalite.transactions.state import TransactionState
 
 ROOT = Path(__file__).parents[3]
 
 
 def topics_of(broker: Broker) -> dict[str, int]:
-    """Ask by a client that blocks, as most clients in tests do."""
+    """Use a blocking client, as most clients in tests are."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     found = admin.list_topics(timeout=10).topics
     return {name: len(topic.partitions) for name, topic in found.items()}
 
 
-def test_a_blocking_test_has_a_broker_in_its_block() -> None:
+def test_a_blocking_client_can_use_the_broker() -> None:
     with Broker(topics={"orders": 3}) as broker:
         assert topics_of(broker) == {"orders": 3}
 
@@ -42,14 +42,14 @@ async def test_an_async_test_may_block_without_stopping_its_broker() -> None:
         assert topics_of(broker) == {"t": 3}
 
 
-def test_brokers_do_not_know_each_other() -> None:
+def test_brokers_are_isolated() -> None:
     with Broker(topics={"here": 1}) as one, Broker(topics={"there": 1}) as other:
         assert one.cluster_id != other.cluster_id
         assert topics_of(one) == {"here": 1}
         assert topics_of(other) == {"there": 1}
 
 
-def test_settings_count() -> None:
+def test_settings_take_effect() -> None:
     with Broker(config={"num.partitions": "5"}) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         producer.produce("made-by-use", b"value")
@@ -57,12 +57,12 @@ def test_settings_count() -> None:
         assert topics_of(broker) == {"made-by-use": 5}
 
 
-def test_a_broker_speaks_as_the_release_it_is_told() -> None:
+def test_a_broker_emulates_the_given_release() -> None:
     with Broker(as_version="3.9") as broker:
         client = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         assert client.list_topics(timeout=10).topics == {}
     with (
-        pytest.raises(ConfigError, match=r"'2\.8' is none of '3\.3', '3\.4'"),
+        pytest.raises(ConfigError, match=r"'2\.8' is not one of '3\.3', '3\.4'"),
         Broker(as_version="2.8"),
     ):
         pass
@@ -78,31 +78,31 @@ def test_settings_may_be_numbers_and_booleans() -> None:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         resource = ConfigResource(ConfigResource.Type.BROKER, "1")
         (described,) = admin.describe_configs([resource]).values()
-        told = described.result(10)
-    assert {key: told[key].value for key in config} == {
+        configs = described.result(10)
+    assert {key: configs[key].value for key in config} == {
         "num.partitions": "5",
         "auto.create.topics.enable": "false",
         "log.cleaner.min.cleanable.ratio": "0.25",
     }
 
 
-def test_a_log_level_that_is_none_is_refused() -> None:
+def test_an_unknown_log_level_is_rejected() -> None:
     with pytest.raises(ValueError, match="DEBUG, INFO, WARNING, ERROR"):
         Broker(log_level="loud")
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "message"),
     [
         ({"match": "seeded"}, "match='seeded' needs replay"),
         ({"on_miss": "live"}, "on_miss='live' needs replay"),
-        ({"replay": "x", "match": "nope"}, "'nope' is none of strict, lenient, seeded"),
-        ({"replay": "x", "on_miss": "nope"}, "'nope' is none of fail, live"),
-        ({"replay": "x", "match": "seeded", "on_miss": "live"}, "answers everything itself"),
+        ({"replay": "x", "match": "nope"}, "'nope' is not one of strict, lenient, seeded"),
+        ({"replay": "x", "on_miss": "nope"}, "'nope' is not one of fail, live"),
+        ({"replay": "x", "match": "seeded", "on_miss": "live"}, "answers every request"),
     ],
 )
-def test_a_replay_that_cannot_be_meant_is_refused(asked: dict[str, str], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_an_invalid_replay_is_rejected(asked: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Broker(**asked)  # type: ignore[arg-type]  # words alone
 
 
@@ -118,10 +118,10 @@ def test_nothing_runs_after_the_block() -> None:
 
 
 @pytest.mark.parametrize("end", ["", "if os.fork() == 0: sys.exit()\nos.wait()\nask()"])
-def test_a_broker_nobody_stopped_leaves_nothing_when_the_process_ends(
+def test_a_broker_that_is_not_stopped_leaves_nothing_after_the_process(
     tmp_path: Path, end: str
 ) -> None:
-    """A process forked off it ends well too, and does not take the broker with it."""
+    """A forked process ends without stopping the broker of its parent."""
     script = (
         "import os, socket, sys\n"
         "from kafkalite.testing import Broker\n"
@@ -155,7 +155,7 @@ def test_a_block_can_be_entered_again(tmp_path: Path) -> None:
     assert len(cluster_ids) == 1
 
 
-def test_a_broker_that_cannot_start_says_why_and_leaves_no_thread() -> None:
+def test_a_failed_start_has_a_reason_and_leaves_no_thread() -> None:
     threads = threading.active_count()
     with (
         pytest.raises(ConfigError, match=r"no\.such\.setting"),
@@ -188,7 +188,7 @@ def test_a_test_sees_transactions_and_fences_their_producers() -> None:
             broker.fence_producers("")
 
 
-def test_traffic_is_recorded_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_traffic_is_recorded_on_request(tmp_path: Path) -> None:
     captures = tmp_path / "captures"
     broker = Broker(capture=captures, clock="manual@2020-01-01T00:00:00Z")
     for _ in range(2):
@@ -208,15 +208,15 @@ def test_traffic_is_recorded_where_it_is_asked_for(tmp_path: Path) -> None:
     assert [each.body for each in requests] == [b"\0\x12\0\0\0\0\0\7\xff\xff"] * 2
 
 
-def test_where_nothing_can_be_recorded_nothing_starts(tmp_path: Path) -> None:
+def test_an_impossible_recording_prevents_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CaptureError), Broker(capture=tmp_path / "file"):
         pass
 
 
-def test_a_recording_ends_where_the_broker_cannot_start(tmp_path: Path) -> None:
+def test_a_recording_ends_if_the_broker_cannot_start(tmp_path: Path) -> None:
     broker = Broker(capture=tmp_path / "captures", replay=tmp_path / "none")
-    with pytest.raises(StagingError, match="no requests to replay"):
+    with pytest.raises(PreparationError, match="no requests to replay"):
         broker.start()
     (capture,) = (tmp_path / "captures").iterdir()
     problems: list[Problem] = []

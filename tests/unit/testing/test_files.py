@@ -1,4 +1,4 @@
-"""Disks for tests keep their own promises."""
+"""The disks for tests work as documented."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import pytest
 from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
 
 
-def test_what_was_not_synced_may_go_with_the_power() -> None:
+def test_unsynced_bytes_may_be_lost_with_the_power() -> None:
     files = MemoryFiles()
     files.makedirs("d")
     file = files.open("d/f", create=True)
     file.append([b"synced"])
-    file.sync()
+    files.sync("d/f")
     file.append([b"not yet"])
-    assert files.without_power(lambda _: 0).read("d/f") == b"synced"
-    assert files.without_power(lambda size: size - 1).read("d/f") == b"syncednot ye"
+    assert files.after_power_loss(lambda _: 0).read("d/f") == b"synced"
+    assert files.after_power_loss(lambda size: size - 1).read("d/f") == b"syncednot ye"
     assert files.read("d/f") == b"syncednot yet"
 
 
@@ -23,23 +23,25 @@ def steps(files: FaultyFiles) -> None:
     files.makedirs("d")
     file = files.open("d/f", create=True)
     file.append([b"12", b"34"])
-    file.sync()
+    files.sync("d/f")
     file.truncate(3)
+    files.write("d/f", b"56")
     files.rename("d/f", "d/g")
     files.sync_directory("d")
+    files.sync_all("d", ["d/g"])
     files.remove("d/absent")
     files.remove("d/g")
     files.remove_directory("d")
 
 
-def test_every_change_is_a_step_and_nothing_else_is() -> None:
+def test_only_changes_are_steps() -> None:
     files = FaultyFiles(MemoryFiles())
     steps(files)
-    assert files.steps == 9
+    assert files.steps == 11
 
 
-@pytest.mark.parametrize("fail_at", range(9))
-def test_after_a_crash_nothing_works(fail_at: int) -> None:
+@pytest.mark.parametrize("fail_at", range(11))
+def test_after_a_crash_every_step_fails(fail_at: int) -> None:
     files = FaultyFiles(MemoryFiles(), fail_at=fail_at)
     with pytest.raises(CrashedError):
         steps(files)
@@ -47,7 +49,7 @@ def test_after_a_crash_nothing_works(fail_at: int) -> None:
         files.makedirs("e")
 
 
-def test_a_part_of_an_append_may_be_there() -> None:
+def test_a_failed_append_may_write_a_part() -> None:
     for part, content in ((0.0, b""), (0.5, b"12"), (1.0, b"1234")):
         files = FaultyFiles(MemoryFiles(), fail_at=2, part=part)
         with pytest.raises(CrashedError):

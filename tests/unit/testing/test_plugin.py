@@ -1,4 +1,4 @@
-"""The pytest plugin: its fixtures, and that it costs nothing where nobody uses them."""
+"""The pytest plugin: its fixtures and options, and that it imports nothing before use."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 pytest_plugins = "pytester"
 
@@ -17,15 +15,17 @@ PLUGIN = "kafkalite.testing.plugin"
 ROOT = Path(__file__).parents[3]
 
 
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.RunResult:
-    # Where kafkalite is installed, pytest has loaded the plugin by itself.
+def run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *options: str
+) -> pytest.RunResult:
+    # pytest has loaded the plugin because kafkalite is installed.
     installed = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
     load = () if installed else ("-p", PLUGIN)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return pytester.runpytest_subprocess("-p", "no:randomly", *load)
+    return pytester.runpytest_subprocess("-p", "no:randomly", *load, *options)
 
 
-def test_a_broker_for_each_test_and_one_for_the_run(
+def test_there_is_a_broker_for_each_test_and_one_for_the_session(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytester.makepyfile(
@@ -43,6 +43,42 @@ def test_a_broker_for_each_test_and_one_for_the_run(
         """
     )
     run(pytester, monkeypatch).assert_outcomes(passed=2)
+
+
+def test_options_are_arguments_of_the_brokers(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(
+        """
+        def test_broker(kafkalite, kafkalite_session):
+            for broker in (kafkalite, kafkalite_session):
+                assert len(broker.bootstrap_servers.split(",")) == 2
+                assert broker.clock.now().year == 2020
+        """
+    )
+    options = (
+        "--kafkalite-brokers=2",
+        "--kafkalite-topic=orders:3",
+        "--kafkalite-config=num.partitions=2",
+        "--kafkalite-clock=manual@2020-01-01",
+    )
+    run(pytester, monkeypatch, *options).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ("--kafkalite-brokers=0", "--kafkalite-brokers: '0' is not a number from 1 to 1000"),
+        ("--kafkalite-topic=orders", "--kafkalite-topic 'orders': write NAME:PARTITIONS"),
+    ],
+)
+def test_an_invalid_option_is_a_usage_error(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str, reason: str
+) -> None:
+    pytester.makepyfile("def test_broker(kafkalite): pass")
+    result = run(pytester, monkeypatch, option)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*{reason}*"])
 
 
 def test_loading_the_plugin_imports_no_broker() -> None:

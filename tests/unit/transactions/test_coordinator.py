@@ -1,4 +1,4 @@
-"""The transaction coordinator makes its topic, follows the metadata, and admits writers."""
+"""The transaction coordinator creates its topic, applies metadata, and admits producers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.transactions.coordinator import TransactionCoordinator
+from kafkalite.transactions.producer_initialization import ProducerRequest
 from kafkalite.transactions.state import Producer, TransactionState
 from tests.unit.metadata_world import MetadataWorld
 from tests.unit.transactions.transaction_world import ID, A, B, TransactionWorld
 
-NOBODY = Producer(1, 0)
+NO_PRODUCER = Producer(1, 0)
 
 
 class Stage:
-    """A transaction coordinator beside a controller."""
+    """A transaction coordinator with a controller."""
 
     def __init__(self) -> None:
         world = MetadataWorld()
@@ -41,59 +42,63 @@ class Stage:
         self.metadata.subscribe(self.coordinator.on_image)
 
 
-def test_the_topic_is_made_once() -> None:
+def test_topic_is_created_once() -> None:
     stage = Stage()
     with pytest.raises(KafkaError) as refusal:
         stage.coordinator.locate(ID, 1)
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
-    stage.coordinator.have_topic()
+    stage.coordinator.ensure_topic()
     version = stage.metadata.image.version
-    stage.coordinator.have_topic()
+    stage.coordinator.ensure_topic()
     assert stage.metadata.image.version == version
     assert len(stage.metadata.image.topics[TRANSACTION_STATE_TOPIC].partitions) == 50
     assert len(stage.coordinator.shards()) == 50
 
 
-def test_an_id_is_kept_on_the_partition_that_it_falls_on() -> None:
+def test_id_is_stored_in_the_partition_of_its_hash() -> None:
     stage = Stage()
-    stage.coordinator.have_topic()
+    stage.coordinator.ensure_topic()
     home = stage.coordinator.partition_for("transfers")
     stage.coordinator.locate("transfers", 1).write(
-        lambda machine, now_ms: machine.init_producer_id("transfers", 1_000, None, now_ms)
+        lambda machine, now_ms: machine.init_producer_id(
+            "transfers", ProducerRequest(1_000), now_ms
+        )
     )
     assert [index for index, log in stage.logs.items() if log.entries] == [home]
     assert stage.coordinator.shard_for("transfers").partition == home
 
 
-def test_without_a_topic_nobody_is_admitted() -> None:
+def test_without_a_topic_no_producer_is_admitted() -> None:
     stage = Stage()
-    assert stage.coordinator.admit(ID, NOBODY, [A], adds=True) == {
+    assert stage.coordinator.verify_or_add_partitions(ID, NO_PRODUCER, [A], adds_missing=True) == {
         A: ErrorCode.COORDINATOR_NOT_AVAILABLE
     }
 
 
-def test_writers_are_admitted_and_added() -> None:
+def test_partitions_are_admitted_or_added() -> None:
     world = TransactionWorld()
     producer = world.init()
-    admit = world.coordinator.admit
-    assert admit(ID, producer, [A], adds=True) == {A: ErrorCode.NONE}
+    admit = world.coordinator.verify_or_add_partitions
+    assert admit(ID, producer, [A], adds_missing=True) == {A: ErrorCode.NONE}
     assert world.now().client_transaction_version == 2
-    assert admit(ID, producer, [A, B], adds=False) == {
+    assert admit(ID, producer, [A, B], adds_missing=False) == {
         A: ErrorCode.NONE,
         B: ErrorCode.TRANSACTION_ABORTABLE,
     }
     zombie = producer._replace(producer_epoch=5)
-    assert admit(ID, zombie, [A, B], adds=True) == dict.fromkeys([A, B], ErrorCode.PRODUCER_FENCED)
-    assert admit("y", zombie, [A], adds=False) == {A: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
-    world.log.fails_with = OSError(28, "no space left on device")
-    assert admit(ID, producer, [B], adds=True) == {B: ErrorCode.NOT_COORDINATOR}
-    assert [entry.facts["error"] for entry in world.told()] == [
+    assert admit(ID, zombie, [A, B], adds_missing=True) == dict.fromkeys(
+        [A, B], ErrorCode.PRODUCER_FENCED
+    )
+    assert admit("y", zombie, [A], adds_missing=False) == {A: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    world.log.next_error = OSError(28, "no space left on device")
+    assert admit(ID, producer, [B], adds_missing=True) == {B: ErrorCode.NOT_COORDINATOR}
+    assert [entry.facts["error"] for entry in world.events()] == [
         "PRODUCER_FENCED",
         "NOT_COORDINATOR",
     ]
 
 
-def test_the_level_of_the_cluster_is_that_of_the_log() -> None:
+def test_records_are_written_in_the_version_of_the_cluster() -> None:
     world = TransactionWorld(level=0)
     world.init()
     world.set_level(1)
@@ -102,12 +107,12 @@ def test_the_level_of_the_cluster_is_that_of_the_log() -> None:
     assert versions == [b"\0\0", b"\0\1"]
 
 
-def test_what_was_left_undone_is_done_when_its_shard_can_be_asked() -> None:
+def test_intents_of_loading_are_carried_out_after_loading() -> None:
     world = TransactionWorld(writes_markers=False)
     producer = world.init()
     world.add(producer, A)
     world.end(producer)
-    # Here it is carried out the moment that it is handed on, as by an outbox that is open.
-    later = world.restarted(writes_markers=True)
+    # Here the intent is carried out at once, as by an outbox.
+    later = world.restart(writes_markers=True)
     assert [each.transactional_id for each in later.written] == [ID]
     assert later.now().state is TransactionState.COMPLETE_COMMIT

@@ -1,4 +1,4 @@
-"""The machine of transactional ids: one transaction after another, and what is left to be told."""
+"""The state machine of transactional ids: consecutive transactions, and pending markers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.unit.transactions.transaction_world import (
     B,
     C,
     TransactionWorld,
-    refusal_of,
+    error_code_of,
 )
 
 
-def test_with_transaction_version_2_each_end_takes_the_next_epoch() -> None:
+def test_with_transaction_version_2_each_end_increases_the_epoch() -> None:
     world = TransactionWorld()
     producer = world.init()
     assert producer == (FIRST_PRODUCER_ID, 0)
@@ -28,14 +28,14 @@ def test_with_transaction_version_2_each_end_takes_the_next_epoch() -> None:
     assert world.written == [WriteMarkers(ID, FIRST_PRODUCER_ID, 1, True, 2, (A, B, C))]
     assert world.now().state is TransactionState.COMPLETE_COMMIT
     assert world.now().partitions == frozenset()
-    # Asked again, the same answer; and the next transaction ends otherwise.
+    # A retry gets the same answer, and the next transaction can end differently.
     assert world.end(producer) == successor
     world.add(successor, A)
     assert world.end(successor, is_commit=False) == (FIRST_PRODUCER_ID, 2)
     assert world.now().state is TransactionState.COMPLETE_ABORT
 
 
-def test_before_that_a_producer_keeps_its_epoch() -> None:
+def test_before_transaction_version_2_the_epoch_stays_the_same() -> None:
     world = TransactionWorld(level=1)
     producer = world.init()
     world.add(producer, A, version=0)
@@ -46,43 +46,43 @@ def test_before_that_a_producer_keeps_its_epoch() -> None:
     assert world.now().producer == producer
 
 
-def test_a_newcomer_fences_and_rolls_back() -> None:
+def test_next_producer_fences_and_aborts() -> None:
     world = TransactionWorld()
     zombie = world.init()
     world.add(zombie, A)
-    assert refusal_of(world.init) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert error_code_of(world.init) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert [(each.producer_epoch, each.is_commit) for each in world.written] == [(1, False)]
-    newcomer = world.init()
-    assert newcomer == (FIRST_PRODUCER_ID, 2)
-    assert refusal_of(lambda: world.add(zombie, A)) is ErrorCode.PRODUCER_FENCED
-    assert refusal_of(lambda: world.end(zombie)) is ErrorCode.PRODUCER_FENCED
-    assert [entry.kind for entry in world.told()] == ["fenced"]
+    next_producer = world.init()
+    assert next_producer == (FIRST_PRODUCER_ID, 2)
+    assert error_code_of(lambda: world.add(zombie, A)) is ErrorCode.PRODUCER_FENCED
+    assert error_code_of(lambda: world.end(zombie)) is ErrorCode.PRODUCER_FENCED
+    assert [entry.kind for entry in world.events()] == ["fenced"]
 
 
-def test_what_was_decided_and_not_told_is_named_again_after_loading() -> None:
+def test_markers_of_decided_transactions_are_requested_again_after_loading() -> None:
     world = TransactionWorld(writes_markers=False)
     producer = world.init()
     world.add(producer, A)
     world.end(producer)
     (markers,) = world.markers
-    assert refusal_of(lambda: world.add(producer, A)) is ErrorCode.CONCURRENT_TRANSACTIONS
-    later = world.restarted()
+    assert error_code_of(lambda: world.add(producer, A)) is ErrorCode.CONCURRENT_TRANSACTIONS
+    later = world.restart()
     assert later.markers == [markers]
     later.write_markers()
     assert later.now().state is TransactionState.COMPLETE_COMMIT
-    # Told twice, it is over once.
+    # Written twice, the markers complete the transaction once.
     length = len(later.log.entries)
     later.complete(markers)
     assert len(later.log.entries) == length
 
 
-def test_a_log_that_refuses_leaves_everything_as_it_was() -> None:
+def test_failed_append_changes_nothing() -> None:
     world = TransactionWorld()
     first = world.init()
     second = world.init(first)
     before = world.now()
-    world.log.fails_with = OSError(28, "no space left on device")
-    assert refusal_of(lambda: world.init(second)) is ErrorCode.NOT_COORDINATOR
+    world.log.next_error = OSError(28, "no space left on device")
+    assert error_code_of(lambda: world.init(second)) is ErrorCode.NOT_COORDINATOR
     assert world.now() == before
-    # The epoch before is still known, so that this is a retry and not a zombie.
+    # The previous epoch is still known, so this is a retry and not a zombie.
     assert world.init(first) == second == Producer(FIRST_PRODUCER_ID, 1)

@@ -1,4 +1,4 @@
-"""The states of a transactional id: their numbers are on disk, their names on the wire."""
+"""States of a transactional id: their numbers on disk, and their names in the protocol."""
 
 from __future__ import annotations
 

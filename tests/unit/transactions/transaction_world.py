@@ -1,4 +1,4 @@
-"""A transaction coordinator of one shard: its log, clock and markers in the test's hands."""
+"""A transaction coordinator with one shard; the test controls its log, clock and markers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import itertools
 from typing import TYPE_CHECKING, cast
 
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.coordinator.contract import SubjectKind
-from kafkalite.coordinator.journal import Journal
+from kafkalite.coordinator.contract import CoordinatorResult, SubjectKind
+from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from kafkalite.protocol.error_codes import ErrorCode
@@ -15,16 +15,16 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.transactions.coordinator import TransactionCoordinator
-from kafkalite.transactions.initializing import Initialized
 from kafkalite.transactions.intents import WriteMarkers
-from kafkalite.transactions.records import TransactionSerde, transaction_record
+from kafkalite.transactions.producer_initialization import InitializationResult, ProducerRequest
 from kafkalite.transactions.state import Producer
+from kafkalite.transactions.transaction_records import TransactionSerde, transaction_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kafkalite.coordinator.contract import CoordinatorRecord
-    from kafkalite.coordinator.journal import Entry
+    from kafkalite.coordinator.event_history import Entry
     from kafkalite.metadata.controller import MetadataController
     from kafkalite.transactions.shard import TransactionShard
     from kafkalite.transactions.state import TopicPartition, Transaction
@@ -43,8 +43,8 @@ LOADED = MetadataImage(
 )
 
 
-def refusal_of(ask: Callable[[], object]) -> ErrorCode:
-    """Return what a request is answered: NONE if it is not refused."""
+def error_code_of(ask: Callable[[], object]) -> ErrorCode:
+    """Return the error code of a request, NONE if it succeeds."""
     try:
         ask()
     except KafkaError as error:
@@ -53,14 +53,14 @@ def refusal_of(ask: Callable[[], object]) -> ErrorCode:
 
 
 class FakeMetadata:
-    """As much of the controller as a transaction coordinator asks for."""
+    """The part of the controller that a transaction coordinator uses."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
 
 
 class TransactionWorld:
-    """A coordinator and what is around it."""
+    """A transaction coordinator with its log, clock and intents."""
 
     def __init__(
         self,
@@ -80,16 +80,16 @@ class TransactionWorld:
         self.producer_ids = itertools.count(next_producer_id)
         self.no_producer_ids: KafkaError | None = None
         self.markers: list[WriteMarkers] = []
-        """Named since the last look, and not written yet."""
+        """Requested markers that are not written yet."""
         self.written: list[WriteMarkers] = []
-        self.journal = Journal()
+        self.history = EventHistory()
         self.coordinator = TransactionCoordinator(
             clock=self.clock,
             config=BrokerConfig.from_text(self.settings),
             metadata=cast("MetadataController", FakeMetadata(self.image)),
             draw_producer_id=self.draw_producer_id,
             open_log=lambda _: self.log,
-            journal=self.journal,
+            history=self.history,
             carry_out=self.carry_out,
         )
         self.coordinator.on_image(self.image, MetadataDelta())
@@ -99,7 +99,7 @@ class TransactionWorld:
         return LOADED._replace(features={"transaction.version": self.level} if self.level else {})
 
     def set_level(self, level: int) -> None:
-        """Let the cluster agree on another level."""
+        """Set the cluster's level of `transaction.version`."""
         self.level = level
         self.coordinator.on_image(self.image, MetadataDelta())
 
@@ -115,20 +115,22 @@ class TransactionWorld:
             self.write_markers()
 
     def write_markers(self) -> None:
-        """Have partitions told what is named, and the coordinator that they were."""
+        """Write the requested markers, and notify the coordinator."""
         while self.markers:
             self.complete(self.markers.pop(0))
 
     def complete(self, intent: WriteMarkers) -> None:
-        """Tell the coordinator that markers are written."""
+        """Notify the coordinator that markers are written."""
         self.written.append(intent)
-        self.coordinator.write(0, lambda machine, now_ms: machine.markers_written(intent, now_ms))
+        self.coordinator.write(
+            0, lambda machine, now_ms: machine.complete_transaction(intent, now_ms)
+        )
 
     @property
     def machine(self) -> TransactionShard:
         return self.coordinator.shards()[0].machine
 
-    def restarted(self, *, writes_markers: bool = False) -> TransactionWorld:
+    def restart(self, *, writes_markers: bool = False) -> TransactionWorld:
         """Return a coordinator that loads the log, at the same time."""
         return TransactionWorld(
             self.settings,
@@ -140,26 +142,27 @@ class TransactionWorld:
         )
 
     def seed(self, *, next_producer_id: int = 5_000, **changes: int) -> None:
-        """Begin with an id, then let the log say otherwise of it than it would come to by itself.
+        """Initialise an id, then append a record with a changed state.
 
-        An epoch that is used up takes more time than a test has.
+        For example a used-up epoch would take too many transactions in a test.
         """
         self.init()
         changed = self.now()._replace(**changes)  # type: ignore[arg-type]
-        self.coordinator.shards()[0].append([transaction_record(changed)])
+        result = CoordinatorResult(None, [transaction_record(changed)])
+        self.coordinator.shards()[0].write(lambda *_: result)
         self.producer_ids = itertools.count(next_producer_id)
 
     def records(self) -> list[CoordinatorRecord[object, object]]:
-        """Return what the log holds."""
+        """Return the records of the log."""
         serde = TransactionSerde(lambda: 0)
         decoded = [serde.decode(key, value) for key, value in self.log.entries]
         return [record for record in decoded if record is not None]
 
-    def told(self, transactional_id: str = ID) -> list[Entry]:
-        """Return what the journal has on an id."""
-        return list(self.journal.about(transactional_id, of=SubjectKind.TRANSACTIONAL_ID))
+    def events(self, transactional_id: str = ID) -> list[Entry]:
+        """Return the events of an id."""
+        return list(self.history.about(transactional_id, of=SubjectKind.TRANSACTIONAL_ID))
 
-    # What producers ask
+    # Requests of producers
 
     def init(
         self,
@@ -167,15 +170,18 @@ class TransactionWorld:
         *,
         transactional_id: str = ID,
         timeout_ms: int = TIMEOUT_MS,
+        enable_two_phase_commit: bool = False,
+        keep_prepared_transaction: bool = False,
     ) -> Producer:
-        """Begin with an id; KafkaError also when an open transaction is aborted first."""
+        """Initialise an id; KafkaError also if an open transaction is aborted first."""
+        request = ProducerRequest(
+            timeout_ms, expected, enable_two_phase_commit, keep_prepared_transaction
+        )
         answer = self.coordinator.write(
             0,
-            lambda machine, now_ms: machine.init_producer_id(
-                transactional_id, timeout_ms, expected, now_ms
-            ),
+            lambda machine, now_ms: machine.init_producer_id(transactional_id, request, now_ms),
         )
-        assert isinstance(answer, Initialized)
+        assert isinstance(answer, InitializationResult)
         if answer.error is not ErrorCode.NONE:
             raise KafkaError(answer.error)
         return answer.producer
@@ -187,7 +193,7 @@ class TransactionWorld:
         version: int = 2,
         transactional_id: str = ID,
     ) -> None:
-        """Let partitions join a transaction."""
+        """Add partitions to a transaction."""
         self.coordinator.write(
             0,
             lambda machine, now_ms: machine.add_partitions(
@@ -196,7 +202,7 @@ class TransactionWorld:
         )
 
     def verify(self, producer: Producer, *partitions: TopicPartition) -> list[ErrorCode]:
-        """Ask which partitions are in a transaction."""
+        """Return which partitions are in a transaction."""
         codes = self.coordinator.read(
             0, lambda machine, _: machine.verify_partitions(ID, producer, partitions)
         )
@@ -210,7 +216,7 @@ class TransactionWorld:
         version: int = 2,
         transactional_id: str = ID,
     ) -> Producer:
-        """End a transaction; the producer to go on with."""
+        """End a transaction; return the producer to use next."""
         answer = self.coordinator.write(
             0,
             lambda machine, now_ms: machine.end(
@@ -225,5 +231,5 @@ class TransactionWorld:
         return answer
 
     def now(self, transactional_id: str = ID) -> Transaction:
-        """Return what is kept of an id."""
+        """Return the state of an id."""
         return self.coordinator.read(0, lambda machine, _: machine.describe(transactional_id))

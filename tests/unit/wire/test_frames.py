@@ -1,4 +1,4 @@
-"""Where received bytes are put, and what is kept of them between reads."""
+"""FrameBuffer and ReceiveBuffers: where received bytes are stored between reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkalite.wire.frames import SHARED_BYTES, FrameBuffer, ReceiveBuffers, fra
 
 
 def receive(frames: FrameBuffer, data: bytes) -> tuple[bytearray, int]:
-    """Put `data` where the buffer asks for it; it must fit in one read."""
+    """Write `data` into the buffer; it must fit in one read."""
     space = frames.space()
     space[: len(data)] = data
     return frames.received(len(data))
@@ -26,14 +26,14 @@ def buffers() -> ReceiveBuffers:
     return ReceiveBuffers()
 
 
-def test_an_unfinished_frame_is_whole_after_the_next_read(buffers: ReceiveBuffers) -> None:
+def test_an_incomplete_frame_is_complete_after_the_next_read(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
     receive_and_keep(frames, pack(">i", 6) + b"abc")
     buffer, end = receive(frames, b"def")
     assert bytes(buffer[:end]) == pack(">i", 6) + b"abcdef"
 
 
-def test_connections_that_share_a_buffer_do_not_meet(buffers: ReceiveBuffers) -> None:
+def test_connections_with_a_shared_buffer_do_not_interfere(buffers: ReceiveBuffers) -> None:
     one, other = FrameBuffer(buffers), FrameBuffer(buffers)
     receive_and_keep(one, pack(">i", 8) + b"one-")
     receive_and_keep(other, pack(">i", 8) + b"two-")
@@ -44,16 +44,16 @@ def test_connections_that_share_a_buffer_do_not_meet(buffers: ReceiveBuffers) ->
     assert bytes(buffer[4:end]) == b"two-more"
 
 
-def test_used_bytes_are_not_kept(buffers: ReceiveBuffers) -> None:
+def test_served_bytes_are_dropped(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
     receive_and_keep(frames, b"used" + b"rest", used=4)
     assert frames.buffered == 4
-    buffer, end = frames.kept()
+    buffer, end = frames.restore()
     assert bytes(buffer[:end]) == b"rest"
 
 
 @pytest.mark.parametrize("size", [SHARED_BYTES - 4, SHARED_BYTES - 3, 3 * SHARED_BYTES, 5_000_000])
-def test_a_frame_of_any_size_arrives_whole(buffers: ReceiveBuffers, size: int) -> None:
+def test_a_frame_of_any_size_is_received(buffers: ReceiveBuffers, size: int) -> None:
     frames = FrameBuffer(buffers)
     body = bytes(index % 251 for index in range(size))
     sent = memoryview(pack(">i", size) + body + b"\0\0\0\x02ok")
@@ -71,17 +71,19 @@ def test_a_frame_of_any_size_arrives_whole(buffers: ReceiveBuffers, size: int) -
             assert bytes(buffer[4 : 4 + size]) == body
             used = 4 + size
         frames.keep(used, end)
-    buffer, end = frames.kept()
+    buffer, end = frames.restore()
     assert bytes(buffer[:end]) == b"\0\0\0\x02ok"
 
 
-def test_memory_follows_what_arrived_and_not_what_was_promised(buffers: ReceiveBuffers) -> None:
+def test_memory_depends_on_received_bytes_and_not_on_the_length_field(
+    buffers: ReceiveBuffers,
+) -> None:
     frames = FrameBuffer(buffers)
     receive_and_keep(frames, pack(">i", 100_000_000) + b"a little")
     assert len(frames.space()) < 2 * 1024 * 1024
 
 
-def test_a_promise_alone_takes_no_memory(buffers: ReceiveBuffers) -> None:
+def test_a_length_field_alone_takes_no_memory(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
     receive_and_keep(frames, pack(">i", 100_000_000))
     receive_and_keep(frames, b"x" * 50_000)
@@ -91,26 +93,29 @@ def test_a_promise_alone_takes_no_memory(buffers: ReceiveBuffers) -> None:
     assert frames.buffered == 100_004
 
 
-def test_large_buffers_are_used_again(buffers: ReceiveBuffers) -> None:
-    large = buffers.acquire()
+def test_large_buffers_are_reused(buffers: ReceiveBuffers) -> None:
+    large = buffers.acquire(100_000)
     buffers.release(large)
     frames = FrameBuffer(buffers)
     receive_and_keep(frames, pack(">i", SHARED_BYTES * 2) + bytes(100_000))
-    assert buffers.acquire() is not large
+    assert buffers.acquire(100_000) is not large
     frames.clear()
-    assert buffers.acquire() is large
+    assert buffers.acquire(100_000) is large
 
 
-def test_idle_memory_is_bounded(buffers: ReceiveBuffers) -> None:
-    many = [buffers.acquire() for _ in range(64)]
+def test_idle_memory_is_limited(buffers: ReceiveBuffers) -> None:
+    dropped: list[None] = []
+    buffers.on_drop = lambda: dropped.append(None)
+    many = [buffers.acquire(100_000) for _ in range(64)]
     for buffer in many:
         buffers.release(buffer)
-    again = [buffers.acquire() for _ in range(64)]
+    again = [buffers.acquire(100_000) for _ in range(64)]
     used_again = {id(buffer) for buffer in again} & {id(buffer) for buffer in many}
     assert 0 < len(used_again) * len(many[0]) <= 16 * 1024 * 1024
+    assert len(dropped) + len(used_again) == len(many)
 
 
-def test_a_backlog_of_whole_frames_fills_the_buffer_without_losing_room(
+def test_many_complete_frames_fill_the_buffer_without_losing_space(
     buffers: ReceiveBuffers,
 ) -> None:
     frames = FrameBuffer(buffers)
@@ -119,9 +124,48 @@ def test_a_backlog_of_whole_frames_fills_the_buffer_without_losing_room(
     assert len(frames.space()) > 0
 
 
-def test_nothing_is_left_after_clear(buffers: ReceiveBuffers) -> None:
+def test_clear_drops_everything(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
     receive_and_keep(frames, b"abc")
     frames.clear()
     assert frames.buffered == 0
     assert frames.space() is buffers.shared_view
+
+
+FIRST_BYTES = 128 * 1024
+"""The size of the buffer of a large frame after half of that has arrived."""
+
+
+def full_buffer(buffers: ReceiveBuffers) -> FrameBuffer:
+    """Return a full buffer of FIRST_BYTES with an incomplete frame."""
+    frames = FrameBuffer(buffers)
+    receive_and_keep(frames, pack(">i", 10_000_000) + bytes(FIRST_BYTES // 2))
+    receive_and_keep(frames, bytes(len(frames.space())))
+    assert frames.buffered == FIRST_BYTES
+    return frames
+
+
+def test_memory_is_taken_by_reserve() -> None:
+    buffers = ReceiveBuffers(limit_bytes=3 * FIRST_BYTES)
+    first, second = full_buffer(buffers), full_buffer(buffers)
+    assert first.reserve()
+    assert buffers.in_use_bytes == 3 * FIRST_BYTES
+    assert not second.reserve()
+    first.clear()
+    assert second.reserve()
+
+
+def test_one_frame_may_need_more_than_the_limit() -> None:
+    buffers = ReceiveBuffers(limit_bytes=FIRST_BYTES)
+    frames = full_buffer(buffers)
+    assert frames.reserve()
+    assert len(frames.space()) == FIRST_BYTES
+    assert buffers.in_use_bytes == 2 * FIRST_BYTES
+
+
+def test_a_buffer_with_free_space_reserves_nothing(buffers: ReceiveBuffers) -> None:
+    frames = FrameBuffer(buffers)
+    assert frames.reserve()
+    receive_and_keep(frames, pack(">i", 10_000_000) + bytes(FIRST_BYTES // 2))
+    assert frames.reserve()
+    assert buffers.in_use_bytes == FIRST_BYTES

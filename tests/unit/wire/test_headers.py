@@ -1,26 +1,26 @@
-"""Headers: their versions, and the tagged fields that nobody has defined."""
+"""Headers: their versions, and unknown tagged fields."""
 
 from __future__ import annotations
 
 import pytest
 
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.wire.headers import response_head, skip_tagged_fields, unpack_header
+from kafkalite.wire.headers import response_header_packer, skip_tagged_fields, unpack_header
 
 
-def test_a_flexible_api_answers_with_tagged_fields_in_its_header() -> None:
-    head = response_head(12, is_flexible=True)
+def test_a_flexible_api_has_tagged_fields_in_the_response_header() -> None:
+    head = response_header_packer(12, is_flexible=True)
     assert head(6, 7) == b"\0\0\0\x0b" + b"\0\0\0\x07" + b"\0"
 
 
-def test_an_inflexible_api_answers_without() -> None:
-    head = response_head(12, is_flexible=False)
+def test_an_inflexible_api_has_none() -> None:
+    head = response_header_packer(12, is_flexible=False)
     assert head(6, 7) == b"\0\0\0\x0a" + b"\0\0\0\x07"
 
 
-def test_api_versions_answers_without_whatever_its_version() -> None:
-    """KIP-511: its client cannot know yet what the broker speaks."""
-    assert response_head(18, is_flexible=True)(6, 7) == b"\0\0\0\x0a" + b"\0\0\0\x07"
+def test_api_versions_has_none_in_any_version() -> None:
+    """KIP-511: its client does not know the versions of the broker yet."""
+    assert response_header_packer(18, is_flexible=True)(6, 7) == b"\0\0\0\x0a" + b"\0\0\0\x07"
 
 
 def test_key_and_version_are_one_number() -> None:
@@ -37,6 +37,6 @@ def test_tagged_fields_are_skipped() -> None:
     "broken",
     [b"\x01\x05\x09ab", b"\x01", b"\x80", b"\x01\x05", b"\xff\xff\xff\xff\xff\xff\x01"],
 )
-def test_broken_tagged_fields_are_a_violation(broken: bytes) -> None:
+def test_malformed_tagged_fields_are_a_violation(broken: bytes) -> None:
     with pytest.raises(ProtocolViolation):
         skip_tagged_fields(bytearray(broken), 0, len(broken))

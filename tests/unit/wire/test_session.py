@@ -1,8 +1,9 @@
-"""One conversation: frames in, answers in order, one request at a time."""
+"""Session: frames in, answers in order, one request at a time."""
 
 from __future__ import annotations
 
 from struct import pack
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,41 +11,48 @@ import pytest
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.wire.frames import ReceiveBuffers
-from kafkalite.wire.session import BURST_BYTES, Owed, Session
+from kafkalite.wire.session import BURST_BYTES, Deferred, PendingAnswer, Session, SessionSettings
 
 if TYPE_CHECKING:
-    from kafkalite.wire.session import Pieces
+    from kafkalite.wire.session import Outcome, Pieces
 
 MAX_REQUEST = 1000
-MAX_KEPT = 64
+MAX_BUFFERED = 64
+CONTEXT, OWNER = "context", "owner"
 
 
 class Server:
-    """Answers a frame with itself; `later…` when told to, `bad…` never, `big…` at length."""
+    """Answers a frame with itself; `later…` on demand, `bad…` never, `big…` at length."""
 
     def __init__(self) -> None:
         self.served: list[bytes] = []
-        self.owed: dict[bytes, Waiting[bytes]] = {}
+        self.pending: dict[bytes, Waiting[bytes]] = {}
         self.wakes = 0
-        self.session = Session(
-            ReceiveBuffers(),
-            self.serve,
-            max_request_bytes=MAX_REQUEST,
-            max_kept_bytes=MAX_KEPT,
+        self.settings = SessionSettings(
+            buffers=ReceiveBuffers(),
+            serve=self.serve,
+            serve_in_steps=self.serve,
             wake=self.wake,
+            max_request_bytes=MAX_REQUEST,
+            max_buffered_bytes=MAX_BUFFERED,
         )
+        self.session = Session(self.settings, CONTEXT, OWNER)
 
-    def wake(self) -> None:
+    def wake(self, owner: object) -> None:
+        assert owner is OWNER
         self.wakes += 1
 
-    def serve(self, buffer: bytearray, start: int, end: int, out: Pieces) -> int | Owed:
+    def serve(
+        self, context: object, buffer: bytearray, start: int, end: int, out: Pieces
+    ) -> int | PendingAnswer:
+        assert context is CONTEXT
         body = bytes(buffer[start:end])
         self.served.append(body)
         if body.startswith(b"bad"):
             raise ProtocolViolation("bad frame")
         if body.startswith(b"later"):
-            waiting = self.owed[body] = Waiting[bytes]()
-            return Owed(waiting, self.finish)
+            waiting = self.pending[body] = Waiting[bytes]()
+            return PendingAnswer(waiting, self.finish)
         if body.startswith(b"silent"):
             return 0
         if body.startswith(b"big"):
@@ -61,6 +69,7 @@ class Server:
         assert len(space) >= len(data)
         space[: len(data)] = data
         self.session.received(len(data))
+        self.session.serve()
 
     def answers(self) -> list[bytes]:
         return [bytes(piece) for piece in self.session.take()]
@@ -75,88 +84,129 @@ def server() -> Server:
     return Server()
 
 
-def test_what_was_served_is_settled_before_answers_leave() -> None:
-    """With the frames where they were, so that they can be served again."""
-    server = Server()
-    settled: list[tuple[bytes, list[bytes]]] = []
+class Batching:
+    """A server that defers answers; `flush` encodes them."""
 
-    def settle(buffer: bytearray, out: Pieces) -> None:
-        settled.append((bytes(buffer[:14]), [bytes(piece) for piece in out]))
-        out[:] = [b"settled"]
+    def __init__(self) -> None:
+        self.server = Server()
+        self.deferred: list[Deferred] = []
+        self.flushes: list[list[bytes]] = []
+        settings = self.server.settings._replace(serve=self.serve, flush=self.flush)
+        self.server.session = Session(settings, CONTEXT, OWNER)
 
-    server.session = Session(
-        ReceiveBuffers(),
-        server.serve,
-        max_request_bytes=MAX_REQUEST,
-        max_kept_bytes=MAX_KEPT,
-        wake=server.wake,
-        settle=settle,
-    )
-    glued = frame(b"one") + frame(b"two")
-    server.send(glued + frame(b"three")[:5])
-    assert settled == [(glued, [b"one", b"two"])]
-    assert server.answers() == [b"settled"]
-    server.send(frame(b"three")[5:] + frame(b"bad") + frame(b"never"))
-    assert settled[1][1] == [b"three"]
-    assert server.session.violation == "bad frame"
+    def serve(self, _: object, buffer: bytearray, start: int, end: int, out: Pieces) -> Outcome:
+        body = bytes(buffer[start:end])
+        if body == b"bad":
+            raise ProtocolViolation("bad frame")
+        if body == b"fault":
+            raise ZeroDivisionError
+        if body == b"at once":
+            out.append(body)
+            return len(body)
+        deferred = Deferred(body, None, self.finish)
+        self.deferred.append(deferred)
+        return deferred
+
+    def finish(self, value: bytes, out: Pieces) -> int:
+        if value == b"unspeakable":
+            raise ProtocolViolation("cannot be encoded")
+        out.append(value)
+        return len(value)
+
+    def flush(self, out: Pieces) -> int:
+        self.flushes.append([bytes(piece) for piece in out])
+        deferred, self.deferred = self.deferred, []
+        return sum(each.finish(each.value, out) for each in deferred)
 
 
-def test_whole_frames_glued_together_are_answered_in_order(server: Server) -> None:
+def test_deferred_answers_are_flushed_after_all_received_frames() -> None:
+    batching = Batching()
+    session = batching.server.session
+    batching.server.send(frame(b"at once") + frame(b"one") + frame(b"two") + frame(b"three")[:5])
+    assert batching.flushes == [[b"at once"]]
+    assert (session.out_bytes, batching.server.answers()) == (13, [b"at once", b"one", b"two"])
+    batching.server.send(frame(b"three")[5:] + frame(b"bad") + frame(b"never"))
+    assert batching.server.answers() == [b"three"]
+    assert session.violation == "bad frame"
+
+
+def test_an_answer_that_cannot_be_encoded_closes_the_connection() -> None:
+    batching = Batching()
+    batching.server.send(frame(b"one") + frame(b"unspeakable") + frame(b"two"))
+    assert batching.server.session.violation == "cannot be encoded"
+
+
+def test_nothing_remains_deferred_after_an_exception() -> None:
+    batching = Batching()
+    with pytest.raises(ZeroDivisionError):
+        batching.server.send(frame(b"one") + frame(b"fault"))
+    assert (batching.deferred, len(batching.flushes)) == ([], 1)
+
+
+def test_a_deferred_answer_becomes_the_error_of_its_batch() -> None:
+    batch = SimpleNamespace(error=None)
+    deferred = Deferred("answer", batch, lambda *_: 0)
+    values = [deferred.value]
+    batch.error = refusal = ValueError()
+    assert [*values, deferred.value] == ["answer", refusal]
+
+
+def test_several_frames_in_one_read_are_answered_in_order(server: Server) -> None:
     server.send(b"".join(map(frame, (b"one", b"two", b"three"))))
     assert server.answers() == [b"one", b"two", b"three"]
-    assert server.session.made == 0
+    assert server.session.out_bytes == 0
 
 
-def test_single_bytes_make_frames(server: Server) -> None:
+def test_a_frame_may_arrive_byte_by_byte(server: Server) -> None:
     for byte in frame(b"one") + frame(b"two"):
         server.send(bytes((byte,)))
     assert server.answers() == [b"one", b"two"]
 
 
-def test_a_request_without_answer_leaves_no_gap(server: Server) -> None:
+def test_a_request_without_an_answer_is_skipped_in_the_output(server: Server) -> None:
     server.send(frame(b"silent") + frame(b"two"))
     assert server.answers() == [b"two"]
 
 
-def test_what_comes_after_an_owed_answer_is_not_served_before_it(server: Server) -> None:
+def test_later_requests_wait_for_a_pending_answer(server: Server) -> None:
     server.send(frame(b"one") + frame(b"later") + frame(b"three"))
     assert server.answers() == [b"one"]
     assert server.served == [b"one", b"later"]
     server.send(frame(b"four"))
     assert server.answers() == []
 
-    server.owed[b"later"].resolve(b"two")
+    server.pending[b"later"].resolve(b"two")
     assert server.wakes == 1
     assert server.served == [b"one", b"later"], "no handler runs inside another"
-    server.session.resume()
+    server.session.serve_in_steps()
     assert server.answers() == [b"two", b"three", b"four"]
 
 
-def test_it_is_between_requests_when_nothing_is_under_way(server: Server) -> None:
-    said = frame(b"one")
-    assert server.session.is_between
-    server.send(said[:3])
-    assert not server.session.is_between
-    server.send(said[3:])
-    assert not server.session.is_between, "its answer has not been taken"
+def test_it_is_idle_between_requests(server: Server) -> None:
+    data = frame(b"one")
+    assert server.session.is_idle
+    server.send(data[:3])
+    assert not server.session.is_idle
+    server.send(data[3:])
+    assert not server.session.is_idle, "its answer has not been taken"
     server.answers()
-    assert server.session.is_between
+    assert server.session.is_idle
     server.send(frame(b"later"))
-    assert not server.session.is_between
+    assert not server.session.is_idle
 
 
-def test_an_answer_that_is_there_already_is_sent_after_one_wake(server: Server) -> None:
+def test_an_answer_that_has_arrived_is_sent_after_one_wake(server: Server) -> None:
     server.send(frame(b"later"))
-    waiting = server.owed[b"later"]
-    server.session.resume()
+    waiting = server.pending[b"later"]
+    server.session.serve()
     assert server.answers() == []
     waiting.resolve(b"done")
-    server.session.resume()
+    server.session.serve_in_steps()
     assert server.answers() == [b"done"]
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), MAX_REQUEST + 1, 2**31 - 1])
-def test_an_impossible_length_ends_the_conversation(server: Server, length: int) -> None:
+def test_an_invalid_length_closes_the_connection(server: Server, length: int) -> None:
     server.send(frame(b"one") + pack(">i", length) + b"more")
     assert server.answers() == [b"one"]
     assert server.session.violation is not None
@@ -167,7 +217,7 @@ def test_an_impossible_length_ends_the_conversation(server: Server, length: int)
     ("start", "spoken"),
     [(b"GET ", "HTTP"), (b"POST", "HTTP"), (b"\x16\x03\x01\x02", "TLS")],
 )
-def test_a_peer_that_speaks_something_else_is_told_apart(
+def test_a_client_with_another_protocol_is_recognized(
     server: Server, start: bytes, spoken: str
 ) -> None:
     server.send(start + bytes(20))
@@ -175,7 +225,7 @@ def test_a_peer_that_speaks_something_else_is_told_apart(
     assert server.session.violation.endswith(f"seems to speak {spoken}")
 
 
-def test_the_longest_frame_allowed_is_served(server: Server) -> None:
+def test_a_frame_of_the_maximum_length_is_served(server: Server) -> None:
     server.send(frame(bytes(MAX_REQUEST)))
     assert server.answers() == [bytes(MAX_REQUEST)]
     assert server.session.violation is None
@@ -188,45 +238,45 @@ def test_after_a_violation_nothing_is_served(server: Server) -> None:
     assert server.session.violation == "bad frame"
 
 
-def test_while_held_frames_are_kept_and_a_pause_is_wanted_at_the_bound(server: Server) -> None:
-    server.session.is_held = True
-    server.send(frame(b"x" * (MAX_KEPT - 4)))
+def test_while_held_frames_are_stored_and_reading_pauses_at_the_limit(server: Server) -> None:
+    server.session.is_paused = True
+    server.send(frame(b"x" * (MAX_BUFFERED - 4)))
     assert not server.session.wants_pause
     server.send(frame(b"y"))
     assert server.session.wants_pause
     assert server.served == []
-    server.session.is_held = False
-    server.session.resume()
+    server.session.is_paused = False
+    server.session.serve()
     assert not server.session.wants_pause
-    assert server.answers() == [b"x" * (MAX_KEPT - 4), b"y"]
+    assert server.answers() == [b"x" * (MAX_BUFFERED - 4), b"y"]
 
 
-def test_while_an_answer_is_owed_a_pause_is_wanted_at_the_bound(server: Server) -> None:
+def test_while_an_answer_is_pending_reading_pauses_at_the_limit(server: Server) -> None:
     server.send(frame(b"later"))
-    server.send(frame(bytes(MAX_KEPT)))
+    server.send(frame(bytes(MAX_BUFFERED)))
     assert server.session.wants_pause
 
 
-def test_enough_answers_interrupt_a_burst(server: Server) -> None:
-    """A peer that asks for much and reads nothing must not have it all made at once."""
+def test_large_answers_interrupt_serving(server: Server) -> None:
+    """The answers to a client that requests much and does not read are not all built at once."""
     server.send(frame(b"big") * 4)
     assert server.session.is_interrupted
     assert len(server.served) == 2
     server.session.take()
-    server.session.resume()
+    server.session.serve()
     server.session.take()
     assert len(server.served) == 4
-    server.session.resume()
+    server.session.serve()
     assert not server.session.is_interrupted
 
 
-def test_closing_abandons_what_is_owed(server: Server) -> None:
+def test_closing_abandons_a_pending_answer(server: Server) -> None:
     server.send(frame(b"later") + frame(b"two"))
-    waiting = server.owed[b"later"]
+    waiting = server.pending[b"later"]
     server.session.close()
     assert waiting.is_abandoned
     waiting.resolve(b"too late")
-    server.session.resume()
+    server.session.serve()
     assert server.wakes == 0
     assert server.answers() == []
 

@@ -19,7 +19,7 @@ def spec(members: dict[str, MemberSpec], counts: dict[bytes, int]) -> GroupSpec:
     return GroupSpec(members=members, partition_counts=counts, is_homogeneous=False)
 
 
-def test_the_first_members_get_the_longer_ranges_of_each_topic() -> None:
+def test_first_members_get_the_longer_ranges_of_each_topic() -> None:
     members = {"b": member(T1, T2), "a": member(T1, T2)}
     assert assign_range(spec(members, {T1: 3, T2: 5})) == {
         "a": {T1: {0, 1}, T2: {0, 1, 2}},
@@ -27,7 +27,7 @@ def test_the_first_members_get_the_longer_ranges_of_each_topic() -> None:
     }
 
 
-def test_static_members_stand_before_dynamic_ones_by_their_instance_id() -> None:
+def test_static_members_are_sorted_before_dynamic_members_by_instance_id() -> None:
     members = {
         "a": member(T1),
         "z": member(T1, instance_id="i2"),
@@ -36,7 +36,7 @@ def test_static_members_stand_before_dynamic_ones_by_their_instance_id() -> None
     assert assign_range(spec(members, {T1: 3})) == {"z": {T1: {0}}, "y": {T1: {1}}, "a": {T1: {2}}}
 
 
-def test_more_members_than_partitions_leaves_the_last_with_nothing() -> None:
+def test_last_members_get_nothing_if_there_are_fewer_partitions() -> None:
     assert assign_range(spec({"a": member(T1), "b": member(T1)}, {T1: 1})) == {
         "a": {T1: {0}},
         "b": {},
@@ -46,8 +46,8 @@ def test_more_members_than_partitions_leaves_the_last_with_nothing() -> None:
 @given(
     st.dictionaries(st.text(max_size=3), st.booleans(), min_size=1, max_size=8), st.integers(1, 20)
 )
-def test_each_topic_is_cut_as_a_naive_twin_cuts_it(who: dict[str, bool], count: int) -> None:
-    """The naive twin deals partition p to the member whose turn p is, longest turns first."""
+def test_ranges_equal_those_of_a_naive_implementation(who: dict[str, bool], count: int) -> None:
+    """The naive implementation assigns partition after partition, longer ranges first."""
     members = {m: member(T1, *([T2] if both else [])) for m, both in who.items()}
     counts = {T1: count} | ({T2: count} if any(who.values()) else {})
     assignments = assign_range(spec(members, counts))

@@ -1,4 +1,4 @@
-"""Which assignors a configuration offers."""
+"""Configured assignors by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGE = "org.apache.kafka.coordinator.group.assignor"
         (("com.example.Mine",), ("uniform", "range")),
     ],
 )
-def test_assignors_go_by_the_names_clients_know(
+def test_assignors_are_configured_by_name_or_java_class(
     configured: tuple[str, ...], offered: tuple[str, ...]
 ) -> None:
     assert assignor_names(configured) == offered

@@ -1,4 +1,4 @@
-"""The uniform assignor: what Kafka would do, and on random groups its three promises."""
+"""The uniform assignor: known assignments, and its properties on random groups."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def owners(assignments: Mapping[str, Assignment]) -> dict[tuple[bytes, int], str
     return dict(pairs)
 
 
-def test_a_fresh_group_fills_members_in_order_and_the_last_ones_get_the_extras() -> None:
+def test_a_new_group_fills_members_in_order_and_the_last_get_the_extras() -> None:
     spec = group({"m0": {T1}, "m1": {T1}, "m2": {T1}}, {T1: 7})
     assert assign_uniform(spec) == {
         "m0": {T1: {0, 1}},
@@ -61,18 +61,18 @@ def test_a_fresh_group_fills_members_in_order_and_the_last_ones_get_the_extras()
     }
 
 
-def test_a_newcomer_takes_the_highest_partitions_of_the_others() -> None:
+def test_a_new_member_gets_the_highest_partitions_of_the_others() -> None:
     spec = group({"a": {T1}, "b": {T1}}, {T1: 4}, {"a": {T1: frozenset(range(4))}})
     assert assign_uniform(spec) == {"a": {T1: {0, 1}}, "b": {T1: {2, 3}}}
 
 
-def test_who_already_holds_an_extra_keeps_it() -> None:
+def test_a_member_with_an_extra_partition_retains_it() -> None:
     previous = {"a": {T1: frozenset({0})}, "b": {T1: frozenset({1, 2})}}
     spec = group({"a": {T1}, "b": {T1}}, {T1: 3}, previous)
     assert assign_uniform(spec) == previous
 
 
-def test_a_topic_nobody_subscribes_to_any_more_is_let_go() -> None:
+def test_a_topic_without_subscribers_is_unassigned() -> None:
     spec = group({"a": {T2}}, {T2: 1}, {"a": {T1: frozenset({0})}})
     assert assign_uniform(spec) == {"a": {T2: {0}}}
 
@@ -82,7 +82,7 @@ def test_members_without_any_topic_get_nothing() -> None:
     assert assign_uniform(group({}, {})) == {}
 
 
-def test_unlike_subscriptions_are_balanced_where_a_move_helps() -> None:
+def test_different_subscriptions_are_balanced_if_a_move_helps() -> None:
     spec = group(
         {"a": {T1, T2}, "b": {T2}},
         {T1: 2, T2: 4},
@@ -94,9 +94,9 @@ def test_unlike_subscriptions_are_balanced_where_a_move_helps() -> None:
     }
 
 
-def test_topics_with_more_partitions_per_subscriber_are_handed_out_first() -> None:
+def test_topics_with_more_partitions_per_subscriber_are_assigned_first() -> None:
     spec = group({"a": {T1, T2}, "b": {T1, T2}, "c": {T1}}, {T1: 3, T2: 4})
-    # T2 goes first, two to each; then T1 wholly to c, who has nothing yet, up to a tie.
+    # T2 is first, two partitions to each; then all of T1 to c, which has nothing yet.
     assert assign_uniform(spec) == {
         "a": {T2: {0, 2}, T1: {2}},
         "b": {T2: {1, 3}},
@@ -127,7 +127,7 @@ def test_any_history_of_members_is_valid_and_balanced(
         assert all(topic in subscriptions[member] for (topic, _), member in owner_of.items())
         load = sizes(assignments)
         for (topic, _), member in owner_of.items():
-            # No single move would make two loads more alike.
+            # No single move would make two loads more even.
             assert all(
                 load[member] - load[other] <= 1
                 for other, topics in subscriptions.items()
@@ -139,18 +139,18 @@ def test_any_history_of_members_is_valid_and_balanced(
     st.lists(st.sets(st.sampled_from("abcdefgh"), min_size=1), min_size=2, max_size=6),
     st.integers(1, 20),
 )
-def test_alike_subscriptions_move_no_more_than_balance_demands(
+def test_equal_subscriptions_move_as_few_partitions_as_possible(
     history: list[set[str]], count: int
 ) -> None:
-    """The naive twin counts the fewest moves: what each newcomer lacks, nothing more."""
+    """A naive implementation counts the fewest possible moves."""
     assignments: Mapping[str, Assignment] = {}
     for before, members in pairwise([set(), *history]):
         spec = group({m: {T1} for m in members}, {T1: count}, assignments)
         old, assignments = owners(assignments), assign_uniform(spec)
-        kept = sum(owners(assignments).get(key) == member for key, member in old.items())
+        retained = sum(owners(assignments).get(key) == member for key, member in old.items())
         held = sorted((sum(o == m for o in old.values()) for m in members), reverse=True)
         quota, extras = divmod(count, len(members))
         fewest_moves_keep = sum(
             min(size, quota + (position < extras)) for position, size in enumerate(held)
         )
-        assert kept == fewest_moves_keep, before
+        assert retained == fewest_moves_keep, before

@@ -1,13 +1,18 @@
-"""Membership: votes, leaders and room, without a clock or a log."""
+"""Membership: selection of protocols, leaders and sizes, without a clock or a log."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafkalite.groups.classic.member import ClassicMember
-from kafkalite.groups.classic.membership import Membership
-from kafkalite.groups.classic.states import ClassicState
-from kafkalite.protocol.records.group_metadata import GroupMetadataValue
+from kafkalite.groups.classic.membership import ClassicState, Membership, subscribed_topics
+from kafkalite.protocol import codec
+from kafkalite.protocol._generated.records.consumer_protocol_subscription import (
+    ConsumerProtocolSubscription,
+)
+from kafkalite.protocol._generated.records.group_metadata import GroupMetadataValue
 
 
 def member(member_id: str, *protocols: str, instance: str | None = None) -> ClassicMember:
@@ -23,7 +28,7 @@ def member(member_id: str, *protocols: str, instance: str | None = None) -> Clas
     )
 
 
-def test_the_first_member_leads_and_another_follows_when_it_goes() -> None:
+def test_the_first_member_is_leader_until_it_is_removed() -> None:
     group = Membership()
     for name in ("a", "b", "c"):
         group.add(member(name))
@@ -35,7 +40,7 @@ def test_the_first_member_leads_and_another_follows_when_it_goes() -> None:
     assert group.leader_id is None
 
 
-def test_only_protocols_that_all_know_can_win() -> None:
+def test_only_protocols_supported_by_all_members_can_be_selected() -> None:
     group = Membership()
     group.add(member("a", "sticky", "range", "own"))
     group.add(member("b", "range", "sticky"))
@@ -58,7 +63,7 @@ def test_only_protocols_that_all_know_can_win() -> None:
         (tuple(f"protocol-{letter}" for letter in "abcdefghijklmno"), "protocol-b"),
     ],
 )
-def test_a_tie_goes_to_whom_a_java_hash_map_names_first(
+def test_a_tie_is_broken_by_the_order_of_a_java_hash_map(
     names: tuple[str, ...], winner: str
 ) -> None:
     group = Membership()
@@ -80,14 +85,14 @@ def test_a_protocol_named_twice_counts_once() -> None:
     assert group.selected_protocol() == "range"
 
 
-def test_an_empty_group_only_asks_that_there_are_protocols() -> None:
+def test_an_empty_group_accepts_any_non_empty_protocols() -> None:
     group = Membership()
     assert group.supports("anything", ["one"])
     assert not group.supports("", ["one"])
     assert not group.supports("anything", [])
 
 
-def test_a_new_id_of_a_static_member_keeps_its_place() -> None:
+def test_a_static_member_with_a_new_id_retains_its_role() -> None:
     group = Membership()
     group.add(member("old", instance="one"))
     group.members["old"].assignment = b"mine"
@@ -100,12 +105,12 @@ def test_a_new_id_of_a_static_member_keeps_its_place() -> None:
 
 
 @pytest.mark.parametrize("state", [ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE])
-def test_no_state_is_reached_by_a_way_there_is_not(state: ClassicState) -> None:
+def test_an_invalid_state_change_is_refused(state: ClassicState) -> None:
     with pytest.raises(RuntimeError, match="went from"):
         Membership().move_to(state, 0)
 
 
-def test_records_of_old_brokers_lack_a_rebalance_timeout_and_a_time() -> None:
+def test_records_of_early_brokers_have_no_rebalance_timeout_and_no_timestamp() -> None:
     value = GroupMetadataValue(
         protocol_type="consumer",
         generation=3,
@@ -123,3 +128,49 @@ def test_records_of_old_brokers_lack_a_rebalance_timeout_and_a_time() -> None:
     assert group.rebalance_timeout_ms() == 700
     assert group.state_timestamp_ms is None
     assert group.to_record({"a": b"x"}).current_state_timestamp == -1
+
+
+@given(st.integers(0, 3), st.lists(st.text(max_size=5), max_size=3), st.binary(max_size=4))
+def test_topics_are_parsed_from_every_version(version: int, topics: list[str], data: bytes) -> None:
+    subscription = ConsumerProtocolSubscription(
+        topics=topics, user_data=data, owned_partitions=[], generation_id=7, rack_id="r"
+    )
+    assert subscribed_topics(codec.encode_value(subscription, version)) == set(topics)
+
+
+def test_a_newer_version_is_parsed_like_the_known_ones() -> None:
+    known = codec.encode_value(ConsumerProtocolSubscription(topics=["t"]), 0)
+    assert subscribed_topics(b"\0\x09" + known[2:] + b"more") == {"t"}
+
+
+def test_a_negative_version_is_accepted() -> None:
+    """As in Kafka, the version number is parsed but not checked."""
+    known = codec.encode_value(ConsumerProtocolSubscription(topics=["t"]), 0)
+    assert subscribed_topics(b"\xff\xff" + known[2:]) == {"t"}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [b"", b"\0", b"\0\0\0\0\0\1", b"\xff\xff\0\0", b"\0\0\0\0\0\1\0\5abc"],
+)
+def test_other_bytes_raise_value_error(metadata: bytes) -> None:
+    with pytest.raises(ValueError, match="subscription"):
+        subscribed_topics(metadata)
+
+
+@given(st.binary(max_size=40))
+def test_random_bytes_raise_only_value_error(metadata: bytes) -> None:
+    try:
+        subscribed_topics(metadata)
+    except ValueError as refusal:
+        assert "subscription" in str(refusal)  # noqa: PT017
+
+
+def test_long_subscriptions_are_not_cached() -> None:
+    """Otherwise the cache would retain megabytes of removed members."""
+    for count, is_remembered in ((10, True), (10_000, False)):
+        subscription = ConsumerProtocolSubscription(topics=[f"t{n}" for n in range(count)])
+        metadata = codec.encode_value(subscription, 0)
+        first, again = subscribed_topics(metadata), subscribed_topics(metadata)
+        assert first == again == set(subscription.topics)
+        assert (first is again) is is_remembered

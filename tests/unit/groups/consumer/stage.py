@@ -1,4 +1,4 @@
-"""A stage for consumer groups: decisions replayed as the runtime would, on a clock in hand."""
+"""Stage: consumer groups on a driven clock, with decisions replayed as by the runtime."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.coordinator.contract import CoordinatorResult, Event, Parked
+from kafkalite.coordinator.contract import CoordinatorResult, Event, ParkedRequest
 from kafkalite.coordinator.timers import TimerQueue
-from kafkalite.groups.consumer.beat import Client
 from kafkalite.groups.consumer.group import ConsumerGroup
-from kafkalite.groups.consumer.heartbeat import ConsumerGroups
+from kafkalite.groups.consumer.groups import ConsumerGroups
 from kafkalite.groups.directory import GroupDirectory
+from kafkalite.groups.modern.member import Client
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
-from kafkalite.protocol.codec import decode_key, decode_value, encode_key, encode_value
-from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.messages.consumer_group_heartbeat import (
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kafkalite.protocol.codec import decode_key, decode_value, encode_key, encode_value
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def topic_id(name: str) -> bytes:
 
 
 def topic(name: str, partitions: int) -> TopicImage:
-    """Return a topic, led and kept by node 0."""
+    """Return a topic with its only replicas on node 0."""
     return TopicImage(
         name=name,
         topic_id=topic_id(name),
@@ -74,7 +74,7 @@ def owned(partitions: Partitions) -> list[ConsumerGroupHeartbeatRequest.TopicPar
 
 
 class Stage:
-    """Consumer groups as they run in a shard, with their log at hand."""
+    """Consumer groups of one shard, with their log."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Stage:
         self.now_ms = START_MS
         self.log: list[Record] = []
         self.written: list[Record] = []
-        self.told: list[Event] = []
+        self.events: list[Event] = []
         self._config = BrokerConfig.from_text(dict(config or {}))
         self._timers = TimerQueue()
         self._open(image_of(topics if topics is not None else {"T": 4}))
@@ -96,26 +96,28 @@ class Stage:
 
     @property
     def group(self) -> ConsumerGroup:
-        """The group that tests are about."""
+        """The group under test."""
         found = self.directory.groups[G]
         assert isinstance(found, ConsumerGroup)
         return found
 
-    # What the runtime does.
+    # The runtime.
 
     def run(self, result: CoordinatorResult[R]) -> R:
-        """Append, replay, apply timers, answer."""
+        """Append and replay the records, apply the timers, return the response."""
         self.written = list(result.records)
-        self.told += result.events
+        self.events += result.events
         for record in result.records:
             self.log.append(record)
             self.replay(record)
         self._timers.apply(result.timers)
-        assert not isinstance(result.response, Parked)
+        assert not isinstance(result.response, ParkedRequest)
+        if isinstance(result.response, KafkaError):
+            raise result.response
         return result.response
 
     def replay(self, record: Record) -> None:
-        """Make one record true, by way of its bytes."""
+        """Encode, decode and replay one record."""
         key = decode_key(encode_key(record.key))
         assert key is not None
         value = record.value
@@ -124,7 +126,7 @@ class Stage:
         self.groups.replayers[type(key)](key, value)
 
     def advance(self, ms: int) -> None:
-        """Let time pass; timers that fall due are carried out at their own time."""
+        """Advance the clock; timers expire at their own deadlines."""
         until_ms = self.now_ms + ms
         while (due_ms := self._timers.next_deadline_ms()) is not None and due_ms <= until_ms:
             self.now_ms = max(self.now_ms, due_ms)
@@ -133,11 +135,11 @@ class Stage:
         self.now_ms = until_ms
 
     def timers(self) -> int:
-        """Count the timers that stand."""
+        """Return the number of timers."""
         return len(self._timers)
 
     def restart(self, records: Iterable[Record] | None = None) -> None:
-        """Lose all but the log, or a log given instead, and load it again."""
+        """Drop all state and replay the log, or the given records."""
         self._open(self.directory.image)
         self._timers = TimerQueue()
         for record in self.log if records is None else records:
@@ -145,7 +147,7 @@ class Stage:
         self.run(self.groups.on_loaded(self.now_ms))
 
     def compacted(self, *, tombstones: bool = False) -> list[Record]:
-        """Return the log with the last record of each key alone."""
+        """Return only the last record of each key."""
         last = {encode_key(record.key): record for record in self.log}
         order = {id(record) for record in last.values()}
         return [
@@ -155,7 +157,7 @@ class Stage:
         ]
 
     def change_topics(self, topics: Mapping[str, int]) -> None:
-        """Let the cluster have these topics from now on."""
+        """Set the topics of the cluster."""
         before = self.directory.image
         after = image_of(topics, before.version + 1)
         self.directory.image = after
@@ -178,12 +180,17 @@ class Stage:
             )
         )
 
-    # What members do.
+    def set_config(self, key: str, value: str) -> None:
+        """Change a setting of the broker."""
+        self._config.publish({key: value}, {})
+        self.groups.settings.invalidate()
+
+    # Members.
 
     def send(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        """Send a heartbeat; KafkaError is what the member would be told.
+        """Send a heartbeat; raises the KafkaError that the member would get.
 
-        Where the short way gives an answer, the long way must come to the same and do no more.
+        If the heartbeat is steady, the full path must give the same response and no records.
         """
         steady = self.groups.steady(request, CLIENT, self.now_ms)
         result = self.groups.heartbeat(request, CLIENT, self.now_ms)
@@ -240,7 +247,7 @@ class Stage:
 
 
 def given(response: ConsumerGroupHeartbeatResponse) -> dict[str, list[int]] | None:
-    """Return the assignment a member was told, by topic name; None: it was told none."""
+    """Return the assignment in a response by topic name; None if there is none."""
     if response.assignment is None:
         return None
     return {
@@ -250,7 +257,7 @@ def given(response: ConsumerGroupHeartbeatResponse) -> dict[str, list[int]] | No
 
 
 def refusal(call: Callable[[], object]) -> ErrorCode:
-    """Return the error that a call is refused with."""
+    """Return the error code of a refused call."""
     try:
         call()
     except KafkaError as error:
@@ -259,10 +266,17 @@ def refusal(call: Callable[[], object]) -> ErrorCode:
 
 
 def state_of(group: Group | None) -> object:
-    """Return all the hard state of a group, fit for comparing."""
+    """Return the hard state of a group as comparable values."""
     if group is None:
         return None
     assert isinstance(group, ConsumerGroup)
-    # What begins with an underscore follows from the rest, or leads elsewhere.
-    hard = [name for name in group.__slots__ if name[0] != "_" and name != "soft"]
-    return {name: getattr(group, name) for name in hard}
+    return hard_fields(group)
+
+
+def hard_fields(group: Group) -> dict[str, object]:
+    """Return the fields of a group, without soft state.
+
+    Names with a leading underscore are derived from other fields or refer to other objects.
+    """
+    fields = [name for each in type(group).__mro__ for name in getattr(each, "__slots__", ())]
+    return {name: getattr(group, name) for name in fields if name[0] != "_" and name != "soft"}

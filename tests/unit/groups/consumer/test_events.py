@@ -1,57 +1,57 @@
-"""What is told of a group: who came and went, and why it rebalances."""
+"""Explain events of consumer groups."""
 
 from __future__ import annotations
 
-from kafkalite.groups.events import MOST_NAMED, assigned, moved_on
+from kafkalite.groups.modern.events import MAX_NAMED, group_epoch_raised, target_computed
 from tests.unit.groups.consumer.stage import REBALANCE_TIMEOUT_MS, G, Stage
 
 
-def heard(stage: Stage) -> list[tuple[str, str]]:
-    """Return what was told since the last time."""
-    told = [(event.kind, event.text) for event in stage.told]
-    assert all(event.subject == G for event in stage.told)
-    stage.told.clear()
-    return told
+def new_events(stage: Stage) -> list[tuple[str, str]]:
+    """Return the new events since the last call."""
+    texts = [(event.kind, event.text) for event in stage.events]
+    assert all(event.subject == G for event in stage.events)
+    stage.events.clear()
+    return texts
 
 
-def test_a_group_is_told_of_from_its_first_member_to_its_last() -> None:
+def test_events_of_a_group_from_its_first_member_to_its_last() -> None:
     stage = Stage({"T": 4})
     stage.join("A")
-    assert heard(stage) == [
+    assert new_events(stage) == [
         ("joined", "member A joined"),
         ("rebalance", "group epoch 1 → 2: member A joined"),
-        ("assigned", "target for group epoch 2 computed by uniform: it changes for 1 member"),
+        ("assigned", "target for group epoch 2 computed by uniform: changed for 1 member"),
     ]
     stage.beat("A", 2)
-    assert heard(stage) == []
+    assert new_events(stage) == []
     stage.join("B", assignor="range")
-    assert heard(stage) == [
+    assert new_events(stage) == [
         ("joined", "member B joined"),
         ("rebalance", "group epoch 2 → 3: member B joined"),
         (
             "postponed",
             (
-                "target for group epoch 3 is put off: it comes with the first heartbeat at "
-                "22:13:21.000 or later, 1000 ms after the last one"
+                "target for group epoch 3 is delayed: the first heartbeat at or after "
+                "22:13:21.000, 1000 ms after the previous target, computes it"
             ),
         ),
     ]
     stage.advance(1_001)
     stage.beat("A", 2)
-    assert heard(stage) == [
-        ("assigned", "target for group epoch 3 computed by range: it changes for 2 members")
+    assert new_events(stage) == [
+        ("assigned", "target for group epoch 3 computed by range: changed for 2 members")
     ]
     stage.beat("A", -1)
-    assert heard(stage) == [
-        ("left", "member A is gone: it left"),
-        ("rebalance", "group epoch 3 → 4: member A is gone"),
+    assert new_events(stage) == [
+        ("left", "member A removed: it left"),
+        ("rebalance", "group epoch 3 → 4: member A was removed"),
     ]
 
 
-def test_facts_say_it_for_programs() -> None:
+def test_events_have_facts() -> None:
     stage = Stage({"T": 4})
     stage.join("A", instance_id="i")
-    joined, rebalance, assigned = stage.told
+    joined, rebalance, assigned = stage.events
     assert joined.facts == {
         "member_id": "A",
         "instance_id": "i",
@@ -64,9 +64,9 @@ def test_facts_say_it_for_programs() -> None:
     }
     assert rebalance.facts == {"group_epoch": 2, "why": ["member A joined"]}
     assert assigned.facts == {"group_epoch": 2, "assignor": "uniform", "changed_for": ["A"]}
-    stage.told.clear()
+    stage.events.clear()
     stage.beat("A", -1, instance_id="i")
-    assert stage.told[0].facts == {
+    assert stage.events[0].facts == {
         "member_id": "A",
         "instance_id": "i",
         "client_id": "client",
@@ -75,89 +75,89 @@ def test_facts_say_it_for_programs() -> None:
     }
 
 
-def test_every_reason_to_rebalance_has_its_words() -> None:
+def test_every_reason_for_a_rebalance_has_a_text() -> None:
     stage = Stage({"T": 4, "U": 1})
     stage.join("A")
     stage.join("B", [], regex="U")
     stage.advance(1_001)
-    heard(stage)
+    new_events(stage)
     stage.beat("A", 2, topics=["T", "U"])
-    assert heard(stage)[0] == (
+    assert new_events(stage)[0] == (
         "rebalance",
         "group epoch 3 → 4: member A subscribes to other topics",
     )
     stage.advance(1_001)
     stage.beat("A", stage.group.current_of("A").member_epoch, regex="U")
-    assert heard(stage)[0] == (
+    assert new_events(stage)[0] == (
         "rebalance",
-        "group epoch 4 → 5: member A subscribes by another expression",
+        "group epoch 4 → 5: member A subscribes by another regular expression",
     )
     stage.change_topics({"T": 4, "U": 2})
     stage.beat("A", stage.group.current_of("A").member_epoch)
-    assert heard(stage)[0] == (
+    assert new_events(stage)[0] == (
         "rebalance",
         "group epoch 5 → 6: topic U has changed",
     )
 
 
-def test_an_expression_that_is_resolved_anew_rebalances() -> None:
+def test_an_expression_with_new_topics_causes_a_rebalance() -> None:
     stage = Stage({"T": 4})
     stage.join("A", [], regex="T|U")
-    assert heard(stage) == [("joined", "member A joined")]
+    assert new_events(stage) == [("joined", "member A joined")]
     stage.advance(0)
-    assert heard(stage) == [
-        ("rebalance", "group epoch 1 → 2: expressions stand for other topics than before")
+    assert new_events(stage) == [
+        ("rebalance", "group epoch 1 → 2: regular expressions match other topics than before")
     ]
 
 
-def test_a_member_may_go_in_different_ways() -> None:
+def test_each_removal_of_a_member_has_its_reason() -> None:
     stage = Stage({"T": 4})
     stage.join("A")
     stage.advance(1_001)
     stage.join("B")
     stage.beat("A", 2)
-    heard(stage)
+    new_events(stage)
     for _ in range(REBALANCE_TIMEOUT_MS // 30_000):
         stage.advance(30_000)
         if "A" in stage.group.members:
             stage.beat("A", 2)
         stage.beat("B", 3)
-    assert heard(stage)[0] == (
+    assert new_events(stage)[0] == (
         "fenced",
-        "member A is gone: it did not give its partitions up within its rebalance timeout",
+        "member A removed: it did not revoke its partitions within its rebalance timeout",
     )
     stage.advance(60_000)
-    assert heard(stage)[0] == (
+    assert new_events(stage)[0] == (
         "expired",
-        "member B is gone: it was silent for longer than its session timeout",
+        "member B removed: it sent no heartbeat within its session timeout",
     )
 
 
-def test_a_static_member_goes_and_comes_back() -> None:
+def test_a_static_member_leaves_temporarily_and_rejoins() -> None:
     stage = Stage({"T": 4})
     stage.join("A", instance_id="i")
-    heard(stage)
+    new_events(stage)
     stage.beat("A", -2, instance_id="i")
-    assert heard(stage) == [("left", "member A is away: instance i means to come back")]
+    assert new_events(stage) == [("left", "member A left temporarily as instance i")]
     stage.join("A2", instance_id="i")
-    assert heard(stage) == [
-        ("rejoined", "member A2 came back as instance i, in the place of member A")
+    assert new_events(stage) == [
+        ("rejoined", "member A2 rejoined as instance i, replacing member A")
     ]
     stage.beat("A2", -2, instance_id="i")
     stage.join("A2", instance_id="i")
-    assert heard(stage)[1] == ("rejoined", "member A2 came back as instance i")
+    assert new_events(stage)[1] == ("rejoined", "member A2 rejoined as instance i")
 
 
-def test_a_repeated_join_is_told_as_such() -> None:
+def test_a_repeated_join_has_a_rejoined_event() -> None:
     stage = Stage({"T": 4})
     stage.join("A")
-    heard(stage)
+    new_events(stage)
     stage.join("A")
-    assert heard(stage) == [("rejoined", "member A joined again")]
+    assert new_events(stage) == [("rejoined", "member A rejoined")]
 
 
-def test_not_every_member_of_a_large_group_is_named() -> None:
-    names = [f"m{number}" for number in range(MOST_NAMED + 5)]
-    told = assigned(G, 7, "uniform", names)
-    assert told.facts["changed_for"] == sorted(names)[:MOST_NAMED]
-    assert moved_on(G, 7, names).facts["why"] == names[:MOST_NAMED]
+def test_the_number_of_members_in_an_event_is_limited() -> None:
+    names = [f"m{number}" for number in range(MAX_NAMED + 5)]
+    event = target_computed(G, 7, "uniform", names)
+    assert event.facts["changed_for"] == sorted(names)[:MAX_NAMED]
+    assert group_epoch_raised(G, 7, names).facts["why"] == names[:MAX_NAMED]

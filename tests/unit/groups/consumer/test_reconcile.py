@@ -1,4 +1,4 @@
-"""Reconciliation: a member's next step, and the walk of all steps to the target."""
+"""Reconciliation: single steps, and all steps to the target."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalite.groups.consumer.member import CurrentAssignment, MemberState
-from kafkalite.groups.consumer.reconcile import Reported, Towards, reconcile
-from kafkalite.groups.fencing import NEVER_REVOKED, Revocation
+from kafkalite.groups.consumer.reconcile import ReconcileInput, Reported, reconcile
+from kafkalite.groups.modern.offset_commit_fencing import NEVER_REVOKED, Revocation
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.effort import examples
@@ -32,8 +32,8 @@ def towards(
     topics: set[bytes] | None = None,
     changed: bool = False,
     held: set[tuple[bytes, int]] | None = None,
-) -> Towards:
-    return Towards(
+) -> ReconcileInput:
+    return ReconcileInput(
         target_epoch=epoch,
         target={topic: frozenset(partitions) for topic, partitions in target.items()},
         topic_ids={T, U} if topics is None else topics,
@@ -62,63 +62,63 @@ def at(
     )
 
 
-def test_a_stable_member_at_the_target_epoch_stays_as_it_is() -> None:
+def test_a_stable_member_at_the_target_epoch_does_not_change() -> None:
     current = at(5, assigned={T: {0: 5}})
     assert reconcile(current, towards(5, {T: {0, 1}})) is current
 
 
-def test_what_is_kept_keeps_its_epoch_and_what_is_given_has_the_targets() -> None:
+def test_retained_partitions_have_their_epoch_and_new_ones_the_target_epoch() -> None:
     stepped = reconcile(at(5, assigned={T: {0: 3}}), towards(6, {T: {0, 1}}))
     assert stepped == at(6, assigned={T: {0: 3, 1: 6}}, previous=5)
 
 
-def test_revocation_comes_first_and_holds_the_epoch_back() -> None:
+def test_revocation_is_first_and_delays_the_epoch() -> None:
     stepped = reconcile(at(5, assigned={T: {0: 3, 1: 4}}), towards(6, {T: {0}, U: {0}}))
     assert stepped == at(5, UNREVOKED, {T: {0: 3}}, {T: {1: 4}}, previous=5)
 
 
-def test_a_member_that_reports_it_owns_nothing_to_revoke_goes_on_at_once() -> None:
+def test_a_member_that_owns_nothing_to_revoke_gets_the_target_at_once() -> None:
     stepped = reconcile(
         at(5, assigned={T: {0: 3, 1: 4}}), towards(6, {T: {0}}, reported={T: frozenset({0})})
     )
     assert stepped == at(6, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
 
 
-def test_revoking_ends_only_when_the_member_says_so() -> None:
+def test_a_revocation_ends_only_when_the_member_reports_it() -> None:
     current = at(5, UNREVOKED, {T: {0: 3}}, {T: {1: 4}})
     assert reconcile(current, towards(6, {T: {0}})) is current
     assert reconcile(current, towards(6, {T: {0}}, reported={T: frozenset({1})})) is current
-    done = reconcile(current, towards(6, {T: {0}}, reported={T: frozenset({0})}))
-    assert done == at(6, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
+    step = reconcile(current, towards(6, {T: {0}}, reported={T: frozenset({0})}))
+    assert step == at(6, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
 
 
-def test_after_revoking_it_goes_towards_the_latest_target_which_may_revoke_again() -> None:
+def test_after_a_revocation_the_latest_target_may_revoke_again() -> None:
     current = at(5, UNREVOKED, {T: {0: 3, 2: 3}}, {T: {1: 4}})
     again = reconcile(current, towards(9, {T: {0}}, reported={T: frozenset({0, 2})}))
     under_way = Revocation(0, is_under_way=True)
     assert again == at(5, UNREVOKED, {T: {0: 3}}, {T: {2: 3}}, previous=5, revoked=under_way)
-    done = reconcile(again, towards(9, {T: {0}}, reported={T: frozenset({0})}))
-    assert done == at(9, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
+    step = reconcile(again, towards(9, {T: {0}}, reported={T: frozenset({0})}))
+    assert step == at(9, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
 
 
-def test_what_it_was_to_revoke_may_be_given_back_at_once_as_new() -> None:
+def test_revoked_partitions_may_be_assigned_again_with_a_new_epoch() -> None:
     current = at(5, UNREVOKED, {T: {0: 3}}, {T: {1: 4}})
     back = reconcile(current, towards(7, {T: {0, 1}}, reported={T: frozenset({0})}))
     assert back == at(7, assigned={T: {0: 3, 1: 7}}, previous=5, revoked=Revocation(5))
 
 
-def test_partitions_held_by_others_are_waited_for_at_the_new_epoch() -> None:
+def test_a_member_waits_for_partitions_of_others_at_the_new_epoch() -> None:
     waiting = reconcile(at(5), towards(6, {T: {0, 1}}, held={(T, 0)}))
     assert waiting == at(6, UNRELEASED, {T: {1: 6}}, previous=5)
-    # The second look finds nothing new but the epoch before, which is now this one.
+    # The second step changes only the previous epoch, which is now the current one.
     again = reconcile(waiting, towards(6, {T: {0, 1}}, held={(T, 0)}))
     assert again == at(6, UNRELEASED, {T: {1: 6}}, previous=6)
     assert reconcile(again, towards(6, {T: {0, 1}}, held={(T, 0)})) is again
-    done = reconcile(again, towards(6, {T: {0, 1}}))
-    assert done == at(6, assigned={T: {0: 6, 1: 6}}, previous=6)
+    step = reconcile(again, towards(6, {T: {0, 1}}))
+    assert step == at(6, assigned={T: {0: 6, 1: 6}}, previous=6)
 
 
-def test_a_target_in_a_topic_no_longer_subscribed_to_counts_as_none() -> None:
+def test_targets_of_unsubscribed_topics_are_ignored() -> None:
     stepped = reconcile(
         at(5, assigned={T: {0: 5}}), towards(6, {T: {0}, U: {0}}, topics={U}, reported={})
     )
@@ -126,7 +126,7 @@ def test_a_target_in_a_topic_no_longer_subscribed_to_counts_as_none() -> None:
 
 
 @pytest.mark.parametrize("pending", [{}, {T: {1: 4}}])
-def test_shrinking_takes_unsubscribed_topics_away_at_the_same_epoch(
+def test_unsubscribed_topics_are_revoked_at_the_same_epoch(
     pending: dict[bytes, dict[int, int]],
 ) -> None:
     state = UNREVOKED if pending else STABLE
@@ -135,7 +135,7 @@ def test_shrinking_takes_unsubscribed_topics_away_at_the_same_epoch(
     assert shrunk == at(5, UNREVOKED, {T: {0: 3}}, {**pending, U: {0: 4}}, previous=5)
 
 
-def test_shrinking_by_what_is_already_let_go_leaves_the_state() -> None:
+def test_unsubscribed_topics_that_are_not_owned_leave_the_state() -> None:
     current = at(5, assigned={T: {0: 3}, U: {0: 4}})
     shrunk = reconcile(
         current,
@@ -143,17 +143,17 @@ def test_shrinking_by_what_is_already_let_go_leaves_the_state() -> None:
     )
     under_way = Revocation(0, is_under_way=True)
     assert shrunk == at(5, assigned={T: {0: 3}}, previous=5, revoked=under_way)
-    # It moves on without giving up any more: what it gave up before counts at the epoch it leaves.
+    # The epoch is raised without another revocation: the earlier one counts at the previous epoch.
     moved = reconcile(shrunk, towards(6, {T: {0}}, topics={T}))
     assert moved == at(6, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
 
 
-def test_shrinking_by_nothing_changes_nothing() -> None:
+def test_no_unsubscribed_topics_change_nothing() -> None:
     current = at(5, assigned={T: {0: 3}})
     assert reconcile(current, towards(5, {T: {0}}, changed=True)) is current
 
 
-def test_a_state_of_a_later_version_is_left_only_with_empty_hands() -> None:
+def test_an_unknown_state_ends_only_for_a_member_without_partitions() -> None:
     current = at(5, MemberState.UNKNOWN, {T: {0: 3}})
     with pytest.raises(KafkaError) as refused:
         reconcile(current, towards(6, {T: {0}}))
@@ -163,7 +163,7 @@ def test_a_state_of_a_later_version_is_left_only_with_empty_hands() -> None:
     assert stepped == at(6, assigned={T: {1: 6}}, previous=5, revoked=Revocation(5))
 
 
-def test_an_epoch_that_moves_without_a_revocation_leaves_the_revocation_epoch() -> None:
+def test_a_new_epoch_without_revocation_retains_the_revocation_epoch() -> None:
     current = at(5, assigned={T: {0: 3}}, revoked=Revocation(2))
     assert reconcile(current, towards(6, {T: {0, 1}})).revocation == Revocation(2)
 
@@ -173,10 +173,10 @@ partitions_of = st.fixed_dictionaries({}, optional={t: st.sets(st.integers(0, 3)
 
 @settings(max_examples=examples(200))
 @given(st.lists(st.lists(partitions_of, min_size=3, max_size=3), min_size=1, max_size=6), st.data())
-def test_members_that_answer_reach_any_target_and_never_share_a_partition(
+def test_reconciled_members_reach_any_target_and_never_share_a_partition(
     targets: list[list[dict[bytes, set[int]]]], data: st.DataObject
 ) -> None:
-    """Three members, obedient but in any order, walk through targets that keep changing."""
+    """Three members reconcile in any order while the targets change."""
     members = {name: at(0, previous=-1) for name in "abc"}
     owned: dict[str, dict[bytes, frozenset[int]]] = {name: {} for name in "abc"}
 
@@ -203,8 +203,8 @@ def test_members_that_answer_reach_any_target_and_never_share_a_partition(
     def disjoint(row: list[dict[bytes, set[int]]]) -> dict[str, dict[bytes, set[int]]]:
         taken: set[tuple[bytes, int]] = set()
         result: dict[str, dict[bytes, set[int]]] = {}
-        for name, wish in zip("abc", row, strict=True):
-            result[name] = {t: {p for p in ps if (t, p) not in taken} for t, ps in wish.items()}
+        for name, target in zip("abc", row, strict=True):
+            result[name] = {t: {p for p in ps if (t, p) not in taken} for t, ps in target.items()}
             taken |= {(t, p) for t, ps in result[name].items() for p in ps}
         return result
 

@@ -1,4 +1,4 @@
-"""Subscriptions by expression: checked at once, resolved apart, refreshed together."""
+"""Subscriptions by regular expression: validation, resolution and refresh."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_an_expression_matches_whole_names() -> None:
     assert (resolved["x"].version, resolved["x"].timestamp_ms) == (7, 1)
 
 
-def test_many_expressions_are_matched_as_each_would_be_alone() -> None:
-    """In bundles, which is a hundred times as fast: the loop must not stand still meanwhile."""
+def test_expressions_in_batches_match_like_single_ones() -> None:
+    """Batches are a hundred times faster, so that the event loop is not blocked."""
     topics = [f"t{number}" for number in range(40)]
     regexes = [f"t{number}.*" for number in range(250)] + [".*", "[", "nothing", r"\pL{20}\d+"]
     together = resolve(regexes, topics, 7, 1)
@@ -35,26 +35,26 @@ def test_many_expressions_are_matched_as_each_would_be_alone() -> None:
 @pytest.mark.parametrize(
     "regex", ["((a{1000}){1000}){1000}", r"(\pN+|\pL+){1000}", "a{0,1000}{0,1000}"]
 )
-def test_an_expression_that_would_grow_beyond_bounds_is_refused(regex: str) -> None:
+def test_a_too_large_expression_is_refused(regex: str) -> None:
     with pytest.raises(KafkaError) as refused:
         check_regex(regex)
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_an_expression_that_others_choke_on_takes_no_time() -> None:
+def test_an_expression_with_exponential_backtracking_is_fast() -> None:
     regex = "(a+)+(a+)+(a+)+$"
     assert resolve([regex], ["a" * 249, "a" * 248 + "b"], 7, 1)[regex].topics == {"a" * 249}
 
 
 @pytest.mark.parametrize("regex", ["(", "a{2000}", r"(a)\1", "(?=look)"])
-def test_what_re2_does_not_know_is_refused(regex: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_syntax_unknown_to_re2_is_refused(regex: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KafkaError) as refused:
         check_regex(regex)
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert capfd.readouterr().err == ""
 
 
-def test_the_first_answer_comes_before_the_topics() -> None:
+def test_the_first_response_has_no_topics_of_an_expression() -> None:
     stage = Stage({"foo1": 1, "foo2": 1, "bar": 1})
     response = stage.join("A", None, regex="foo.*")
     assert (response.member_epoch, given(response)) == (1, {})
@@ -66,14 +66,14 @@ def test_the_first_answer_comes_before_the_topics() -> None:
     assert not stage.group.is_subscribed_to("bar")
 
 
-def test_names_and_an_expression_add_up() -> None:
+def test_names_and_expressions_are_combined() -> None:
     stage = Stage({"foo": 1, "bar": 1})
     assert given(stage.join("A", ["bar"], regex="foo")) == {"bar": [0]}
     stage.advance(INTERVAL_MS)
     assert given(stage.beat("A", 2)) == {"bar": [0], "foo": [0]}
 
 
-def test_a_second_subscriber_finds_the_expression_resolved() -> None:
+def test_a_second_subscriber_uses_the_resolved_expression() -> None:
     stage = Stage({"foo": 2}, config={"group.consumer.assignment.interval.ms": "0"})
     stage.join("A", None, regex="foo")
     stage.advance(0)
@@ -81,13 +81,13 @@ def test_a_second_subscriber_finds_the_expression_resolved() -> None:
     assert stage.join("B", None, regex="foo").member_epoch == 3
 
 
-def test_a_bad_expression_is_told_to_the_first_who_brings_it() -> None:
+def test_an_invalid_expression_is_refused() -> None:
     stage = Stage()
     assert refusal(lambda: stage.join("A", None, regex="(")) is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert stage.directory.groups == {}
 
 
-def test_new_topics_are_found_but_not_more_often_than_every_ten_seconds() -> None:
+def test_expressions_are_resolved_at_most_every_ten_seconds() -> None:
     stage = Stage({"foo1": 1}, config={"group.consumer.assignment.interval.ms": "0"})
     stage.join("A", None, regex="foo.*")
     stage.advance(0)
@@ -102,7 +102,7 @@ def test_new_topics_are_found_but_not_more_often_than_every_ten_seconds() -> Non
     assert given(stage.beat("A", 2)) == {"foo1": [0], "foo2": [0]}
 
 
-def test_deleted_topics_go_with_the_next_refresh() -> None:
+def test_deleted_topics_are_removed_at_the_next_refresh() -> None:
     stage = Stage({"foo1": 1, "foo2": 1}, config={"group.consumer.assignment.interval.ms": "0"})
     stage.join("A", None, regex="foo.*")
     stage.advance(0)
@@ -114,7 +114,7 @@ def test_deleted_topics_go_with_the_next_refresh() -> None:
     assert given(stage.beat("A", 2)) == {"foo1": [0]}
 
 
-def test_an_expression_nobody_subscribes_to_is_forgotten() -> None:
+def test_an_expression_without_subscribers_is_removed() -> None:
     stage = Stage({"foo": 1})
     stage.join("A", None, regex="foo")
     stage.advance(0)
@@ -128,7 +128,7 @@ def test_an_expression_nobody_subscribes_to_is_forgotten() -> None:
     assert not stage.group.regex_subscribers
 
 
-def test_a_restart_keeps_what_was_resolved() -> None:
+def test_resolved_expressions_survive_a_restart() -> None:
     stage = Stage({"foo": 1})
     stage.join("A", None, regex="foo")
     stage.advance(0)

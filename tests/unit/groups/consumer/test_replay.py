@@ -1,4 +1,4 @@
-"""The replay law: deciding, replaying the log and replaying the compacted log end the same."""
+"""Decisions, replay of the log and replay of the compacted log give the same state."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
-from kafkalite.groups.consumer.records import member_metadata_of
-from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.records.consumer_group_member_metadata import (
+from kafkalite.groups.consumer.consumer_group_records import member_metadata_of
+from kafkalite.protocol._generated.records.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataValue,
 )
+from kafkalite.protocol.errors import KafkaError
 from tests.effort import examples
 from tests.unit.groups.consumer.stage import G, Stage, state_of
 
@@ -106,10 +106,10 @@ def check_invariants(stage: Stage) -> None:
 
 @settings(max_examples=examples(150))
 @given(st.lists(commands, max_size=40))
-def test_whatever_happens_the_log_tells_it(script: list[Command]) -> None:
+def test_replay_gives_the_state_of_the_decisions(script: list[Command]) -> None:
     stage = Stage({"T": 2, "U": 3})
     for command in script:
-        # A refused request leaves no trace, and is as good a command as any.
+        # A refused request changes nothing, so it is a valid command.
         with contextlib.suppress(KafkaError):
             carry_out(stage, command)
         check_invariants(stage)
@@ -121,7 +121,7 @@ def test_whatever_happens_the_log_tells_it(script: list[Command]) -> None:
         assert state_of(replayed.directory.groups.get(G)) == decided
 
 
-def test_the_tombstones_of_a_group_leave_nothing_of_it() -> None:
+def test_tombstones_of_a_group_remove_all_its_state() -> None:
     stage = Stage({"T": 2})
     stage.join("a", instance_id="i", regex="T")
     stage.join("b")
@@ -141,7 +141,7 @@ def test_the_tombstones_of_a_group_leave_nothing_of_it() -> None:
     assert stage.compacted() == []
 
 
-def test_tombstones_without_a_group_bury_nothing() -> None:
+def test_tombstones_of_a_missing_group_change_nothing() -> None:
     stage = Stage()
     stage.join("a")
     for record in stage.log:
@@ -150,8 +150,8 @@ def test_tombstones_without_a_group_bury_nothing() -> None:
         assert empty.directory.groups == {}
 
 
-def test_names_are_shared_unless_there_are_very_many() -> None:
-    """What is shared is kept for a while, also when its members are gone."""
+def test_sets_of_names_are_shared_unless_large() -> None:
+    """Shared sets stay in a cache, even after their members are removed."""
     for count, is_shared in ((10, True), (10_000, False)):
         value = ConsumerGroupMemberMetadataValue(
             subscribed_topic_names=[f"t{number}" for number in range(count)]

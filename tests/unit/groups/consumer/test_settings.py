@@ -1,13 +1,13 @@
-"""A group's settings: its own within the broker's bounds, worked out anew when they change."""
+"""Settings of consumer groups: group configuration within the broker's bounds."""
 
 from __future__ import annotations
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.groups.consumer.group import ConsumerGroup
-from kafkalite.groups.consumer.settings import GroupSettings, SettingsBook
+from kafkalite.groups.consumer.settings import ConsumerSettings, ConsumerSettingsCache
 
 
-def test_without_settings_of_its_own_a_group_goes_by_the_brokers() -> None:
+def test_a_group_without_settings_uses_the_brokers() -> None:
     config = BrokerConfig.from_text(
         {
             "group.consumer.session.timeout.ms": "50000",
@@ -17,7 +17,7 @@ def test_without_settings_of_its_own_a_group_goes_by_the_brokers() -> None:
             "group.consumer.regex.refresh.interval.ms": "90000",
         }
     )
-    assert SettingsBook(config).of(ConsumerGroup("g")) == GroupSettings(
+    assert ConsumerSettingsCache(config).of(ConsumerGroup("g")) == ConsumerSettings(
         session_timeout_ms=50_000,
         heartbeat_interval_ms=6_000,
         assignment_interval_ms=70,
@@ -27,14 +27,14 @@ def test_without_settings_of_its_own_a_group_goes_by_the_brokers() -> None:
     )
 
 
-def test_a_setting_made_under_wider_bounds_is_kept_within_todays() -> None:
+def test_an_earlier_setting_is_limited_to_the_current_bounds() -> None:
     config = BrokerConfig.from_text(
         {
             "group.consumer.min.session.timeout.ms": "45000",
             "group.consumer.max.session.timeout.ms": "60000",
         }
     )
-    book = SettingsBook(config)
+    settings_cache = ConsumerSettingsCache(config)
     config.publish(
         {},
         {
@@ -44,16 +44,17 @@ def test_a_setting_made_under_wider_bounds_is_kept_within_todays() -> None:
         },
     )
     timeouts = [
-        book.of(ConsumerGroup(name)).session_timeout_ms for name in ("low", "high", "within")
+        settings_cache.of(ConsumerGroup(name)).session_timeout_ms
+        for name in ("low", "high", "within")
     ]
     assert timeouts == [45_000, 60_000, 50_000]
 
 
-def test_a_change_counts_when_the_book_is_told_of_it() -> None:
+def test_a_change_applies_after_invalidation() -> None:
     config = BrokerConfig.from_text({})
-    book, group = SettingsBook(config), ConsumerGroup("g")
-    before = book.of(group)
+    settings_cache, group = ConsumerSettingsCache(config), ConsumerGroup("g")
+    before = settings_cache.of(group)
     config.publish({}, {"g": {"consumer.session.timeout.ms": "50000"}})
-    assert book.of(group) is before
-    book.forget()
-    assert book.of(group).session_timeout_ms == 50_000
+    assert settings_cache.of(group) is before
+    settings_cache.invalidate()
+    assert settings_cache.of(group).session_timeout_ms == 50_000

@@ -1,4 +1,4 @@
-"""Target assignments: when the assignor may run, which one it is, and what it is told."""
+"""Target assignments: selection and input of the assignor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from kafkalite.groups.consumer.regex import ResolvedRegex
 from kafkalite.groups.consumer.target import (
     compute_target,
     is_homogeneous,
-    may_assign_now,
     preferred_assignor,
 )
 from tests.scenarios.group_world import image_of, topic_image
@@ -27,23 +26,6 @@ def member(
 
 
 @pytest.mark.parametrize(
-    ("last_ms", "interval_ms", "now_ms", "may"),
-    [
-        (0, 1000, 5, True),
-        (5000, 0, 10, True),
-        (5000, 1000, 5999, False),
-        (5000, 1000, 6000, True),
-        (5000, 1000, 10, False),
-    ],
-    ids=["never ran", "no interval", "too soon", "interval over", "clock set back"],
-)
-def test_the_assignor_rests_between_two_runs(
-    last_ms: int, interval_ms: int, now_ms: int, *, may: bool
-) -> None:
-    assert may_assign_now(last_ms, interval_ms, now_ms) is may
-
-
-@pytest.mark.parametrize(
     ("votes", "elected"),
     [
         ([], "uniform"),
@@ -52,21 +34,29 @@ def test_the_assignor_rests_between_two_runs(
         (["range", "uniform", "range"], "range"),
         (["uniform", "range"], "range"),
     ],
-    ids=["nobody", "nobody says", "one says", "most say", "a tie goes to the first name"],
+    ids=[
+        "no members",
+        "no request",
+        "one requests",
+        "most request",
+        "a tie goes to the first name",
+    ],
 )
-def test_the_assignor_is_what_most_members_ask_for(votes: list[str | None], elected: str) -> None:
+def test_the_assignor_requested_by_most_members_is_used(
+    votes: list[str | None], elected: str
+) -> None:
     members = [member(assignor=vote) for vote in votes]
     assert preferred_assignor(members, "uniform") == elected
 
 
-def test_an_assignor_of_another_brokers_counts_for_nothing() -> None:
+def test_an_unknown_assignor_is_ignored() -> None:
     members = [MemberMetadata(server_assignor=name) for name in ("theirs", "theirs", "range")]
     assert preferred_assignor(members, "uniform") == "range"
     assert preferred_assignor(members[:2], "uniform") == "uniform"
 
 
 @pytest.mark.parametrize(
-    ("members", "alike"),
+    ("members", "expected"),
     [
         ([], True),
         ([member("a", "b"), member("b", "a")], True),
@@ -78,13 +68,13 @@ def test_an_assignor_of_another_brokers_counts_for_nothing() -> None:
     ],
     ids=["empty", "names", "other names", "regex", "other regexes", "no regex", "names and regex"],
 )
-def test_subscriptions_are_alike_by_names_or_by_one_expression(
-    members: list[MemberMetadata], *, alike: bool
+def test_subscriptions_are_homogeneous_by_names_or_by_one_expression(
+    members: list[MemberMetadata], *, expected: bool
 ) -> None:
-    assert is_homogeneous({str(number): each for number, each in enumerate(members)}) is alike
+    assert is_homogeneous({str(number): each for number, each in enumerate(members)}) is expected
 
 
-def test_expressions_count_as_what_they_were_resolved_to_and_missing_topics_as_nothing() -> None:
+def test_targets_use_resolved_topics_and_omit_missing_ones() -> None:
     image = image_of(topic_image("a", 2), topic_image("b", 1))
     targets = compute_target(
         "range",
@@ -97,9 +87,9 @@ def test_expressions_count_as_what_they_were_resolved_to_and_missing_topics_as_n
     assert targets == {"m": {a: frozenset({0, 1})}, "n": {b: frozenset({0})}, "o": {}}
 
 
-def test_what_a_member_was_to_have_before_stays_with_it() -> None:
+def test_a_member_retains_its_previous_target() -> None:
     image = image_of(topic_image("a", 4))
     a = image.topics["a"].topic_id
     members = {"m": member("a"), "n": member("a")}
-    kept = compute_target("uniform", members, {"n": {a: frozenset({0, 1})}}, {}, image)
-    assert kept == {"m": {a: frozenset({2, 3})}, "n": {a: frozenset({0, 1})}}
+    retained = compute_target("uniform", members, {"n": {a: frozenset({0, 1})}}, {}, image)
+    assert retained == {"m": {a: frozenset({2, 3})}, "n": {a: frozenset({0, 1})}}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.groups.consumer.member import CurrentAssignment, MemberState
-from kafkalite.groups.fencing import Revocation
 from kafkalite.groups.group import CommitClaim
+from kafkalite.groups.modern.offset_commit_fencing import Revocation
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.groups.consumer.stage import REBALANCE_TIMEOUT_MS, Stage, given, refusal, topic_id
 
@@ -39,7 +39,7 @@ def commit(group: ConsumerGroup, member_id: str, epoch: int, *partitions: int) -
 def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
     stage = Stage({"T": 4})
 
-    # 1: the first member gets everything, at epoch 2: epoch 1 is where an untouched group stands.
+    # 1: the first member gets everything, at epoch 2: epoch 1 is that of a new group.
     response = stage.join("A")
     assert (response.member_epoch, given(response)) == (2, {"T": [0, 1, 2, 3]})
     assert stage.group.target_epoch == stage.group.epoch == 2
@@ -48,7 +48,7 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
     )
     stage.advance(MORE_THAN_THE_ASSIGNMENT_INTERVAL_MS)
 
-    # 2: the second is given what is free, which is nothing: empty, not absent.
+    # 2: the second gets the free partitions, which are none: the assignment is empty, not absent.
     response = stage.join("B")
     assert (response.member_epoch, given(response)) == (3, {})
     assert stage.group.target == {"A": {T: {0, 1}}, "B": {T: {2, 3}}}
@@ -57,7 +57,7 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
     )
     assert stage.group.state_name() == "Reconciling"
 
-    # 3: the first is shown an assignment without what it must give up, and keeps its epoch.
+    # 3: the first gets an assignment without the partitions to revoke, and keeps its epoch.
     response = stage.beat("A", 2)
     assert (response.member_epoch, given(response)) == (2, {"T": [0, 1]})
     assert current(stage, "A") == CurrentAssignment(
@@ -68,15 +68,15 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
         pending_revocation={T: {2: 2, 3: 2}},
     )
 
-    # 4: until it says that it has let go, nothing moves.
+    # 4: until it reports the revocation, nothing changes.
     response = stage.beat("A", 2)
     assert (response.member_epoch, given(response)) == (2, None)
     assert stage.written == []
 
-    # 5: what it is about to give up it may still commit.
+    # 5: it may still commit the partitions that it is revoking.
     commit(stage.group, "A", 2, 2)
 
-    # 6: it has let go, and comes to the new epoch.
+    # 6: it has revoked them and gets the new epoch.
     timers_while_revoking = stage.timers()
     response = stage.beat("A", 2, {"T": [0, 1]})
     assert (response.member_epoch, given(response)) == (3, None)
@@ -88,17 +88,17 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
     )
     assert stage.timers() == timers_while_revoking - 1
 
-    # 7: a commit from before, for a partition it has had since then, is taken.
+    # 7: an earlier commit for a partition that it still owns is accepted.
     commit(stage.group, "A", 2, 0)
 
-    # 8: one for a partition it has given up is not.
+    # 8: one for a revoked partition is refused.
     assert refusal(lambda: commit(stage.group, "A", 2, 2)) is ErrorCode.STALE_MEMBER_EPOCH
 
-    # 9: the answer was lost, and the member comes once more with the epoch before.
+    # 9: the response was lost, and the member sends the previous epoch again.
     response = stage.beat("A", 2, {"T": [0]})
     assert response.member_epoch == 3
 
-    # 10: what was let go is given to the second.
+    # 10: the revoked partitions are assigned to the second.
     response = stage.beat("B", 3)
     assert (response.member_epoch, given(response)) == (3, {"T": [2, 3]})
     assert current(stage, "B") == CurrentAssignment(
@@ -107,7 +107,7 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
     assert stage.group.state_name() == "Stable"
     stage.advance(MORE_THAN_THE_ASSIGNMENT_INTERVAL_MS)
 
-    # 11: the second leaves; the group moves on, the target waits for a heartbeat.
+    # 11: the second leaves; the group epoch is raised, the target waits for a heartbeat.
     response = stage.beat("B", -1)
     assert (response.member_id, response.member_epoch) == ("B", -1)
     assert [type(record.key).__name__ for record in stage.written] == [
@@ -124,12 +124,12 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
     assert (response.member_epoch, given(response)) == (4, {"T": [0, 1, 2, 3]})
     assert current(stage, "A").assigned == {T: {0: 2, 1: 2, 2: 4, 3: 4}}
 
-    # 13: one partition too new for the commit's epoch, and the whole commit is refused.
+    # 13: one partition was assigned after the commit's epoch, so the whole commit is refused.
     commit(stage.group, "A", 3, 0)
     assert refusal(lambda: commit(stage.group, "A", 3, 0, 2)) is ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_records_of_a_join_stand_in_kafkas_order() -> None:
+def test_records_of_a_join_are_in_kafkas_order() -> None:
     stage = Stage()
     stage.join("A")
     assert [type(record.key).__name__ for record in stage.written] == [
@@ -141,13 +141,13 @@ def test_records_of_a_join_stand_in_kafkas_order() -> None:
     ]
 
 
-def test_a_member_that_does_not_let_go_in_time_is_removed() -> None:
+def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
     stage = Stage()
     stage.join("A")
     stage.advance(MORE_THAN_THE_ASSIGNMENT_INTERVAL_MS)
     stage.join("B")
     stage.beat("A", 2)
-    # Heartbeats keep its session alive, but they do not buy it time to hold on to partitions.
+    # Heartbeats extend its session, but not its rebalance timeout.
     for _ in range(9):
         stage.advance(REBALANCE_TIMEOUT_MS // 10)
         stage.beat("A", 2)
@@ -157,22 +157,22 @@ def test_a_member_that_does_not_let_go_in_time_is_removed() -> None:
     assert given(stage.beat("B", 3)) == {"T": [0, 1, 2, 3]}
 
 
-def test_a_member_that_turns_static_gets_nothing_new_before_the_next_target() -> None:
-    """Kafka looks for the target by the instance, which has none yet."""
+def test_a_member_with_a_new_instance_id_gets_nothing_before_the_next_target() -> None:
+    """Kafka looks up the target by instance id, which has none yet."""
     stage = Stage({"T": 2})
     stage.join("A")
     stage.advance(MORE_THAN_THE_ASSIGNMENT_INTERVAL_MS)
     stage.join("B")
     stage.beat("A", 2)
     stage.beat("A", 2, {"T": [0]})
-    # What was given up for it is free, but it comes as another.
+    # The partitions revoked for it are free, but it has another identity now.
     assert given(stage.join("B", instance_id="i")) == {}
     assert given(stage.beat("B", 3, instance_id="i")) is None
     assert current(stage, "B").state is MemberState.STABLE
 
 
-def test_a_member_that_takes_a_static_ones_place_has_the_target_it_is_given() -> None:
-    """Though it was a member before, and had just that target already."""
+def test_a_member_that_replaces_a_static_member_has_its_target() -> None:
+    """It was a member before and had the same target already."""
     stage = Stage({"T": 2})
     stage.join("A")
     stage.join("S", instance_id="i")

@@ -18,7 +18,7 @@ from kafkalite.groups.migration.policy import MigrationPolicy, migration_policy
         ("BiDirectional", True, True, True),
     ],
 )
-def test_each_policy_allows_its_own(
+def test_each_policy_allows_its_migrations(
     text: str,
     upgrades: bool,  # noqa: FBT001
     downgrades: bool,  # noqa: FBT001
@@ -29,5 +29,5 @@ def test_each_policy_allows_its_own(
     assert policy.admits_classic_members == admits
 
 
-def test_both_ways_are_open_unless_said_otherwise() -> None:
+def test_the_default_policy_is_bidirectional() -> None:
     assert migration_policy(BrokerConfig.from_text({})) is MigrationPolicy.BIDIRECTIONAL

@@ -1,24 +1,25 @@
-"""A stage for share groups: decisions replayed as the runtime would, on a clock in hand."""
+"""ShareStage: share groups on a driven clock, with decisions replayed as by the runtime."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.coordinator.contract import CoordinatorResult, Parked
+from kafkalite.coordinator.contract import CoordinatorResult, ParkedRequest
 from kafkalite.coordinator.timers import TimerQueue
 from kafkalite.groups.directory import GroupDirectory
 from kafkalite.groups.share.group import ShareGroup
-from kafkalite.groups.share.heartbeat import ShareGroups
+from kafkalite.groups.share.groups import ShareGroups
 from kafkalite.groups.share.intents import InitializeShareState
 from kafkalite.metadata.image import MetadataDelta
-from kafkalite.protocol.codec import decode_key, decode_value, encode_key, encode_value
-from kafkalite.protocol.messages.share_group_heartbeat import (
+from kafkalite.protocol._generated.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
+from kafkalite.protocol.codec import decode_key, decode_value, encode_key, encode_value
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.entropy import SeededEntropy
-from tests.unit.groups.consumer.stage import CLIENT, START_MS, G, image_of
+from tests.unit.groups.consumer.stage import CLIENT, START_MS, G, hard_fields, image_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,9 +32,9 @@ R = TypeVar("R")
 
 
 class ShareStage:
-    """Share groups as they run in a shard, with their log at hand.
+    """Share groups of one shard, with their log.
 
-    Intents gather in `undone` until `carry_out` says that they were carried out.
+    Intents are collected in `undone` until `carry_out` carries them out.
     """
 
     def __init__(
@@ -57,15 +58,15 @@ class ShareStage:
 
     @property
     def group(self) -> ShareGroup:
-        """The group that tests are about."""
+        """The group under test."""
         found = self.directory.groups[G]
         assert isinstance(found, ShareGroup)
         return found
 
-    # What the runtime does.
+    # The runtime.
 
     def run(self, result: CoordinatorResult[R]) -> R:
-        """Append, replay, apply timers, answer."""
+        """Append and replay the records, apply the timers, return the response."""
         self.written = list(result.records)
         self.events = list(result.events)
         for record in result.records:
@@ -75,17 +76,17 @@ class ShareStage:
         for intent in result.intents:
             assert isinstance(intent, InitializeShareState)
             self.undone.append(intent)
-        assert not isinstance(result.response, Parked)
+        assert not isinstance(result.response, ParkedRequest | KafkaError)
         return result.response
 
     def carry_out(self) -> None:
-        """Let the share coordinator have done all it was asked to."""
+        """Carry out all intents, as the share coordinator does."""
         while self.undone:
             intent = self.undone.pop(0)
-            self.run(self.groups.state_initialized(intent, self.now_ms))
+            self.run(self.groups.record_initialized_state(intent, self.now_ms))
 
     def replay(self, record: Record) -> None:
-        """Make one record true, by way of its bytes."""
+        """Encode, decode and replay one record."""
         key = decode_key(encode_key(record.key))
         assert key is not None
         value = record.value
@@ -94,7 +95,7 @@ class ShareStage:
         self.groups.replayers[type(key)](key, value)
 
     def advance(self, ms: int) -> None:
-        """Let time pass; timers that fall due are carried out at their own time."""
+        """Advance the clock; timers expire at their own deadlines."""
         until_ms = self.now_ms + ms
         while (due_ms := self._timers.next_deadline_ms()) is not None and due_ms <= until_ms:
             self.now_ms = max(self.now_ms, due_ms)
@@ -103,11 +104,11 @@ class ShareStage:
         self.now_ms = until_ms
 
     def timers(self) -> int:
-        """Count the timers that stand."""
+        """Return the number of timers."""
         return len(self._timers)
 
     def restart(self, records: Iterable[Record] | None = None) -> None:
-        """Lose all but the log, or a log given instead, and load it again."""
+        """Drop all state and replay the log, or the given records."""
         self._open(self.directory.image)
         self._timers = TimerQueue()
         self.undone.clear()
@@ -116,7 +117,7 @@ class ShareStage:
         self.run(self.groups.on_loaded(self.now_ms))
 
     def compacted(self, *, tombstones: bool = False) -> list[Record]:
-        """Return the log with the last record of each key alone."""
+        """Return only the last record of each key."""
         last = {encode_key(record.key): record for record in self.log}
         order = {id(record) for record in last.values()}
         return [
@@ -126,7 +127,7 @@ class ShareStage:
         ]
 
     def change_topics(self, topics: Mapping[str, int]) -> None:
-        """Let the cluster have these topics from now on."""
+        """Set the topics of the cluster."""
         before = self.directory.image
         after = image_of(topics, before.version + 1)
         self.directory.image = after
@@ -141,12 +142,12 @@ class ShareStage:
         )
         self.run(self.groups.on_image(delta, self.now_ms))
 
-    # What members do.
+    # Members.
 
     def send(self, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
-        """Send a heartbeat; KafkaError is what the member would be told.
+        """Send a heartbeat; raises the KafkaError that the member would get.
 
-        Where the short way gives an answer, the long way must come to the same and do no more.
+        If the heartbeat is steady, the full path must give the same response and no records.
         """
         steady = self.groups.steady(request, CLIENT, self.now_ms)
         result = self.groups.heartbeat(request, CLIENT, self.now_ms)
@@ -182,7 +183,7 @@ class ShareStage:
 
 
 def given(response: ShareGroupHeartbeatResponse) -> dict[str, list[int]] | None:
-    """Return the assignment a member was told, by topic name; None: it was told none."""
+    """Return the assignment in a response by topic name; None if there is none."""
     if response.assignment is None:
         return None
     return {
@@ -192,7 +193,7 @@ def given(response: ShareGroupHeartbeatResponse) -> dict[str, list[int]] | None:
 
 
 def kinds(records: Iterable[Record]) -> list[str]:
-    """Return what kinds of records these are, tombstones crossed out."""
+    """Return the types of these records, with tombstones marked."""
     return [
         ("" if record.value is not None else "-")
         + type(record.key).__name__.removeprefix("ShareGroup").removesuffix("Key")
@@ -201,8 +202,8 @@ def kinds(records: Iterable[Record]) -> list[str]:
 
 
 def state_of(group: Group | None) -> object:
-    """Return all the hard state of a group, fit for comparing."""
+    """Return the hard state of a group as comparable values."""
     if group is None:
         return None
     assert isinstance(group, ShareGroup)
-    return {name: getattr(group, name) for name in group.__slots__ if name != "soft"}
+    return hard_fields(group)

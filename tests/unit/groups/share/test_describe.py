@@ -1,4 +1,4 @@
-"""What is told of a share group, and what it is to its neighbours."""
+"""Descriptions of share groups, and their interface to offsets and deletion."""
 
 from __future__ import annotations
 
@@ -21,10 +21,14 @@ def test_a_group_is_described_with_its_members() -> None:
             if topic.name != "U"
         }
     )
-    told = stage.groups.describe(G)
-    assert (told.group_state, told.group_epoch, told.assignment_epoch) == ("Stable", 3, 3)
-    assert (told.assignor_name, told.error_code) == ("simple", 0)
-    (member,) = told.members
+    description = stage.groups.describe(G)
+    assert (description.group_state, description.group_epoch, description.assignment_epoch) == (
+        "Stable",
+        3,
+        3,
+    )
+    assert (description.assignor_name, description.error_code) == ("simple", 0)
+    (member,) = description.members
     assert (member.member_id, member.member_epoch, member.rack_id) == ("a", 3, "r")
     assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
     assert member.subscribed_topic_names == ["T", "U"]
@@ -36,9 +40,13 @@ def test_a_group_without_members_is_empty() -> None:
     stage = ShareStage()
     stage.join("a")
     stage.beat("a", -1)
-    told = stage.groups.describe(G)
-    assert (told.group_state, told.group_epoch, told.assignment_epoch) == ("Empty", 3, 2)
-    assert told.members == []
+    description = stage.groups.describe(G)
+    assert (description.group_state, description.group_epoch, description.assignment_epoch) == (
+        "Empty",
+        3,
+        2,
+    )
+    assert description.members == []
 
 
 def test_a_share_group_has_no_offsets() -> None:

@@ -1,9 +1,9 @@
-"""JavaTable: hashes and orders as a Java 17 gave them."""
+"""JavaHashMap: hashes and orders computed by Java 17."""
 
 from __future__ import annotations
 
 from kafkalite.groups.share.java_order import (
-    JavaTable,
+    JavaHashMap,
     in_java_order,
     int_hash,
     string_hash,
@@ -20,7 +20,7 @@ def signed(code: int) -> int:
     return code - (1 << 32) if code >> 31 else code
 
 
-def test_hashes_are_javas() -> None:
+def test_hashes_equal_those_of_java() -> None:
     uuid = uuid_from_text("4H2xI_S-IUlyQdEzlg9pqQ")
     assert signed(uuid_hash(uuid)) == -259_184_400
     assert signed(topic_partition_hash((uuid, 5))) == 555_218_197
@@ -28,7 +28,7 @@ def test_hashes_are_javas() -> None:
     assert signed(int_hash(-7)) == -7
 
 
-def test_keys_come_by_bucket() -> None:
+def test_keys_are_ordered_by_bucket() -> None:
     assert in_java_order(["fPH0JsEf6CWq0OnP6U7gOw", "m0"], string_hash) == [
         "m0", "fPH0JsEf6CWq0OnP6U7gOw",
     ]  # fmt: skip
@@ -36,19 +36,19 @@ def test_keys_come_by_bucket() -> None:
     assert in_java_order([17, 16, 2, 0], int_hash) == [16, 0, 17, 2]
 
 
-def test_some_keys_of_many_come_as_among_all_of_them() -> None:
+def test_a_subset_of_keys_has_the_order_of_the_whole_set() -> None:
     every = [f"topic-{number}" for number in range(100)]
     some = every[::7]
     order = in_java_order(every, string_hash)
-    assert in_java_order(some, string_hash, among=100) == [key for key in order if key in some]
+    assert in_java_order(some, string_hash, set_size=100) == [key for key in order if key in some]
 
 
-def test_what_is_put_stands_last_and_what_is_made_stands_first() -> None:
-    put: JavaTable[int, None] = JavaTable(int_hash)
-    made: JavaTable[int, list[int]] = JavaTable(int_hash)
+def test_put_appends_and_get_or_make_prepends_in_a_bucket() -> None:
+    put: JavaHashMap[int, None] = JavaHashMap(int_hash)
+    made: JavaHashMap[int, list[int]] = JavaHashMap(int_hash)
     for number in (0, 16, 32):
         put.put(number, None)
-        made.get_or_make(number, list)
+        made.compute_if_absent(number, list)
     assert put.keys() == [0, 16, 32]
     assert made.keys() == [32, 16, 0]
     made.remove(16)
@@ -57,22 +57,22 @@ def test_what_is_put_stands_last_and_what_is_made_stands_first() -> None:
 
 
 def test_a_table_grows_when_it_is_three_quarters_full() -> None:
-    put: JavaTable[int, None] = JavaTable(int_hash)
-    made: JavaTable[int, None] = JavaTable(int_hash)
+    put: JavaHashMap[int, None] = JavaHashMap(int_hash)
+    made: JavaHashMap[int, None] = JavaHashMap(int_hash)
     for number in (16, *range(11)):
         put.put(number, None)
-        made.get_or_make(number, lambda: None)
+        made.compute_if_absent(number, lambda: None)
     assert put.keys()[:3] == [16, 0, 1]
     put.put(11, None)
-    made.get_or_make(11, lambda: None)
+    made.compute_if_absent(11, lambda: None)
     assert put.keys()[-1] == 16
     assert made.keys()[:2] == [0, 16], "one more has to come before this one grows"
-    made.get_or_make(11, lambda: None)
+    made.compute_if_absent(11, lambda: None)
     assert made.keys()[-1] == 16
 
 
-def test_a_table_made_for_many_keys_has_room_for_them() -> None:
-    table: JavaTable[int, None] = JavaTable(int_hash, expected=100)
+def test_a_table_for_many_keys_has_enough_capacity() -> None:
+    table: JavaHashMap[int, None] = JavaHashMap(int_hash, expected=100)
     table.put(100, None)
     table.put(16, None)
     assert table.keys() == [16, 100]

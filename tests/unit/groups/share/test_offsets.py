@@ -1,9 +1,9 @@
-"""Offsets of share groups under an administrator's hands."""
+"""Alteration and deletion of offsets of share groups."""
 
 from __future__ import annotations
 
 from kafkalite.coordinator.contract import CoordinatorResult
-from kafkalite.groups.share.intents import ShareStart
+from kafkalite.groups.share.intents import SharePartitionStart
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.groups.consumer.stage import G, refusal, topic_id
 from tests.unit.groups.share.stage import ShareStage, kinds
@@ -12,7 +12,7 @@ T, U = topic_id("T"), topic_id("U")
 
 
 def read_and_left() -> ShareStage:
-    """Return a group that nobody is in any more, with share state for T."""
+    """Return an empty group with share state for T."""
     stage = ShareStage({"T": 2, "U": 3})
     stage.join("a")
     stage.carry_out()
@@ -20,49 +20,49 @@ def read_and_left() -> ShareStage:
     return stage
 
 
-def test_offsets_move_while_nobody_reads() -> None:
+def test_offsets_of_an_empty_group_can_be_altered() -> None:
     stage = read_and_left()
     starts = stage.run(stage.groups.alter_offsets(G, {T: {1: 5}, U: {0: 7}}))
     epoch = stage.group.epoch
-    assert starts == (ShareStart(T, 1, epoch, 5), ShareStart(U, 0, epoch, 7))
+    assert starts == (SharePartitionStart(T, 1, epoch, 5), SharePartitionStart(U, 0, epoch, 7))
     assert kinds(stage.written) == ["StatePartitionMetadata"]
     assert stage.group.share_partitions().initializing.keys() == {T, U}
-    stage.run(stage.groups.offsets_initialized(G, starts))
+    stage.run(stage.groups.record_initialized_partitions(G, starts))
     partitions = stage.group.share_partitions()
     assert not partitions.initializing
-    assert stage.groups.initialized(G) == {T: [0, 1], U: [0]}
+    assert stage.groups.initialized_partitions(G) == {T: [0, 1], U: [0]}
 
 
-def test_offsets_of_a_group_to_come_found_it() -> None:
+def test_altering_offsets_of_a_missing_group_creates_it() -> None:
     stage = ShareStage({"T": 1})
     assert stage.run(stage.groups.alter_offsets(G, {})) == ()
     assert G not in stage.directory.groups
     (start,) = stage.run(stage.groups.alter_offsets(G, {T: {0: 3}}))
-    assert start == ShareStart(T, 0, 1, 3)
+    assert start == SharePartitionStart(T, 0, 1, 3)
     assert (stage.group.state_name(), stage.group.epoch) == ("Empty", 1)
 
 
-def test_nothing_moves_while_somebody_reads() -> None:
+def test_offsets_of_a_group_with_members_cannot_be_changed() -> None:
     stage = ShareStage()
     stage.join("a")
     groups = stage.groups
-    for wish in (
+    for action in (
         lambda: groups.alter_offsets(G, {T: {0: 0}}),
         lambda: groups.begin_deleting_offsets(G, ["T"]),
         lambda: groups.begin_deleting_group(G),
     ):
-        assert refusal(wish) is ErrorCode.NON_EMPTY_GROUP
+        assert refusal(action) is ErrorCode.NON_EMPTY_GROUP
 
 
-def test_groups_that_are_not_there_are_told_so() -> None:
+def test_missing_groups_are_refused() -> None:
     groups = ShareStage().groups
-    for wish in (
+    for action in (
         lambda: groups.begin_deleting_offsets(G, ["T"]),
-        lambda: groups.offsets_deleted(G, [T]),
+        lambda: groups.record_deleted_state(G, [T]),
         lambda: groups.begin_deleting_group(G),
     ):
-        assert refusal(wish) is ErrorCode.GROUP_ID_NOT_FOUND
-    assert groups.initialized(G) == {}
+        assert refusal(action) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert groups.initialized_partitions(G) == {}
 
 
 def test_offsets_are_deleted_topic_by_topic() -> None:
@@ -74,7 +74,7 @@ def test_offsets_are_deleted_topic_by_topic() -> None:
     assert stage.group.share_partitions().deleting == {T: "T"}
     again = stage.run(stage.groups.begin_deleting_offsets(G, ["T", "T"]))
     assert again.partitions == {T: [0, 1]}
-    stage.run(stage.groups.offsets_deleted(G, [T]))
+    stage.run(stage.groups.record_deleted_state(G, [T]))
     assert not stage.group.share_partitions().topic_ids()
 
 
@@ -85,7 +85,7 @@ def test_a_group_without_any_share_state_has_nothing_to_delete() -> None:
     doomed = stage.run(stage.groups.begin_deleting_offsets(G, ["later"]))
     assert doomed == ({}, {})
     assert stage.run(stage.groups.begin_deleting_group(G)) == {}
-    assert stage.run(stage.groups.offsets_deleted(G, [T])) is None
+    assert stage.run(stage.groups.record_deleted_state(G, [T])) is None
 
 
 def test_a_group_is_deleted_after_its_share_state() -> None:
@@ -102,7 +102,7 @@ def test_a_group_is_deleted_after_its_share_state() -> None:
     assert G not in stage.directory.groups
 
 
-def test_a_topic_to_be_deleted_that_is_read_again_is_kept() -> None:
+def test_a_deleting_topic_that_is_initialized_again_remains() -> None:
     stage = read_and_left()
     stage.run(stage.groups.begin_deleting_offsets(G, ["T"]))
     stage.join("a")

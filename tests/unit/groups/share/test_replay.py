@@ -1,4 +1,4 @@
-"""The replay law: deciding, replaying the log and replaying the compacted log end the same."""
+"""Decisions, replay of the log and replay of the compacted log give the same state."""
 
 from __future__ import annotations
 
@@ -76,19 +76,19 @@ def carry_out(stage: ShareStage, command: Command) -> None:
 
 
 def administer(stage: ShareStage, command: Command) -> None:
-    """Do what an administrator may, up to the end or only half of it."""
+    """Run an administrator's request completely or only in part."""
     groups, goes_on = stage.groups, command.number % 2
     there = [name for name in command.topics if name in stage.directory.image.topics]
     match command.kind:
         case "alter":
-            wanted = {topic_id(name): {0: command.number} for name in there}
-            starts = stage.run(groups.alter_offsets(G, wanted))
+            offsets = {topic_id(name): {0: command.number} for name in there}
+            starts = stage.run(groups.alter_offsets(G, offsets))
             if goes_on and G in stage.directory.groups:
-                stage.run(groups.offsets_initialized(G, starts))
+                stage.run(groups.record_initialized_partitions(G, starts))
         case "forget":
             doomed = stage.run(groups.begin_deleting_offsets(G, command.topics))
             if goes_on:
-                stage.run(groups.offsets_deleted(G, list(doomed.partitions)))
+                stage.run(groups.record_deleted_state(G, list(doomed.partitions)))
         case "delete":
             stage.run(groups.begin_deleting_group(G))
             if goes_on:
@@ -96,7 +96,7 @@ def administer(stage: ShareStage, command: Command) -> None:
 
 
 def check_invariants(stage: ShareStage) -> None:
-    """Epochs keep their order, and nobody is given what has no share state."""
+    """Epochs are ordered, and partitions without share state are not assigned."""
     group = stage.directory.groups.get(G)
     if not isinstance(group, ShareGroup):
         return
@@ -111,8 +111,8 @@ def check_invariants(stage: ShareStage) -> None:
         assert current.previous_member_epoch <= current.member_epoch <= group.target_epoch
 
 
-def is_law_kept(stage: ShareStage) -> None:
-    """Compare what was decided with what another makes of the log, whole and compacted."""
+def assert_replay_equals_decisions(stage: ShareStage) -> None:
+    """Compare the state of the decisions with the state after replay of the log."""
     decided = state_of(stage.directory.groups.get(G))
     for log in (stage.log, stage.compacted()):
         other = ShareStage({"T": 3, "U": 2})
@@ -123,7 +123,7 @@ def is_law_kept(stage: ShareStage) -> None:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(commands, max_size=25))
-def test_a_group_is_what_its_log_says(history: list[Command]) -> None:
+def test_replay_gives_the_state_of_the_decisions(history: list[Command]) -> None:
     stage = ShareStage({"T": 3, "U": 2})
     epoch = 0
     for command in history:
@@ -134,7 +134,7 @@ def test_a_group_is_what_its_log_says(history: list[Command]) -> None:
         is_there = isinstance(group, ShareGroup)
         assert not is_there or stage.group.epoch >= epoch
         epoch = stage.group.epoch if is_there else 0
-        is_law_kept(stage)
+        assert_replay_equals_decisions(stage)
     decided = state_of(stage.directory.groups.get(G))
     for log in (None, stage.compacted(), stage.compacted(tombstones=True)):
         stage.restart(log)
@@ -153,7 +153,7 @@ def test_a_restart_gives_every_member_a_new_session() -> None:
     assert not stage.group.members
 
 
-def test_a_restart_asks_again_for_share_state_that_was_under_way() -> None:
+def test_a_restart_repeats_unfinished_initializations() -> None:
     stage = ShareStage()
     stage.join("a")
     (asked,) = stage.undone

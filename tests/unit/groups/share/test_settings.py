@@ -1,14 +1,14 @@
-"""What a share group goes by: its own settings before the broker's, kept within bounds."""
+"""Settings of share groups: group configuration within the broker's bounds."""
 
 from __future__ import annotations
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.groups.share.group import ShareGroup
-from kafkalite.groups.share.settings import ShareSettings, ShareSettingsBook
+from kafkalite.groups.share.settings import ShareSettings, ShareSettingsCache
 
 
-def test_a_group_goes_by_the_brokers_settings() -> None:
-    assert ShareSettingsBook(BrokerConfig.from_text({})).of(ShareGroup("g")) == ShareSettings(
+def test_a_group_without_settings_uses_the_brokers() -> None:
+    assert ShareSettingsCache(BrokerConfig.from_text({})).of(ShareGroup("g")) == ShareSettings(
         session_timeout_ms=45_000,
         heartbeat_interval_ms=1_000,
         assignment_interval_ms=1_000,
@@ -17,15 +17,18 @@ def test_a_group_goes_by_the_brokers_settings() -> None:
     )
 
 
-def test_a_groups_own_settings_come_first_and_within_bounds() -> None:
+def test_group_settings_override_the_brokers_within_bounds() -> None:
     config = BrokerConfig.from_text({"group.share.max.session.timeout.ms": "50000"})
     own = {"share.session.timeout.ms": "60000", "share.heartbeat.interval.ms": "7000"}
-    book, group = ShareSettingsBook(config), ShareGroup("g")
-    assert book.of(group).session_timeout_ms == 45_000
+    settings_cache, group = ShareSettingsCache(config), ShareGroup("g")
+    assert settings_cache.of(group).session_timeout_ms == 45_000
     config.publish({}, {"g": own})
-    assert book.of(group).heartbeat_interval_ms == 1_000, "kept until told to forget"
-    book.forget()
-    assert (book.of(group).session_timeout_ms, book.of(group).heartbeat_interval_ms) == (
+    assert settings_cache.of(group).heartbeat_interval_ms == 1_000, "cached until invalidation"
+    settings_cache.invalidate()
+    assert (
+        settings_cache.of(group).session_timeout_ms,
+        settings_cache.of(group).heartbeat_interval_ms,
+    ) == (
         50_000,
         7_000,
     )

@@ -1,4 +1,4 @@
-"""The sticky task assignor: even, sticky, and with copies elsewhere."""
+"""The sticky assignor: balance, stickiness and standbys in other processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalite.groups.streams.assignor import MemberSpec, SubtopologySize, assign_sticky
+from kafkalite.groups.streams.assignor import MemberSpec, SubtopologySize, assign_tasks
 from kafkalite.groups.streams.tasks import NO_TASKS, Tasks
 from tests.effort import examples
 
@@ -29,7 +29,7 @@ def members(**processes: str) -> dict[str, MemberSpec]:
 
 
 def after(given: Mapping[str, Tasks], **processes: str) -> dict[str, MemberSpec]:
-    """Return members that had what they were given before."""
+    """Return members whose previous tasks are those that were assigned."""
     return {
         member: MemberSpec(process_id=process, previous=given.get(member, NO_TASKS))
         for member, process in processes.items()
@@ -51,61 +51,61 @@ def pairs(tasks: TaskIds) -> set[tuple[str, int]]:
     return {(name, partition) for name, partitions in tasks.items() for partition in partitions}
 
 
-def test_nobody_gets_nothing() -> None:
-    assert assign_sticky({}, sizes(4), 1) == {}
-    assert assign_sticky(members(a="p"), {}, 1) == {"a": NO_TASKS}
+def test_no_members_get_no_tasks() -> None:
+    assert assign_tasks({}, sizes(4), 1) == {}
+    assert assign_tasks(members(a="p"), {}, 1) == {"a": NO_TASKS}
 
 
-def test_tasks_go_round() -> None:
-    found = assign_sticky(members(a="p", b="q"), sizes(4), 0)
-    assert {member: dict(tasks.active) for member, tasks in found.items()} == {
+def test_tasks_are_distributed_round_robin() -> None:
+    is_assigned = assign_tasks(members(a="p", b="q"), sizes(4), 0)
+    assert {member: dict(tasks.active) for member, tasks in is_assigned.items()} == {
         "a": {"0": {0, 2}},
         "b": {"0": {1, 3}},
     }
 
 
 def test_load_is_counted_by_process_and_its_members() -> None:
-    found = assign_sticky(members(a="p", b="p", c="q"), sizes(6), 0)
-    assert {member: count(tasks.active) for member, tasks in found.items()} == {
+    is_assigned = assign_tasks(members(a="p", b="p", c="q"), sizes(6), 0)
+    assert {member: count(tasks.active) for member, tasks in is_assigned.items()} == {
         "a": 2, "b": 2, "c": 2,
     }  # fmt: skip
 
 
-def test_a_new_member_takes_no_more_than_its_share() -> None:
-    first = assign_sticky(members(a="p", b="q"), sizes(6), 0)
-    second = assign_sticky(after(first, a="p", b="q", c="r"), sizes(6), 0)
+def test_a_new_member_gets_at_most_its_share() -> None:
+    first = assign_tasks(members(a="p", b="q"), sizes(6), 0)
+    second = assign_tasks(after(first, a="p", b="q", c="r"), sizes(6), 0)
     for member in ("a", "b"):
         assert pairs(second[member].active) < pairs(first[member].active)
     assert [count(second[member].active) for member in "abc"] == [2, 2, 2]
 
 
-def test_who_leaves_leaves_the_others_what_they_have() -> None:
-    first = assign_sticky(members(a="p", b="q", c="r"), sizes(6), 0)
-    second = assign_sticky(after(first, a="p", b="q"), sizes(6), 0)
+def test_remaining_members_retain_their_tasks() -> None:
+    first = assign_tasks(members(a="p", b="q", c="r"), sizes(6), 0)
+    second = assign_tasks(after(first, a="p", b="q"), sizes(6), 0)
     for member in ("a", "b"):
         assert pairs(second[member].active) > pairs(first[member].active)
 
 
 def test_a_standby_becomes_active_where_its_state_is() -> None:
-    first = assign_sticky(members(a="p", b="q", c="r"), sizes(3, stateful=True), 1)
+    first = assign_tasks(members(a="p", b="q", c="r"), sizes(3, stateful=True), 1)
     (lost,) = pairs(first["a"].active)
     (heir,) = [member for member in "bc" if lost in pairs(first[member].standby)]
-    second = assign_sticky(after(first, b="q", c="r"), sizes(3, stateful=True), 1)
+    second = assign_tasks(after(first, b="q", c="r"), sizes(3, stateful=True), 1)
     assert lost in pairs(second[heir].active)
 
 
-def test_standbys_are_as_many_as_there_are_processes_for() -> None:
-    alone = assign_sticky(members(a="p", b="p"), sizes(4, stateful=True), 2)
+def test_the_number_of_standbys_is_limited_by_processes() -> None:
+    alone = assign_tasks(members(a="p", b="p"), sizes(4, stateful=True), 2)
     assert [count(tasks.standby) for tasks in alone.values()] == [0, 0]
-    found = assign_sticky(members(a="p", b="q"), sizes(4, stateful=True), 2)
-    assert [count(tasks.standby) for tasks in found.values()] == [2, 2]
-    stateless = assign_sticky(members(a="p", b="q"), sizes(4), 2)
+    is_assigned = assign_tasks(members(a="p", b="q"), sizes(4, stateful=True), 2)
+    assert [count(tasks.standby) for tasks in is_assigned.values()] == [2, 2]
+    stateless = assign_tasks(members(a="p", b="q"), sizes(4), 2)
     assert [count(tasks.standby) for tasks in stateless.values()] == [0, 0]
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[dict[str, str]]:
-    """Draw who was there, time after time: member → process."""
+    """Draw a sequence of memberships: member → process."""
     names = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("pqr"), min_size=1)
     return draw(st.lists(names, min_size=1, max_size=4))
 
@@ -116,13 +116,13 @@ def histories(draw: st.DrawFn) -> list[dict[str, str]]:
     counts=st.lists(st.integers(1, 9), min_size=1, max_size=3),
     replicas=st.integers(0, 2),
 )
-def test_every_task_is_done_once_and_copied_elsewhere(
+def test_every_task_has_one_owner_and_standbys_in_other_processes(
     history: list[dict[str, str]], counts: list[int], replicas: int
 ) -> None:
     assigned: Assigned = {}
     for processes in history:
         subtopologies = sizes(*counts, stateful=True)
-        assigned = assign_sticky(after(assigned, **processes), subtopologies, replicas)
+        assigned = assign_tasks(after(assigned, **processes), subtopologies, replicas)
         assert assigned.keys() == processes.keys()
         active = Counter(chain.from_iterable(pairs(each.active) for each in assigned.values()))
         assert set(active) == {(str(n), p) for n, size in enumerate(counts) for p in range(size)}
@@ -133,20 +133,20 @@ def test_every_task_is_done_once_and_copied_elsewhere(
             for task in [*pairs(tasks.active), *pairs(tasks.standby)]
         ]
         assert len(places) == len(set(places)), "one process has a task twice"
-        wanted = min(replicas, len(set(processes.values())) - 1)
+        expected_count = min(replicas, len(set(processes.values())) - 1)
         standbys = Counter(chain.from_iterable(pairs(each.standby) for each in assigned.values()))
-        assert all(standbys[task] == wanted for task in active)
+        assert all(standbys[task] == expected_count for task in active)
 
 
 @settings(max_examples=examples(50), deadline=None)
 @given(history=histories(), counts=st.lists(st.integers(1, 9), min_size=1, max_size=3))
-def test_nothing_moves_when_nothing_changes(
+def test_tasks_do_not_move_without_changes(
     history: list[dict[str, str]], counts: list[int]
 ) -> None:
     assigned: Assigned = {}
     for processes in history:
-        assigned = assign_sticky(after(assigned, **processes), sizes(*counts), 0)
-    again = assign_sticky(after(assigned, **history[-1]), sizes(*counts), 0)
+        assigned = assign_tasks(after(assigned, **processes), sizes(*counts), 0)
+    again = assign_tasks(after(assigned, **history[-1]), sizes(*counts), 0)
     shares = sorted(count(tasks.active) for tasks in assigned.values())
     if shares[-1] - shares[0] <= 1:
         assert again == assigned

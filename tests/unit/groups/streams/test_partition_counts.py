@@ -1,4 +1,4 @@
-"""How many partitions internal topics get: Kafka's rules, one by one."""
+"""Partition counts of internal topics by Kafka's rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def together(*sources: int, repartitions: tuple[int, ...] = ()) -> list[Request.
     ]
 
 
-def test_a_repartition_topic_has_what_it_asks_for() -> None:
+def test_a_repartition_topic_has_its_requested_count() -> None:
     counts = decided(
         reading("t", repartition_sink_topics=["r"]),
         reading(name="1", repartition_source_topics=[internal("r", 7)]),
@@ -38,7 +38,7 @@ def test_a_repartition_topic_has_what_it_asks_for() -> None:
     assert counts == {"r": 7}
 
 
-def test_else_it_has_as_many_as_the_largest_input_of_its_writer() -> None:
+def test_a_repartition_topic_without_count_has_that_of_its_writers_largest_input() -> None:
     counts = decided(
         reading("t", "u", repartition_sink_topics=["r"]),
         reading(name="1", repartition_source_topics=[internal("r")]),
@@ -48,9 +48,9 @@ def test_else_it_has_as_many_as_the_largest_input_of_its_writer() -> None:
     assert counts == {"r": 5}
 
 
-def test_counts_are_handed_on_from_one_repartition_topic_to_the_next() -> None:
+def test_counts_propagate_along_repartition_topics() -> None:
     counts = decided(
-        # The order of the ids is against the flow, so one pass does not do.
+        # The ids are in reverse order of the data flow, so one pass is not enough.
         reading(
             name="0",
             repartition_source_topics=[internal("b")],
@@ -63,7 +63,7 @@ def test_counts_are_handed_on_from_one_repartition_topic_to_the_next() -> None:
     assert counts == {"a": 4, "b": 4, "c": 4}
 
 
-def test_a_long_chain_against_the_order_of_its_ids_is_no_matter() -> None:
+def test_a_long_chain_in_reverse_order_is_fast() -> None:
     length = 5_000
     chain = [
         reading(
@@ -83,7 +83,7 @@ def test_a_changelog_has_a_partition_for_every_task() -> None:
     assert counts == {"c": 6}
 
 
-def test_topics_read_together_follow_the_external_ones() -> None:
+def test_copartitioned_topics_have_the_count_of_external_topics() -> None:
     counts = decided(
         reading(
             "t",
@@ -98,7 +98,7 @@ def test_topics_read_together_follow_the_external_ones() -> None:
 
 
 @pytest.mark.parametrize(("asked", "count"), [((0, 0), 9), ((4, 0), 4), ((0, 4), 4), ((4, 4), 4)])
-def test_repartition_topics_read_together_have_one_count(
+def test_copartitioned_repartition_topics_have_one_count(
     asked: tuple[int, int], count: int
 ) -> None:
     counts = decided(
@@ -114,7 +114,7 @@ def test_repartition_topics_read_together_have_one_count(
     assert counts == {"a": count, "b": count}
 
 
-def test_topics_that_exist_have_the_count_they_have() -> None:
+def test_existing_topics_have_their_actual_count() -> None:
     counts = decided(
         reading(
             "t",
@@ -144,7 +144,9 @@ def test_topics_that_exist_have_the_count_they_have() -> None:
         ),
     ],
 )
-def test_some_topics_cannot_be_read_together(subtopology: Request.Subtopology) -> None:
+def test_copartitioned_topics_with_different_counts_are_refused(
+    subtopology: Request.Subtopology,
+) -> None:
     with pytest.raises(IncorrectlyPartitionedError):
         decided(subtopology, t=2, u=3)
 
@@ -157,13 +159,13 @@ def test_some_topics_cannot_be_read_together(subtopology: Request.Subtopology) -
         reading(repartition_sink_topics=["r"], repartition_source_topics=[internal("r")]),
     ],
 )
-def test_some_topologies_leave_a_count_open(subtopology: Request.Subtopology) -> None:
+def test_topologies_with_undetermined_counts_are_refused(subtopology: Request.Subtopology) -> None:
     with pytest.raises(KafkaError) as refusal:
         decided(subtopology, t=2)
     assert refusal.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY
 
 
-def test_an_empty_copartition_group_asks_for_nothing() -> None:
+def test_an_empty_copartition_group_has_no_effect() -> None:
     assert decided(reading("t", copartition_groups=together()), t=1) == {}
     with pytest.raises(KafkaError) as refusal:
         decided(reading("t", copartition_groups=together(5)), t=1)
@@ -186,7 +188,7 @@ def flows(draw: st.DrawFn) -> list[Request.Subtopology]:
 
 
 def naively(subtopologies: list[Request.Subtopology], **topics: int) -> dict[str, int] | None:
-    """Go over all subtopologies in turn, and again until nothing is left; None: there is a loop."""
+    """Iterate over all subtopologies until nothing changes; None if there is a loop."""
     counts: dict[str, int] = {}
     sinks = sum(len(set(each.repartition_sink_topics)) for each in subtopologies)
     for _ in range(sinks + 1):
@@ -206,7 +208,7 @@ def naively(subtopologies: list[Request.Subtopology], **topics: int) -> dict[str
 
 
 @given(flow=flows())
-def test_counts_are_those_of_going_over_it_again_and_again(flow: list[Request.Subtopology]) -> None:
+def test_counts_equal_those_of_repeated_iteration(flow: list[Request.Subtopology]) -> None:
     expected = naively(flow, t=3, u=5)
     if any(not each.source_topics and not each.repartition_source_topics for each in flow):
         expected = None  # a subtopology that reads nothing is refused

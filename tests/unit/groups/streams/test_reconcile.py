@@ -1,4 +1,4 @@
-"""Reconciliation: a member's next step towards its tasks."""
+"""Reconciliation: single steps of a member to its target tasks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.groups.fencing import NEVER_REVOKED, Revocation
+from kafkalite.groups.modern.offset_commit_fencing import NEVER_REVOKED, Revocation
 from kafkalite.groups.streams.member import CurrentTasks, MemberState
-from kafkalite.groups.streams.reconcile import Towards, reconcile
-from kafkalite.groups.streams.tasks import HOLDS_NOTHING, NO_TASKS, HeldTasks, Tasks
+from kafkalite.groups.streams.reconcile import ReconcileInput, reconcile
+from kafkalite.groups.streams.tasks import NO_OWNED_TASKS, NO_TASKS, OwnedTasks, Tasks
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -22,7 +22,7 @@ UNRELEASED = MemberState.UNRELEASED_TASKS
 
 
 class Owners:
-    """Processes by the tasks of subtopology 0 that they hold."""
+    """Processes by their tasks of subtopology 0."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class Owners:
         return self._warmup.get(partition, set())
 
 
-NOBODY = Owners()
+NO_OWNER = Owners()
 
 
 def towards(
-    epoch: int, target: Tasks, reported: Tasks | None = None, owners: Owners = NOBODY
-) -> Towards:
-    return Towards(
+    epoch: int, target: Tasks, reported: Tasks | None = None, owners: Owners = NO_OWNER
+) -> ReconcileInput:
+    return ReconcileInput(
         target_epoch=epoch, target=target, process_id="p", reported=reported, owners=owners
     )
 
@@ -60,15 +60,15 @@ def active(*partitions: int) -> Tasks:
     return Tasks(active={"0": frozenset(partitions)})
 
 
-def held(epochs: Mapping[int, int]) -> HeldTasks:
-    return HeldTasks(active={"0": dict(epochs)}) if epochs else HOLDS_NOTHING
+def held(epochs: Mapping[int, int]) -> OwnedTasks:
+    return OwnedTasks(active={"0": dict(epochs)}) if epochs else NO_OWNED_TASKS
 
 
 def at(
     epoch: int,
-    assigned: HeldTasks = HOLDS_NOTHING,
+    assigned: OwnedTasks = NO_OWNED_TASKS,
     state: MemberState = STABLE,
-    pending: HeldTasks = HOLDS_NOTHING,
+    pending: OwnedTasks = NO_OWNED_TASKS,
     *,
     previous: int = 0,
     revoked: Revocation = NEVER_REVOKED,
@@ -83,46 +83,46 @@ def at(
     )
 
 
-def test_a_member_at_its_target_stays() -> None:
+def test_a_member_at_its_target_does_not_change() -> None:
     current = at(4, held({0: 2}))
     assert reconcile(current, towards(4, active(0))) is current
 
 
-def test_free_tasks_are_given_at_the_target_epoch() -> None:
+def test_free_tasks_are_assigned_at_the_target_epoch() -> None:
     stepped = reconcile(at(0), towards(4, active(0, 1)))
     assert stepped == at(4, held({0: 4, 1: 4}))
 
 
-def test_what_is_kept_keeps_its_epoch() -> None:
+def test_retained_tasks_have_their_assignment_epoch() -> None:
     stepped = reconcile(at(3, held({0: 2})), towards(4, active(0, 1)))
     assert stepped == at(4, held({0: 2, 1: 4}), previous=3)
 
 
-def test_what_is_not_in_the_target_is_asked_back_first() -> None:
+def test_tasks_that_are_not_in_the_target_are_revoked_first() -> None:
     stepped = reconcile(at(3, held({0: 2, 1: 3})), towards(4, active(0, 5)))
     assert stepped == at(3, held({0: 2}), UNREVOKED, held({1: 3}), previous=3)
     assert reconcile(stepped, towards(4, active(0, 5))) is stepped
     assert reconcile(stepped, towards(4, active(0, 5), active(0, 1))) is stepped
-    done = reconcile(stepped, towards(4, active(0, 5), active(0)))
-    assert done == at(4, held({0: 2, 5: 4}), previous=3, revoked=Revocation(3))
+    step = reconcile(stepped, towards(4, active(0, 5), active(0)))
+    assert step == at(4, held({0: 2, 5: 4}), previous=3, revoked=Revocation(3))
 
 
-def test_who_has_let_go_already_moves_on_at_once() -> None:
+def test_a_member_without_the_revoked_tasks_gets_the_target_at_once() -> None:
     stepped = reconcile(at(3, held({0: 2, 1: 3})), towards(4, active(0), active(0)))
     assert stepped == at(4, held({0: 2}), previous=3, revoked=Revocation(3))
 
 
-def test_a_second_revocation_happens_an_epoch_further_on() -> None:
+def test_a_second_revocation_is_at_the_next_epoch() -> None:
     current = at(3, held({0: 2, 1: 2}), UNREVOKED, held({2: 2}), previous=3)
     stepped = reconcile(current, towards(6, active(0), active(0, 1)))
     assert stepped == at(
         4, held({0: 2}), UNREVOKED, held({1: 2}), previous=3, revoked=Revocation(3)
     )
-    done = reconcile(stepped, towards(6, active(0), active(0)))
-    assert done == at(6, held({0: 2}), previous=4, revoked=Revocation(4))
+    step = reconcile(stepped, towards(6, active(0), active(0)))
+    assert step == at(6, held({0: 2}), previous=4, revoked=Revocation(4))
 
 
-def test_tasks_of_others_are_waited_for() -> None:
+def test_a_member_waits_for_tasks_of_others() -> None:
     owners = Owners({1: "q", 2: "p"}, {3: {"p"}}, {4: {"p"}, 5: {"q"}})
     stepped = reconcile(at(3), towards(4, active(0, 1, 2, 3, 4, 5), owners=owners))
     assert stepped == at(4, held({0: 4, 5: 4}), UNRELEASED, previous=3)
@@ -133,26 +133,26 @@ def test_tasks_of_others_are_waited_for() -> None:
     assert freed == at(4, held({0: 4, 1: 4, 5: 4}), previous=4)
 
 
-def test_copies_are_kept_where_the_process_has_none() -> None:
+def test_copies_are_assigned_if_the_process_has_none() -> None:
     target = Tasks(standby={"0": {0, 1, 2}}, warmup={"0": {3, 4}})
     owners = Owners({0: "q", 1: "p"}, {2: {"q"}, 3: {"p"}}, {4: {"q"}})
     stepped = reconcile(at(3), towards(4, target, owners=owners))
     assert stepped.state is UNRELEASED
-    assert stepped.assigned == HeldTasks(standby={"0": {0, 2}}, warmup={"0": {4}})
+    assert stepped.assigned == OwnedTasks(standby={"0": {0, 2}}, warmup={"0": {4}})
 
 
-def test_copies_are_asked_back_like_any_task() -> None:
-    current = at(3, HeldTasks(standby={"0": {0, 1}}, warmup={"0": {2}}))
+def test_copies_are_revoked_like_active_tasks() -> None:
+    current = at(3, OwnedTasks(standby={"0": {0, 1}}, warmup={"0": {2}}))
     stepped = reconcile(current, towards(4, Tasks(standby={"0": {1}})))
     assert stepped.state is UNREVOKED
-    assert stepped.assigned == HeldTasks(standby={"0": {1}})
-    assert stepped.pending_revocation == HeldTasks(standby={"0": {0}}, warmup={"0": {2}})
-    done = reconcile(stepped, towards(4, Tasks(standby={"0": {1}}), Tasks(standby={"0": {1}})))
+    assert stepped.assigned == OwnedTasks(standby={"0": {1}})
+    assert stepped.pending_revocation == OwnedTasks(standby={"0": {0}}, warmup={"0": {2}})
+    step = reconcile(stepped, towards(4, Tasks(standby={"0": {1}}), Tasks(standby={"0": {1}})))
     # No offset was ever committed for a copy, so no commit needs to be fenced for it.
-    assert (done.state, done.revocation) == (STABLE, NEVER_REVOKED)
+    assert (step.state, step.revocation) == (STABLE, NEVER_REVOKED)
 
 
-def test_an_unknown_state_is_left_empty_handed_alone() -> None:
+def test_an_unknown_state_ends_only_for_a_member_without_tasks() -> None:
     current = at(3, held({0: 2}), MemberState(42))
     for reported in (None, active(0)):
         with pytest.raises(KafkaError) as refusal:

@@ -1,64 +1,64 @@
-"""Timers of members and groups: set once, moved without a timer, forgotten."""
+"""Timers of members and of initial rebalance delays."""
 
 from __future__ import annotations
 
 from kafkalite.coordinator.contract import CancelTimer
+from kafkalite.groups.modern.sessions import cancel_rebalance_timer, rebalance_timer
 from kafkalite.groups.streams.sessions import (
     InitialDelayEnded,
     InitialDelays,
-    RebalanceExpiry,
-    SessionExpiry,
-    Sessions,
-    cancel_rebalance_timer,
-    rebalance_timer,
+    StreamsRebalanceExpiry,
+    StreamsSessionExpiry,
+    StreamsSessions,
 )
 
-EVENT = SessionExpiry("g", "m")
+EVENT = StreamsSessionExpiry("g", "m")
 
 
 def test_a_session_is_extended_without_a_timer() -> None:
-    sessions = Sessions()
+    sessions = StreamsSessions()
     timer = sessions.start("g", "m", 10)
     assert (timer.deadline_ms, timer.event) == (10, EVENT)
     assert sessions.extend("g", "m", 15) is None
-    again = sessions.still_running(EVENT, 10)
+    again = sessions.renew_if_running(EVENT, 10)
     assert again is not None
     assert again.deadline_ms == 15
-    assert sessions.still_running(EVENT, 15) is None
+    assert sessions.renew_if_running(EVENT, 15) is None
 
 
 def test_a_session_that_gets_shorter_needs_a_new_timer() -> None:
-    sessions = Sessions()
+    sessions = StreamsSessions()
     sessions.start("g", "m", 50)
     timer = sessions.extend("g", "m", 20)
     assert timer is not None
     assert timer.deadline_ms == 20
     timer = sessions.extend("g", "unknown", 20)
     assert timer is not None
-    assert timer.event == SessionExpiry("g", "unknown")
+    assert timer.event == StreamsSessionExpiry("g", "unknown")
 
 
-def test_who_goes_is_forgotten() -> None:
-    sessions = Sessions()
+def test_an_ended_session_has_no_timers() -> None:
+    sessions = StreamsSessions()
     timer = sessions.start("g", "m", 10)
-    assert sessions.end("g", "m") == (CancelTimer(timer.key), cancel_rebalance_timer("g", "m"))
-    assert sessions.still_running(EVENT, 5) is None
+    rebalance = cancel_rebalance_timer(StreamsRebalanceExpiry("g", "m", 0))
+    assert sessions.cancel_timers("g", "m") == (CancelTimer(timer.key), rebalance)
+    assert sessions.renew_if_running(EVENT, 5) is None
 
 
 def test_a_rebalance_has_its_own_timer() -> None:
-    timer = rebalance_timer("g", "m", 3, 10)
-    assert timer.event == RebalanceExpiry("g", "m", 3)
-    assert cancel_rebalance_timer("g", "m") == CancelTimer(timer.key)
+    timer = rebalance_timer(StreamsRebalanceExpiry("g", "m", 3), 10)
+    assert timer.event == StreamsRebalanceExpiry("g", "m", 3)
+    assert cancel_rebalance_timer(StreamsRebalanceExpiry("g", "m", 0)) == CancelTimer(timer.key)
 
 
-def test_a_delay_runs_from_the_first_member_on() -> None:
+def test_an_initial_delay_starts_with_the_first_member() -> None:
     delays = InitialDelays()
-    assert not delays.is_under_way("g", 0)
+    assert not delays.is_running("g", 0)
     timer = delays.begin("g", 100, 30, is_new=True)
     assert (timer.deadline_ms, timer.event) == (130, InitialDelayEnded("g"))
     assert delays.begin("g", 110, 30, is_new=False) == timer
-    assert delays.is_under_way("g", 129)
-    assert not delays.is_under_way("g", 130)
+    assert delays.is_running("g", 129)
+    assert not delays.is_running("g", 130)
     assert delays.begin("g", 120, 30, is_new=True).deadline_ms == 150
     delays.end("g")
-    assert not delays.is_under_way("g", 120)
+    assert not delays.is_running("g", 120)

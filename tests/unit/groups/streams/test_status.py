@@ -1,8 +1,8 @@
-"""What members are told besides their tasks."""
+"""Status entries in responses to StreamsGroupHeartbeat."""
 
 from __future__ import annotations
 
-from kafkalite.groups.streams.status import StatusCode, name_some
+from kafkalite.groups.streams.status import StatusCode, format_topic_names
 
 
 def test_codes_are_those_of_the_wire() -> None:
@@ -17,7 +17,7 @@ def test_codes_are_those_of_the_wire() -> None:
     assert [int(code) for code in StatusCode] == list(range(6))
 
 
-def test_of_many_topics_a_few_are_named() -> None:
-    assert name_some(["a"]) == "a"
-    assert name_some(["a", "b", "c"]) == "a, b, c"
-    assert name_some(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+def test_only_the_first_topics_are_named() -> None:
+    assert format_topic_names(["a"]) == "a"
+    assert format_topic_names(["a", "b", "c"]) == "a, b, c"
+    assert format_topic_names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 additional topics"

@@ -1,8 +1,8 @@
-"""Targets: what the assignor is asked, and when it is not."""
+"""Target assignments of streams groups."""
 
 from __future__ import annotations
 
-from kafkalite.groups.streams.configured import configure
+from kafkalite.groups.streams.configured_topology import configure
 from kafkalite.groups.streams.member import MemberMetadata
 from kafkalite.groups.streams.target import STANDBY_REPLICAS, compute_target
 from kafkalite.groups.streams.tasks import NO_TASKS
@@ -16,12 +16,12 @@ TOPOLOGY = topology_of(
 )
 
 
-def test_nobody_does_anything_while_topics_are_missing() -> None:
+def test_no_tasks_are_assigned_while_topics_are_missing() -> None:
     configured = configure(TOPOLOGY, image_of(topic_image("in", 2)))
     assert compute_target(MEMBERS, {}, configured, {}) == {"a": NO_TASKS, "b": NO_TASKS}
 
 
-def test_the_assignor_is_told_how_many_standbys_there_are_to_be() -> None:
+def test_the_number_of_standbys_is_passed_to_the_assignor() -> None:
     configured = configure(TOPOLOGY, image_of(topic_image("in", 2), topic_image("store", 2)))
     without = compute_target(MEMBERS, {}, configured, {})
     assert [each.standby for each in without.values()] == [{}, {}]

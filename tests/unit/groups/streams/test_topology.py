@@ -1,17 +1,22 @@
-"""Topologies as values: read from what a member says and from the log alike."""
+"""Topologies as values, from requests and from records."""
 
 from __future__ import annotations
 
 import pytest
 
-from kafkalite.groups.streams.records import topology_record
-from kafkalite.groups.streams.topology import MOST_PARTS, Topology, check_size, topology_of
+from kafkalite.groups.streams.streams_group_records import topology_record
+from kafkalite.groups.streams.topology import (
+    MAX_TOPOLOGY_ELEMENTS,
+    Topology,
+    check_size,
+    topology_of,
+)
+from kafkalite.protocol._generated.records.streams_group_topology import StreamsGroupTopologyValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.records.streams_group_topology import StreamsGroupTopologyValue
 from tests.scenarios.streams_world import Request, internal, reading
 
-SAID = Request.Topology(
+MESSAGE = Request.Topology(
     epoch=3,
     subtopologies=[
         reading(
@@ -29,24 +34,24 @@ SAID = Request.Topology(
 )
 
 
-def test_a_topology_survives_the_log() -> None:
-    topology = topology_of(SAID)
+def test_a_topology_is_the_same_after_encoding() -> None:
+    topology = topology_of(MESSAGE)
     record = topology_record("g", topology)
     assert isinstance(record.value, StreamsGroupTopologyValue)
     assert topology_of(record.value) == topology
     assert list(topology.subtopologies) == ["0", "1"]
 
 
-def test_topics_by_what_they_are_for() -> None:
-    topology = topology_of(SAID)
+def test_topics_of_a_topology_by_role() -> None:
+    topology = topology_of(MESSAGE)
     assert topology.required_topics() == {"in", "other", "r", "c"}
-    assert topology.readers() == {"in": "0", "other": "0", "r": "1"}
+    assert topology.subtopology_by_topic() == {"in": "0", "other": "0", "r": "1"}
     assert topology.subtopologies["0"].copartitioned_topics() == [{"in", "other"}]
     assert Topology(0, {}).required_topics() == frozenset()
 
 
 @pytest.mark.parametrize("index", [2, -1])
-def test_a_copartition_group_must_name_topics_there_are(index: int) -> None:
+def test_a_copartition_group_with_a_wrong_position_is_refused(index: int) -> None:
     wrong = reading("in", copartition_groups=[Request.CopartitionGroup(source_topics=[index])])
     topology = topology_of(Request.Topology(subtopologies=[wrong]))
     with pytest.raises(KeyError):
@@ -57,24 +62,29 @@ def test_a_copartition_group_must_name_topics_there_are(index: int) -> None:
     "wrong",
     [Request.Topology(epoch=-1), Request.Topology(subtopologies=[reading("a"), reading("b")])],
 )
-def test_some_topologies_cannot_be(wrong: Request.Topology) -> None:
+def test_invalid_topologies_are_refused(wrong: Request.Topology) -> None:
     with pytest.raises(KafkaError) as refusal:
         topology_of(wrong)
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_topologies_have_so_many_parts_and_no_more() -> None:
-    """The parts are counted wherever they stand: topics, their configs, positions in groups."""
-    check_size(SAID)
-    check_size(Request.Topology(subtopologies=[reading(*["in"] * (MOST_PARTS - 7))]))
+def test_topologies_with_too_many_elements_are_refused() -> None:
+    """All elements are counted: topics, their configs, positions in copartition groups."""
+    check_size(MESSAGE)
+    check_size(Request.Topology(subtopologies=[reading(*["in"] * (MAX_TOPOLOGY_ELEMENTS - 7))]))
     for large in (
-        reading(*["in"] * (MOST_PARTS - 6)),
-        reading(repartition_sink_topics=["r"] * MOST_PARTS),
+        reading(*["in"] * (MAX_TOPOLOGY_ELEMENTS - 6)),
+        reading(repartition_sink_topics=["r"] * MAX_TOPOLOGY_ELEMENTS),
         reading(
-            state_changelog_topics=[internal("c", configs={str(n): "" for n in range(MOST_PARTS)})]
+            state_changelog_topics=[
+                internal("c", configs={str(n): "" for n in range(MAX_TOPOLOGY_ELEMENTS)})
+            ]
         ),
         reading(
-            "in", copartition_groups=[Request.CopartitionGroup(source_topics=[0] * MOST_PARTS)]
+            "in",
+            copartition_groups=[
+                Request.CopartitionGroup(source_topics=[0] * MAX_TOPOLOGY_ELEMENTS)
+            ],
         ),
     ):
         with pytest.raises(KafkaError) as refused:

@@ -1,0 +1,1 @@
+"""Handlers that describe and alter settings."""

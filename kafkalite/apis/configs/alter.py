@@ -1,0 +1,235 @@
+"""AlterConfigs and IncrementalAlterConfigs: change settings of a running cluster.
+
+A node handles its own broker settings and loggers; the controller decides about the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.configs.describe import node_id_of
+from kafkalite.apis.configs.log_levels import alter_loggers
+from kafkalite.gateway.api import Api
+from kafkalite.metadata.configs import AlterOperation, ConfigChange
+from kafkalite.metadata.image import ConfigResource, ResourceType
+from kafkalite.ports.turns import in_steps
+from kafkalite.protocol._generated.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+)
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kafkalite.gateway.call import Call
+
+_ALTERABLE = frozenset(
+    (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
+)
+
+
+def _resource(call: Call, kind: int, name: str) -> ConfigResource:
+    """Return the resource; raises KafkaError INVALID_REQUEST if this node cannot alter it."""
+    try:
+        resource = ConfigResource(ResourceType(kind), name)
+    except ValueError:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}") from None
+    has_groups = call.node.config.release.has_group_configs
+    if resource.type not in _ALTERABLE or (resource.type is ResourceType.GROUP and not has_groups):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+    if resource.type is ResourceType.BROKER and name:
+        node_id = node_id_of(name, "Node")
+        if node_id != call.node.id:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {call.node.id}, but received {name}",
+            )
+    return resource
+
+
+def _check_keys(names: Iterable[str], nulls: Sequence[str]) -> None:
+    if any(count > 1 for count in Counter(names).values()):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorText.REPEATED_CONFIG.template)
+    if nulls:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, ErrorText.NULL_CONFIG.format(names=", ".join(nulls))
+        )
+
+
+def _check_once(identity: tuple[int, str], counts: Counter[tuple[int, str]]) -> None:
+    if counts[identity] > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+
+
+def handle_incremental_alter_configs(
+    call: Call, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Set, delete, append to or subtract from settings; each resource succeeds on its own."""
+    counts = Counter(
+        (each.resource_type, each.resource_name) for each in in_steps(request.resources)
+    )
+    altered: dict[ConfigResource, list[ConfigChange]] = {}
+    outcome: dict[tuple[int, str], KafkaError | None] = {}
+    for resource in in_steps(request.resources):
+        identity = (resource.resource_type, resource.resource_name)
+        outcome[identity] = None
+        try:
+            _check_once(identity, counts)
+            _check_keys(
+                (config.name for config in resource.configs),
+                [
+                    config.name
+                    for config in resource.configs
+                    if config.value is None and config.config_operation != AlterOperation.DELETE
+                ],
+            )
+            changes = [_change(config) for config in resource.configs]
+            if resource.resource_type == ResourceType.BROKER_LOGGER:
+                _check_own_loggers(call, resource.resource_name)
+                levels = call.node.config.log_levels
+                alter_loggers(levels, changes, validate_only=request.validate_only)
+            else:
+                altered[_resource(call, *identity)] = changes
+        except KafkaError as error:
+            outcome[identity] = error.without_traceback()
+    decided = call.node.cluster.metadata.alter_configs(altered, validate_only=request.validate_only)
+    outcome.update(((resource.type, resource.name), error) for resource, error in decided.items())
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            _incremental_result(identity, outcome[identity])
+            for identity in (
+                (each.resource_type, each.resource_name) for each in in_steps(request.resources)
+            )
+        ]
+    )
+
+
+def _check_own_loggers(call: Call, name: str) -> None:
+    if node_id_of(name, "Node") != call.node.id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected node id. Expected {call.node.id}, but received {name}",
+        )
+
+
+def _change(config: IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigChange:
+    try:
+        operation = AlterOperation(config.config_operation)
+    except ValueError:
+        # Kafka fails with an internal exception here and answers UNKNOWN_SERVER_ERROR.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
+    return ConfigChange(config.name, operation, config.value)
+
+
+def _message_of(error: KafkaError | None) -> str | None:
+    if error is None or error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+        return None
+    return error.message or error.code.message
+
+
+def _incremental_result(
+    identity: tuple[int, str], error: KafkaError | None
+) -> IncrementalAlterConfigsResponse.AlterConfigsResourceResponse:
+    return IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=_message_of(error),
+        resource_type=identity[0],
+        resource_name=identity[1],
+    )
+
+
+def refuse_incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, code: ErrorCode, message: str | None
+) -> IncrementalAlterConfigsResponse:
+    """Return the response with one error for every resource of a request."""
+    error = KafkaError(code, message)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            _incremental_result((resource.resource_type, resource.resource_name), error)
+            for resource in in_steps(request.resources)
+        ]
+    )
+
+
+def handle_alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Replace all settings of resources; settings that the request omits are deleted."""
+    counts = Counter(
+        (each.resource_type, each.resource_name) for each in in_steps(request.resources)
+    )
+    replacements: dict[ConfigResource, dict[str, str]] = {}
+    outcome: dict[tuple[int, str], KafkaError | None] = {}
+    for altered in in_steps(request.resources):
+        identity = (altered.resource_type, altered.resource_name)
+        outcome[identity] = None
+        try:
+            _check_once(identity, counts)
+            _check_keys(
+                (config.name for config in altered.configs),
+                [config.name for config in altered.configs if config.value is None],
+            )
+            resource = _resource(call, *identity)
+        except KafkaError as error:
+            outcome[identity] = error.without_traceback()
+            continue
+        replacements[resource] = {config.name: config.value or "" for config in altered.configs}
+    decided = call.node.cluster.metadata.replace_configs(
+        replacements, validate_only=request.validate_only
+    )
+    outcome.update(((resource.type, resource.name), error) for resource, error in decided.items())
+    return AlterConfigsResponse(
+        responses=[
+            _result(identity, outcome[identity])
+            for identity in (
+                (each.resource_type, each.resource_name) for each in in_steps(request.resources)
+            )
+        ]
+    )
+
+
+def _result(
+    identity: tuple[int, str], error: KafkaError | None
+) -> AlterConfigsResponse.AlterConfigsResourceResponse:
+    return AlterConfigsResponse.AlterConfigsResourceResponse(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=_message_of(error),
+        resource_type=identity[0],
+        resource_name=identity[1],
+    )
+
+
+def refuse_alter_configs(
+    request: AlterConfigsRequest, code: ErrorCode, message: str | None
+) -> AlterConfigsResponse:
+    """Return the response with one error for every resource of a request."""
+    error = KafkaError(code, message)
+    return AlterConfigsResponse(
+        responses=[
+            _result((resource.resource_type, resource.resource_name), error)
+            for resource in in_steps(request.resources)
+        ]
+    )
+
+
+APIS = (
+    Api(
+        key=AlterConfigsRequest.API_KEY,
+        versions=Versions(0, 2),
+        handler=handle_alter_configs,
+        refuse=refuse_alter_configs,
+    ),
+    Api(
+        key=IncrementalAlterConfigsRequest.API_KEY,
+        versions=Versions(0, 1),
+        handler=handle_incremental_alter_configs,
+        refuse=refuse_incremental_alter_configs,
+    ),
+)

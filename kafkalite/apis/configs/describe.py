@@ -1,0 +1,287 @@
+"""DescribeConfigs and ListConfigResources.
+
+Settings of topics, brokers, groups and client metrics subscriptions are in the metadata log; levels
+of loggers are in the memory of the process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.configs.log_levels import describe_loggers
+from kafkalite.apis.duplicates import Repeats
+from kafkalite.config.describe import (
+    ConfigEntry,
+    describe_broker,
+    describe_client_metrics,
+    describe_cluster_default,
+    describe_group,
+    describe_topic,
+)
+from kafkalite.config.layers import BrokerLayers
+from kafkalite.gateway.api import Api, Eras
+from kafkalite.metadata.image import ResourceType
+from kafkalite.metadata.topic_names import invalid_name_reason
+from kafkalite.ports.turns import in_steps, pause
+from kafkalite.protocol._generated.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+from kafkalite.protocol._generated.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from kafkalite.cluster.node import Node
+    from kafkalite.gateway.call import Call
+
+
+_UNKNOWN_TYPE = 0
+
+
+def handle_describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Return the settings of resources; each succeeds or fails on its own."""
+    repeats = Repeats()
+    return DescribeConfigsResponse(
+        results=[_describe(call, request, each, repeats) for each in in_steps(request.resources)]
+    )
+
+
+def _describe(
+    call: Call,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsRequest.DescribeConfigsResource,
+    repeats: Repeats,
+) -> DescribeConfigsResponse.DescribeConfigsResult:
+    result = DescribeConfigsResponse.DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    pause()
+    describe = _DESCRIBERS.get(resource.resource_type, _describe_unsupported)
+    try:
+        repeats.check((resource.resource_type, resource.resource_name))
+        entries = list(describe(call, resource.resource_name))
+    except KafkaError as error:
+        result.error_code = error.code
+        result.error_message = error.message or ""
+        return result
+    requested = resource.configuration_keys
+    result.configs = [
+        _entry_result(
+            entry,
+            with_synonyms=request.include_synonyms,
+            with_documentation=request.include_documentation,
+        )
+        for entry in entries
+        # As in Kafka, an empty list requests all keys, like a null list.
+        if not requested or entry.name in requested
+    ]
+    return result
+
+
+def _entry_result(
+    entry: ConfigEntry, *, with_synonyms: bool, with_documentation: bool
+) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
+    return DescribeConfigsResponse.DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.is_read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[
+            DescribeConfigsResponse.DescribeConfigsSynonym(
+                name=synonym.name, value=synonym.value, source=synonym.source
+            )
+            for synonym in entry.synonyms
+        ]
+        if with_synonyms
+        else [],
+        config_type=_UNKNOWN_TYPE if entry.type is None else entry.type,
+        documentation=entry.documentation if with_documentation else None,
+    )
+
+
+def _describe_topic(call: Call, name: str) -> Iterable[ConfigEntry]:
+    node = call.node
+    if (reason := invalid_name_reason(name)) is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if name not in node.image.topics:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return describe_topic(
+        node.image.topic_config(name),
+        layers_of(node, node.id),
+        node.config,
+    )
+
+
+def node_id_of(name: str, noun: str) -> int:
+    """Return the node id in a resource's name; raises INVALID_REQUEST if it is no number."""
+    try:
+        return int(name)
+    except ValueError:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{noun} id must be an integer, but it is: {name}"
+        ) from None
+
+
+def _describe_broker(call: Call, name: str) -> Iterable[ConfigEntry]:
+    node = call.node
+    if not name:
+        return describe_cluster_default(layers_of(node, node.id), node.config)
+    node_id = node_id_of(name, "Broker")
+    if node_id != node.id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node.id} or empty string, but received {name}",
+        )
+    return describe_broker(layers_of(node, node_id), node.config)
+
+
+def _describe_group(call: Call, name: str) -> Iterable[ConfigEntry]:
+    node = call.node
+    if not node.config.release.has_group_configs:
+        return _describe_unsupported(call, name)
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+    return describe_group(
+        node.image.group_config(name),
+        layers_of(node, node.id),
+        node.config,
+    )
+
+
+def _describe_client_metrics(call: Call, name: str) -> Iterable[ConfigEntry]:
+    if not name:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+        )
+    image = call.node.image
+    return describe_client_metrics(image.config_of(ResourceType.CLIENT_METRICS, name))
+
+
+def _describe_loggers(call: Call, name: str) -> Iterable[ConfigEntry]:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    if node_id_of(name, "Broker") != call.node.id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {call.node.id} but received {name}",
+        )
+    return describe_loggers(call.node.config.log_levels)
+
+
+def _describe_unsupported(call: Call, name: str) -> Iterable[ConfigEntry]:
+    del call, name  # required parameters of a describer
+    raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
+
+
+_DESCRIBERS: Mapping[int, Callable[[Call, str], Iterable[ConfigEntry]]] = {
+    ResourceType.TOPIC: _describe_topic,
+    ResourceType.BROKER: _describe_broker,
+    ResourceType.BROKER_LOGGER: _describe_loggers,
+    ResourceType.GROUP: _describe_group,
+    ResourceType.CLIENT_METRICS: _describe_client_metrics,
+}
+
+
+def refuse_describe_configs(
+    request: DescribeConfigsRequest, code: ErrorCode, message: str | None
+) -> DescribeConfigsResponse:
+    """Return the response with one error for every resource of a request."""
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResponse.DescribeConfigsResult(
+                error_code=code,
+                error_message=message or code.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in in_steps(request.resources)
+        ]
+    )
+
+
+_LISTABLE = (
+    ResourceType.TOPIC,
+    ResourceType.BROKER,
+    ResourceType.BROKER_LOGGER,
+    ResourceType.CLIENT_METRICS,
+    ResourceType.GROUP,
+)
+
+LISTING_ERAS = Eras(
+    # KIP-1142: the API originally listed client metrics subscriptions only.
+    (0, (ResourceType.CLIENT_METRICS,)),
+    (1, _LISTABLE),
+)
+
+
+def handle_list_config_resources(
+    call: Call, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """List all topics and nodes, and those other resources that have stored settings."""
+    listable: tuple[ResourceType, ...] = call.era
+    requested = request.resource_types or listable
+    if unknown := sorted(set(requested) - set(listable)):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unexpected resource type {unknown[0]}.")
+    image = call.node.image
+    nodes = [str(node_id) for node_id in sorted(image.brokers)]
+    names: dict[ResourceType, list[str]] = {
+        ResourceType.TOPIC: sorted(image.topics),
+        ResourceType.BROKER: nodes,
+        ResourceType.BROKER_LOGGER: nodes,
+    }
+    for kind in (ResourceType.CLIENT_METRICS, ResourceType.GROUP):
+        names[kind] = sorted(each.name for each in image.configs if each.type is kind)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ListConfigResourcesResponse.ConfigResource(resource_name=name, resource_type=kind)
+            for kind in listable
+            if kind in requested
+            for name in names[kind]
+        ]
+    )
+
+
+def refuse_list_config_resources(
+    request: ListConfigResourcesRequest,  # noqa: ARG001 - the response does not depend on it
+    code: ErrorCode,
+    message: str | None,  # noqa: ARG001 - there is no field for it
+) -> ListConfigResourcesResponse:
+    """Return the response with one error for the whole request."""
+    return ListConfigResourcesResponse(error_code=code)
+
+
+APIS = (
+    Api(
+        key=DescribeConfigsRequest.API_KEY,
+        versions=Versions(1, 4),
+        handler=handle_describe_configs,
+        inline_bytes=0,
+        refuse=refuse_describe_configs,
+    ),
+    Api(
+        key=ListConfigResourcesRequest.API_KEY,
+        versions=Versions(0, 1),
+        handler=handle_list_config_resources,
+        refuse=refuse_list_config_resources,
+        eras=LISTING_ERAS,
+    ),
+)
+
+
+def layers_of(node: Node, node_id: int) -> BrokerLayers:
+    """Return the settings of one node, by source."""
+    image = node.image
+    return BrokerLayers(
+        node=image.config_of(ResourceType.BROKER, str(node_id)),
+        cluster_default=image.config_of(ResourceType.BROKER, ""),
+        static=node.config.node_text(node_id),
+        defaults=node.config.default_text,
+    )

@@ -1,0 +1,116 @@
+"""DeleteRecords: deletes the records before an offset (KIP-107)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.gateway.api import Api
+from kafkalite.ports.turns import in_steps
+from kafkalite.protocol._generated.messages.delete_records import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from kafkalite.gateway.call import Call
+
+_NO_WATERMARK = -1
+
+
+def handle_delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Delete the records before each offset, and return the new start of each log.
+
+    If a partition occurs twice, the last offset counts.
+    """
+    topics: dict[str, dict[int, int]] = {}
+    for topic in in_steps(request.topics):
+        offsets = topics.setdefault(topic.name, {})
+        for partition in in_steps(topic.partitions):
+            offsets[partition.partition_index] = partition.offset
+    response = DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsResponse.DeleteRecordsTopicResult(
+                name=name,
+                partitions=[_delete(call, name, *one) for one in offsets.items()],
+            )
+            for name, offsets in topics.items()
+        ]
+    )
+    try:
+        # Deleted records must not reappear after a crash.
+        call.node.partitions.checkpoint()
+    except OSError:
+        # The records are no longer readable, but a crash may undo the deletion. On this error the
+        # client retries, and the next checkpoint covers both attempts.
+        _refuse_successes(response)
+    return response
+
+
+def _refuse_successes(response: DeleteRecordsResponse) -> None:
+    """Replace the successful results by KAFKA_STORAGE_ERROR."""
+    for topic in response.topics:
+        topic.partitions = [
+            answer
+            if answer.error_code
+            else _refused(answer.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
+            for answer in in_steps(topic.partitions)
+        ]
+
+
+def _delete(
+    call: Call, topic_name: str, index: int, offset: int
+) -> DeleteRecordsResponse.DeleteRecordsPartitionResult:
+    topic = call.node.partitions.topic(topic_name)
+    try:
+        partition = None if topic is None else topic.partition(index)
+        if partition is None:
+            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if partition.is_internal:
+            return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        partition.check_access(call.node.id)
+        low_watermark = partition.delete_records(offset)
+    except KafkaError as error:
+        return _refused(index, error.code)
+    except OSError:
+        return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    return DeleteRecordsResponse.DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=low_watermark
+    )
+
+
+def _refused(index: int, code: ErrorCode) -> DeleteRecordsResponse.DeleteRecordsPartitionResult:
+    return DeleteRecordsResponse.DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=_NO_WATERMARK, error_code=code
+    )
+
+
+def refuse_delete_records(
+    request: DeleteRecordsRequest,
+    code: ErrorCode,
+    message: str | None,  # noqa: ARG001 - there is no field for it
+) -> DeleteRecordsResponse:
+    """Return the response with one error for every partition of a request."""
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsResponse.DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    _refused(each.partition_index, code) for each in in_steps(topic.partitions)
+                ],
+            )
+            for topic in in_steps(request.topics)
+        ]
+    )
+
+
+APIS = (
+    Api(
+        key=DeleteRecordsRequest.API_KEY,
+        versions=Versions(0, 2),
+        handler=handle_delete_records,
+        refuse=refuse_delete_records,
+    ),
+)

@@ -1,0 +1,432 @@
+"""Fetch: returns batches of partitions, after waiting for `min_bytes` (KIP-74, 227, 320, 392).
+
+Batches are read when the answer is sent: a waiting fetch holds no records, only a `LongPoll`. Bytes
+are sent as they were read from disk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kafkalite.gateway.api import Api, Eras
+from kafkalite.partitions.fetch_sessions import RequestedPartition
+from kafkalite.partitions.long_poll import LongPoll
+from kafkalite.partitions.partition import NO_EPOCH
+from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, in_steps, without_pauses
+from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from kafkalite.gateway.call import Call
+    from kafkalite.partitions.fetch_sessions import PartitionKey
+    from kafkalite.partitions.partition import Partition
+
+_NO_OFFSET = -1
+_READ_COMMITTED = 1
+_CONSUMER = -1
+_MAX_UNREAD_BYTES = 256 * 1024 * 1024
+"""The maximum size of the unread answers of all clients; new answers must fit into the rest."""
+
+_MIN_ANSWER_BYTES = 1024 * 1024
+
+_POINTS_AT_LEADER = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchEra:
+    """Traits of a range of Fetch versions."""
+
+    knows_storage_errors: bool = True
+    reads_from_followers: bool = True
+    uses_topic_ids: bool = True
+    reports_leaders: bool = True
+
+
+_FIRST_ERA = FetchEra(
+    knows_storage_errors=False,
+    reads_from_followers=False,
+    uses_topic_ids=False,
+    reports_leaders=False,
+)
+FETCH_ERAS = Eras(
+    (0, _FIRST_ERA),
+    # KIP-112: before v6 a client treats a failed disk as a fatal error.
+    (6, replace(_FIRST_ERA, knows_storage_errors=True)),
+    # KIP-392: from v11 on, a consumer can fetch from any replica.
+    (11, FetchEra(uses_topic_ids=False, reports_leaders=False)),
+    # KIP-516: topic ids instead of names.
+    (13, FetchEra(reports_leaders=False)),
+    # KIP-951: answers contain the new leader.
+    (16, FetchEra()),
+)
+
+_SESSION_ERRORS = frozenset((
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+))  # fmt: skip
+
+Answered = tuple[RequestedPartition, FetchResponse.PartitionData]
+
+
+def handle_fetch(call: Call, request: FetchRequest) -> FetchResponse | Waiting[FetchResponse]:
+    """Return readable batches, after waiting up to `max_wait_ms` for `min_bytes`.
+
+    Raises KafkaError if the session id or epoch is invalid (KIP-227).
+    """
+    fetch = _Fetch(call, request)
+    answers = fetch.read()
+    missing_bytes = fetch.min_bytes - fetch.found_bytes
+    if request.max_wait_ms <= 0 or missing_bytes <= 0 or not fetch.may_wait:
+        return fetch.response(answers)
+    return fetch.wait(answers, missing_bytes, request.max_wait_ms)
+
+
+class _Fetch:
+    """The processing of one fetch.
+
+    It copies fields of the Call, because the Call changes with the connection's next request.
+    """
+
+    __slots__ = (
+        "_committed",
+        "_era",
+        "_leader_only",
+        "_leaders",
+        "_listener",
+        "_max_bytes",
+        "_may_pause",
+        "_node",
+        "_node_id",
+        "_readable",
+        "_replica_id",
+        "_session",
+        "found_bytes",
+        "may_wait",
+        "min_bytes",
+    )  # fmt: skip
+
+    def __init__(self, call: Call, request: FetchRequest) -> None:
+        node = call.node
+        era: FetchEra = call.era
+        state = request.replica_state
+        self._node = node
+        self._era = era
+        self._may_pause = call.may_pause
+        self._node_id = node.id
+        self._listener = call.listener
+        self._replica_id = request.replica_id if state is None else state.replica_id
+        is_consumer = self._replica_id == _CONSUMER
+        self._committed = is_consumer and request.isolation_level == _READ_COMMITTED
+        self._leader_only = self._replica_id >= 0 or (is_consumer and not era.reads_from_followers)
+        self._max_bytes = min(request.max_bytes, node.config.int("fetch.max.bytes"))
+        self.min_bytes = min(request.min_bytes, self._max_bytes)
+        self._session = node.partitions.fetch_sessions(self._node_id).begin(
+            request.session_id,
+            request.session_epoch,
+            _requested(request, era, may_pause=call.may_pause),
+            _forgotten(request, era),
+            uses_topic_ids=era.uses_topic_ids,
+        )
+        self._readable: list[tuple[RequestedPartition, Partition]] = []
+        self._leaders: set[int] = set()
+        self.found_bytes = 0
+        self.may_wait = False
+
+    def read(self) -> list[Answered]:
+        """Read every partition, within the size limits; unknown partitions are last.
+
+        The first batch is returned whole, however large: a client with a smaller limit than one
+        batch must be able to continue (KIP-74).
+        """
+        refused = self._locate()
+        self._leaders.clear()
+        remaining_bytes = min(self._max_bytes, self._affordable_bytes())
+        found_bytes = 0
+        answers: list[Answered] = []
+        readable = self._readable
+        for requested, partition in in_steps(readable) if self._may_pause else readable:
+            try:
+                answer = self._read(
+                    requested, partition, remaining_bytes, at_least_one=not found_bytes
+                )
+            except KafkaError as error:
+                answer = self._refusal(partition, error.code)
+                self.may_wait = False
+            except OSError as error:
+                answer = self._refusal(partition, self._read_error(partition, requested, error))
+                self.may_wait = False
+            if answer.records:
+                size = len(answer.records)
+                found_bytes += size
+                remaining_bytes = max(0, remaining_bytes - size)
+                if partition.is_behind(requested.fetch_offset):
+                    # The read stopped at the end of a segment; the next segment has more data.
+                    self.may_wait = False
+            elif answer.diverging_epoch is not None:
+                self.may_wait = False
+            answers.append((requested, answer))
+        self.found_bytes = found_bytes
+        return answers + refused
+
+    def _affordable_bytes(self) -> int:
+        """Return the maximum size of an answer, which depends on the size of unread answers.
+
+        Kafka sends from its files. Here an answer is in memory until the client reads it, and a few
+        hundred clients that do not read could use all memory.
+        """
+        return max(_MIN_ANSWER_BYTES, _MAX_UNREAD_BYTES - self._node.unread_answers.bytes)
+
+    def _locate(self) -> list[Answered]:
+        """Find the partitions, and return the answers of those that cannot be read."""
+        table = self._node.partitions
+        find = table.topic_by_id if self._era.uses_topic_ids else table.topic
+        self._readable.clear()
+        refused: list[Answered] = []
+        is_one_offline = False
+        all_requested = self._session.requested
+        for requested in in_steps(all_requested) if self._may_pause else all_requested:
+            topic = find(requested.topic)  # type: ignore[arg-type]  # an id or a name
+            try:
+                partition = None if topic is None else topic.partition(requested.index)
+            except KafkaError:
+                is_one_offline = True
+                answer = _refused(requested.index, self._storage_error())
+                answer.aborted_transactions = None
+                refused.append((requested, answer))
+                continue
+            if partition is not None:
+                self._readable.append((requested, partition))
+            elif topic is None and self._era.uses_topic_ids:
+                refused.append((requested, _refused(requested.index, ErrorCode.UNKNOWN_TOPIC_ID)))
+            else:
+                refused.append(
+                    (requested, _refused(requested.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                )
+        # As in Kafka, a fetch waits if partitions are unknown, but not if one is offline.
+        self.may_wait = bool(self._readable) and not is_one_offline
+        return refused
+
+    def _read(
+        self,
+        requested: RequestedPartition,
+        partition: Partition,
+        remaining_bytes: int,
+        *,
+        at_least_one: bool,
+    ) -> FetchResponse.PartitionData:
+        self._admit(requested, partition)
+        answer = FetchResponse.PartitionData(
+            partition_index=partition.index,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=partition.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if requested.last_fetched_epoch >= 0:
+            end = partition.divergence(requested.last_fetched_epoch, requested.fetch_offset)
+            if end is not None:
+                answer.diverging_epoch = FetchResponse.EpochEndOffset(
+                    epoch=end.leader_epoch, end_offset=end.end_offset
+                )
+                return answer
+        answer.records = partition.read(
+            requested.fetch_offset,
+            max_bytes=min(requested.max_bytes, remaining_bytes),
+            limit_offset=partition.limit_offset(committed=self._committed),
+            at_least_one=at_least_one,
+        )
+        if self._committed:
+            answer.aborted_transactions = [
+                FetchResponse.AbortedTransaction(
+                    producer_id=one.producer_id, first_offset=one.first_offset
+                )
+                for one in partition.aborted_in_read(requested.fetch_offset, len(answer.records))
+            ]
+        return answer
+
+    def _admit(self, requested: RequestedPartition, partition: Partition) -> None:
+        partition.check_access(
+            self._node_id, requested.current_leader_epoch, leader_only=self._leader_only
+        )
+        if self._replica_id >= 0 and self._replica_id not in partition.replicas:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER
+                if requested.current_leader_epoch < 0
+                else ErrorCode.UNKNOWN_LEADER_EPOCH
+            )
+
+    def _refusal(self, partition: Partition, code: ErrorCode) -> FetchResponse.PartitionData:
+        answer = _refused(partition.index, code)
+        answer.aborted_transactions = None
+        if code in _POINTS_AT_LEADER and self._era.reports_leaders:
+            self._leaders.add(partition.leader)
+            answer.current_leader = FetchResponse.LeaderIdAndEpoch(
+                leader_id=partition.leader, leader_epoch=partition.leader_epoch
+            )
+        return answer
+
+    def _read_error(
+        self, partition: Partition, requested: RequestedPartition, error: OSError
+    ) -> ErrorCode:
+        limit_offset = partition.limit_offset(committed=self._committed)
+        code = partition.read_failed(
+            error,
+            lambda: partition.log.read(
+                requested.fetch_offset, max_bytes=1, limit_offset=limit_offset, at_least_one=True
+            ),
+        )
+        return self._storage_error() if code is ErrorCode.KAFKA_STORAGE_ERROR else code
+
+    def _storage_error(self) -> ErrorCode:
+        if self._era.knows_storage_errors:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def wait(
+        self, answers: list[Answered], missing_bytes: int, max_wait_ms: int
+    ) -> Waiting[FetchResponse]:
+        """Return a Waiting for the answer, which is read when enough has arrived or time is up."""
+        clock = self._node.clock
+        poll = LongPoll(
+            missing_bytes=missing_bytes,
+            on_end=lambda: waiting.resolve(without_pauses(lambda: self.response(self.read()))),
+        )
+        waiting: Waiting[FetchResponse] = Waiting(on_abandon=poll.abandon)
+        for (requested, partition), (_, answer) in zip(self._readable, answers, strict=False):
+            poll.add(
+                partition,
+                offset=requested.fetch_offset,
+                readable=len(answer.records or b""),
+                max_bytes=requested.max_bytes,
+                committed=self._committed,
+            )
+        wait_ms = 0 if self._may_pause and self._has_grown(answers) else max_wait_ms
+        poll.start(clock, clock.now_ms() + wait_ms)
+        return waiting
+
+    def _has_grown(self, answers: list[Answered]) -> bool:
+        """Return whether a partition grew after it was read, during a pause."""
+        committed = self._committed
+        return any(
+            partition.limit_offset(committed=committed)
+            > (answer.last_stable_offset if committed else answer.high_watermark)
+            for (_, partition), (_, answer) in zip(self._readable, answers, strict=False)
+        )
+
+    def response(self, answers: list[Answered]) -> FetchResponse:
+        """Return the response with the partitions that the fetch session includes."""
+        try:
+            session_id, included = self._session.finish(answers)
+        except KafkaError as error:
+            return FetchResponse(error_code=error.code, session_id=self._session.session_id)
+        response = FetchResponse(session_id=session_id)
+        topic: str | bytes | None = None
+        for requested, answer in in_steps(included) if self._may_pause else included:
+            if requested.topic != topic:
+                topic = requested.topic
+                partitions: list[FetchResponse.PartitionData] = []
+                response.responses.append(
+                    FetchResponse.FetchableTopicResponse(topic_id=topic, partitions=partitions)
+                    if isinstance(topic, bytes)
+                    else FetchResponse.FetchableTopicResponse(topic=topic, partitions=partitions)
+                )
+            partitions.append(answer)
+        if self._leaders:
+            response.node_endpoints = [
+                FetchResponse.NodeEndpoint(
+                    node_id=endpoint.node_id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    rack=endpoint.rack,
+                )
+                for endpoint in self._node.cluster.endpoints(self._listener)
+                if endpoint.node_id in self._leaders
+            ]
+        return response
+
+
+def _has_large_session(call: Call, request: FetchRequest) -> bool:
+    """Return whether a short request is for a large fetch session."""
+    if not request.session_id:
+        return False
+    node = call.node
+    sessions = node.partitions.fetch_sessions(node.id)
+    return sessions.size_of(request.session_id) > ELEMENTS_PER_PAUSE
+
+
+def _requested(
+    request: FetchRequest, era: FetchEra, *, may_pause: bool
+) -> list[RequestedPartition]:
+    """Return the partitions in the request; if a partition occurs twice, its last row counts."""
+    by_id = era.uses_topic_ids
+    requested = {}
+    for topic in in_steps(request.topics) if may_pause else request.topics:
+        name = topic.topic_id if by_id else topic.topic
+        for partition in in_steps(topic.partitions) if may_pause else topic.partitions:
+            requested[name, partition.partition] = RequestedPartition(
+                name,
+                partition.partition,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                # Fetch treats all negative epochs as no epoch.
+                max(NO_EPOCH, partition.current_leader_epoch),
+                partition.last_fetched_epoch,
+            )
+    return list(requested.values())
+
+
+def _forgotten(request: FetchRequest, era: FetchEra) -> list[PartitionKey]:
+    by_id = era.uses_topic_ids
+    return [
+        (topic.topic_id if by_id else topic.topic, index)
+        for topic in in_steps(request.forgotten_topics_data)
+        for index in in_steps(topic.partitions)
+    ]
+
+
+def _refused(index: int, code: ErrorCode) -> FetchResponse.PartitionData:
+    return FetchResponse.PartitionData(
+        partition_index=index, error_code=code, high_watermark=_NO_OFFSET, records=b""
+    )
+
+
+def refuse_fetch(
+    request: FetchRequest,
+    code: ErrorCode,
+    message: str | None,  # noqa: ARG001 - there is no field for it
+) -> FetchResponse:
+    """Return the response with one error for the request, and for its partitions.
+
+    For errors of the fetch session, partitions are omitted. The oldest versions have no field for
+    the whole request. Topics have names before version 13 only.
+    """
+    if code in _SESSION_ERRORS:
+        return FetchResponse(error_code=code)
+    refused = [
+        FetchResponse.FetchableTopicResponse(
+            topic=topic.topic,
+            partitions=[_refused(one.partition, code) for one in in_steps(topic.partitions)],
+        )
+        for topic in in_steps(request.topics)
+        if topic.topic
+    ]
+    return FetchResponse(error_code=code, responses=refused)
+
+
+APIS = (
+    Api(
+        key=FetchRequest.API_KEY,
+        versions=Versions(4, 18),
+        handler=handle_fetch,
+        inline_bytes=8 * 1024,
+        may_take_long=_has_large_session,
+        refuse=refuse_fetch,
+        eras=FETCH_ERAS,
+    ),
+)

@@ -1,0 +1,237 @@
+"""ListOffsets and OffsetForLeaderEpoch: offsets by timestamp and by leader epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafkalite.gateway.api import Api, Eras
+from kafkalite.partitions.partition import NOT_FOUND
+from kafkalite.ports.turns import in_steps
+from kafkalite.protocol._generated.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from kafkalite.protocol._generated.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from kafkalite.gateway.call import Call
+    from kafkalite.partitions.partition import Partition
+    from kafkalite.storage.timestamps import TimestampAndOffset
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+_CONSUMER = -1
+_DEBUGGING_CONSUMER = -2
+_READ_COMMITTED = 1
+_NOT_TIERED = frozenset((LATEST_TIERED, EARLIEST_PENDING_UPLOAD))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsEra:
+    """Traits of a range of ListOffsets versions."""
+
+    knows: frozenset[int]
+    """The negative timestamps that have a meaning."""
+
+
+def _era(*knows: int) -> ListOffsetsEra:
+    return ListOffsetsEra(knows=frozenset(knows))
+
+
+LIST_OFFSETS_ERAS = Eras(
+    (0, _era(LATEST, EARLIEST)),
+    (7, _era(LATEST, EARLIEST, MAX_TIMESTAMP)),  # KIP-734
+    (8, _era(LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL)),  # KIP-405
+    (9, _era(LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED)),  # KIP-1005
+    (
+        11,
+        _era(
+            LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD
+        ),
+    ),  # KIP-1023
+)
+
+
+def handle_list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Return the offset for each partition and timestamp, or an error.
+
+    If a partition occurs twice, it has one result with INVALID_REQUEST.
+    """
+    answers: dict[str, dict[int, ListOffsetsResponse.ListOffsetsPartitionResponse]] = {}
+    for topic in in_steps(request.topics):
+        rows = answers.setdefault(topic.name, {})
+        for partition in in_steps(topic.partitions):
+            index = partition.partition_index
+            rows[index] = (
+                _answer(call, request, topic.name, partition)
+                if index not in rows
+                else _refused(index, ErrorCode.INVALID_REQUEST)
+            )
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.ListOffsetsTopicResponse(name=name, partitions=list(rows.values()))
+            for name, rows in answers.items()
+        ]
+    )
+
+
+def _answer(
+    call: Call,
+    request: ListOffsetsRequest,
+    topic_name: str,
+    requested: ListOffsetsRequest.ListOffsetsPartition,
+) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
+    index = requested.partition_index
+    if requested.timestamp < 0 and requested.timestamp not in call.era.knows:
+        return _refused(index, ErrorCode.UNSUPPORTED_VERSION)
+    topic = call.node.partitions.topic(topic_name)
+    try:
+        partition = None if topic is None else topic.partition(index)
+        if partition is None:
+            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partition.check_access(
+            call.node.id,
+            requested.current_leader_epoch,
+            leader_only=request.replica_id != _DEBUGGING_CONSUMER,
+        )
+        is_committed = (
+            request.replica_id == _CONSUMER and request.isolation_level == _READ_COMMITTED
+        )
+        search = partial(_search, partition, requested.timestamp, is_committed=is_committed)
+        try:
+            found = search()
+        except OSError as error:
+            return _refused(index, partition.read_failed(error, search))
+    except KafkaError as error:
+        return _refused(index, error.code)
+    return ListOffsetsResponse.ListOffsetsPartitionResponse(
+        partition_index=index,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+        # In v0 the result is a list of offsets; clients use the first one only.
+        old_style_offsets=[] if found is NOT_FOUND else [found.offset],
+    )
+
+
+def _search(partition: Partition, timestamp: int, *, is_committed: bool) -> TimestampAndOffset:
+    limit_offset = partition.limit_offset(committed=is_committed)
+    if timestamp == LATEST:
+        return partition.latest_offset(limit_offset)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return partition.earliest_offset()
+    if timestamp in _NOT_TIERED:
+        return NOT_FOUND
+    if timestamp == MAX_TIMESTAMP:
+        return partition.offset_of_max_timestamp(limit_offset)
+    return partition.offset_for_timestamp(timestamp, limit_offset)
+
+
+def _refused(index: int, code: ErrorCode) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
+    return ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=index, error_code=code)
+
+
+def refuse_list_offsets(
+    request: ListOffsetsRequest,
+    code: ErrorCode,
+    message: str | None,  # noqa: ARG001 - there is no field for it
+) -> ListOffsetsResponse:
+    """Return the response with one error for every partition of a request."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _refused(each.partition_index, code) for each in in_steps(topic.partitions)
+                ],
+            )
+            for topic in in_steps(request.topics)
+        ]
+    )
+
+
+def handle_offset_for_leader_epoch(
+    call: Call, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Return the end offset of each leader epoch, to detect diverging logs (KIP-320)."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    _end_of_epoch(call, topic.topic, each) for each in in_steps(topic.partitions)
+                ],
+            )
+            for topic in in_steps(request.topics)
+        ]
+    )
+
+
+def _end_of_epoch(
+    call: Call,
+    topic_name: str,
+    requested: OffsetForLeaderEpochRequest.OffsetForLeaderPartition,
+) -> OffsetForLeaderEpochResponse.EpochEndOffset:
+    topic = call.node.partitions.topic(topic_name)
+    try:
+        partition = None if topic is None else topic.partition(requested.partition)
+        if partition is None:
+            return _no_epoch(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partition.check_access(call.node.id, requested.current_leader_epoch)
+    except KafkaError as error:
+        return _no_epoch(requested.partition, error.code)
+    end = partition.end_of_epoch(requested.leader_epoch)
+    return OffsetForLeaderEpochResponse.EpochEndOffset(
+        partition=requested.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset
+    )
+
+
+def _no_epoch(index: int, code: ErrorCode) -> OffsetForLeaderEpochResponse.EpochEndOffset:
+    return OffsetForLeaderEpochResponse.EpochEndOffset(partition=index, error_code=code)
+
+
+def refuse_offset_for_leader_epoch(
+    request: OffsetForLeaderEpochRequest,
+    code: ErrorCode,
+    message: str | None,  # noqa: ARG001 - there is no field for it
+) -> OffsetForLeaderEpochResponse:
+    """Return the response with one error for every partition of a request."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_no_epoch(each.partition, code) for each in in_steps(topic.partitions)],
+            )
+            for topic in in_steps(request.topics)
+        ]
+    )
+
+
+APIS = (
+    Api(
+        key=ListOffsetsRequest.API_KEY,
+        versions=Versions(0, 11),
+        handler=handle_list_offsets,
+        refuse=refuse_list_offsets,
+        eras=LIST_OFFSETS_ERAS,
+    ),
+    Api(
+        key=OffsetForLeaderEpochRequest.API_KEY,
+        versions=Versions(2, 4),
+        handler=handle_offset_for_leader_epoch,
+        refuse=refuse_offset_for_leader_epoch,
+    ),
+)

@@ -1,0 +1,226 @@
+"""ListGroups, DescribeGroups and DeleteGroups: groups, for administrators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.duplicates import Repeats
+from kafkalite.apis.groups.descriptions import GROUP_OPERATIONS, MAX_REPORTED_REFUSALS
+from kafkalite.apis.shares.deletion import delete_share_state_of_group
+from kafkalite.gateway.api import Api, Eras
+from kafkalite.gateway.refusals import report_refusal
+from kafkalite.groups.classic.describe import describe_group
+from kafkalite.groups.group import GroupType, group_not_found
+from kafkalite.ports.turns import in_steps
+from kafkalite.ports.waiting import chain, gather
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsResponse
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsResponse
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsResponse
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.gateway.call import Call
+    from kafkalite.ports.waiting import Waiting
+    from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+    from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
+    from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+
+DescribedGroup = DescribeGroupsResponse.DescribedGroup
+
+DEAD = "Dead"
+"""The state of missing groups in DescribeGroups."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroupsEra:
+    """Traits of a range of DescribeGroups versions."""
+
+    missing_group: ErrorCode
+    """The error code of a missing group; before v6 only its state shows that it is missing."""
+
+
+DESCRIBE_GROUPS_ERAS = Eras(
+    (0, DescribeGroupsEra(missing_group=ErrorCode.NONE)),
+    (6, DescribeGroupsEra(missing_group=ErrorCode.GROUP_ID_NOT_FOUND)),
+)
+
+
+_JAVA_TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
+
+
+def handle_list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+    """List the groups of this node's shards that match the state and type filters."""
+    # Unknown names match nothing. Kafka trims state names, but not type names.
+    states = {state.lower().strip(_JAVA_TRIMMED) for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    listed = [
+        ListGroupsResponse.ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type,
+            group_state=group.state_name(),
+            group_type=group.group_type.value,
+        )
+        for shard in call.node.groups.shards_led_by(call.node.id)
+        for group in in_steps(shard.machine.directory.groups.values())
+        if (not states or _filter_word(group.state_name()) in states)
+        and (not types or group.group_type.value in types)
+    ]
+    return ListGroupsResponse(error_code=ErrorCode.NONE, groups=listed)
+
+
+def _filter_word(state: str) -> str:
+    """Return the name of a state in filters: the state's name in lower case.
+
+    Kafka's filter name of NotReady is "not_ready", so a filter "NotReady" does not match it.
+    """
+    return "not_ready" if state == "NotReady" else state.lower()
+
+
+def refuse_list_groups(
+    request: ListGroupsRequest, code: ErrorCode, message: str | None
+) -> ListGroupsResponse:
+    """Return an error of ListGroups, which has no field for a message."""
+    del request, message
+    return ListGroupsResponse(error_code=code, groups=[])
+
+
+def handle_describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    """Describe classic groups; groups of other types have state Dead."""
+    groups = []
+    repeats = Repeats()
+    for index, group_id in enumerate(in_steps(request.groups)):
+        try:
+            repeats.check(group_id)
+            description = _describe(call, group_id)
+        except KafkaError as refusal:
+            description = _description_with_error(group_id, refusal.code)
+        if description.error_code != ErrorCode.NONE and index < MAX_REPORTED_REFUSALS:
+            error = KafkaError(ErrorCode(description.error_code), description.error_message)
+            report_refusal(call, "DescribeGroups", group_id, error)
+        if request.include_authorized_operations and description.error_code == ErrorCode.NONE:
+            description.authorized_operations = GROUP_OPERATIONS
+        groups.append(description)
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _describe(call: Call, group_id: str) -> DescribedGroup:
+    era: DescribeGroupsEra = call.era
+    shard = call.node.groups.locate(group_id, call.node.id)
+    machine = shard.machine
+    group = machine.classic_group(group_id)
+    if group is not None:
+        return describe_group(group)
+    description = _description_with_error(group_id, era.missing_group)
+    description.group_state = DEAD
+    if era.missing_group is not ErrorCode.NONE:
+        exists = machine.group(group_id) is not None
+        description.error_message = group_not_found(
+            group_id, GroupType.CLASSIC, exists=exists
+        ).message
+    return description
+
+
+def _description_with_error(group_id: str, code: ErrorCode) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group_id,
+        error_code=code,
+        group_state="",
+        protocol_type="",
+        protocol_data="",
+        members=[],
+    )
+
+
+def refuse_describe_groups(
+    request: DescribeGroupsRequest, code: ErrorCode, message: str | None
+) -> DescribeGroupsResponse:
+    """Return an error for every requested group."""
+    del message
+    return DescribeGroupsResponse(
+        groups=[_description_with_error(group_id, code) for group_id in in_steps(request.groups)]
+    )
+
+
+def handle_delete_groups(
+    call: Call, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse | Waiting[DeleteGroupsResponse]:
+    """Delete groups without members, with their offsets; each group has its own error code."""
+    group_ids = tuple(dict.fromkeys(request.groups_names))
+    results_by_group: list[Waiting[None] | Exception | None] = []
+    for group_id in in_steps(group_ids):
+        try:
+            results_by_group.append(_delete(call, group_id))
+        except KafkaError as refusal:
+            results_by_group.append(refusal.without_traceback())
+
+    def response(results_by_group: Sequence[Exception | None]) -> DeleteGroupsResponse:
+        results: list[DeleteGroupsResponse.DeletableGroupResult] = []
+        for group_id, error in zip(group_ids, results_by_group, strict=True):
+            code = ErrorCode.NONE
+            if isinstance(error, KafkaError):
+                if len(results) < MAX_REPORTED_REFUSALS:
+                    report_refusal(call, "DeleteGroups", group_id, error)
+                code = error.code
+            elif error is not None:
+                raise error
+            results.append(
+                DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=code)
+            )
+        return DeleteGroupsResponse(results=results)
+
+    return chain(gather(results_by_group), response)
+
+
+def _delete(call: Call, group_id: str) -> Waiting[None] | None:
+    node = call.node
+    shard = node.groups.locate(group_id, node.id)
+
+    def delete(_: None) -> None:
+        shard.write(lambda machine, _: machine.offsets.delete_group(group_id))
+
+    return chain(delete_share_state_of_group(node, shard, group_id), delete)
+
+
+def refuse_delete_groups(
+    request: DeleteGroupsRequest, code: ErrorCode, message: str | None
+) -> DeleteGroupsResponse:
+    """Return an error for every requested group."""
+    del message
+    return DeleteGroupsResponse(
+        results=[
+            DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=code)
+            for group_id in in_steps(request.groups_names)
+        ]
+    )
+
+
+APIS = (
+    Api(
+        key=ApiKey.DESCRIBE_GROUPS,
+        versions=Versions(0, 6),
+        handler=handle_describe_groups,
+        inline_bytes=0,
+        refuse=refuse_describe_groups,
+        eras=DESCRIBE_GROUPS_ERAS,
+    ),
+    Api(
+        key=ApiKey.LIST_GROUPS,
+        versions=Versions(0, 5),
+        handler=handle_list_groups,
+        inline_bytes=0,
+        refuse=refuse_list_groups,
+    ),
+    Api(
+        key=ApiKey.DELETE_GROUPS,
+        versions=Versions(0, 2),
+        handler=handle_delete_groups,
+        inline_bytes=0,
+        refuse=refuse_delete_groups,
+    ),
+)

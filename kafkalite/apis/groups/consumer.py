@@ -1,0 +1,228 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: the consumer group protocol (KIP-848)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.groups.descriptions import describe_each
+from kafkalite.gateway.api import Api, Eras
+from kafkalite.gateway.error_messages import printable
+from kafkalite.groups.assignors.table import assignor_names
+from kafkalite.groups.consumer.settings import MEMBER_ID_KEY, MEMBER_ID_UUID
+from kafkalite.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Client
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.uuids import is_reserved, parse_uuid
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.gateway.call import Call
+    from kafkalite.ports.waiting import Waiting
+
+_UNCHANGED_MS = -1
+
+_JAVA_BLANK = "".join(map(chr, range(33)))
+"""The characters that Java's String.trim removes: control characters and the space."""
+
+
+class InvalidMemberIdError(KafkaError):
+    """A heartbeat with an invalid member id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatEra:
+    """Traits of a range of ConsumerGroupHeartbeat versions."""
+
+    client_generates_member_id: bool
+
+
+# Since v1 the client generates its member id, so that it can repeat a first heartbeat without
+# creating a second member (KIP-1082). Any id that is not blank is valid, unless the broker is
+# configured to require a UUID, as the first version of the KIP did.
+HEARTBEAT_ERAS = Eras(
+    (0, HeartbeatEra(client_generates_member_id=False)),
+    (1, HeartbeatEra(client_generates_member_id=True)),
+)
+
+
+def handle_consumer_group_heartbeat(
+    call: Call, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Waiting[ConsumerGroupHeartbeatResponse]:
+    """Handle a heartbeat of a member that joins, stays or leaves."""
+    node = call.node
+    check_protocol_enabled(node.config)
+    try:
+        check_heartbeat(request, call.era, node.config)
+    except InvalidMemberIdError as refusal:
+        _log_invalid_member_id(call, request, refusal)
+        raise
+    client = Client(call.client_id or "", call.client_host)
+    shard = node.groups.locate(request.group_id, node.id)
+    answer = shard.read(lambda machine, now_ms: machine.consumer.steady(request, client, now_ms))
+    if answer is not None:
+        return answer
+    return shard.write(lambda machine, now_ms: machine.consumer.heartbeat(request, client, now_ms))
+
+
+def _log_invalid_member_id(
+    call: Call, request: ConsumerGroupHeartbeatRequest, refusal: KafkaError
+) -> None:
+    """Log the warning that KIP-1082 requires."""
+    problem = "invalid" if request.member_id.strip(_JAVA_BLANK) else "missing"
+    call.node.warn_of_client(
+        call.client_host.removeprefix("/"),
+        f"{problem} member id",
+        f"ConsumerGroupHeartbeat refused: {problem} member id",
+        group=printable(request.group_id),
+        member_id=printable(request.member_id),
+        client_id=printable(call.client_id or ""),
+        client=call.client_host.removeprefix("/"),
+        listener=call.listener,
+        reason=refusal.message,
+    )
+
+
+def check_protocol_enabled(config: BrokerConfig) -> None:
+    """Raise KafkaError(UNSUPPORTED_VERSION) if the consumer protocol is disabled."""
+    if "consumer" not in config.list("group.coordinator.rebalance.protocols"):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def check_heartbeat(
+    request: ConsumerGroupHeartbeatRequest, era: HeartbeatEra, config: BrokerConfig
+) -> None:
+    """Validate the fields of a heartbeat, in Kafka's order.
+
+    Raises KafkaError(INVALID_REQUEST), or KafkaError(UNSUPPORTED_ASSIGNOR) even for a member that
+    leaves.
+    """
+    epoch = request.member_epoch
+    try:
+        if era.client_generates_member_id and config.str(MEMBER_ID_KEY) == MEMBER_ID_UUID:
+            _check_uuid(request.member_id)
+        if era.client_generates_member_id or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
+            _check_not_blank("MemberId", request.member_id)
+    except KafkaError as refusal:
+        raise InvalidMemberIdError(refusal.code, refusal.message) from None
+    _check_not_blank("GroupId", request.group_id)
+    _check_not_blank("InstanceId", request.instance_id)
+    _check_not_blank("RackId", request.rack_id)
+    if epoch == JOIN_EPOCH:
+        _check_join(request)
+    elif epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
+        raise _invalid("InstanceId must be set in order to leave temporarily.")
+    elif epoch < STATIC_LEAVE_EPOCH:
+        raise _invalid(f"MemberEpoch {epoch} is invalid.")
+    assignor = request.server_assignor
+    if assignor is not None:
+        known = assignor_names(config.list("group.consumer.assignors"))
+        if assignor not in known:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_ASSIGNOR,
+                ErrorText.UNSUPPORTED_ASSIGNOR.format(
+                    assignor=assignor, supported=", ".join(known)
+                ),
+            )
+
+
+def _check_uuid(member_id: str) -> None:
+    """Raise KafkaError unless an id is a UUID, in any encoding, that is not reserved.
+
+    KIP-1082 recommends URL-safe base64 and requires no encoding; librdkafka sends standard base64.
+    """
+    try:
+        uuid = parse_uuid(member_id)
+    except ValueError:
+        raise _invalid("MemberId must be a UUID, in base64 or with 36 characters.") from None
+    if is_reserved(uuid):
+        raise _invalid("MemberId must not be a reserved UUID.")
+
+
+def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
+    if request.rebalance_timeout_ms == _UNCHANGED_MS:
+        raise _invalid("RebalanceTimeoutMs must be set on joining.")
+    if request.topic_partitions is None or request.topic_partitions:
+        raise _invalid("TopicPartitions must be empty on joining.")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise _invalid("SubscribedTopicNames or SubscribedTopicRegex must be set on joining.")
+
+
+def _check_not_blank(field: str, value: str | None) -> None:
+    if value is not None and not value.strip(_JAVA_BLANK):
+        raise _invalid(ErrorText.FIELD_IS_EMPTY.format(field=field))
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def refuse_consumer_group_heartbeat(
+    request: ConsumerGroupHeartbeatRequest,  # noqa: ARG001 - every refusal has this shape
+    code: ErrorCode,
+    message: str | None,
+) -> ConsumerGroupHeartbeatResponse:
+    """Return an error response."""
+    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
+
+
+def handle_consumer_group_describe(
+    call: Call, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse:
+    """Describe groups; each group has its own error code."""
+    check_protocol_enabled(call.node.config)
+    return ConsumerGroupDescribeResponse(
+        groups=describe_each(
+            call,
+            "ConsumerGroupDescribe",
+            request,
+            lambda machine, group_id: machine.consumer.describe(group_id),
+            _description_with_error,
+        )
+    )
+
+
+def _description_with_error(
+    group_id: str, code: ErrorCode, message: str | None
+) -> ConsumerGroupDescribeResponse.DescribedGroup:
+    return ConsumerGroupDescribeResponse.DescribedGroup(
+        group_id=group_id, error_code=code, error_message=message
+    )
+
+
+def refuse_consumer_group_describe(
+    request: ConsumerGroupDescribeRequest, code: ErrorCode, message: str | None
+) -> ConsumerGroupDescribeResponse:
+    """Return the same error for every requested group."""
+    groups = [_description_with_error(group_id, code, message) for group_id in request.group_ids]
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
+APIS = (
+    Api(
+        key=ConsumerGroupHeartbeatRequest.API_KEY,
+        versions=Versions(0, 1),
+        handler=handle_consumer_group_heartbeat,
+        inline_bytes=8 * 1024,
+        refuse=refuse_consumer_group_heartbeat,
+        eras=HEARTBEAT_ERAS,
+        is_repeated=True,
+    ),
+    Api(
+        key=ConsumerGroupDescribeRequest.API_KEY,
+        versions=Versions(0, 1),
+        handler=handle_consumer_group_describe,
+        inline_bytes=0,
+        refuse=refuse_consumer_group_describe,
+    ),
+)

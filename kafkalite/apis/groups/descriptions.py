@@ -1,0 +1,71 @@
+"""`describe_each`: describes the groups in a request; each group has its own error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from kafkalite.apis.duplicates import Repeats
+from kafkalite.gateway.refusals import report_refusal
+from kafkalite.ports.turns import in_steps
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.gateway.call import Call
+    from kafkalite.groups.shard import GroupShard
+
+GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+"""All operations on groups as bits of Kafka's AclOperation: READ, DELETE, DESCRIBE,
+DESCRIBE_CONFIGS and ALTER_CONFIGS."""
+
+MAX_REPORTED_REFUSALS = 100
+"""The maximum number of refusals of one request that are reported as events."""
+
+
+class Described(Protocol):
+    """The fields that descriptions of all group types have."""
+
+    error_code: int
+    authorized_operations: int
+
+
+D = TypeVar("D", bound=Described)
+
+
+class DescribeRequest(Protocol):
+    """The fields that describe requests of all group types have."""
+
+    group_ids: list[str]
+    include_authorized_operations: bool
+
+
+def describe_each(
+    call: Call,
+    api: str,
+    request: DescribeRequest,
+    describe: Callable[[GroupShard, str], D],
+    with_error: Callable[[str, ErrorCode, str | None], D],
+) -> list[D]:
+    """Return the result of `describe` for each group, or of `with_error` for its KafkaError."""
+    groups = []
+    repeats = Repeats()
+    for position, group_id in enumerate(in_steps(request.group_ids)):
+        try:
+            repeats.check(group_id)
+            group = describe(_shard(call, group_id), group_id)
+            if request.include_authorized_operations:
+                group.authorized_operations = GROUP_OPERATIONS
+        except KafkaError as refusal:
+            if position < MAX_REPORTED_REFUSALS:
+                report_refusal(call, api, group_id, refusal)
+            group = with_error(group_id, refusal.code, refusal.message)
+        groups.append(group)
+    return groups
+
+
+def _shard(call: Call, group_id: str) -> GroupShard:
+    if not group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    return call.node.groups.locate(group_id, call.node.id).machine

@@ -1,0 +1,191 @@
+"""FindCoordinator: the coordinators of groups, transactional ids and share partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from kafkalite.gateway.api import Api, Eras
+from kafkalite.metadata.internal_topics import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
+from kafkalite.ports.turns import in_steps
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorResponse
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.uuids import uuid_from_text
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.cluster.node import Endpoint
+    from kafkalite.gateway.call import Call
+    from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+
+Coordinator = FindCoordinatorResponse.Coordinator
+
+NO_NODE_ID = -1
+NO_PORT = -1
+
+
+class CoordinatorKind(IntEnum):
+    """The type of a key, numbered as on the wire."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+def lift_single(request: FindCoordinatorRequest) -> FindCoordinatorRequest:
+    """Convert the single key of earlier versions to a list."""
+    request.coordinator_keys = [request.key]
+    return request
+
+
+def lower_single(response: FindCoordinatorResponse) -> FindCoordinatorResponse:
+    """Copy the only coordinator to the top-level fields of earlier versions.
+
+    On success their error message is "NONE", as in Kafka.
+    """
+    for found in response.coordinators:
+        response.error_code = found.error_code
+        response.error_message = found.error_message or _message_or_name(found.error_code)
+        response.node_id = found.node_id
+        response.host = found.host
+        response.port = found.port
+    return response
+
+
+def _message_or_name(code: int) -> str:
+    error = ErrorCode(code)
+    return error.name if error is ErrorCode.NONE else error.message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinatorEra:
+    """Traits of a range of FindCoordinator versions."""
+
+    lift: Callable[[FindCoordinatorRequest], FindCoordinatorRequest] | None = None
+    lower: Callable[[FindCoordinatorResponse], FindCoordinatorResponse] | None = None
+    knows_share_partitions: bool = False
+
+
+FIND_COORDINATOR_ERAS = Eras(
+    (0, FindCoordinatorEra(lift=lift_single, lower=lower_single)),
+    (4, FindCoordinatorEra()),
+    (6, FindCoordinatorEra(knows_share_partitions=True)),
+)
+
+
+def handle_find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Return the coordinator of each key; the first request creates the internal topic.
+
+    Kafka answers COORDINATOR_NOT_AVAILABLE while it creates that topic. Here it exists at once.
+    """
+    coordinators = []
+    for key in in_steps(request.coordinator_keys):
+        try:
+            coordinators.append(_coordinator_of(call, request.key_type, key))
+        except KafkaError as refusal:
+            coordinators.append(_not_found(key, refusal.code, refusal.message))
+    return FindCoordinatorResponse(coordinators=coordinators)
+
+
+def _coordinator_of(call: Call, kind: int, key: str) -> Coordinator:
+    """Return one key's coordinator; raises KafkaError(INVALID_REQUEST) for an unknown key type."""
+    node = call.node
+    if kind == CoordinatorKind.GROUP:
+        topic, partition = OFFSETS_TOPIC, node.groups.partition_for(key)
+        node.cluster.metadata.ensure_internal_topic(OFFSETS_TOPIC)
+    elif kind == CoordinatorKind.SHARE and call.era.knows_share_partitions:
+        group_id, topic_id, index = _share_partition(key)
+        topic = SHARE_STATE_TOPIC
+        partition = node.shares.partition_for_share(group_id, topic_id, index)
+        node.shares.ensure_topic()
+    elif kind == CoordinatorKind.TRANSACTION:
+        topic, partition = TRANSACTION_STATE_TOPIC, node.transactions.partition_for(key)
+        node.transactions.ensure_topic()
+    else:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
+    partition_image = node.image.partition(topic, partition)
+    endpoint = None if partition_image is None else _endpoint(call, partition_image.leader)
+    if endpoint is None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(
+        key=key,
+        node_id=endpoint.node_id,
+        host=endpoint.host,
+        port=endpoint.port,
+        error_code=ErrorCode.NONE,
+        error_message="",
+    )
+
+
+def _share_partition(key: str) -> tuple[str, bytes, int]:
+    """Parse `group:topic id:partition`; the group id may contain colons."""
+    try:
+        group_id, topic_id, partition = key.rsplit(":", 2)
+        if group_id.strip():
+            return group_id, uuid_from_text(topic_id), int(partition)
+    except ValueError:
+        pass
+    raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
+
+
+def _endpoint(call: Call, node_id: int) -> Endpoint | None:
+    for endpoint in call.node.cluster.endpoints(call.listener):
+        if endpoint.node_id == node_id:
+            return endpoint
+    return None
+
+
+def _not_found(key: str, code: ErrorCode, message: str | None) -> Coordinator:
+    return Coordinator(
+        key=key,
+        node_id=NO_NODE_ID,
+        host="",
+        port=NO_PORT,
+        error_code=code,
+        error_message=message or "",
+    )
+
+
+def refuse_find_coordinator(
+    request: FindCoordinatorRequest, code: ErrorCode, message: str | None
+) -> FindCoordinatorResponse:
+    """Return an error for every key."""
+    return FindCoordinatorResponse(
+        coordinators=[_not_found(key, code, message) for key in in_steps(request.coordinator_keys)]
+    )
+
+
+def lift_find_coordinator(request: FindCoordinatorRequest, version: int) -> FindCoordinatorRequest:
+    """Return the request in the structure of the latest version."""
+    lift = FIND_COORDINATOR_ERAS.at(version).lift
+    return request if lift is None else lift(request)
+
+
+def lower_find_coordinator(
+    response: FindCoordinatorResponse, version: int
+) -> FindCoordinatorResponse:
+    """Return the response in the structure of this version."""
+    lower = FIND_COORDINATOR_ERAS.at(version).lower
+    return response if lower is None else lower(response)
+
+
+APIS = (
+    Api(
+        key=ApiKey.FIND_COORDINATOR,
+        versions=Versions(0, 6),
+        handler=handle_find_coordinator,
+        refuse=refuse_find_coordinator,
+        eras=FIND_COORDINATOR_ERAS,
+        lift=lift_find_coordinator,
+        lower=lower_find_coordinator,
+    ),
+)

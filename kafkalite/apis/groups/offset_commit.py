@@ -1,0 +1,272 @@
+"""OffsetCommit and OffsetDelete: commit and delete offsets of groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalite.gateway.api import Api, Eras
+from kafkalite.gateway.refusals import report_refusal
+from kafkalite.groups.group import CommitClaim
+from kafkalite.groups.offsets import OffsetToCommit
+from kafkalite.ports.turns import in_steps
+from kafkalite.ports.waiting import when
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitResponse
+from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteResponse
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.uuids import uuid_to_text
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.gateway.call import Call
+    from kafkalite.metadata.image import TopicImage
+    from kafkalite.ports.waiting import Waiting
+    from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+    from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteRequest
+    from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitEra:
+    """Traits of a range of OffsetCommit versions."""
+
+    unknown_group: ErrorCode
+    knows_member_epochs: bool
+    unknown_topic: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    names_topic_ids: bool = False
+
+
+# Clients before v9 know only generations, so the error of an unknown group is ILLEGAL_GENERATION.
+# Since v10 requests have topic ids instead of topic names.
+OFFSET_COMMIT_ERAS = Eras(
+    (0, OffsetCommitEra(unknown_group=ErrorCode.ILLEGAL_GENERATION, knows_member_epochs=False)),
+    (9, OffsetCommitEra(unknown_group=ErrorCode.GROUP_ID_NOT_FOUND, knows_member_epochs=True)),
+    (
+        10,
+        OffsetCommitEra(
+            unknown_group=ErrorCode.GROUP_ID_NOT_FOUND,
+            knows_member_epochs=True,
+            unknown_topic=ErrorCode.UNKNOWN_TOPIC_ID,
+            names_topic_ids=True,
+        ),
+    ),
+)
+
+_UNSPECIFIED = -1
+"""Value of a retention or timestamp for which the coordinator uses its default."""
+
+_MAX_NAMED_PARTITIONS = 5
+"""The maximum number of partitions that a message names."""
+
+# Bound once: enum attribute access is slow in a per-partition loop.
+_UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_Answer = OffsetCommitResponse.OffsetCommitResponsePartition
+
+
+# OffsetCommit
+
+
+def handle_offset_commit(
+    call: Call, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Waiting[OffsetCommitResponse]:
+    """Commit the offsets of existing partitions; each other partition gets an error code."""
+    era: OffsetCommitEra = call.era
+    image = call.node.image
+    response = OffsetCommitResponse(topics=[])
+    offsets: list[OffsetToCommit] = []
+    answers: list[_Answer] = []
+    unknown_partitions: list[tuple[str, _Answer]] = []
+    may_pause = call.may_pause
+    for topic in in_steps(request.topics) if may_pause else request.topics:
+        found = (
+            image.topics_by_id.get(topic.topic_id)
+            if era.names_topic_ids
+            else image.topics.get(topic.name)
+        )
+        partitions: list[_Answer] = []
+        response.topics.append(
+            OffsetCommitResponse.OffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=partitions
+            )
+        )
+        unknown_code = era.unknown_topic if found is None else _UNKNOWN_PARTITION
+        count = 0 if found is None else len(found.partitions)
+        for requested in in_steps(topic.partitions) if may_pause else topic.partitions:
+            answer = _Answer(partition_index=requested.partition_index, error_code=unknown_code)
+            partitions.append(answer)
+            if found is not None and 0 <= requested.partition_index < count:
+                offsets.append(_offset_to_commit(found, requested))
+                answers.append(answer)
+            else:
+                unknown_partitions.append((topic.name or uuid_to_text(topic.topic_id), answer))
+    if unknown_partitions:
+        unknown = in_steps(unknown_partitions) if may_pause else unknown_partitions
+        named = [(topic, answer.partition_index) for topic, answer in unknown]
+        code = ErrorCode(unknown_partitions[0][1].error_code)
+        report_unknown_partitions(call, "OffsetCommit", request, named, code)
+    if not offsets:
+        return response
+    return _commit(call, request, response, offsets, answers)
+
+
+def report_unknown_partitions(
+    call: Call,
+    api: str,
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+    partitions: Sequence[tuple[str, int]],
+    code: ErrorCode,
+) -> None:
+    """Add the refusal of a commit to unknown partitions to the history."""
+    named = [f"{topic}-{partition}" for topic, partition in partitions[:_MAX_NAMED_PARTITIONS]]
+    message = f"{api} of {', '.join(named)} refused: the partition does not exist"
+    facts = {"rule": "partition-exists", "partitions": named, "count": len(partitions)}
+    report_refusal(call, api, request.group_id, KafkaError(code, message, facts), request)
+
+
+def _offset_to_commit(
+    topic: TopicImage, requested: OffsetCommitRequest.OffsetCommitRequestPartition
+) -> OffsetToCommit:
+    timestamp_ms = requested.commit_timestamp
+    return OffsetToCommit(
+        topic=topic.name,
+        topic_id=topic.topic_id,
+        partition=requested.partition_index,
+        offset=requested.committed_offset,
+        leader_epoch=requested.committed_leader_epoch,
+        metadata=requested.committed_metadata,
+        commit_timestamp_ms=None if timestamp_ms == _UNSPECIFIED else timestamp_ms,
+    )
+
+
+def _commit(
+    call: Call,
+    request: OffsetCommitRequest,
+    response: OffsetCommitResponse,
+    offsets: Sequence[OffsetToCommit],
+    answers: Sequence[_Answer],
+) -> OffsetCommitResponse | Waiting[OffsetCommitResponse]:
+    """Commit offsets of existing partitions, and fill in their error codes."""
+    era: OffsetCommitEra = call.era
+    claim = CommitClaim(
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
+        knows_member_epochs=era.knows_member_epochs,
+        offsets=offsets,
+    )
+    retention_ms = None if request.retention_time_ms == _UNSPECIFIED else request.retention_time_ms
+
+    def fill_in(codes: Sequence[ErrorCode]) -> OffsetCommitResponse:
+        for answer, code in zip(answers, codes, strict=True):
+            answer.error_code = code
+        return response
+
+    try:
+        node = call.node
+        shard = node.groups.locate(request.group_id, node.id)
+        decided = shard.write(
+            lambda machine, now_ms: machine.offsets.commit(
+                request.group_id,
+                claim,
+                offsets,
+                now_ms,
+                unknown_group=era.unknown_group,
+                retention_ms=retention_ms,
+            )
+        )
+    except KafkaError as refusal:
+        report_refusal(call, "OffsetCommit", request.group_id, refusal, request)
+        return fill_in([refusal.code] * len(answers))
+    return when(decided, fill_in)
+
+
+def refuse_offset_commit(
+    request: OffsetCommitRequest, code: ErrorCode, message: str | None
+) -> OffsetCommitResponse:
+    """Return an error for every partition; the response has no other error field."""
+    del message
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponse.OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponse.OffsetCommitResponsePartition(
+                        partition_index=requested.partition_index, error_code=code
+                    )
+                    for requested in in_steps(topic.partitions)
+                ],
+            )
+            for topic in in_steps(request.topics)
+        ]
+    )
+
+
+# OffsetDelete
+
+
+def handle_offset_delete(
+    call: Call, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | Waiting[OffsetDeleteResponse]:
+    """Delete offsets of existing partitions of topics that no member subscribes to."""
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    image = call.node.image
+    requested: list[tuple[str, int]] = []
+    answers: list[OffsetDeleteResponse.OffsetDeleteResponsePartition] = []
+    response = OffsetDeleteResponse(topics=[])
+    for topic in in_steps(request.topics):
+        partitions = []
+        for partition in in_steps(topic.partitions):
+            index = partition.partition_index
+            answer = OffsetDeleteResponse.OffsetDeleteResponsePartition(
+                partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            partitions.append(answer)
+            if image.partition(topic.name, index) is not None:
+                requested.append((topic.name, index))
+                answers.append(answer)
+        response.topics.append(
+            OffsetDeleteResponse.OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
+        )
+
+    def fill_in(codes: Sequence[ErrorCode]) -> OffsetDeleteResponse:
+        for answer, code in zip(answers, codes, strict=True):
+            answer.error_code = code
+        return response
+
+    node = call.node
+    shard = node.groups.locate(request.group_id, node.id)
+    decided = shard.write(lambda machine, _: machine.offsets.delete(request.group_id, requested))
+    return when(decided, fill_in)
+
+
+def refuse_offset_delete(
+    request: OffsetDeleteRequest, code: ErrorCode, message: str | None
+) -> OffsetDeleteResponse:
+    """Return an error of OffsetDelete, which has no field for a message."""
+    del request, message
+    return OffsetDeleteResponse(error_code=code, topics=[])
+
+
+APIS = (
+    Api(
+        key=ApiKey.OFFSET_COMMIT,
+        versions=Versions(1, 10),
+        handler=handle_offset_commit,
+        inline_bytes=8 * 1024,
+        refuse=refuse_offset_commit,
+        eras=OFFSET_COMMIT_ERAS,
+        is_batched=True,
+    ),
+    Api(
+        key=ApiKey.OFFSET_DELETE,
+        versions=Versions(0, 0),
+        handler=handle_offset_delete,
+        refuse=refuse_offset_delete,
+    ),
+)

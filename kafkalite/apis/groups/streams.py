@@ -1,0 +1,271 @@
+"""StreamsGroupHeartbeat and StreamsGroupDescribe: the streams group protocol (KIP-1071).
+
+Features that Kafka 4.3 does not support are refused as in Kafka: static members, task offsets,
+warm-up tasks reported by members, and source topics by regular expression.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.groups.descriptions import describe_each
+from kafkalite.coordinator.contract import Event
+from kafkalite.gateway.api import Api
+from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
+from kafkalite.groups.streams.status import StatusCode, format_topic_names
+from kafkalite.groups.streams.topology import UNDECIDED
+from kafkalite.metadata.creation import BROKER_DEFAULT, MAX_PARTITIONS_PER_REQUEST, NewTopic
+from kafkalite.metadata.image import INTERNAL_TOPICS
+from kafkalite.metadata.topic_names import invalid_name_reason
+from kafkalite.ports.waiting import when
+from kafkalite.protocol._generated.messages.streams_group_describe import (
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+)
+from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.cluster.node import Node
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.gateway.call import Call
+    from kafkalite.groups.streams.heartbeat import StreamsHeartbeatResult
+    from kafkalite.groups.streams.topology import InternalTopic
+    from kafkalite.ports.waiting import Waiting
+
+_UNCHANGED_MS = -1
+
+
+def handle_streams_group_heartbeat(
+    call: Call, request: StreamsGroupHeartbeatRequest
+) -> StreamsGroupHeartbeatResponse | Waiting[StreamsGroupHeartbeatResponse]:
+    """Handle a heartbeat, and create the internal topics that the application lacks."""
+    node = call.node
+    check_protocol_enabled(node.config)
+    if request.topology is not None:
+        _check_topic_names(request.topology)
+    _check_supported(request)
+    _check_form(request)
+    client = Client(call.client_id or "", call.client_host)
+    shard = node.groups.locate(request.group_id, node.id)
+    result = shard.write(lambda machine, now_ms: machine.streams.heartbeat(request, client, now_ms))
+    return when(result, lambda result: _create_missing_topics(node, request.group_id, result))
+
+
+def check_protocol_enabled(config: BrokerConfig) -> None:
+    """Raise KafkaError(UNSUPPORTED_VERSION) if the streams protocol is disabled."""
+    if "streams" not in config.list("group.coordinator.rebalance.protocols"):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _check_topic_names(topology: StreamsGroupHeartbeatRequest.Topology) -> None:
+    """Raise KafkaError(STREAMS_INVALID_TOPOLOGY) for invalid or Kafka-internal topic names."""
+    names = {
+        name: None
+        for subtopology in topology.subtopologies
+        for name in (
+            *subtopology.source_topics,
+            *subtopology.repartition_sink_topics,
+            *(topic.name for topic in subtopology.repartition_source_topics),
+            *(topic.name for topic in subtopology.state_changelog_topics),
+        )
+    }
+    if internal := [name for name in names if name in INTERNAL_TOPICS]:
+        raise KafkaError(
+            ErrorCode.STREAMS_INVALID_TOPOLOGY,
+            f"A topology must not use internal topics of Kafka: {format_topic_names(internal)}.",
+        )
+    if invalid := [name for name in names if invalid_name_reason(name) is not None]:
+        raise KafkaError(
+            ErrorCode.STREAMS_INVALID_TOPOLOGY,
+            f"Invalid topic names: {format_topic_names(invalid)}.",
+        )
+
+
+def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
+    """Raise KafkaError(INVALID_REQUEST) for features that Kafka 4.3 does not support."""
+    if request.instance_id is not None:
+        raise _invalid("Static members are not supported yet.")
+    if request.task_offsets is not None or request.task_end_offsets is not None:
+        raise _invalid("TaskOffsets and TaskEndOffsets are not supported yet.")
+    if request.warmup_tasks:
+        raise _invalid("WarmupTasks are not supported yet.")
+    if request.topology is not None and any(
+        subtopology.source_topic_regex for subtopology in request.topology.subtopologies
+    ):
+        raise _invalid("Regular expressions for source topics are not supported yet.")
+
+
+def _check_form(request: StreamsGroupHeartbeatRequest) -> None:
+    """Validate the fields of a heartbeat, in Kafka's order.
+
+    Raises KafkaError(INVALID_REQUEST) or KafkaError(STREAMS_INVALID_TOPOLOGY).
+    """
+    _check_not_blank("MemberId", request.member_id)
+    _check_not_blank("GroupId", request.group_id)
+    _check_not_blank("RackId", request.rack_id)
+    tasks = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
+    if request.member_epoch == JOIN_EPOCH:
+        _check_join(request)
+    elif request.member_epoch == STATIC_LEAVE_EPOCH:
+        raise _invalid("InstanceId must be set in order to leave temporarily.")
+    elif request.member_epoch < STATIC_LEAVE_EPOCH:
+        raise _invalid(f"MemberEpoch {request.member_epoch} is invalid.")
+    if any(kind is not None for kind in tasks) and any(kind is None for kind in tasks):
+        raise _invalid("ActiveTasks, StandbyTasks and WarmupTasks must be set together.")
+    if request.member_epoch != JOIN_EPOCH and request.topology is not None:
+        raise _invalid("Topology must be null except on joining.")
+
+
+def _check_join(request: StreamsGroupHeartbeatRequest) -> None:
+    if request.rebalance_timeout_ms == _UNCHANGED_MS:
+        raise _invalid("RebalanceTimeoutMs must be set on joining.")
+    for name, tasks in (
+        ("ActiveTasks", request.active_tasks),
+        ("StandbyTasks", request.standby_tasks),
+        ("WarmupTasks", request.warmup_tasks),
+    ):
+        if tasks is None or tasks:
+            raise _invalid(f"{name} must be empty on joining.")
+    if request.topology is None:
+        raise _invalid("Topology must be set on joining.")
+    for subtopology in request.topology.subtopologies:
+        for topic in subtopology.state_changelog_topics:
+            if topic.partitions != UNDECIDED:
+                raise KafkaError(
+                    ErrorCode.STREAMS_INVALID_TOPOLOGY,
+                    f"Changelog {topic.name} must not set a partition count.",
+                )
+
+
+def _check_not_blank(field: str, value: str | None) -> None:
+    if value is not None and not value.strip():
+        raise _invalid(ErrorText.FIELD_IS_EMPTY.format(field=field))
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _create_missing_topics(
+    node: Node, group_id: str, result: StreamsHeartbeatResult
+) -> StreamsGroupHeartbeatResponse:
+    """Create the missing internal topics of a heartbeat, and add failures to its response.
+
+    Kafka creates them after the response and reports failures in a later response.
+    """
+    if result.missing_topics:
+        failed = _create_topics(node, result.missing_topics)
+        node.history.add(
+            _internal_topics_event(group_id, result.missing_topics, failed), node.clock.now_ms()
+        )
+        for status in result.response.status or ():
+            if failed and status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
+                status.status_detail += f" They could not be created: {format_topic_names(failed)}."
+    return result.response
+
+
+def _internal_topics_event(
+    group_id: str, topics: Sequence[InternalTopic], failed: list[str]
+) -> Event:
+    names = [topic.name for topic in topics]
+    text = f"internal topics created: {format_topic_names(names)}"
+    if failed:
+        text = f"internal topics could not be created: {format_topic_names(failed)}"
+    facts = {"topics": names, "partitions": [topic.partitions for topic in topics]}
+    return Event(group_id, "topics", text, {**facts, "failed": failed})
+
+
+def _create_topics(node: Node, topics: Sequence[InternalTopic]) -> list[str]:
+    """Create topics; return the failed ones with the reasons.
+
+    If the topics exceed the limit of one request, it creates none of them. Otherwise every
+    heartbeat would repeat the attempt.
+    """
+    if sum(1 + max(topic.partitions, 1) for topic in topics) > MAX_PARTITIONS_PER_REQUEST:
+        return [f"{topic.name} (too many topics and partitions at once)" for topic in topics]
+    requested = [
+        NewTopic(
+            name=topic.name,
+            partitions=topic.partitions,
+            replication_factor=topic.replication_factor or BROKER_DEFAULT,
+            configs=dict(topic.configs),
+        )
+        for topic in topics
+    ]
+    try:
+        creations = node.cluster.metadata.create_topics(requested)
+    except KafkaError as error:
+        return [f"{new.name} ({error.message or error.code.message})" for new in requested]
+    return [
+        f"{each.name} ({each.error.message or each.error.code.message})"
+        for each in creations
+        if each.error is not None
+    ]
+
+
+def refuse_streams_group_heartbeat(
+    request: StreamsGroupHeartbeatRequest,  # noqa: ARG001 - every refusal has this shape
+    code: ErrorCode,
+    message: str | None,
+) -> StreamsGroupHeartbeatResponse:
+    """Return an error response."""
+    return StreamsGroupHeartbeatResponse(error_code=code, error_message=message)
+
+
+def handle_streams_group_describe(
+    call: Call, request: StreamsGroupDescribeRequest
+) -> StreamsGroupDescribeResponse:
+    """Describe groups; each group has its own error code."""
+    check_protocol_enabled(call.node.config)
+    return StreamsGroupDescribeResponse(
+        groups=describe_each(
+            call,
+            "StreamsGroupDescribe",
+            request,
+            lambda machine, group_id: machine.streams.describe(group_id),
+            _description_with_error,
+        )
+    )
+
+
+def _description_with_error(
+    group_id: str, code: ErrorCode, message: str | None
+) -> StreamsGroupDescribeResponse.DescribedGroup:
+    return StreamsGroupDescribeResponse.DescribedGroup(
+        group_id=group_id, error_code=code, error_message=message
+    )
+
+
+def refuse_streams_group_describe(
+    request: StreamsGroupDescribeRequest, code: ErrorCode, message: str | None
+) -> StreamsGroupDescribeResponse:
+    """Return the same error for every requested group."""
+    groups = [_description_with_error(group_id, code, message) for group_id in request.group_ids]
+    return StreamsGroupDescribeResponse(groups=groups)
+
+
+APIS = (
+    Api(
+        key=StreamsGroupHeartbeatRequest.API_KEY,
+        versions=Versions(0, 0),
+        handler=handle_streams_group_heartbeat,
+        inline_bytes=8 * 1024,
+        refuse=refuse_streams_group_heartbeat,
+    ),
+    Api(
+        key=StreamsGroupDescribeRequest.API_KEY,
+        versions=Versions(0, 0),
+        handler=handle_streams_group_describe,
+        inline_bytes=0,
+        refuse=refuse_streams_group_describe,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Handlers of share groups and their state (KIP-932)."""

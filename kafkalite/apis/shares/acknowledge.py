@@ -1,0 +1,104 @@
+"""ShareAcknowledge: acknowledgements without a fetch (KIP-932)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.shares.acknowledgements import (
+    SHARE_ERAS,
+    acknowledge,
+    fill_in_leaders,
+    lock_ms,
+    session_key,
+)
+from kafkalite.gateway.api import Api
+from kafkalite.ports.waiting import chain
+from kafkalite.protocol._generated.messages.share_acknowledge import (
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+)
+from kafkalite.protocol.versions import Versions
+from kafkalite.shares.sessions import FINAL_EPOCH
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkalite.apis.shares.acknowledgements import Outcome
+    from kafkalite.gateway.call import Call
+    from kafkalite.ports.waiting import Waiting
+    from kafkalite.protocol.error_codes import ErrorCode
+    from kafkalite.shares.sessions import SessionKey, TopicPartition
+
+PartitionData = ShareAcknowledgeResponse.PartitionData
+
+
+def handle_share_acknowledge(
+    call: Call, request: ShareAcknowledgeRequest
+) -> ShareAcknowledgeResponse | Waiting[ShareAcknowledgeResponse]:
+    """Acknowledge records; the final epoch also ends the session and releases its records."""
+    node = call.node
+    key = session_key(request)
+    sessions = node.share_partitions.sessions(node.id)
+    sessions.begin_acknowledge(key, request.share_session_epoch)
+    return chain(
+        acknowledge(call, request, request.topics, key),
+        lambda outcomes: _response(call, request, key, outcomes),
+    )
+
+
+def _response(
+    call: Call,
+    request: ShareAcknowledgeRequest,
+    key: SessionKey,
+    outcomes: Mapping[TopicPartition, Outcome],
+) -> ShareAcknowledgeResponse:
+    node = call.node
+    if request.share_session_epoch == FINAL_EPOCH:
+        node.share_partitions.end_session(node.id, key)
+    rows = [
+        (
+            partition.topic_id,
+            PartitionData(
+                partition_index=partition.index,
+                error_code=outcome.code,
+                error_message=outcome.message,
+            ),
+        )
+        for partition, outcome in sorted(outcomes.items())
+    ]
+    return ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=lock_ms(node, key.group_id),
+        node_endpoints=[
+            ShareAcknowledgeResponse.NodeEndpoint(
+                node_id=each.node_id, host=each.host, port=each.port, rack=each.rack
+            )
+            for each in fill_in_leaders(node, call.listener, rows)
+        ],
+        responses=[
+            ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse(
+                topic_id=topic_id, partitions=[row for _, row in same]
+            )
+            for topic_id, same in groupby(rows, key=lambda row: row[0])
+        ],
+    )
+
+
+def refuse_share_acknowledge(
+    request: ShareAcknowledgeRequest,  # noqa: ARG001 - the response does not depend on it
+    code: ErrorCode,
+    message: str | None,  # noqa: ARG001 - Kafka sends none here
+) -> ShareAcknowledgeResponse:
+    """Return the response with one error for the whole request."""
+    return ShareAcknowledgeResponse(error_code=code)
+
+
+APIS = (
+    Api(
+        key=ShareAcknowledgeRequest.API_KEY,
+        versions=Versions(1, 2),
+        handler=handle_share_acknowledge,
+        refuse=refuse_share_acknowledge,
+        eras=SHARE_ERAS,
+    ),
+)

@@ -1,0 +1,342 @@
+"""ShareFetch: returns records to a member of a share group, or waits for some (KIP-932).
+
+Records are read first and then acquired; records that cannot be acquired remain available to other
+members. A waiting fetch holds no records and no locks; its partitions notify it of changes.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from kafkalite.apis.shares.acknowledgements import (
+    SHARE_ERAS,
+    Outcome,
+    acknowledge,
+    end_sessions_on_close,
+    fill_in_leaders,
+    lock_ms,
+    session_key,
+)
+from kafkalite.apis.shares.reading import (
+    LocatedSharePartition,
+    Reading,
+    RequestedSharePartition,
+    affordable_bytes,
+    locate,
+    rotated,
+)
+from kafkalite.gateway.api import Api
+from kafkalite.ports.turns import in_steps
+from kafkalite.ports.waiting import Waiting, chain, gather
+from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.versions import Versions
+from kafkalite.shares.acquisition import AcquireRequest
+from kafkalite.shares.sessions import FINAL_EPOCH, SessionKey, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkalite.cluster.node import Node
+    from kafkalite.gateway.call import Call
+    from kafkalite.ports.clock import Timer
+    from kafkalite.shares.sessions import ShareFetchContext
+
+Outcomes: TypeAlias = "Mapping[TopicPartition, Outcome]"
+PartitionData = ShareFetchResponse.PartitionData
+Rows = dict[TopicPartition, PartitionData]
+
+_BATCH_OPTIMIZED, _RECORD_LIMIT = 0, 1
+_ACQUIRE_MODES = frozenset((_BATCH_OPTIMIZED, _RECORD_LIMIT))
+
+
+def handle_share_fetch(
+    call: Call, request: ShareFetchRequest
+) -> ShareFetchResponse | Waiting[ShareFetchResponse]:
+    """Apply acknowledgements of earlier records, and return newly acquired ones.
+
+    Raises KafkaError if the share session or its epoch is invalid.
+    """
+    key = session_key(request)
+    is_renewal = call.era.knows_renewal and request.is_renew_ack
+    if is_renewal:
+        _check_renewal(request)
+    node = call.node
+    topics = node.image.topics_by_id
+    acknowledges = any(
+        row.acknowledgement_batches
+        for topic in in_steps(request.topics)
+        for row in in_steps(topic.partitions)
+    )
+    try:
+        session = node.share_partitions.sessions(node.id).begin_fetch(
+            key,
+            request.share_session_epoch,
+            [
+                (
+                    TopicPartition(topic.topic_id, row.partition_index),
+                    topics[topic.topic_id].name if topic.topic_id in topics else None,
+                )
+                for topic in in_steps(request.topics)
+                for row in in_steps(topic.partitions)
+            ],
+            [
+                TopicPartition(topic.topic_id, index)
+                for topic in in_steps(request.forgotten_topics_data)
+                for index in in_steps(topic.partitions)
+            ],
+            acknowledges=acknowledges,
+            connection=call,
+        )
+    except KafkaError as refusal:
+        if refusal.code is not ErrorCode.SHARE_SESSION_LIMIT_REACHED:
+            raise
+        return _refused_later(node, refusal, request.max_wait_ms)
+    end_sessions_on_close(call, key.group_id)
+    is_final = request.share_session_epoch == FINAL_EPOCH
+
+    def fetch(outcomes: Outcomes) -> ShareFetchResponse | Waiting[ShareFetchResponse]:
+        answer = _Answer(call, key, session, outcomes, is_final)
+        return answer.response({}) if is_renewal else _fetch(call, request, key, session, answer)
+
+    return chain(acknowledge(call, request, request.topics, key) if acknowledges else {}, fetch)
+
+
+def _check_renewal(request: ShareFetchRequest) -> None:
+    """Raise KafkaError INVALID_REQUEST if the request renews locks and fetches records as well."""
+    if request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "Nothing can be fetched while locks are renewed."
+        )
+
+
+def _refused_later(node: Node, refusal: KafkaError, wait_ms: int) -> Waiting[ShareFetchResponse]:
+    """Refuse after `wait_ms`, because the member would otherwise retry immediately."""
+    clock = node.clock
+    timer = clock.wait_at(clock.now_ms() + max(0, wait_ms), lambda: waiting.refuse(refusal))
+    waiting: Waiting[ShareFetchResponse] = Waiting(on_abandon=timer.cancel)
+    return waiting
+
+
+class _Answer(NamedTuple):
+    """The parts of a response other than records."""
+
+    call: Call
+    key: SessionKey
+    session: ShareFetchContext
+    outcomes: Mapping[TopicPartition, Outcome]
+    ends_session: bool
+
+    def response(self, rows: Rows) -> ShareFetchResponse:
+        """Return the response with the partitions that the share session includes."""
+        call = self.call
+        node = call.node
+        try:
+            self.session.check()
+        except KafkaError as error:
+            return self._finished(ShareFetchResponse(error_code=error.code))
+        included = {
+            partition: row
+            for partition, row in rows.items()
+            if self.session.must_report(
+                partition, has_records=bool(row.records), has_error=bool(row.error_code)
+            )
+        }
+        for partition, outcome in self.outcomes.items():
+            row = included.setdefault(partition, PartitionData(partition_index=partition.index))
+            row.acknowledge_error_code = outcome.code
+            row.acknowledge_error_message = outcome.message
+        listed = [(partition.topic_id, row) for partition, row in included.items()]
+        response = ShareFetchResponse(
+            node_endpoints=[
+                ShareFetchResponse.NodeEndpoint(
+                    node_id=each.node_id, host=each.host, port=each.port, rack=each.rack
+                )
+                for each in fill_in_leaders(node, call.listener, listed)
+            ]
+        )
+        by_topic = sorted(listed, key=lambda row: row[0])
+        for topic_id, same in groupby(by_topic, key=lambda row: row[0]):
+            response.responses.append(
+                ShareFetchResponse.ShareFetchableTopicResponse(
+                    topic_id=topic_id, partitions=[row for _, row in same]
+                )
+            )
+        return self._finished(response)
+
+    def _finished(self, response: ShareFetchResponse) -> ShareFetchResponse:
+        node = self.call.node
+        response.acquisition_lock_timeout_ms = lock_ms(node, self.key.group_id)
+        if self.ends_session:
+            node.share_partitions.end_session(node.id, self.key)
+        return response
+
+
+def _fetch(
+    call: Call,
+    request: ShareFetchRequest,
+    key: SessionKey,
+    session: ShareFetchContext,
+    answer: _Answer,
+) -> ShareFetchResponse | Waiting[ShareFetchResponse]:
+    node = call.node
+    requested, refused = locate(call, session.names)
+    rows: Rows = {
+        partition: PartitionData(partition_index=partition.index, error_code=code)
+        for partition, code in refused.items()
+    }
+    max_bytes = min(request.max_bytes, node.config.int("fetch.max.bytes"))
+    if not requested or max_bytes == 0 or request.max_records == 0:
+        return answer.response(rows)
+    if request.share_acquire_mode not in _ACQUIRE_MODES:
+        # Kafka fails with an internal exception for an unknown mode, after it opened the session.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return chain(
+        _begin(call, key, requested, rows),
+        lambda loaded: _read(call.node, request, key, answer, rows, loaded, max_bytes=max_bytes),
+    )
+
+
+def _read(  # noqa: PLR0917 - the state of the fetch
+    node: Node,
+    request: ShareFetchRequest,
+    key: SessionKey,
+    answer: _Answer,
+    rows: Rows,
+    loaded: list[LocatedSharePartition],
+    *,
+    max_bytes: int,
+) -> ShareFetchResponse | Waiting[ShareFetchResponse]:
+    if max_bytes < 0:
+        # Kafka fails with an internal exception when it divides the size among the partitions.
+        return answer.response(rows | _refused(loaded, ErrorCode.UNKNOWN_SERVER_ERROR))
+    reading = Reading(
+        node,
+        rotated(loaded, request.share_session_epoch),
+        AcquireRequest(
+            key.member_id,
+            request.max_records,
+            request.batch_size,
+            is_exact=request.share_acquire_mode == _RECORD_LIMIT,
+        ),
+        max_bytes=affordable_bytes(node, max_bytes),
+        min_bytes=min(request.min_bytes, max_bytes),
+        committed=node.config.group_get(key.group_id, "share.isolation.level") == "read_committed",
+    )
+    if not reading.partitions:
+        return answer.response(rows)
+    read = reading.attempt()
+    if read is not None:
+        return answer.response(rows | read)
+    if request.max_wait_ms <= 0:
+        return answer.response(rows | reading.conclude())
+    return _Wait(reading, answer, rows).begin(node, request.max_wait_ms)
+
+
+def _refused(loaded: list[LocatedSharePartition], code: ErrorCode) -> Rows:
+    return {
+        each.partition: PartitionData(partition_index=each.partition.index, error_code=code)
+        for each in loaded
+    }
+
+
+def _begin(
+    call: Call, key: SessionKey, requested: list[RequestedSharePartition], rows: Rows
+) -> list[LocatedSharePartition] | Waiting[list[LocatedSharePartition]]:
+    """Return the share partitions; those that cannot be read are refused in `rows`."""
+    results: list[LocatedSharePartition | Waiting[LocatedSharePartition] | Exception] = []
+    for each in requested:
+        try:
+            results.append(each.begin(call, key.group_id))
+        except KafkaError as error:
+            results.append(error.without_traceback())
+
+    def without_refused(
+        results: Sequence[LocatedSharePartition | Exception],
+    ) -> list[LocatedSharePartition]:
+        loaded = []
+        for request, result in zip(requested, results, strict=True):
+            partition = request.partition
+            if isinstance(result, LocatedSharePartition):
+                loaded.append(result)
+            elif isinstance(result, KafkaError):
+                rows[partition] = PartitionData(
+                    partition_index=partition.index, error_code=result.code
+                )
+            else:
+                raise result
+        return loaded
+
+    return chain(gather(results), without_refused)
+
+
+class _Wait:
+    """A share fetch that waits for more records; it reads again after each change."""
+
+    __slots__ = ("_answer", "_reading", "_rows", "_timer", "_waiting")
+
+    def __init__(self, reading: Reading, answer: _Answer, rows: Rows) -> None:
+        self._reading = reading
+        self._answer = answer
+        self._rows = rows
+        self._timer: Timer | None = None
+        self._waiting: Waiting[ShareFetchResponse] = Waiting(on_abandon=self._leave)
+
+    def begin(self, node: Node, max_wait_ms: int) -> Waiting[ShareFetchResponse]:
+        """Wait for at most `max_wait_ms`."""
+        for each in self._reading.partitions:
+            each.share.watch(self)
+            each.log.watch(self)
+        clock = node.clock
+        self._timer = clock.wait_at(clock.now_ms() + max_wait_ms, self.on_change)
+        return self._waiting
+
+    def retry(self) -> None:
+        """Answer if there are enough records now."""
+        if not self._waiting.is_resolved:
+            read = self._reading.attempt()
+            if read is not None:
+                self._end(read)
+
+    def on_append(self, size: int) -> None:
+        """Answer if there are enough records now."""
+        del size
+        self.retry()
+
+    def on_change(self) -> None:
+        """Answer with the available records: the time is up, or a partition changed."""
+        if not self._waiting.is_resolved:
+            self._end(self._reading.conclude())
+
+    def _end(self, read: Rows) -> None:
+        self._leave()
+        self._waiting.resolve(self._answer.response(self._rows | read))
+
+    def _leave(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for each in self._reading.partitions:
+            each.share.unwatch(self)
+            each.log.unwatch(self)
+
+
+def refuse_share_fetch(
+    request: ShareFetchRequest,  # noqa: ARG001 - the response does not depend on it
+    code: ErrorCode,
+    message: str | None,  # noqa: ARG001 - Kafka sends none here
+) -> ShareFetchResponse:
+    """Return the response with one error for the whole request."""
+    return ShareFetchResponse(error_code=code)
+
+
+APIS = (
+    Api(
+        key=ShareFetchRequest.API_KEY,
+        versions=Versions(1, 2),
+        handler=handle_share_fetch,
+        refuse=refuse_share_fetch,
+        eras=SHARE_ERAS,
+    ),
+)

@@ -1,0 +1,147 @@
+"""ShareGroupHeartbeat and ShareGroupDescribe: membership in share groups (KIP-932)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.groups.descriptions import describe_each
+from kafkalite.gateway.api import Api
+from kafkalite.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH, Client
+from kafkalite.protocol._generated.messages.share_group_describe import (
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from kafkalite.protocol._generated.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from kafkalite.cluster.node import Node
+    from kafkalite.gateway.call import Call
+    from kafkalite.ports.waiting import Waiting
+
+LONGEST_MEMBER_ID = 36
+"""The maximum length of a member id in characters as Java counts them (UTF-16 units)."""
+
+_FEATURE = "share.version"
+
+
+def check_share_groups_enabled(node: Node) -> None:
+    """Raise KafkaError UNSUPPORTED_VERSION if share groups are disabled in this cluster."""
+    if not node.image.features.get(_FEATURE):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def check_member_id(member_id: str) -> None:
+    """Raise KafkaError INVALID_REQUEST for an invalid member id of a share group."""
+    units = len(member_id.encode("utf-16-le", "surrogatepass")) // 2
+    if not 0 < units <= LONGEST_MEMBER_ID:
+        # Without a message, as in Kafka; `explain` shows the facts.
+        facts = {"rule": "member-id-length", "length": units, "longest": LONGEST_MEMBER_ID}
+        raise KafkaError(ErrorCode.INVALID_REQUEST, facts=facts)
+
+
+def handle_share_group_heartbeat(
+    call: Call, request: ShareGroupHeartbeatRequest
+) -> ShareGroupHeartbeatResponse | Waiting[ShareGroupHeartbeatResponse]:
+    """Handle a heartbeat: a member joins, remains in, or leaves a group."""
+    node = call.node
+    check_share_groups_enabled(node)
+    check_heartbeat(request)
+    client = Client(call.client_id or "", call.client_host)
+    shard = node.groups.locate(request.group_id, node.id)
+    answer = shard.read(lambda machine, now_ms: machine.share.steady(request, client, now_ms))
+    if answer is not None:
+        return answer
+    # Heartbeats succeed even if share state cannot be stored. Partitions without share state are
+    # not assigned, and a later heartbeat tries again.
+    with suppress(KafkaError):
+        node.shares.ensure_topic()
+    return shard.write(lambda machine, now_ms: machine.share.heartbeat(request, client, now_ms))
+
+
+def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
+    """Raise KafkaError INVALID_REQUEST for an invalid heartbeat; the order is Kafka's."""
+    check_member_id(request.member_id)
+    _check_not_blank("MemberId", request.member_id)
+    _check_not_blank("GroupId", request.group_id)
+    _check_not_blank("RackId", request.rack_id)
+    if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
+        raise _invalid("SubscribedTopicNames must be set when joining.")
+    if request.member_epoch < LEAVE_EPOCH:
+        raise _invalid(f"MemberEpoch {request.member_epoch} is not valid.")
+
+
+def _check_not_blank(field: str, value: str | None) -> None:
+    if value is not None and not value.strip():
+        raise _invalid(ErrorText.FIELD_IS_EMPTY.format(field=field))
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def refuse_share_group_heartbeat(
+    request: ShareGroupHeartbeatRequest,  # noqa: ARG001 - the response does not depend on it
+    code: ErrorCode,
+    message: str | None,
+) -> ShareGroupHeartbeatResponse:
+    """Return the response with an error and no other field."""
+    return ShareGroupHeartbeatResponse(error_code=code, error_message=message)
+
+
+def handle_share_group_describe(
+    call: Call, request: ShareGroupDescribeRequest
+) -> ShareGroupDescribeResponse:
+    """Describe groups; each has its own error if it cannot be described."""
+    check_share_groups_enabled(call.node)
+    return ShareGroupDescribeResponse(
+        groups=describe_each(
+            call,
+            "ShareGroupDescribe",
+            request,
+            lambda machine, group_id: machine.share.describe(group_id),
+            _undescribed,
+        )
+    )
+
+
+def _undescribed(
+    group_id: str, code: ErrorCode, message: str | None
+) -> ShareGroupDescribeResponse.DescribedGroup:
+    return ShareGroupDescribeResponse.DescribedGroup(
+        group_id=group_id, error_code=code, error_message=message
+    )
+
+
+def refuse_share_group_describe(
+    request: ShareGroupDescribeRequest, code: ErrorCode, message: str | None
+) -> ShareGroupDescribeResponse:
+    """Return the response with one error for every group."""
+    groups = [_undescribed(group_id, code, message) for group_id in request.group_ids]
+    return ShareGroupDescribeResponse(groups=groups)
+
+
+APIS = (
+    Api(
+        key=ShareGroupHeartbeatRequest.API_KEY,
+        versions=Versions(1, 1),
+        handler=handle_share_group_heartbeat,
+        inline_bytes=8 * 1024,
+        refuse=refuse_share_group_heartbeat,
+        is_repeated=True,
+    ),
+    Api(
+        key=ShareGroupDescribeRequest.API_KEY,
+        versions=Versions(1, 1),
+        handler=handle_share_group_describe,
+        inline_bytes=0,
+        refuse=refuse_share_group_describe,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Handlers that create, delete and describe topics."""

@@ -1,0 +1,231 @@
+"""Metadata: nodes, topics, partitions and leaders.
+
+A response uses one image of the metadata and the addresses of the listener that received the
+request, so a client only gets addresses that it can reach.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.authorized import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
+from kafkalite.gateway.api import Api, Eras
+from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST
+from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER
+from kafkalite.metadata.internal_topics import auto_created_topic
+from kafkalite.metadata.topic_names import invalid_name_reason
+from kafkalite.ports.turns import chunks, in_steps
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest, MetadataResponse
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.uuids import ZERO_UUID
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.gateway.call import Call
+    from kafkalite.metadata.image import MetadataImage, PartitionImage, TopicImage
+
+
+MAX_CREATED = 100
+"""Maximum number of topics that one decision of the controller creates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataEra:
+    """Traits of a range of Metadata versions."""
+
+    empty_means_all: bool = False
+    """An empty list requests all topics, as a null list does in later versions."""
+
+    knows_topic_ids: bool = True
+    """Whether topics can be requested by id; versions 10 and 11 have the field without support."""
+
+    leaves_out_offline: bool = False
+    """Offline replicas are omitted and reported by an error, because there is no field for them."""
+
+
+METADATA_ERAS = Eras(
+    (0, MetadataEra(empty_means_all=True, knows_topic_ids=False, leaves_out_offline=True)),
+    (1, MetadataEra(knows_topic_ids=False)),
+    (12, MetadataEra()),
+)
+
+
+def handle_metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
+    """Return the nodes and the requested topics; create missing topics if that is enabled."""
+    era: MetadataEra = call.era
+    node = call.node
+    requested = request.topics
+    if requested is None or (era.empty_means_all and not requested):
+        found: list[TopicImage | MetadataResponse.MetadataResponseTopic] = [
+            *node.image.topics.values()
+        ]
+    else:
+        _check_requested(call, requested)
+        if any(topic.topic_id != ZERO_UUID for topic in in_steps(requested)):
+            found = _topics_by_id(node.image, requested)
+        else:
+            found = _topics_by_name(call, request, requested)
+    endpoints = node.cluster.endpoints(call.listener)
+    alive = frozenset(endpoint.node_id for endpoint in endpoints)
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
+    return MetadataResponse(
+        brokers=[
+            MetadataResponse.MetadataResponseBroker(
+                node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack
+            )
+            for endpoint in endpoints
+        ],
+        cluster_id=node.cluster.id,
+        controller_id=node.image.controller_id,
+        topics=[
+            topic
+            if isinstance(topic, MetadataResponse.MetadataResponseTopic)
+            else _topic(topic, alive, era, operations)
+            for topic in in_steps(found)
+        ],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+        ),
+    )
+
+
+def _check_requested(call: Call, requested: Sequence[MetadataRequest.MetadataRequestTopic]) -> None:
+    """Raise INVALID_REQUEST for a topic without a name, or with an id, in old versions."""
+    era: MetadataEra = call.era
+    if era.knows_topic_ids:
+        return
+    for topic in in_steps(requested):
+        if topic.name is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Topic name can not be null for version {call.api_version}",
+            )
+        if topic.topic_id != ZERO_UUID:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Topic IDs are not supported in requests for version {call.api_version}",
+            )
+
+
+def _topics_by_id(
+    image: MetadataImage, requested: Sequence[MetadataRequest.MetadataRequestTopic]
+) -> list[TopicImage | MetadataResponse.MetadataResponseTopic]:
+    topic_ids = dict.fromkeys(
+        topic.topic_id for topic in in_steps(requested) if topic.topic_id != ZERO_UUID
+    )
+    return [
+        image.topics_by_id.get(topic_id)
+        or MetadataResponse.MetadataResponseTopic(
+            error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
+        )
+        for topic_id in in_steps(topic_ids)
+    ]
+
+
+def _topics_by_name(
+    call: Call,
+    request: MetadataRequest,
+    requested: Sequence[MetadataRequest.MetadataRequestTopic],
+) -> list[TopicImage | MetadataResponse.MetadataResponseTopic]:
+    node = call.node
+    names = list(dict.fromkeys(topic.name or "" for topic in in_steps(requested)))
+    # A topic created here exists before the response is sent, but the response still says that it
+    # is unknown. So does Kafka's response, because Kafka creates the topic later; clients retry.
+    image = node.image
+    unknown = [name for name in in_steps(names) if name not in image.topics]
+    may_create = request.allow_auto_topic_creation and node.config.bool("auto.create.topics.enable")
+    partitions = node.config.int("num.partitions")
+    if unknown and may_create and len(unknown) * (1 + partitions) <= MAX_PARTITIONS_PER_REQUEST:
+        # Errors of the creation are not reported: the response has no field for them.
+        with suppress(KafkaError):
+            for portion in chunks(unknown, MAX_CREATED):
+                node.cluster.metadata.create_topics(
+                    [auto_created_topic(name, node.config) for name in portion]
+                )
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
+    return [
+        image.topics.get(name)
+        or MetadataResponse.MetadataResponseTopic(
+            error_code=_unknown_topic(name),
+            name=name,
+            is_internal=name in INTERNAL_TOPICS,
+            topic_authorized_operations=operations,
+        )
+        for name in in_steps(names)
+    ]
+
+
+def _unknown_topic(name: str) -> ErrorCode:
+    if invalid_name_reason(name) is not None:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _topic(
+    topic: TopicImage, alive: frozenset[int], era: MetadataEra, operations: int
+) -> MetadataResponse.MetadataResponseTopic:
+    return MetadataResponse.MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[_partition(partition, alive, era) for partition in in_steps(topic.partitions)],
+        topic_authorized_operations=operations,
+    )
+
+
+def _partition(
+    partition: PartitionImage, alive: frozenset[int], era: MetadataEra
+) -> MetadataResponse.MetadataResponsePartition:
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    offline = [node_id for node_id in replicas if node_id not in alive]
+    error = ErrorCode.NONE
+    leader = partition.leader
+    if era.leaves_out_offline and offline:
+        replicas = [node_id for node_id in replicas if node_id in alive]
+        isr = [node_id for node_id in isr if node_id in alive]
+        error = ErrorCode.REPLICA_NOT_AVAILABLE
+    if leader not in alive:
+        leader, error = NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
+    return MetadataResponse.MetadataResponsePartition(
+        error_code=error,
+        partition_index=partition.index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline,
+    )
+
+
+def refuse_metadata(
+    request: MetadataRequest,
+    code: ErrorCode,
+    message: str | None,  # noqa: ARG001 - there is no field for it
+) -> MetadataResponse:
+    """Return the response with one error for the whole request and for each topic in it."""
+    return MetadataResponse(
+        topics=[
+            MetadataResponse.MetadataResponseTopic(
+                error_code=code, name=topic.name or "", topic_id=topic.topic_id
+            )
+            for topic in in_steps(request.topics or ())
+        ],
+        error_code=code,
+    )
+
+
+APIS = (
+    Api(
+        key=MetadataRequest.API_KEY,
+        versions=Versions(0, 13),
+        handler=handle_metadata,
+        inline_bytes=0,
+        refuse=refuse_metadata,
+        eras=METADATA_ERAS,
+    ),
+)

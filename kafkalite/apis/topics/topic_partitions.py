@@ -1,0 +1,147 @@
+"""DescribeTopicPartitions (KIP-966): partitions in pages, with a cursor to continue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.authorized import TOPIC_OPERATIONS
+from kafkalite.gateway.api import Api
+from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER
+from kafkalite.metadata.topic_names import invalid_name_reason
+from kafkalite.ports.turns import in_steps
+from kafkalite.protocol._generated.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from kafkalite.gateway.call import Call
+    from kafkalite.metadata.image import PartitionImage, TopicImage
+
+
+def handle_describe_topic_partitions(
+    call: Call, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Describe partitions ordered by topic name, up to the requested and configured limit."""
+    node = call.node
+    topics = node.image.topics
+    requested = {topic.name for topic in request.topics}
+    names = sorted(requested or topics)
+    first_index = 0
+    if (cursor := request.cursor) is not None:
+        _check_cursor(cursor, requested)
+        names = [name for name in names if name >= cursor.topic_name]
+        if names and names[0] == cursor.topic_name:
+            first_index = cursor.partition_index
+    limit = node.config.int("max.request.partition.size.limit")
+    remaining = max(min(limit, request.response_partition_limit), 1)
+    alive = frozenset(endpoint.node_id for endpoint in node.cluster.endpoints(call.listener))
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        if remaining == 0:
+            response.next_cursor = _cursor(name, 0)
+            break
+        topic = topics.get(name)
+        if topic is None:
+            response.topics.append(_unknown(name))
+            continue
+        until = min(first_index + remaining, len(topic.partitions))
+        shown = topic.partitions[first_index:until]
+        response.topics.append(_topic(topic, shown, alive))
+        if until < len(topic.partitions):
+            response.next_cursor = _cursor(name, until)
+            break
+        remaining -= len(shown)
+        first_index = 0
+    return response
+
+
+def _check_cursor(cursor: DescribeTopicPartitionsRequest.Cursor, requested: set[str]) -> None:
+    if requested and cursor.topic_name not in requested:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "DescribeTopicPartitionsRequest topic list should contain the cursor topic: "
+            f"{cursor.topic_name}",
+        )
+    if cursor.partition_index < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor!r}",
+        )
+
+
+def _cursor(name: str, index: int) -> DescribeTopicPartitionsResponse.Cursor:
+    return DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=index)
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
+        error_code=(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if invalid_name_reason(name) is None
+            else ErrorCode.INVALID_TOPIC_EXCEPTION
+        ),
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _topic(
+    topic: TopicImage, shown: tuple[PartitionImage, ...], alive: frozenset[int]
+) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[_partition(partition, alive) for partition in shown],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(
+    partition: PartitionImage, alive: frozenset[int]
+) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition:
+    has_leader = partition.leader in alive
+    return DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition.index,
+        leader_id=partition.leader if has_leader else NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        # Java's admin client does not check these two for null.
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=[node_id for node_id in partition.replicas if node_id not in alive],
+    )
+
+
+def refuse_describe_topic_partitions(
+    request: DescribeTopicPartitionsRequest,
+    code: ErrorCode,
+    message: str | None,  # noqa: ARG001 - there is no field for it
+) -> DescribeTopicPartitionsResponse:
+    """Return the response with one error for every topic."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
+                error_code=code, name=topic.name
+            )
+            for topic in in_steps(request.topics)
+        ]
+    )
+
+
+APIS = (
+    Api(
+        key=DescribeTopicPartitionsRequest.API_KEY,
+        versions=Versions(0, 0),
+        handler=handle_describe_topic_partitions,
+        inline_bytes=0,
+        refuse=refuse_describe_topic_partitions,
+    ),
+)

@@ -1,0 +1,359 @@
+"""CreateTopics, DeleteTopics and CreatePartitions.
+
+Each topic of a request succeeds or fails on its own. Kafka answers in the order of a hash table;
+here the order is that of the request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kafkalite.apis.configs.describe import layers_of
+from kafkalite.config.describe import describe_topic
+from kafkalite.gateway.api import Api, Eras
+from kafkalite.metadata.creation import NewTopic, TopicCreation
+from kafkalite.metadata.partition_creation import NewPartitions
+from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.ports.turns import chunks, in_steps, iterate_with_pauses, pause, release
+from kafkalite.protocol._generated.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+)
+from kafkalite.protocol._generated.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kafkalite.protocol._generated.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.uuids import ZERO_UUID
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kafkalite.cluster.node import Node
+    from kafkalite.gateway.call import Call
+    from kafkalite.metadata.image import MetadataImage
+
+
+# Shared instances: a request may name a million topics that do not exist.
+_UNKNOWN_NAME = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_UNKNOWN_ID = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+
+MAX_DELETED = 200
+"""Maximum number of topics that one decision of the controller deletes."""
+
+
+def _duplicate() -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+
+
+def _metadata_topic_is_internal() -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_REQUEST,
+        ErrorText.METADATA_TOPIC_IS_INTERNAL.template,
+    )
+
+
+def _repeated(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name for name, count in Counter(names).items() if count > 1)
+
+
+def handle_create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create topics; with `validate_only`, only check whether that is possible."""
+    node = call.node
+    repeated = _repeated(topic.name for topic in in_steps(request.topics))
+    outcome: dict[str, TopicCreation] = {}
+    new_topics = []
+    for topic in in_steps(request.topics):
+        outcome[topic.name] = TopicCreation(name=topic.name, error=_duplicate())
+        if topic.name in repeated:
+            continue
+        if topic.name == METADATA_TOPIC:
+            outcome[topic.name] = TopicCreation(
+                name=topic.name, error=_metadata_topic_is_internal()
+            )
+            continue
+        new_topics.append(_new_topic(topic))
+    for creation in node.cluster.metadata.create_topics(
+        new_topics, validate_only=request.validate_only
+    ):
+        outcome[creation.name] = creation
+    return CreateTopicsResponse(
+        topics=[_creation_result(creation, node) for creation in in_steps(outcome.values())]
+    )
+
+
+def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=tuple(
+            (assignment.partition_index, tuple(assignment.broker_ids))
+            for assignment in topic.assignments
+        ),
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def _creation_result(
+    creation: TopicCreation, node: Node
+) -> CreateTopicsResponse.CreatableTopicResult:
+    pause()
+    if creation.error is not None:
+        return CreateTopicsResponse.CreatableTopicResult(
+            name=creation.name,
+            error_code=creation.error.code,
+            error_message=creation.error.message,
+        )
+    return CreateTopicsResponse.CreatableTopicResult(
+        name=creation.name,
+        topic_id=creation.topic_id,
+        error_message=None,
+        num_partitions=creation.partitions,
+        replication_factor=creation.replication_factor,
+        configs=created_configs(creation.configs, node),
+    )
+
+
+def refuse_create_topics(
+    request: CreateTopicsRequest, code: ErrorCode, message: str | None
+) -> CreateTopicsResponse:
+    """Return the response with one error for every topic of a request."""
+    return CreateTopicsResponse(
+        topics=[
+            CreateTopicsResponse.CreatableTopicResult(
+                name=topic.name, error_code=code, error_message=message
+            )
+            for topic in in_steps(request.topics)
+        ]
+    )
+
+
+DELETION_ERAS = Eras(
+    # TOPIC_DELETION_DISABLED was added in v3.
+    (0, ErrorCode.INVALID_REQUEST),
+    (3, ErrorCode.TOPIC_DELETION_DISABLED),
+)
+
+
+def lift_delete_topics(request: DeleteTopicsRequest, version: int) -> DeleteTopicsRequest:
+    """Convert topic names to `DeleteTopicState` objects, which have a name or an id."""
+    del version  # only old versions fill the names
+    if not request.topic_names:
+        return request
+    return DeleteTopicsRequest(
+        topics=[
+            DeleteTopicsRequest.DeleteTopicState(name=name)
+            for name in in_steps(request.topic_names)
+        ],
+        timeout_ms=request.timeout_ms,
+    )
+
+
+def handle_delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Delete topics by name or id; internal topics too, as Kafka does."""
+    node = call.node
+    if not node.config.bool("delete.topic.enable"):
+        code: ErrorCode = call.era
+        message = "Topic deletion is disabled." if code is ErrorCode.INVALID_REQUEST else None
+        raise KafkaError(code, message or code.message)
+    image = node.image
+    repeated_names = _repeated(
+        state.name for state in in_steps(request.topics) if state.name is not None
+    )
+    given_ids = Counter(state.topic_id for state in in_steps(request.topics) if state.name is None)
+    repeated_ids = frozenset(
+        topic_id for topic_id, count in given_ids.items() if count > 1 and topic_id != ZERO_UUID
+    )
+    answers: dict[tuple[str | None, bytes], KafkaError | None] = {}
+    named_twice: set[tuple[str, bytes]] = set()
+    for state in in_steps(request.topics):
+        key = (state.name, state.topic_id)
+        try:
+            _check_state(state, repeated_names, repeated_ids)
+            name, topic_id = _resolve(state, image)
+        except KafkaError as error:
+            answers[key] = error.without_traceback()
+            continue
+        if state.name is not None and topic_id in given_ids:
+            named_twice.add((name, topic_id))
+        answers[name, topic_id] = None
+    for both in in_steps(named_twice):
+        answers[both] = KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "The provided topic name maps to an ID that was already supplied.",
+        )
+    to_delete = [key for key, error in in_steps(answers.items()) if error is None]
+    for portion in chunks(to_delete, MAX_DELETED):
+        # Another request may have deleted them meanwhile.
+        outcome = node.cluster.metadata.delete_topics([topic_id for _, topic_id in portion])
+        for key in portion:
+            answers[key] = outcome[key[1]]
+    response = DeleteTopicsResponse(
+        responses=[
+            _deletion_result(*key, error) for key, error in iterate_with_pauses(answers.items())
+        ]
+    )
+    release(answers)
+    return response
+
+
+def _deletion_result(
+    name: str | None, topic_id: bytes, error: KafkaError | None
+) -> DeleteTopicsResponse.DeletableTopicResult:
+    return DeleteTopicsResponse.DeletableTopicResult(
+        name=name,
+        topic_id=topic_id,
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message or error.code.message,
+    )
+
+
+def _check_state(
+    state: DeleteTopicsRequest.DeleteTopicState,
+    repeated_names: frozenset[str],
+    repeated_ids: frozenset[bytes],
+) -> None:
+    if state.name is None and state.topic_id == ZERO_UUID:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if state.name is not None and state.topic_id != ZERO_UUID:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
+        )
+    if state.name in repeated_names:
+        raise _duplicate()
+    if state.topic_id in repeated_ids:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
+
+
+def _resolve(
+    state: DeleteTopicsRequest.DeleteTopicState, image: MetadataImage
+) -> tuple[str, bytes]:
+    if state.name is not None:
+        topic = image.topics.get(state.name)
+        if topic is None:
+            raise _UNKNOWN_NAME
+    else:
+        topic = image.topics_by_id.get(state.topic_id)
+        if topic is None:
+            raise _UNKNOWN_ID
+    return topic.name, topic.topic_id
+
+
+def refuse_delete_topics(
+    request: DeleteTopicsRequest, code: ErrorCode, message: str | None
+) -> DeleteTopicsResponse:
+    """Return the response with one error for every topic of a request."""
+    return DeleteTopicsResponse(
+        responses=[
+            DeleteTopicsResponse.DeletableTopicResult(
+                name=state.name,
+                topic_id=state.topic_id,
+                error_code=code,
+                error_message=message,
+            )
+            for state in in_steps(request.topics)
+        ]
+    )
+
+
+def handle_create_partitions(
+    call: Call, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    """Add partitions to topics; with `validate_only`, only check whether that is possible."""
+    repeated = _repeated(topic.name for topic in in_steps(request.topics))
+    outcome: dict[str, KafkaError | None] = dict.fromkeys(
+        (topic.name for topic in in_steps(request.topics)), _duplicate()
+    )
+    new_partitions = [
+        NewPartitions(
+            topic=topic.name,
+            partitions=topic.count,
+            assignments=None
+            if topic.assignments is None
+            else tuple(tuple(assignment.broker_ids) for assignment in topic.assignments),
+        )
+        for topic in in_steps(request.topics)
+        if topic.name not in repeated
+    ]
+    errors = call.node.cluster.metadata.create_partitions(
+        new_partitions, validate_only=request.validate_only
+    )
+    outcome.update(zip((growth.topic for growth in new_partitions), errors, strict=True))
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsResponse.CreatePartitionsTopicResult(
+                name=name,
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+            )
+            for name, error in in_steps(outcome.items())
+        ]
+    )
+
+
+def refuse_create_partitions(
+    request: CreatePartitionsRequest, code: ErrorCode, message: str | None
+) -> CreatePartitionsResponse:
+    """Return the response with one error for every topic of a request."""
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsResponse.CreatePartitionsTopicResult(
+                name=topic.name, error_code=code, error_message=message
+            )
+            for topic in in_steps(request.topics)
+        ]
+    )
+
+
+APIS = (
+    Api(
+        key=CreateTopicsRequest.API_KEY,
+        versions=Versions(2, 7),
+        handler=handle_create_topics,
+        inline_bytes=0,
+        refuse=refuse_create_topics,
+    ),
+    Api(
+        key=DeleteTopicsRequest.API_KEY,
+        versions=Versions(1, 6),
+        handler=handle_delete_topics,
+        inline_bytes=0,
+        refuse=refuse_delete_topics,
+        eras=DELETION_ERAS,
+        lift=lift_delete_topics,
+    ),
+    Api(
+        key=CreatePartitionsRequest.API_KEY,
+        versions=Versions(0, 3),
+        handler=handle_create_partitions,
+        inline_bytes=0,
+        refuse=refuse_create_partitions,
+    ),
+)
+
+
+def created_configs(
+    own: Mapping[str, str], node: Node
+) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
+    """Return every setting of a new topic, ordered by name."""
+    layers = layers_of(node, node.image.controller_id)
+    return [
+        CreateTopicsResponse.CreatableTopicConfigs(
+            name=entry.name,
+            # The value as written in the request, not the parsed value.
+            value=own.get(entry.name, entry.value),
+            read_only=entry.is_read_only,
+            config_source=entry.source,
+            is_sensitive=entry.is_sensitive,
+        )
+        for entry in describe_topic(own, layers, node.config)
+    ]

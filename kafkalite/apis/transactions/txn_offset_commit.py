@@ -1,0 +1,306 @@
+"""TxnOffsetCommit: offsets that are committed with a transaction (KIP-98, 447, 890)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalite.apis.groups.offset_commit import report_unknown_partitions
+from kafkalite.coordinator.active_shard import APPEND_ERRORS
+from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.gateway.api import Api, Eras
+from kafkalite.gateway.refusals import report_refusal, report_refusals
+from kafkalite.groups.group import CommitClaim
+from kafkalite.groups.offsets import OffsetToCommit
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.ports.turns import in_steps
+from kafkalite.ports.waiting import when
+from kafkalite.protocol._generated.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.versions import Versions
+from kafkalite.transactions.state import NO_PRODUCER_ID, Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kafkalite.coordinator.active_shard import ActiveShard
+    from kafkalite.coordinator.contract import CoordinatorResult
+    from kafkalite.gateway.call import Call
+    from kafkalite.groups.shard import GroupShard
+    from kafkalite.metadata.image import TopicImage
+    from kafkalite.ports.waiting import Waiting
+
+    Decide = Callable[[GroupShard, int], CoordinatorResult[Sequence[ErrorCode]]]
+
+_Partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
+_Answer = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+_Topic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+
+_API = "TxnOffsetCommit"
+
+_EVERY_CLIENT = {
+    **APPEND_ERRORS,
+    # KIP-588: only the transaction coordinator answers PRODUCER_FENCED to a fenced producer.
+    ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+}
+_WITHOUT_ABORTABLE = {
+    **_EVERY_CLIENT,
+    ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE,
+}
+_WITHOUT_LOADING = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnOffsetCommitEra:
+    """Traits of a range of TxnOffsetCommit versions."""
+
+    adds_partitions: bool = False
+    """The partition of the group's offsets is added to the transaction by the commit."""
+    admission: Mapping[ErrorCode, ErrorCode]
+    """Error of the transaction coordinator → error for a client of these versions."""
+    substitutes: Mapping[ErrorCode, ErrorCode]
+    """Error that a client of these versions does not know → error that it gets instead."""
+
+
+# Producers before v2 do not expect a loading coordinator. The first part of KIP-890 added
+# TRANSACTION_ABORTABLE; since its second part the commit itself adds the partition.
+_FIRST_ERA = TxnOffsetCommitEra(admission=_WITHOUT_ABORTABLE, substitutes=_WITHOUT_LOADING)
+TXN_OFFSET_COMMIT_ERAS = Eras(
+    (0, _FIRST_ERA),
+    (2, replace(_FIRST_ERA, substitutes={})),
+    (4, TxnOffsetCommitEra(admission=_EVERY_CLIENT, substitutes={})),
+    (5, TxnOffsetCommitEra(adds_partitions=True, admission=_EVERY_CLIENT, substitutes={})),
+)
+
+
+class _ParsedRequest(NamedTuple):
+    """A request in two parts: offsets for the group coordinator, and refused partitions."""
+
+    offsets: list[OffsetToCommit]
+    answers: list[_Answer]
+    """One for each offset, in the same order."""
+    accepted: list[_Topic]
+    """The same answers by topic."""
+    refused: dict[str, _Topic]
+
+
+def handle_txn_offset_commit(
+    call: Call, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | Waiting[TxnOffsetCommitResponse]:
+    """Store offsets of existing partitions until their transaction ends."""
+    parsed = _parse(call, request)
+    if not parsed.offsets:
+        return _merged(parsed)
+
+    def fill_in(codes: Sequence[ErrorCode]) -> TxnOffsetCommitResponse:
+        for answer, code in zip(parsed.answers, codes, strict=True):
+            answer.error_code = code
+        return _merged(parsed)
+
+    try:
+        shard = _locate(call, request.group_id)
+        producer = Producer(request.producer_id, request.producer_epoch)
+        _admit(call, request, shard, producer)
+        return when(_commit(call, request, shard, producer, parsed.offsets), fill_in)
+    except KafkaError as refusal:
+        return fill_in([refusal.code] * len(parsed.answers))
+
+
+def _parse(call: Call, request: TxnOffsetCommitRequest) -> _ParsedRequest:
+    image = call.node.image
+    parsed = _ParsedRequest([], [], [], {})
+    unknown_partitions: list[tuple[str, int]] = []
+    for topic in in_steps(request.topics):
+        found = image.topics.get(topic.name)
+        known: list[_Answer] = []
+        unknown: list[_Answer] = []
+        count = 0 if found is None else len(found.partitions)
+        for requested in in_steps(topic.partitions):
+            index = requested.partition_index
+            if found is not None and 0 <= index < count:
+                known.append(_Answer(partition_index=index))
+                parsed.offsets.append(_offset_to_commit(found, requested))
+            else:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                unknown.append(_Answer(partition_index=index, error_code=code))
+                unknown_partitions.append((topic.name, index))
+        parsed.answers.extend(known)
+        if known:
+            parsed.accepted.append(_Topic(name=topic.name, partitions=known))
+        if unknown or found is None:
+            refused = parsed.refused.setdefault(topic.name, _Topic(name=topic.name, partitions=[]))
+            refused.partitions.extend(unknown)
+    if unknown_partitions:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        report_unknown_partitions(call, _API, request, unknown_partitions, code)
+    return parsed
+
+
+def _offset_to_commit(topic: TopicImage, requested: _Partition) -> OffsetToCommit:
+    return OffsetToCommit(
+        topic=topic.name,
+        topic_id=topic.topic_id,
+        partition=requested.partition_index,
+        offset=requested.committed_offset,
+        leader_epoch=requested.committed_leader_epoch,
+        metadata=requested.committed_metadata,
+    )
+
+
+def _merged(parsed: _ParsedRequest) -> TxnOffsetCommitResponse:
+    """Return both kinds of answers in Kafka's order: refused partitions first.
+
+    Topics that occur twice in the request are merged only if there are refused partitions.
+    """
+    if not parsed.refused:
+        return TxnOffsetCommitResponse(topics=parsed.accepted)
+    merged = dict(parsed.refused)
+    for topic in parsed.accepted:
+        existing = merged.setdefault(topic.name, topic)
+        if existing is not topic:
+            existing.partitions.extend(topic.partitions)
+    return TxnOffsetCommitResponse(topics=list(merged.values()))
+
+
+def _locate(call: Call, group_id: str) -> ActiveShard[GroupShard]:
+    """Return the shard of a group; raises KafkaError if this node has none."""
+    if not group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    if OFFSETS_TOPIC not in call.node.image.topics:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return call.node.groups.locate(group_id, call.node.id)
+
+
+def _admit(
+    call: Call,
+    request: TxnOffsetCommitRequest,
+    shard: ActiveShard[GroupShard],
+    producer: Producer,
+) -> None:
+    """Raise KafkaError unless the transaction may write to the partition of the group's offsets.
+
+    The transaction coordinator is asked only if the transaction is not yet open on this partition.
+    """
+    era: TxnOffsetCommitEra = call.era
+    node = call.node
+    is_verified = node.config.bool("transaction.partition.verification.enable")
+    if not (era.adds_partitions or is_verified):
+        return
+    try:
+        if shard.is_in_transaction(producer):
+            return
+    except KafkaError as fenced:
+        report_refusals(call, _API, fenced, request)
+        raise
+    offsets_partition = (OFFSETS_TOPIC, shard.partition)
+    codes = node.transactions.verify_or_add_partitions(
+        request.transactional_id, producer, (offsets_partition,), adds_missing=era.adds_partitions
+    )
+    code = codes[offsets_partition]
+    if code is not ErrorCode.NONE:
+        refusal = _not_admitted(request, shard.partition, era.admission.get(code, code), code)
+        report_refusal(call, _API, request.group_id, refusal, request)
+        if code is ErrorCode.TRANSACTION_ABORTABLE:
+            # The transaction coordinator has reported all other errors itself.
+            name = request.transactional_id
+            report_refusal(call, _API, name, refusal, request, of=SubjectKind.TRANSACTIONAL_ID)
+        raise refusal
+
+
+def _not_admitted(
+    request: TxnOffsetCommitRequest, partition: int, client_code: ErrorCode, code: ErrorCode
+) -> KafkaError:
+    return KafkaError(
+        client_code,
+        f"offset commit of producer {request.producer_id} at epoch {request.producer_epoch} "
+        f"refused: {OFFSETS_TOPIC}-{partition} is not in the transaction of "
+        f"{request.transactional_id}, whose coordinator answers {code.name}",
+        {"rule": "transaction", "coordinator_error": code.name},
+    )
+
+
+def _commit(
+    call: Call,
+    request: TxnOffsetCommitRequest,
+    shard: ActiveShard[GroupShard],
+    producer: Producer,
+    offsets: Sequence[OffsetToCommit],
+) -> Sequence[ErrorCode] | Waiting[Sequence[ErrorCode]]:
+    """Commit offsets in the group; raises KafkaError if the group or the log refuses them."""
+    claim = CommitClaim(
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        generation_id_or_member_epoch=request.generation_id,
+        is_transactional=True,
+        # For producers, a stale member epoch has always been reported as an illegal generation.
+        stale_member_epoch=ErrorCode.ILLEGAL_GENERATION,
+        offsets=offsets,
+    )
+
+    def decide(machine: GroupShard, now_ms: int) -> CoordinatorResult[Sequence[ErrorCode]]:
+        return machine.offsets.commit(
+            request.group_id,
+            claim,
+            offsets,
+            now_ms,
+            unknown_group=ErrorCode.ILLEGAL_GENERATION,
+            retention_ms=None,
+        )
+
+    try:
+        if producer.producer_id <= NO_PRODUCER_ID:
+            # This happens only without verification. Records without a producer are in no
+            # transaction.
+            return shard.write(decide)
+        return shard.write_transactional(producer, decide)
+    except KafkaError as refusal:
+        report_refusals(call, _API, refusal, request)
+        raise
+
+
+def refuse_txn_offset_commit(
+    request: TxnOffsetCommitRequest, code: ErrorCode, message: str | None
+) -> TxnOffsetCommitResponse:
+    """Return the response with one error for every partition; there is no other field."""
+    del message
+    return TxnOffsetCommitResponse(
+        topics=[
+            _Topic(
+                name=topic.name,
+                partitions=[
+                    _Answer(partition_index=each.partition_index, error_code=code)
+                    for each in in_steps(topic.partitions)
+                ],
+            )
+            for topic in in_steps(request.topics)
+        ]
+    )
+
+
+def lower_txn_offset_commit(
+    response: TxnOffsetCommitResponse, version: int
+) -> TxnOffsetCommitResponse:
+    """Return the response with error codes that this version knows."""
+    substitutes = TXN_OFFSET_COMMIT_ERAS.at(version).substitutes
+    for topic in response.topics if substitutes else ():
+        for answer in in_steps(topic.partitions):
+            code = ErrorCode(answer.error_code)
+            answer.error_code = substitutes.get(code, code)
+    return response
+
+
+APIS = (
+    Api(
+        key=ApiKey.TXN_OFFSET_COMMIT,
+        versions=Versions(0, 5),
+        handler=handle_txn_offset_commit,
+        refuse=refuse_txn_offset_commit,
+        eras=TXN_OFFSET_COMMIT_ERAS,
+        lower=lower_txn_offset_commit,
+    ),
+)

@@ -1,0 +1,139 @@
+"""Verification: leaders ask the transaction coordinator before they append transactional records.
+
+They ask only if the transaction is not yet open on the partition, and once for all partitions of a
+request (KIP-890). While the previous transaction is being completed, Kafka retries for a tenth of a
+second. Here completion is immediate unless a disk fails; then the client retries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.gateway.refusals import report_refusal
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.transactions.state import Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkalite.gateway.call import Call
+    from kafkalite.partitions.partition import Partition
+    from kafkalite.storage.batch import BatchView
+    from kafkalite.transactions.state import TopicPartition
+
+_EVERY_CLIENT = {
+    # Since KIP-588 partition leaders return this error, after which a producer can continue.
+    ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+    # Producers expect these errors only from coordinators; all retry after NOT_ENOUGH_REPLICAS.
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_ENOUGH_REPLICAS,
+}
+_WITHOUT_ADDING = {
+    **_EVERY_CLIENT,
+    ErrorCode.CONCURRENT_TRANSACTIONS: ErrorCode.NOT_ENOUGH_REPLICAS,
+}
+_WITHOUT_ABORTABLE = {
+    **_WITHOUT_ADDING,
+    ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE,
+}
+
+# Applications see these messages, so they are the same as Kafka's.
+_MESSAGES = {
+    ErrorCode.INVALID_TXN_STATE: "Partition was not added to the transaction",
+    ErrorCode.NOT_ENOUGH_REPLICAS: (
+        "Unable to verify the partition has been added to the transaction. Underlying error: {}"
+    ),
+}
+
+
+class VerificationEra(NamedTuple):
+    """Traits of a range of Produce versions: how partitions are added, and the known errors."""
+
+    adds_partitions: bool
+    """Writing to a partition adds it to the transaction."""
+    substitutes: Mapping[ErrorCode, ErrorCode]
+    """Error of the coordinator → error for a client of these versions."""
+
+
+# KIP-890: its first part added TRANSACTION_ABORTABLE; with its second, writes add partitions.
+BEFORE_ABORTABLE = VerificationEra(adds_partitions=False, substitutes=_WITHOUT_ABORTABLE)
+KNOWS_ABORTABLE = VerificationEra(adds_partitions=False, substitutes=_WITHOUT_ADDING)
+ADDS_PARTITIONS = VerificationEra(adds_partitions=True, substitutes=_EVERY_CLIENT)
+
+
+class Verified(NamedTuple):
+    """The partitions that may be written to, and the errors of the others."""
+
+    partitions: frozenset[Partition]
+    refusals: Mapping[Partition, KafkaError]
+
+
+def verify(
+    call: Call,
+    transactional_id: str,
+    batches: Sequence[tuple[Partition, BatchView]],
+    era: VerificationEra,
+) -> Verified:
+    """Ask the coordinator which partitions the transactional batches may be written to.
+
+    Raises KafkaError INVALID_PRODUCER_ID_MAPPING if they have more than one producer.
+    """
+    producers = {Producer(one.producer_id, one.producer_epoch) for _, one in batches}
+    if len(producers) > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            "Transactional records contained more than one producer ID",
+        )
+    node = call.node
+    is_enabled = node.config.bool("transaction.partition.verification.enable")
+    if not (era.adds_partitions or is_enabled):
+        return Verified(frozenset(partition for partition, _ in batches), {})
+    unverified, refusals = _begin(call, transactional_id, batches, era)
+    if unverified:
+        (producer,) = producers
+        codes = node.transactions.verify_or_add_partitions(
+            transactional_id, producer, tuple(unverified), adds_missing=era.adds_partitions
+        )
+        refusals |= {
+            unverified[partition]: _refusal(code, era) for partition, code in codes.items() if code
+        }
+    return Verified(frozenset(unverified.values()) - refusals.keys(), refusals)
+
+
+def _begin(
+    call: Call,
+    transactional_id: str,
+    batches: Sequence[tuple[Partition, BatchView]],
+    era: VerificationEra,
+) -> tuple[dict[TopicPartition, Partition], dict[Partition, KafkaError]]:
+    """Return the partitions to ask the coordinator about, and the errors of refused ones."""
+    unverified: dict[TopicPartition, Partition] = {}
+    refusals: dict[Partition, KafkaError] = {}
+    now_ms = call.node.clock.now_ms()
+    for partition, batch in batches:
+        if partition.leader != call.node.id:
+            continue
+        try:
+            must_ask = partition.log.producers.start_verification(
+                batch, adds_partitions=era.adds_partitions, now_ms=now_ms
+            )
+        except KafkaError as error:
+            if not refusals:
+                reported = KafkaError(error.code, error.message, {"partition": partition.name})
+                report_refusal(
+                    call, "Produce", transactional_id, reported, of=SubjectKind.TRANSACTIONAL_ID
+                )
+            refusals[partition] = KafkaError(error.code)
+        else:
+            if must_ask:
+                unverified[partition.topic_name, partition.index] = partition
+    return unverified, refusals
+
+
+def _refusal(code: ErrorCode, era: VerificationEra) -> KafkaError:
+    client_code = era.substitutes.get(code, code)
+    message = _MESSAGES.get(client_code)
+    return KafkaError(client_code, None if message is None else message.format(code.name))

@@ -1,0 +1,272 @@
+"""`kafkalite clock`, `fault` and `explain`: commands to the control API of a running broker.
+
+The exit status is 0 if the broker carried out the command, 1 if it refused or does not answer, and
+2 for invalid arguments. Errors are printed as one line on stderr.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, end, put
+from kafkalite.cli.streams import open_closed_streams, printable
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Mapping
+
+    from kafkalite.control.client import ControlClient
+    from kafkalite.control.http import ClockJson, EntryJson, FaultJson
+
+CONTROL_VARIABLE = "KAFKALITE_CONTROL"
+"""Environment variable with the address of the control API, used without `--control`."""
+
+_ACTIONS = ("show", "advance", "set", "pause", "resume", "rate")
+
+
+def add_clock(parser: ArgumentParser) -> None:
+    """Add the options of `clock`."""
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=_ACTIONS,
+        default="show",
+        help="show the time; advance it by a DURATION; set it to a later TIME; pause; resume; run "
+        "at RATE times the speed of real time. The command ends when all due work is done "
+        "[show]",
+    )
+    parser.add_argument(
+        "value",
+        nargs="?",
+        metavar="VALUE",
+        help="DURATION such as 7d, 1h30m or 250ms; TIME such as 2026-03-01T12:00:00Z; RATE such as "
+        "60",
+    )
+    _add_common(parser)
+
+
+def add_explain(parser: ArgumentParser) -> None:
+    """Add the options of `explain`."""
+    subject = parser.add_mutually_exclusive_group()
+    subject.add_argument("--group", metavar="ID", help="only this group [all]")
+    subject.add_argument(
+        "--transactional-id", metavar="ID", help="only this transactional id [all]"
+    )
+    parser.add_argument(
+        "--limit", metavar="NUMBER", type=int, help="number of entries, the latest ones [128]"
+    )
+    _add_common(parser)
+
+
+def add_fault(parser: ArgumentParser) -> None:
+    """Add the actions of `fault` and their options."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, about, add_options in (
+        ("add", "Add a fault that delays, refuses or disconnects requests.", _add_rule),
+        ("list", "Print all faults, with the numbers of selected and affected requests.", None),
+        ("remove", "Remove one fault or all faults.", _add_removal),
+    ):
+        action = actions.add_parser(
+            name,
+            help=about,
+            description=about,
+            allow_abbrev=False,
+            formatter_class=parser.formatter_class,
+        )
+        if add_options is not None:
+            add_options(action)
+        _add_common(action)
+        action.set_defaults(parser=action)
+
+
+def _add_rule(parser: ArgumentParser) -> None:
+    match = parser.add_argument_group("selection of requests; all given options must match")
+    match.add_argument("--api", metavar="NAME", help="API, such as Produce [all]")
+    match.add_argument("--client-id", metavar="ID", help="client id of the request")
+    match.add_argument("--group", metavar="ID", help="group that the request names")
+    match.add_argument("--topic", metavar="NAME", help="topic that the request names")
+    match.add_argument(
+        "--transactional-id", metavar="ID", help="transactional id that the request names"
+    )
+    match.add_argument("--node", metavar="ID", type=int, help="node that receives the request")
+    trigger = parser.add_argument_group("trigger; by default every selected request")
+    trigger.add_argument("--times", metavar="N", type=int, help="fire at most N times")
+    trigger.add_argument("--after", metavar="N", type=int, help="skip the first N requests")
+    trigger.add_argument("--every", metavar="N", type=int, help="fire for every N-th request")
+    trigger.add_argument("--nth", metavar="N", type=int, help="fire for the N-th request only")
+    trigger.add_argument(
+        "--probability", metavar="P", type=float, help="fire with this probability"
+    )
+    action = parser.add_argument_group("effect; at least one is required")
+    action.add_argument(
+        "--error", metavar="NAME", help="return this error, such as NOT_ENOUGH_REPLICAS"
+    )
+    action.add_argument(
+        "--delay", metavar="DURATION", help="wait first, such as 500ms or 2s of the broker's clock"
+    )
+    action.add_argument(
+        "--disconnect",
+        nargs="?",
+        const="before",
+        choices=("before", "after"),
+        help="close the connection before or after the request is handled [before]",
+    )
+
+
+def _add_removal(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "id", metavar="ID", nargs="?", help="id that `fault add` and `fault list` print"
+    )
+    parser.add_argument("--all", action="store_true", help="remove all faults")
+
+
+def _add_common(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", action="store_true", help="print the response of the broker as JSON"
+    )
+    parser.add_argument(
+        "--control",
+        metavar="URL",
+        help="address of the control API, which `kafkalite serve --control` prints "
+        f"[{CONTROL_VARIABLE}, else http://127.0.0.1:9097]",
+    )
+
+
+def clock(arguments: Namespace) -> None:
+    """Show or change the clock; raises SystemExit if that fails."""
+
+    def perform(client: ControlClient) -> None:
+        command = _clock_command(arguments.action, arguments.value)
+        shape = client.clock() if command is None else client.change_clock(command)
+        put(as_json(shape) if arguments.json else _clock_line(shape))
+
+    _run(arguments, perform)
+
+
+def explain(arguments: Namespace) -> None:
+    """Print the history of groups and transactional ids; raises SystemExit if that fails."""
+    group, transactional_id = arguments.group, arguments.transactional_id
+
+    def perform(client: ControlClient) -> None:
+        found = client.explain(group, arguments.limit, transactional_id)
+        is_of_all = group is None and transactional_id is None
+        lines = [_entry_line(entry, is_of_all=is_of_all) for entry in found["entries"]]
+        subject = (
+            "any group or transactional id" if is_of_all else _subject(group, transactional_id)
+        )
+        put(as_json(found) if arguments.json else "".join(lines) or f"no entries about {subject}\n")
+
+    _run(arguments, perform)
+
+
+def fault(arguments: Namespace) -> None:
+    """Add, list or remove faults; raises SystemExit if that fails."""
+
+    def perform(client: ControlClient) -> None:
+        shape: object
+        if arguments.action == "add":
+            shape = added = client.add_fault(_rule(arguments))
+            found = [added]
+        elif arguments.action == "list" or arguments.all:
+            shape = faults = (
+                client.faults() if arguments.action == "list" else client.clear_faults()
+            )
+            found = list(faults["faults"])
+        else:
+            shape = removed = client.remove_fault(arguments.id)
+            found = [removed]
+        put(as_json(shape) if arguments.json else "".join(map(_fault_line, found)) or "no faults\n")
+
+    if arguments.action == "remove" and arguments.all is (arguments.id is not None):
+        end(USAGE_STATUS, "fault remove needs the ID of a fault, or --all")
+    _run(arguments, perform)
+
+
+def _rule(arguments: Namespace) -> Mapping[str, Mapping[str, object]]:
+    """Return the body of POST /v1/faults; raises ValueError for invalid arguments."""
+    from kafkalite.control.times import duration_ms  # noqa: PLC0415 - see above
+
+    fields = {
+        "match": ("api", "client_id", "group", "topic", "transactional_id", "node"),
+        "trigger": ("times", "after", "every", "nth", "probability"),
+        "action": ("error", "disconnect"),
+    }
+    rule: dict[str, dict[str, object]] = {
+        part: {name: value for name in names if (value := getattr(arguments, name)) is not None}
+        for part, names in fields.items()
+    }
+    if arguments.delay is not None:
+        rule["action"]["delay_ms"] = duration_ms(arguments.delay)
+    if not rule["action"]:
+        raise ValueError("fault add needs --error, --delay or --disconnect")
+    return rule
+
+
+def _fault_line(shape: FaultJson) -> str:
+    parts = (
+        " ".join(f"{name}={value}" for name, value in each.items())
+        for each in (shape["match"], shape["trigger"], shape["action"])
+    )
+    rule = "; ".join(part for part in parts if part)
+    counts = f"{shape['matches']} selected, {shape['firings']} fired"
+    line = f"{shape['id']}: {rule} ({counts})"
+    return f"{printable(line)}\n"
+
+
+def _run(arguments: Namespace, perform: Callable[[ControlClient], None]) -> None:
+    # Imported here: a broker starts faster without them.
+    from kafkalite.config.options import DEFAULT_CONTROL  # noqa: PLC0415
+    from kafkalite.control.address import control_url  # noqa: PLC0415
+    from kafkalite.control.client import ControlClient, ControlError  # noqa: PLC0415
+
+    open_closed_streams()
+    address = arguments.control or os.environ.get(CONTROL_VARIABLE) or DEFAULT_CONTROL
+    try:
+        perform(ControlClient(control_url(address)))
+    except ControlError as error:
+        end(FAILED_STATUS, str(error))
+    except ValueError as error:
+        end(USAGE_STATUS, str(error))
+
+
+def _clock_command(action: str, value: str | None) -> Mapping[str, str | float] | None:
+    """Return the body of POST /v1/clock, None for `show`; raises ValueError."""
+    from kafkalite.control.times import (  # noqa: PLC0415 - see above
+        duration_ms,
+        instant_ms,
+        parse_rate,
+    )
+
+    takes: dict[str, tuple[str, Callable[[str], Mapping[str, str | float]]]] = {
+        "advance": ("a duration, such as 7d", lambda text: {"advance_ms": duration_ms(text)}),
+        "set": ("a time, such as 2026-03-01", lambda text: {"now_ms": instant_ms(text)}),
+        "rate": ("a rate, such as 60", lambda text: {"rate": parse_rate(text)}),
+    }
+    modes = {"pause": "manual", "resume": "real"}
+    if action in takes:
+        parameter, command = takes[action]
+        if value is None:
+            raise ValueError(f"clock {action} needs {parameter}")
+        return command(value)
+    if value is not None:
+        raise ValueError(f"clock {action} takes no value, got {value!r}")
+    return {"mode": modes[action]} if action in modes else None
+
+
+def _clock_line(shape: ClockJson) -> str:
+    rate = f", {shape['rate']:g} times as fast" if shape["mode"] == "accelerated" else ""
+    return f"{shape['iso']} ({shape['mode']}{rate})\n"
+
+
+def _subject(group: str | None, transactional_id: str | None) -> str:
+    if transactional_id is None:
+        return f"a group {printable(group or '')!r}"
+    return f"a transactional id {printable(transactional_id)!r}"
+
+
+def _entry_line(entry: EntryJson, *, is_of_all: bool) -> str:
+    subject = f" {entry['group'] or entry['transactional_id']}" if is_of_all else ""
+    repeated = f" ({entry['times']} times since {entry['first_iso']})" if entry["times"] > 1 else ""
+    line = f"{entry['at_iso']}{subject} {entry['kind']}: {entry['text']}{repeated}"
+    return f"{printable(line)}\n"

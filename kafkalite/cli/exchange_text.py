@@ -1,0 +1,223 @@
+"""Exchanges as lines of text and of JSON, and the filter that selects them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.cli.streams import printable
+from kafkalite.protocol import codec
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.traffic.formats.kafka_json import as_json
+from kafkalite.traffic.model import Direction
+from kafkalite.traffic.scalar.messages import (
+    api_name,
+    parse_request,
+    parse_response,
+    response_version,
+)
+from kafkalite.traffic.scalar.summary import errors, groups, named_topics, summary, topics
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Iterable, Mapping
+
+    from kafkalite.protocol.message import Message
+    from kafkalite.traffic.model import Exchange, Problem
+
+_SECOND_NS: Final = 1_000_000_000
+_US: Final = 1000
+_MS: Final = 1_000_000
+_MAX_TOPIC_NAMES: Final = 100_000
+"""Approximate limit of cached topic names."""
+_NO_NODE: Final = -1
+"""Node id that a proxy records for connections to its bootstrap address."""
+
+
+class Decoded(NamedTuple):
+    """An exchange with its messages; a message that cannot be decoded is None."""
+
+    exchange: Exchange
+    request: Message | None
+    response: Message | None
+    reason: str | None
+    """The reason why a message cannot be decoded."""
+    topic_names: Mapping[bytes, str] = MappingProxyType({})
+    """Topic names by id, as far as earlier exchanges showed them."""
+
+
+def decode(exchange: Exchange, topic_names: dict[bytes, str] | None = None) -> Decoded:
+    """Decode the messages of an exchange; adds the topic names in them to `topic_names`."""
+    topic_names = {} if topic_names is None else topic_names
+    messages: list[Message | None] = []
+    reason = None
+    parsers: tuple[Callable[[Exchange], Message | None], ...] = (parse_request, parse_response)
+    for parse in parsers:
+        try:
+            messages.append(parse(exchange))
+        except ProtocolViolation as violation:
+            messages.append(None)
+            reason = reason or violation.reason
+    if len(topic_names) < _MAX_TOPIC_NAMES:
+        topic_names.update(named_topics(messages[1]))
+    return Decoded(exchange, messages[0], messages[1], reason, topic_names)
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeFilter:
+    """Selects exchanges; all conditions must match."""
+
+    api_keys: frozenset[int] | None
+    client: str | None
+    group: str | None
+    topic: str | None
+    has_error: bool
+
+    @classmethod
+    def of(cls, arguments: Namespace) -> ExchangeFilter:
+        """Return the filter that options ask for; raises ValueError for an unknown API."""
+        return cls(
+            _api_keys(arguments.api),
+            arguments.client,
+            arguments.group,
+            arguments.topic,
+            arguments.errors,
+        )
+
+    def matches(self, decoded: Decoded) -> bool:
+        """Return whether an exchange is selected."""
+        exchange, request, response, _, topic_names = decoded
+        if self.api_keys is not None and exchange.api_key not in self.api_keys:
+            return False
+        clients = (exchange.client_id or "", str(exchange.connection.client))
+        if self.client is not None and not _matches(self.client, clients):
+            return False
+        if self.group is not None and (
+            request is None or not _matches(self.group, groups(request))
+        ):
+            return False
+        if self.topic is not None:
+            messages = (each for each in (request, response) if each is not None)
+            names = (topics(each, topic_names) for each in messages)
+            if not _matches(self.topic, set().union(*names)):
+                return False
+        return not self.has_error or (response is not None and bool(errors(response)))
+
+
+def _api_keys(names: Iterable[str] | None) -> frozenset[int] | None:
+    """Return the keys of APIs given by name or number, None for all APIs."""
+    if names is None:
+        return None
+    known = {codec.api_name(key).lower(): key for key in codec.api_keys()}
+    found = set()
+    for name in names:
+        key = int(name) if name.isdecimal() else known.get(name.lower())
+        if key is None:
+            raise ValueError(f"unknown API {name!r}")
+        found.add(key)
+    return frozenset(found)
+
+
+def _matches(pattern: str, names: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
+# -- lines ---------------------------------------------------------------------------------
+
+
+def line(decoded: Decoded) -> str:
+    """Return an exchange as a line: time, client, broker, API, latency, subjects, outcome."""
+    exchange, request, _, reason, topic_names = decoded
+    client = f"{exchange.client_id or '-'}@{exchange.connection.client}"
+    broker = str(exchange.connection.broker)
+    if exchange.connection.node_id == _NO_NODE:
+        broker = f"{broker} (bootstrap)"
+    elif exchange.connection.node_id is not None:
+        broker = f"{broker} (node {exchange.connection.node_id})"
+    subjects = "" if request is None else summary(request, topic_names)
+    words = (
+        _time(exchange.sent_ns),
+        f"{client} > {broker}",
+        f"{api_name(exchange.api_key)} v{exchange.api_version}",
+        _latency(exchange),
+        subjects,
+        reason or _outcome(decoded),
+    )
+    return printable("  ".join(word for word in words if word)) + "\n"
+
+
+def json_line(decoded: Decoded, *, records: bool) -> str:
+    """Return an exchange as a line with a JSON object."""
+    exchange, request, response, reason, _ = decoded
+    connection = exchange.connection
+    answered_ns = exchange.answered_ns
+    shape: dict[str, object] = {
+        "time": _time(exchange.sent_ns),
+        "sentNs": exchange.sent_ns,
+        "answeredNs": answered_ns,
+        "latencyUs": None if answered_ns is None else (answered_ns - exchange.sent_ns) / _US,
+        "connection": connection.number,
+        "position": exchange.position,
+        "client": str(connection.client),
+        "broker": str(connection.broker),
+        "nodeId": connection.node_id,
+        "listener": connection.listener,
+        "api": api_name(exchange.api_key),
+        "apiKey": exchange.api_key,
+        "apiVersion": exchange.api_version,
+        "correlationId": exchange.correlation_id,
+        "clientId": exchange.client_id,
+        "requestBytes": len(exchange.request),
+        "responseBytes": None if exchange.response is None else len(exchange.response),
+        "errors": [] if response is None else errors(response),
+        "request": _message(exchange, request, is_request=True, records=records),
+        "response": _message(exchange, response, is_request=False, records=records),
+    }
+    if reason is not None:
+        shape["unreadable"] = reason
+    return json.dumps(shape, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _message(
+    exchange: Exchange, message: Message | None, *, is_request: bool, records: bool
+) -> object:
+    if message is None:
+        return None
+    api_key, version = exchange.api_key, exchange.api_version
+    direction = Direction.REQUEST if is_request else Direction.RESPONSE
+    if not is_request:
+        version = response_version(exchange.response or b"", api_key, version)
+    return as_json(message, api_key, direction, version, records=records)
+
+
+def _time(at_ns: int) -> str:
+    seconds, rest = divmod(at_ns, _SECOND_NS)
+    try:
+        whole = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    except (OverflowError, OSError, ValueError):
+        return f"{at_ns} ns"  # outside of the calendar
+    return f"{whole}.{rest // _US:06}Z"
+
+
+def _latency(exchange: Exchange) -> str:
+    if exchange.answered_ns is None:
+        return "unanswered"
+    return f"{(exchange.answered_ns - exchange.sent_ns) / _MS:.3f} ms"
+
+
+def _outcome(decoded: Decoded) -> str:
+    return " ".join(errors(decoded.response)) if decoded.response is not None else ""
+
+
+def problem_line(problem: Problem, *, as_json: bool) -> str:
+    """Return a problem of a capture as a line of text or JSON."""
+    if as_json:
+        return json.dumps(asdict(problem), ensure_ascii=False, separators=(",", ":")) + "\n"
+    position = problem.file if problem.offset is None else f"{problem.file}:{problem.offset}"
+    times = f"({problem.count} times)" if problem.count > 1 else ""
+    words = (position, problem.connection, f"{problem.kind}: {problem.detail}", times)
+    return printable("  ".join(word for word in words if word)) + "\n"

@@ -1,0 +1,59 @@
+"""Output of commands: exit statuses, errors on one line, JSON."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+from contextlib import suppress
+from typing import Final, NoReturn
+
+from kafkalite.cli.streams import printable, written
+
+FAILED_STATUS: Final = 1
+"""Exit status of a command that failed, or that found a difference given by `--fail-on`."""
+USAGE_STATUS: Final = 2
+"""Exit status for invalid arguments."""
+
+
+def end(status: int, text: str) -> NoReturn:
+    """Print an error as one line on stderr, and exit."""
+    complain(text)
+    sys.exit(status)
+
+
+def end_at_once(status: int) -> NoReturn:
+    """End the process without freeing its memory, which takes seconds with many objects.
+
+    Functions registered with atexit are called, and the standard streams are flushed.
+    """
+    atexit._run_exitfuncs()  # noqa: SLF001 - os._exit skips them
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed, or without a reader
+            stream.flush()
+    os._exit(status)
+
+
+def put(text: str) -> bool:
+    """Print a result; return whether the output has a reader. Raises SystemExit on a full disk."""
+    error = written(text)
+    if error is not None and not isinstance(error, BrokenPipeError):
+        end(FAILED_STATUS, f"cannot write the output: {(error.strerror or '').lower()}")
+    return error is None
+
+
+def complain(text: str) -> None:
+    """Print a line on stderr, with control characters escaped."""
+    sys.stderr.write(f"kafkalite: {printable(text)}\n")
+    sys.stderr.flush()
+
+
+def as_json(shape: object) -> str:
+    """Return JSON text that ends with a newline."""
+    return f"{json.dumps(shape, indent=2)}\n"
+
+
+def as_lines(text: str) -> str:
+    """Return the lines of a text, with control characters escaped."""
+    return "".join(f"{printable(line)}\n" for line in text.splitlines())

@@ -1,0 +1,1 @@
+"""The cluster and its nodes, the calls between nodes, and the outbox."""

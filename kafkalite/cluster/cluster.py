@@ -1,0 +1,260 @@
+"""Cluster: the nodes of one emulated cluster, and the state machines and logs that they share.
+
+A start reads the metadata log first, then opens the partitions that it contains, then loads the
+coordinators from internal topics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.cluster.node import Node, NodeState, UnreadAnswers
+from kafkalite.cluster.outbox import Outbox
+from kafkalite.config.log_config import LogConfig
+from kafkalite.config.topic import topic_log_config
+from kafkalite.coordinator.contract import UnreadableLogError
+from kafkalite.coordinator.event_history import EventHistory
+from kafkalite.groups.coordinator import GroupCoordinator
+from kafkalite.groups.share.intents import InitializeShareState
+from kafkalite.metadata.controller import MetadataController
+from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
+from kafkalite.metadata.image import MetadataDelta, PartitionImage
+from kafkalite.metadata.internal_topics import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
+from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.partitions.coordinator_log import PartitionCoordinatorLog, open_coordinator_log
+from kafkalite.partitions.partition import Partition
+from kafkalite.partitions.table import PartitionTable
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.uuids import ONE_UUID, uuid_to_text
+from kafkalite.shares.coordinator import ShareCoordinator
+from kafkalite.shares.table import SharePartitionTable
+from kafkalite.transactions.coordinator import TransactionCoordinator
+from kafkalite.transactions.intents import WriteMarkers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkalite.cluster.node import Deliver, Endpoint
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.ports.clock import Clock
+    from kafkalite.ports.entropy import Entropy
+    from kafkalite.ports.waiting import Waiting
+    from kafkalite.storage.data_directory import DataDirectory
+    from kafkalite.storage.log import Log
+
+_METADATA_LEADER_EPOCH = 1
+_METADATA_LOG_CONFIG = LogConfig(max_message_bytes=2**31 - 1)
+"""A batch has all records of a metadata change, for any number of topics: it has no limit."""
+
+
+class TopicError(ValueError):
+    """A topic that is required at the start cannot be created; the text is one line."""
+
+
+class Cluster:
+    """One emulated cluster, loaded from its directory; a process may have several."""
+
+    def __init__(
+        self,
+        *,
+        cluster_id: str,
+        directory: DataDirectory,
+        clock: Clock,
+        entropy: Entropy,
+        config: BrokerConfig,
+        node_ids: Sequence[int],
+    ) -> None:
+        """Load everything from `directory`.
+
+        Raises OSError, and UnreadableLogError if the metadata log is damaged; the directory then
+        remains as it was.
+        """
+        self.id = cluster_id
+        self.clock = clock
+        self.entropy = entropy
+        self.config = config
+        self.deliver: Deliver | None = None
+        self.unread_answers = UnreadAnswers()
+        metadata_log = _metadata_log(directory, clock, node_ids[0])
+        self.partitions = self._new_partitions(directory, metadata_log.log)
+        self.metadata = MetadataController(
+            log=PartitionCoordinatorLog(metadata_log),
+            config=config,
+            clock=clock,
+            entropy=entropy,
+        )
+        rack = config.str_or_none("broker.rack")
+        try:
+            self.metadata.start(dict.fromkeys(node_ids, rack))
+        except UnreadableLogError:
+            directory.restore_marker()
+            raise
+        image = self.metadata.image
+        self.partitions.open(image)
+        self.history = EventHistory()
+        self.outbox = Outbox(clock)
+        self.groups = self._new_groups(image)
+        self.shares = self._new_shares()
+        self.share_partitions = SharePartitionTable(
+            clock=clock, config=config, history=self.history
+        )
+        self.transactions = self._new_transactions(node_ids[0])
+        self.nodes = {node_id: Node(node_id, self, image, rack) for node_id in node_ids}
+        self._load(image)
+
+    def _load(self, image: MetadataImage) -> None:
+        """Load the coordinators from their logs, and subscribe all parts to the metadata.
+
+        Intents that were not completed before the last stop wait until `open`, because they need
+        other coordinators and other nodes.
+        """
+        no_changes = MetadataDelta()
+        self.shares.on_image(image, no_changes)
+        self.groups.on_image(image, no_changes)
+        self.transactions.on_image(image, no_changes)
+        for node in self.nodes.values():
+            self.metadata.subscribe(node.on_image)
+        self.metadata.subscribe(self.partitions.apply)
+        self.metadata.subscribe(self.shares.on_image)
+        self.metadata.subscribe(self.share_partitions.on_image)
+        self.metadata.subscribe(self.groups.on_image)
+        self.metadata.subscribe(self.transactions.on_image)
+        self.outbox.assign(InitializeShareState, self._initialize_share_state)
+        self.outbox.assign(WriteMarkers, self._write_markers)
+
+    def open(self, deliver: Deliver) -> None:
+        """Let nodes call each other by `deliver`, and carry out the loaded intents.
+
+        Called once, before the first client is served.
+        """
+        self.deliver = deliver
+        for node in self.nodes.values():
+            node.state = NodeState.RUNNING
+        self.outbox.open()
+
+    # The first intent replaces these handlers by others, so a start imports no messages.
+
+    def _initialize_share_state(self, intent: InitializeShareState) -> Waiting[None] | None:
+        from kafkalite.cluster.share_persister import ShareStateInitializer  # noqa: PLC0415
+
+        return ShareStateInitializer(self.nodes, self.groups, self.outbox).initialize(intent)
+
+    def _write_markers(self, intent: WriteMarkers) -> None:
+        from kafkalite.cluster.transaction_markers import TransactionMarkers  # noqa: PLC0415
+
+        TransactionMarkers(self.nodes, self.transactions, self.outbox).write(intent)
+
+    def _new_partitions(self, directory: DataDirectory, metadata_log: Log) -> PartitionTable:
+        return PartitionTable(
+            directory=directory,
+            other_logs={(METADATA_TOPIC, 0): metadata_log},
+            clock=self.clock,
+            entropy=self.entropy,
+            log_config=lambda overrides: topic_log_config(overrides, self.config),
+            max_fetch_sessions=self.config.int("max.incremental.fetch.session.cache.slots"),
+        )
+
+    def _new_groups(self, image: MetadataImage) -> GroupCoordinator:
+        return GroupCoordinator(
+            clock=self.clock,
+            entropy=self.entropy,
+            config=self.config,
+            image=image,
+            open_log=lambda index: open_coordinator_log(self.partitions, OFFSETS_TOPIC, index),
+            history=self.history,
+            carry_out=self.outbox.carry_out,
+        )
+
+    def _new_shares(self) -> ShareCoordinator:
+        return ShareCoordinator(
+            clock=self.clock,
+            config=self.config,
+            metadata=self.metadata,
+            open_log=lambda index: open_coordinator_log(self.partitions, SHARE_STATE_TOPIC, index),
+            log_of=lambda index: self.partitions.logs()[SHARE_STATE_TOPIC, index],
+            history=self.history,
+        )
+
+    def _new_transactions(self, node_id: int) -> TransactionCoordinator:
+        producer_ids, allocate = self.partitions.producer_ids, self.metadata.allocate_producer_ids
+        return TransactionCoordinator(
+            clock=self.clock,
+            config=self.config,
+            metadata=self.metadata,
+            draw_producer_id=lambda: producer_ids.draw(node_id, lambda: allocate(node_id)),
+            open_log=lambda index: open_coordinator_log(
+                self.partitions, TRANSACTION_STATE_TOPIC, index
+            ),
+            history=self.history,
+            carry_out=self.outbox.carry_out,
+        )
+
+    def endpoints(self, listener: str) -> Sequence[Endpoint]:
+        """Return the address of every node for a listener."""
+        return [
+            node.endpoints[listener] for node in self.nodes.values() if listener in node.endpoints
+        ]
+
+    def create_missing_topics(self, required: Mapping[str, int]) -> None:
+        """Create those of the `required` topics (name → partitions) that do not exist.
+
+        Raises TopicError if one cannot be created, or exists with another number of partitions.
+        """
+        topics = self.metadata.image.topics
+        for name, partitions in required.items():
+            if name in topics and len(topics[name].partitions) != partitions:
+                raise TopicError(
+                    f"topic {name} exists with {len(topics[name].partitions)} partitions, "
+                    f"not with {partitions}"
+                )
+        missing = [
+            NewTopic(name=name, partitions=partitions, replication_factor=BROKER_DEFAULT)
+            for name, partitions in required.items()
+            if name not in topics
+        ]
+        if not missing:
+            return
+        try:
+            creations = self.metadata.create_topics(missing)
+        except KafkaError as error:
+            raise TopicError(f"cannot create these topics: {error.message}") from error
+        for creation in creations:
+            if creation.error is not None:
+                reason = creation.error.message or creation.error.code.name
+                raise TopicError(f"cannot create topic {creation.name}: {reason}")
+
+    def stop(self) -> None:
+        """Answer all waiting requests and stop all timers; the logs remain open."""
+        self.partitions.end_waits()
+        self.outbox.close()
+        for node in self.nodes.values():
+            node.stop()
+        self.transactions.stop()
+        self.groups.stop()
+        self.share_partitions.stop()
+        self.shares.stop()
+
+
+def _metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> Partition:
+    """Return the metadata log as a partition, as in Kafka."""
+    log = directory.open_log(
+        METADATA_TOPIC,
+        0,
+        _METADATA_LOG_CONFIG,
+        now_ms=clock.now_ms(),
+        topic_id=uuid_to_text(ONE_UUID),
+    )
+    image = PartitionImage(
+        index=0,
+        leader=leader,
+        leader_epoch=_METADATA_LEADER_EPOCH,
+        partition_epoch=0,
+        replicas=(leader,),
+        isr=(leader,),
+    )
+    return Partition(METADATA_TOPIC, ONE_UUID, image, log, is_internal=True)

@@ -1,0 +1,207 @@
+"""Node: one emulated broker, as request handlers and other nodes see it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafkalite.cluster.cluster import Cluster
+    from kafkalite.cluster.share_persister import SharePersister
+    from kafkalite.metadata.image import MetadataDelta, MetadataImage
+    from kafkalite.partitions.partition import Partition
+    from kafkalite.ports.clock import Timer
+    from kafkalite.protocol.api_keys import ApiKey
+
+
+class Endpoint(NamedTuple):
+    """The address of one node for clients of one listener."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class WarnOfClient(Protocol):
+    """Writes a warning about a client to the log; repeated warnings are only counted."""
+
+    def __call__(self, host: str, kind: str, event: str, **fields: object) -> None:
+        """Warn about the client at `host`; warnings of the same kind are counted together."""
+
+
+def ignore_warning(host: str, kind: str, event: str, **fields: object) -> None:
+    """Do nothing: there is no log."""
+
+
+class Deliver(Protocol):
+    """Lets a node answer a request of another node; see `gateway.inter_broker`."""
+
+    def __call__(self, sender: Node, receiver: Node, key: ApiKey, request: Any) -> Any:  # noqa: ANN401 - any API's classes
+        """Return the response or a Waiting; raises KafkaError NETWORK_EXCEPTION if it is lost."""
+
+
+class UnreadAnswers:
+    """The size of all answers in memory that clients have not read."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+class NodeState(Enum):
+    """The states of a node; it receives calls from other nodes only while it is RUNNING."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+class Node:
+    """One broker of a cluster.
+
+    Handlers read the parts of the cluster as attributes of the node, which saves a lookup. `image`
+    is the node's own view of the metadata, replaced when the metadata changes.
+    """
+
+    __slots__ = (
+        "_share_persister",
+        "_timers",
+        "clock",
+        "cluster",
+        "config",
+        "endpoints",
+        "entropy",
+        "groups",
+        "history",
+        "id",
+        "image",
+        "partitions",
+        "rack",
+        "share_partitions",
+        "shares",
+        "state",
+        "transactions",
+        "unread_answers",
+        "warn_of_client",
+    )  # fmt: skip
+
+    def __init__(
+        self, node_id: int, cluster: Cluster, image: MetadataImage, rack: str | None = None
+    ) -> None:
+        self.id = node_id
+        self.cluster = cluster
+        self.rack = rack
+        self.state = NodeState.STARTING
+        self.endpoints: dict[str, Endpoint] = {}
+        """Listener name → endpoint."""
+        self.image = image
+        self.clock = cluster.clock
+        self.entropy = cluster.entropy
+        self.config = cluster.config
+        self.partitions = cluster.partitions
+        self.groups = cluster.groups
+        self.shares = cluster.shares
+        self.share_partitions = cluster.share_partitions
+        self.transactions = cluster.transactions
+        self.history = cluster.history
+        """Events of groups and transactional ids; handlers add refusals by `gateway.refusals`."""
+        self.unread_answers = cluster.unread_answers
+        self.warn_of_client: WarnOfClient = ignore_warning
+        self._share_persister: SharePersister | None = None
+        self._timers: dict[Waiting[Any], Timer] = {}
+        """Pending call or pause → the timer that limits its duration."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the node calls other nodes and answers their calls."""
+        return self.state is NodeState.RUNNING
+
+    def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Replace the node's image of the metadata."""
+        del delta
+        self.image = image
+
+    def set_endpoint(self, listener: str, host: str, port: int) -> Endpoint:
+        """Set the node's address for a listener, and return it as an endpoint."""
+        endpoint = self.endpoints[listener] = Endpoint(self.id, host, port, self.rack)
+        return endpoint
+
+    # Calls to other nodes
+
+    @property
+    def share_persister(self) -> SharePersister:
+        """Reads and writes share-group state for this node."""
+        if self._share_persister is None:
+            from kafkalite.cluster.share_persister import SharePersister  # noqa: PLC0415 - rarely used
+
+            self._share_persister = SharePersister(self)
+        return self._share_persister
+
+    def send(self, receiver_id: int, key: ApiKey, request: Any) -> Any:  # noqa: ANN401 - see below
+        """Return another node's response to a request, or a Waiting for it.
+
+        Request and response have the structure of the latest version; they are not encoded. The
+        wait for a response is limited by `request.timeout.ms`. Raises KafkaError, directly or
+        through the Waiting: NETWORK_EXCEPTION if the node cannot be reached or closes the
+        connection, REQUEST_TIMED_OUT if it does not answer.
+        """
+        receiver = self.cluster.nodes.get(receiver_id)
+        deliver = self.cluster.deliver
+        if deliver is None or receiver is None or not (self.is_running and receiver.is_running):
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"Node {receiver_id} cannot be reached.")
+        answer = deliver(self, receiver, key, request)
+        if not isinstance(answer, Waiting):
+            return answer
+        response: Waiting[Any] = Waiting(on_abandon=answer.abandon)
+        timeout = KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"Node {receiver_id} did not answer.")
+        self._resolve_after(response, self.config.int("request.timeout.ms"), timeout)
+        answer.then(lambda value: self._resolve(response, value))
+        return response
+
+    def pause(self, duration_ms: int) -> Waiting[None]:
+        """Return a Waiting that resolves after `duration_ms`, or is refused if the node stops."""
+        waiting: Waiting[None] = Waiting()
+        self._resolve_after(waiting, duration_ms, None)
+        return waiting
+
+    def stop(self) -> None:
+        """Answer no further calls; pending calls to other nodes fail."""
+        self.state = NodeState.STOPPED
+        for waiting in tuple(self._timers):
+            self._resolve(waiting, KafkaError(ErrorCode.NETWORK_EXCEPTION, "The node has stopped."))
+
+    def _resolve_after(self, waiting: Waiting[Any], duration_ms: int, outcome: object) -> None:
+        """Resolve `waiting` with `outcome` after `duration_ms`, unless it is resolved before."""
+        deadline_ms = self.clock.now_ms() + duration_ms
+        self._timers[waiting] = self.clock.call_at(
+            deadline_ms, lambda: self._resolve(waiting, outcome)
+        )
+
+    def _resolve(self, waiting: Waiting[Any], outcome: object) -> None:
+        timer = self._timers.pop(waiting, None)
+        if timer is not None:
+            timer.cancel()
+            waiting.resolve(outcome)
+
+    # Partitions
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """Return a partition that this node leads.
+
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION if the node has no replica,
+        NOT_LEADER_OR_FOLLOWER if it is a follower, KAFKA_STORAGE_ERROR if the log is offline.
+        """
+        hosted_topic = self.partitions.topic(topic)
+        partition_image = self.image.partition(topic, index)
+        partition = None if hosted_topic is None else hosted_topic.partition(index)
+        if partition is None or partition_image is None or self.id not in partition_image.replicas:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if partition_image.leader != self.id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return partition

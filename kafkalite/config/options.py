@@ -1,0 +1,360 @@
+"""The options of a broker, each defined once.
+
+The command line (`kafkalite serve`), the arguments of `kafkalite.testing.Broker`, the options of
+the pytest plugin, the environment variables of the Docker image and the reference page are made
+from this table. It is a table of named tuples because the start of a broker imports it: dataclasses
+would be slower to import.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PREFIX: Final = "KAFKALITE_"
+"""The first part of the name of each environment variable."""
+
+DEFAULT_CONTROL_HOST: Final = "127.0.0.1"
+DEFAULT_CONTROL_PORT: Final = 9097
+DEFAULT_CONTROL: Final = f"{DEFAULT_CONTROL_HOST}:{DEFAULT_CONTROL_PORT}"
+"""The address of the control API if `--control` has no value."""
+
+_MAX_BROKERS: Final = 1000
+_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+_MIN_FILE_BYTES: Final = 64 * 1024
+_MAX_RECORD_BYTES: Final = 1024**3
+
+
+class Keyword(NamedTuple):
+    """An argument of `kafkalite.testing.Broker`.
+
+    `is_for_fixtures` says whether the brokers of the pytest plugin take it from an option.
+    """
+
+    name: str
+    default: object = None
+    is_for_fixtures: bool = True
+
+
+class Variable(NamedTuple):
+    """An environment variable of the Docker image.
+
+    `separator` is a regular expression that divides the values of a repeatable option.
+    """
+
+    name: str
+    example: str
+    separator: str | None = None
+
+
+class Option(NamedTuple):
+    """An option of a broker.
+
+    `flag` is its name on the command line, None if it is an argument in Python only. `parse`
+    converts the text of one value and raises ValueError. `implied` is the value of a flag that
+    was given without one. `shown_default` is printed in the help in place of `default`. `keyword`
+    and `variable` are its other names, None if it has none there.
+    """
+
+    section: str
+    flag: str | None
+    help: str
+    metavar: str | None = None
+    parse: Callable[[str], object] | None = None
+    choices: tuple[str, ...] = ()
+    default: str | int | None = None
+    shown_default: str | None = None
+    implied: str | None = None
+    is_repeatable: bool = False
+    is_switch: bool = False
+    keyword: Keyword | None = None
+    variable: Variable | None = None
+
+    @property
+    def name(self) -> str:
+        """The flag without its dashes, else the name in Python."""
+        if self.flag is not None:
+            return self.flag.removeprefix("--")
+        return "" if self.keyword is None else self.keyword.name
+
+    @property
+    def dest(self) -> str:
+        """The attribute that holds the value after parsing."""
+        return self.name.replace("-", "_")
+
+    @property
+    def help_text(self) -> str:
+        """The help, with the default in brackets."""
+        return f"{self.help} [{self.default_text}]" if self.default_text else self.help
+
+    @property
+    def default_text(self) -> str:
+        """The default as the help shows it, empty if there is none."""
+        default = self.default if self.shown_default is None else self.shown_default
+        return "" if default is None else str(default)
+
+
+def _brokers(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_BROKERS:
+        raise ValueError(f"{text!r} is not a number from 1 to {_MAX_BROKERS}")
+    return int(text)
+
+
+def _file_bytes(text: str) -> int:
+    match = re.fullmatch(r"([0-9]{1,12})([kmg]?)", text, re.ASCII | re.IGNORECASE)
+    size = int(match[1]) * _UNITS[match[2].lower()] if match else 0
+    if size < _MIN_FILE_BYTES:
+        raise ValueError(f"{text!r} is not a size of 64k or more, such as 64m")
+    return size
+
+
+def _record_bytes(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not int(text) <= _MAX_RECORD_BYTES:
+        raise ValueError(f"{text!r} is not a number of bytes")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,3})?", text, re.ASCII)
+    if not match or not float(text):
+        raise ValueError(f"{text!r} is not a number of seconds")
+    return float(text)
+
+
+_WORD_SEPARATOR: Final = r"[\s,]+"
+_LINE_SEPARATOR: Final = r"[;\n]"
+
+_NODES_AND_LISTENERS: Final = "Nodes and listeners"
+_DATA: Final = "Data and broker configuration"
+_CLOCK_AND_CONTROL: Final = "Clock and control"
+_RECORDING: Final = "Recording of traffic"
+_STAND_IN: Final = "Stand-in for a recorded cluster"
+_LOGGING: Final = "Logging"
+
+LISTEN: Final = Option(
+    _NODES_AND_LISTENERS,
+    "--listen",
+    "listen on this address; repeatable; port 0 selects a free port",
+    "[NAME://]HOST:PORT",
+    shown_default="localhost:9092",
+    is_repeatable=True,
+    variable=Variable(
+        "KAFKALITE_LISTEN", "INSIDE://0.0.0.0:29092,OUTSIDE://0.0.0.0:9092", _WORD_SEPARATOR
+    ),
+)
+ADVERTISE: Final = Option(
+    _NODES_AND_LISTENERS,
+    "--advertise",
+    "return this address to clients of the listener with this name, else of the first listener "
+    "without an advertised address; repeatable",
+    "[NAME://]HOST:PORT",
+    shown_default="the address of the listener",
+    is_repeatable=True,
+    variable=Variable(
+        "KAFKALITE_ADVERTISE", "INSIDE://kafkalite:29092,OUTSIDE://localhost:9092", _WORD_SEPARATOR
+    ),
+)
+PORT: Final = Option(
+    _NODES_AND_LISTENERS,
+    None,
+    "port of the first node on 127.0.0.1; each further node uses the next port; 0 selects free "
+    "ports",
+    keyword=Keyword("port", 0, is_for_fixtures=False),
+)
+BROKERS: Final = Option(
+    _NODES_AND_LISTENERS,
+    "--brokers",
+    "number of nodes; each node listens on the port after that of the previous node",
+    "NUMBER",
+    _brokers,
+    default=1,
+    keyword=Keyword("brokers", 1),
+    variable=Variable("KAFKALITE_BROKERS", "3"),
+)
+DATA_DIRECTORY: Final = Option(
+    _DATA,
+    "--data-dir",
+    "store all data in this directory, across restarts",
+    "DIR",
+    shown_default="a temporary directory",
+    keyword=Keyword("data_directory", is_for_fixtures=False),
+    variable=Variable("KAFKALITE_DATA_DIR", "/var/lib/kafkalite"),
+)
+TOPIC: Final = Option(
+    _DATA,
+    "--topic",
+    "create this topic at startup; repeatable",
+    "NAME:PARTITIONS",
+    is_repeatable=True,
+    keyword=Keyword("topics"),
+    variable=Variable("KAFKALITE_TOPICS", "orders:3,audit:1", _WORD_SEPARATOR),
+)
+CONFIG: Final = Option(
+    _DATA,
+    "--config",
+    "set a Kafka broker configuration; repeatable; takes precedence over --properties",
+    "KEY=VALUE",
+    is_repeatable=True,
+    keyword=Keyword("config"),
+    variable=Variable(
+        "KAFKALITE_CONFIG", "num.partitions=3;log.retention.ms=60000", _LINE_SEPARATOR
+    ),
+)
+PROPERTIES: Final = Option(
+    _DATA,
+    "--properties",
+    "read Kafka broker configurations from this file",
+    "FILE",
+    variable=Variable("KAFKALITE_PROPERTIES", "/etc/kafkalite.properties"),
+)
+AS_VERSION: Final = Option(
+    _DATA,
+    "--as-version",
+    "emulate this release of Kafka, 3.3 to 4.3: its APIs, their versions and its features",
+    "X.Y",
+    shown_default="4.3, and request versions that older clients need",
+    keyword=Keyword("as_version"),
+    variable=Variable("KAFKALITE_AS_VERSION", "3.9"),
+)
+DEFAULTS: Final = Option(
+    _DATA,
+    "--defaults",
+    "defaults of broker configurations: suited to tests on one node, or Kafka's own",
+    choices=("kafkalite", "kafka"),
+    default="kafkalite",
+    keyword=Keyword("defaults", "kafkalite"),
+    variable=Variable("KAFKALITE_DEFAULTS", "kafka"),
+)
+CONTROL: Final = Option(
+    _CLOCK_AND_CONTROL,
+    "--control",
+    "serve the control API (clock, faults, explain, health) over HTTP on this address; port 0 "
+    "selects a free port",
+    "[HOST:]PORT",
+    implied=DEFAULT_CONTROL,
+    shown_default=f"off; {DEFAULT_CONTROL} if no address is given",
+    keyword=Keyword("control", default=False, is_for_fixtures=False),
+    variable=Variable("KAFKALITE_CONTROL", "0.0.0.0:9097"),
+)
+CLOCK: Final = Option(
+    _CLOCK_AND_CONTROL,
+    "--clock",
+    "clock at startup: real, manual (stopped until advanced) or accelerated by a factor, such as "
+    "accelerated:60; TIME is the time at which it starts",
+    "MODE[@TIME]",
+    default="real",
+    keyword=Keyword("clock", "real"),
+    variable=Variable("KAFKALITE_CLOCK", "manual"),
+)
+CAPTURE: Final = Option(
+    _RECORDING,
+    "--capture",
+    "record all traffic in this directory, as pcapng files that Wireshark reads",
+    "DIR",
+    shown_default="off",
+    keyword=Keyword("capture"),
+    variable=Variable("KAFKALITE_CAPTURE", "/var/lib/kafkalite/captures"),
+)
+KEEP_SECRETS: Final = Option(
+    _RECORDING,
+    "--keep-secrets",
+    "record passwords and tokens as they are",
+    shown_default="overwritten",
+    is_switch=True,
+)
+SNAP_RECORDS: Final = Option(
+    _RECORDING,
+    "--snap-records",
+    "record at most this many bytes of each record's key, value and header values",
+    "BYTES",
+    _record_bytes,
+    shown_default="all",
+)
+ROTATE_BYTES: Final = Option(
+    _RECORDING,
+    "--rotate-bytes",
+    "start a new capture file at this size, such as 500k, 64m or 1g",
+    "SIZE",
+    _file_bytes,
+    shown_default="64m",
+)
+ROTATE_SECONDS: Final = Option(
+    _RECORDING,
+    "--rotate-seconds",
+    "start a new capture file after this time",
+    "SECONDS",
+    _seconds,
+    shown_default="never",
+)
+REPLAY: Final = Option(
+    _STAND_IN,
+    "--replay",
+    "answer as the cluster in this capture, a file or a directory; repeatable",
+    "DIR",
+    shown_default="off",
+    is_repeatable=True,
+    keyword=Keyword("replay"),
+)
+MATCH: Final = Option(
+    _STAND_IN,
+    "--match",
+    "with --replay: match requests by their position on a connection (strict) or by their content "
+    "(lenient), or load topics, records and commits of the capture and then answer live (seeded)",
+    choices=("strict", "lenient", "seeded"),
+    shown_default="strict",
+    keyword=Keyword("match", "strict"),
+)
+ON_MISS: Final = Option(
+    _STAND_IN,
+    "--on-miss",
+    "with --replay: if the capture has no response to a request, close the connection (fail) or "
+    "let the live broker answer (live)",
+    choices=("fail", "live"),
+    shown_default="fail",
+    keyword=Keyword("on_miss", "fail"),
+)
+LOG_FORMAT: Final = Option(
+    _LOGGING,
+    "--log-format",
+    "format of log lines on stderr",
+    choices=("console", "json"),
+    default="console",
+    variable=Variable("KAFKALITE_LOG_FORMAT", "json"),
+)
+LOG_LEVEL: Final = Option(
+    _LOGGING,
+    "--log-level",
+    "lowest level of log lines that are written",
+    choices=("debug", "info", "warning", "error"),
+    default="info",
+    keyword=Keyword("log_level", "warning"),
+    variable=Variable("KAFKALITE_LOG_LEVEL", "debug"),
+)
+
+RECORDING_DETAILS: Final = (KEEP_SECRETS, SNAP_RECORDS, ROTATE_BYTES, ROTATE_SECONDS)
+"""Options for recording traffic; every command that records has them."""
+STAND_IN: Final = (REPLAY, MATCH, ON_MISS)
+LOGGING: Final = (LOG_FORMAT, LOG_LEVEL)
+
+OPTIONS: Final = (
+    LISTEN,
+    ADVERTISE,
+    PORT,
+    BROKERS,
+    DATA_DIRECTORY,
+    TOPIC,
+    CONFIG,
+    PROPERTIES,
+    AS_VERSION,
+    DEFAULTS,
+    CONTROL,
+    CLOCK,
+    CAPTURE,
+    *RECORDING_DETAILS,
+    *STAND_IN,
+    *LOGGING,
+)
+"""All options, in the order of the help."""

@@ -1,0 +1,101 @@
+"""Settings of Kafka that are accepted and validated but have no effect, with reasons.
+
+A test derives the list: every key of a broker, a topic or a group is either read somewhere or
+listed here. The page about defaults shows this table.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.config.broker import strip_listener
+from kafkalite.config.keys import broker_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+NO_EFFECT: Final[Mapping[str, str]] = {
+    "Replicas share one log: they do not fetch or fall behind, and need no leader election": """
+auto.leader.rebalance.enable controlled.shutdown.enable follower.fetch.last.tiered.offset.enable
+leader.imbalance.check.interval.seconds num.replica.fetchers replica.fetch.*
+replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
+replica.socket.* unclean.leader.election.enable unclean.leader.election.interval.ms
+""",
+    "The nodes of a cluster are one process, without quorum or network between them": """
+add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
+broker.heartbeat.interval.ms broker.session.timeout.ms controller.performance.*
+controller.quorum.* controller.socket.timeout.ms early.start.listeners
+initial.broker.registration.timeout.ms inter.broker.listener.name process.roles
+security.inter.broker.protocol server.max.startup.time.ms
+socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+""",
+    "Metadata is stored in a log of kafkalite's own format": """
+internal.metadata.* metadata.*
+""",
+    "One thread does all the work": """
+background.threads group.coordinator.append.linger.ms group.coordinator.background.threads
+group.coordinator.cached.buffer.max.bytes group.coordinator.threads log.cleaner.threads
+num.io.threads num.network.threads num.recovery.threads.per.data.dir
+num.replica.alter.log.dirs.threads queued.max.requests share.coordinator.append.linger.ms
+share.coordinator.cached.buffer.max.bytes share.coordinator.threads
+""",
+    "The buffers, timers and queues that they size do not exist": """
+delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
+log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+log.cleaner.io.max.bytes.per.second offsets.commit.timeout.ms offsets.load.buffer.size
+producer.purgatory.purge.interval.requests share.coordinator.load.buffer.size
+share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
+socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes
+transaction.state.log.load.buffer.size
+""",
+    "Files are not preallocated, are deleted at once, and are in one directory": """
+cordoned.log.dirs log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms
+log.initial.task.delay.ms log.preallocate log.segment.delete.delay.ms
+""",
+    "Batches are compressed at the default level of their codec, coordinators' records never": """
+compression.gzip.level compression.lz4.level compression.zstd.level
+offsets.topic.compression.codec share.coordinator.state.topic.compression.codec
+""",
+    "There is no tiered storage": """
+log.local.retention.bytes log.local.retention.ms remote.*
+""",
+    "Clients are not authenticated or authorized, and PLAINTEXT is the only protocol": """
+authorizer.class.name connection.failed.authentication.delay.ms connections.max.reauth.ms
+delegation.token.* principal.builder.class sasl.* security.providers ssl.*
+""",
+    "There are no quotas, and neither replicas nor new connections are throttled": """
+alter.log.dirs.replication.quota.* controller.quota.* max.connection.creation.rate quota.window.*
+follower.replication.throttled.* leader.replication.throttled.* replication.quota.*
+replica.alter.log.dirs.io.max.bytes.per.second
+""",
+    "Metrics are not reported, and clients' metrics are not requested": """
+kafka.metrics.* metric.reporters metrics.* telemetry.max.bytes
+""",
+    "JVM plug-ins are not supported, so only Kafka's own classes are accepted": """
+alter.config.policy.class.name client.quota.callback.class config.providers
+create.topic.policy.class.name group.share.assignors group.share.persister.class.name
+""",
+    "Levels of features that are under development are not served": """
+unstable.feature.versions.enable
+""",
+}
+"""Reason → keys; `*` matches the rest of a name."""
+
+
+def keys_without_effect(names: Iterable[str]) -> list[str]:
+    """Return those of `names` that are settings without effect, in order."""
+    known = broker_keys()
+    return sorted(
+        name
+        for name in names
+        if (key := strip_listener(name)) in known and reason_without_effect(key) is not None
+    )
+
+
+def reason_without_effect(key: str) -> str | None:
+    """Return why a key of a broker, a topic or a group has no effect; None if it has one."""
+    for reason, patterns in NO_EFFECT.items():
+        if any(fnmatchcase(key, pattern) for pattern in patterns.split()):
+            return reason
+    return None

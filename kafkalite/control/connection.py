@@ -1,0 +1,217 @@
+"""One HTTP connection of the control endpoint: time limits, and errors as JSON."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import h11
+from starlette.responses import JSONResponse
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    import logging
+
+    import uvicorn
+    from starlette.types import Receive, Scope, Send
+    from uvicorn.server import ServerState
+
+    from kafkalite.server.logging import Log
+
+
+class Limits(NamedTuple):
+    """Limits for the clients of a control endpoint."""
+
+    connections: int = 64
+    """The maximum number; above it, the connection that waited longest for a request is closed."""
+    request_s: float = 5.0
+    """The time limit for sending a request, and for reading a response."""
+    keep_alive_s: float = 5.0
+    """The time that a connection may stay idle between two requests."""
+
+
+class EndpointContext(NamedTuple):
+    """The objects that all connections of an endpoint use."""
+
+    config: uvicorn.Config
+    state: ServerState
+    limits: Limits
+    log: Log
+    logger: logging.Logger
+    """The logger of uvicorn's code."""
+    loop: asyncio.AbstractEventLoop
+
+
+class ControlConnection(H11Protocol):
+    """A connection that is closed if a request does not arrive in time."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, context: EndpointContext) -> None:
+        super().__init__(context.config, context.state, {}, context.loop)
+        self.logger = context.logger
+        self.access_log = False
+        self.timeout_keep_alive = context.limits.keep_alive_s  # type: ignore[assignment]  # a float works too
+        self._log = context.log
+        self._limits = context.limits
+        self._idle_since_s = 0.0
+        self._request_timer: asyncio.TimerHandle | None = None
+        self._response_timer: asyncio.TimerHandle | None = None
+
+    # asyncio's protocol
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Start the timer of the first request; close a connection if there are too many."""
+        super().connection_made(transport)
+        self._idle_since_s = self.loop.time()
+        self._watch_request()
+        self._limit_connections()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timers."""
+        self._stop_request_timer()
+        self._stop_response_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse received bytes; start or stop the timer of the request."""
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        self._watch_request()
+
+    def pause_writing(self) -> None:
+        """Start the timer for reading the response."""
+        super().pause_writing()
+        self._stop_response_timer()
+        self._response_timer = self.loop.call_later(
+            self._limits.request_s, self._on_response_timeout
+        )
+
+    def resume_writing(self) -> None:
+        """Stop the timer for reading the response."""
+        self._stop_response_timer()
+        super().resume_writing()
+
+    # uvicorn's protocol
+
+    def _should_upgrade(self) -> bool:
+        return False
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse bytes that are not HTTP."""
+        self.refuse(400, msg)
+
+    def on_response_complete(self) -> None:
+        """Start the timer of the next request, or parse a request that was pipelined."""
+        self._idle_since_s = self.loop.time()
+        super().on_response_complete()
+        self._watch_request()
+
+    # Time limits
+
+    @property
+    def is_waiting_for_request(self) -> bool:
+        """Return whether no complete request has arrived since the last response."""
+        return self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
+
+    @property
+    def _has_begun_request(self) -> bool:
+        return self.conn.their_state is h11.SEND_BODY or bool(self.conn.trailing_data[0])
+
+    def _watch_request(self) -> None:
+        if not self._has_begun_request:
+            self._stop_request_timer()
+            if self.timeout_keep_alive_task is not None:
+                return
+        is_over = self.transport.is_closing() or not self.is_waiting_for_request
+        if is_over:
+            self._stop_request_timer()
+        elif self._request_timer is None:
+            self._idle_since_s = self.loop.time()
+            self._request_timer = self.loop.call_later(
+                self._limits.request_s, self._on_request_timeout
+            )
+
+    def _stop_request_timer(self) -> None:
+        if self._request_timer is not None:
+            self._request_timer.cancel()
+            self._request_timer = None
+
+    def _stop_response_timer(self) -> None:
+        if self._response_timer is not None:
+            self._response_timer.cancel()
+            self._response_timer = None
+
+    def _on_request_timeout(self) -> None:
+        self._request_timer = None
+        self._log.debug("a request to the control endpoint timed out", client=str(self.client))
+        if self._has_begun_request:
+            self.refuse(408, f"the request took longer than {self._limits.request_s:g} s")
+        else:
+            self.transport.abort()
+
+    def _on_response_timeout(self) -> None:
+        self._response_timer = None
+        self._log.debug("a response was not read in time", client=str(self.client))
+        self.transport.abort()
+
+    # Refusals
+
+    def refuse(self, status: int, error: str) -> None:
+        """Answer with an error if an answer is still possible, and close the connection."""
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            body = json.dumps({"error": error}).encode()
+            headers = [
+                ("content-type", "application/json"),
+                ("content-length", f"{len(body)}"),
+                ("connection", "close"),
+            ]
+            response = h11.Response(
+                status_code=status, headers=headers, reason=HTTPStatus(status).phrase.encode()
+            )
+            for event in (response, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()
+
+    def _limit_connections(self) -> None:
+        others: list[ControlConnection] = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, ControlConnection)
+            and connection is not self
+            and not connection.transport.is_closing()
+        ]
+        if len(others) < self._limits.connections:
+            return
+        waiting = [connection for connection in others if connection.is_waiting_for_request]
+        if waiting:
+            min(waiting, key=lambda connection: connection._idle_since_s).close_for_newer()  # noqa: SLF001 - of the same class
+        else:
+            self._log.warning(
+                "all connections of the control endpoint are busy", limit=self._limits.connections
+            )
+            self.app = _unavailable
+
+    def close_for_newer(self) -> None:
+        """Close this connection, which waits for a request, because a newer one needs its slot."""
+        self._log.debug(
+            "a connection to the control endpoint was closed in favor of a newer one",
+            client=str(self.client),
+        )
+        if self._has_begun_request:
+            self.refuse(503, "there are too many connections")
+        else:
+            self.transport.abort()
+
+
+async def _unavailable(scope: Scope, receive: Receive, send: Send) -> None:
+    response: Any = JSONResponse(
+        {"error": "there are too many requests"}, 503, {"connection": "close"}
+    )
+    await response(scope, receive, send)

@@ -1,0 +1,259 @@
+"""EventHistory: recent events of groups and transactional ids, in memory, for `kafkalite explain`.
+
+All sizes are limited, because clients cause the events. A subject is a group or a transactional id.
+Each subject has a maximum number of refusals and a maximum number of other entries, so a client
+that is refused again and again cannot push out the rebalances. The number of subjects and the bytes
+of all entries are limited as well. Subjects that have only refusals are removed first, because any
+client can invent such ids. A repeated refusal with the same text is counted, not stored again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from itertools import islice
+from math import isfinite
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from kafkalite.coordinator.contract import SubjectKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.coordinator.contract import Event
+
+MAX_SUBJECTS = 1_000
+MAX_ENTRIES = 64
+"""Maximum number of refusals, and of other entries, of one subject."""
+MAX_BYTES = 8 * 1024 * 1024
+MAX_TEXT_LENGTH = 1_000
+"""Maximum characters of an event's text; a longer one is truncated."""
+MAX_NAME_LENGTH = 256
+"""Maximum characters of an id, and of a text among the facts."""
+MAX_ITEMS = 32
+"""Maximum facts of an entry, and items of a list among them."""
+MAX_DEPTH = 3
+MAX_FACTS_LENGTH = 4_000
+"""Maximum characters of all facts of an entry; further facts are omitted."""
+
+REFUSAL_KINDS = frozenset(("refused", "fenced"))
+
+_ENTRY_BYTES = 600
+"""Approximate bytes of an entry without its texts."""
+_FACT_CHARACTERS = 20
+"""Characters that are counted for each fact in addition to its text."""
+_ELLIPSIS = "…"
+
+Fact: TypeAlias = "str | int | float | bool | list[Fact] | dict[str, Fact] | None"
+"""A value that JSON can represent."""
+
+
+class Entry(NamedTuple):
+    """One event of a group or a transactional id."""
+
+    number: int
+    """Grows with every event; a repetition gives an entry a new number."""
+    group: str | None
+    transactional_id: str | None
+    """Exactly one of `group` and `transactional_id` is set."""
+    kind: str
+    text: str
+    facts: Mapping[str, Fact]
+    times: int
+    """Number of events with exactly this text."""
+    first_ms: int
+    """When it first happened, in milliseconds since the Unix epoch by the broker's clock."""
+    at_ms: int
+    """When it last happened."""
+
+
+_Subject: TypeAlias = tuple[SubjectKind, str]
+_TextKey: TypeAlias = tuple[str, str, str]
+_by_number = attrgetter("number")
+
+
+class _SubjectEntries:
+    """The entries of one subject."""
+
+    __slots__ = ("others", "refusals", "size")
+
+    def __init__(self) -> None:
+        self.refusals: dict[_TextKey, tuple[Entry, int]] = {}
+        self.others: dict[_TextKey, tuple[Entry, int]] = {}
+        self.size = 0
+
+    def entries(self) -> list[Entry]:
+        found = [entry for entry, _ in self.refusals.values()]
+        found += [entry for entry, _ in self.others.values()]
+        return sorted(found, key=_by_number)
+
+
+class EventHistory:
+    """Recent events of the groups and transactional ids of one cluster."""
+
+    __slots__ = (
+        "_bytes",
+        "_max_bytes",
+        "_max_entries",
+        "_max_subjects",
+        "_number",
+        "_refused_only",
+        "_subjects",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        max_subjects: int = MAX_SUBJECTS,
+        max_entries: int = MAX_ENTRIES,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._max_subjects = max_subjects
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        # Both are ordered by the latest events of their subjects.
+        self._subjects: dict[_Subject, _SubjectEntries] = {}
+        self._refused_only: dict[_Subject, _SubjectEntries] = {}
+        self._number = 0
+        self._bytes = 0
+
+    def add(self, event: Event, now_ms: int) -> None:
+        """Store an event that happened at `now_ms`; at a limit, the oldest ones are removed."""
+        subject = (event.subject_kind, _truncate(event.subject, MAX_NAME_LENGTH))
+        text = _truncate(event.text, MAX_TEXT_LENGTH)
+        facts = _FactConverter().convert_facts(event.facts)
+        text_key = (event.kind, text, repr(facts))
+        size = _ENTRY_BYTES + _bytes_of(text) + 4 * _bytes_of(text_key[2])
+        self._number += 1
+        is_refusal = event.kind in REFUSAL_KINDS
+        entries = self._entries_of(subject, is_refusal=is_refusal)
+        by_text = entries.refusals if is_refusal else entries.others
+        times, first_ms = 1, now_ms
+        earlier = by_text.pop(text_key, None)
+        if earlier is not None:
+            times, first_ms = earlier[0].times + 1, earlier[0].first_ms
+            self._subtract_size(entries, earlier[1])
+        elif len(by_text) >= self._max_entries:
+            self._subtract_size(entries, by_text.pop(next(iter(by_text)))[1])
+        names = _entry_names(subject)
+        entry = Entry(self._number, *names, event.kind, text, facts, times, first_ms, now_ms)
+        by_text[text_key] = (entry, size)
+        entries.size += size
+        self._bytes += size
+        while self._bytes > self._max_bytes and self._subject_count() > 1:
+            self._remove_oldest_subject(subject)
+
+    def about(
+        self, name: str, limit: int = 2 * MAX_ENTRIES, *, of: SubjectKind = SubjectKind.GROUP
+    ) -> Sequence[Entry]:
+        """Return the latest `limit` entries of a subject, in the order of numbers."""
+        subject = (of, _truncate(name, MAX_NAME_LENGTH))
+        entries = self._subjects.get(subject) or self._refused_only.get(subject)
+        return () if entries is None else _last_entries(entries.entries(), limit)
+
+    def latest(self, limit: int = 2 * MAX_ENTRIES) -> Sequence[Entry]:
+        """Return the latest `limit` entries of all subjects, in the order of numbers."""
+        found: list[Entry] = []
+        for entries in (*self._subjects.values(), *self._refused_only.values()):
+            found += entries.entries()
+        return _last_entries(sorted(found, key=_by_number), limit)
+
+    def names(self, of: SubjectKind) -> Sequence[str]:
+        """Return the ids of all subjects of a kind that have entries, sorted."""
+        known = (*self._subjects, *self._refused_only)
+        return sorted(name for kind, name in known if kind is of)
+
+    @property
+    def bytes(self) -> int:
+        """Approximate memory that the entries take."""
+        return self._bytes
+
+    def _entries_of(self, subject: _Subject, *, is_refusal: bool) -> _SubjectEntries:
+        """Return the entries of a subject, and make it the most recent one."""
+        entries = self._subjects.pop(subject, None)
+        if entries is None:
+            entries = self._refused_only.pop(subject, None)
+            if entries is None:
+                while self._subject_count() >= self._max_subjects:
+                    self._remove_oldest_subject(subject)
+                entries = _SubjectEntries()
+            if is_refusal:
+                self._refused_only[subject] = entries
+                return entries
+        self._subjects[subject] = entries
+        return entries
+
+    def _subject_count(self) -> int:
+        return len(self._subjects) + len(self._refused_only)
+
+    def _remove_oldest_subject(self, current: _Subject) -> None:
+        """Remove the least recent subject other than `current`, those with only refusals first."""
+        for subjects in (self._refused_only, self._subjects):
+            oldest = next(iter(subjects), current)
+            if oldest != current:
+                self._bytes -= subjects.pop(oldest).size
+                return
+
+    def _subtract_size(self, entries: _SubjectEntries, size: int) -> None:
+        entries.size -= size
+        self._bytes -= size
+
+
+def _entry_names(subject: _Subject) -> tuple[str | None, str | None]:
+    """Return the group id and the transactional id; one of them is None."""
+    kind, name = subject
+    return (name, None) if kind is SubjectKind.GROUP else (None, name)
+
+
+def _last_entries(entries: list[Entry], limit: int) -> Sequence[Entry]:
+    return entries[-limit:] if limit > 0 else ()
+
+
+def _truncate(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else text[: max_length - 1] + _ELLIPSIS
+
+
+def _bytes_of(text: str) -> int:
+    return len(text) if text.isascii() else 4 * len(text)
+
+
+class _FactConverter:
+    """Converts facts to values that JSON can represent, truncated to the limits."""
+
+    __slots__ = ("_remaining_characters",)
+
+    def __init__(self) -> None:
+        self._remaining_characters = MAX_FACTS_LENGTH
+
+    def convert_facts(self, facts: Mapping[str, object], depth: int = MAX_DEPTH) -> dict[str, Fact]:
+        converted: dict[str, Fact] = {}
+        for name, fact in islice(facts.items(), MAX_ITEMS):
+            if self._remaining_characters <= 0:
+                break
+            converted[self._convert_text(str(name))] = self._convert(fact, depth)
+        return converted
+
+    def _convert(self, fact: object, depth: int) -> Fact:
+        self._remaining_characters -= _FACT_CHARACTERS
+        if isinstance(fact, Enum):
+            return fact.name if isinstance(fact.value, int) else self._convert_text(str(fact.value))
+        if fact is None or (isinstance(fact, bool | int | float) and isfinite(fact)):
+            return fact
+        if isinstance(fact, bytes | bytearray | memoryview):
+            return self._convert_text(bytes(fact[:MAX_NAME_LENGTH]).hex())
+        if isinstance(fact, str) or not isinstance(fact, Iterable) or not depth:
+            return self._convert_text(str(fact))
+        if isinstance(fact, Mapping):
+            return self.convert_facts(fact, depth - 1)
+        items: list[Fact] = []
+        for each in islice(fact, MAX_ITEMS):
+            if self._remaining_characters <= 0:
+                break
+            items.append(self._convert(each, depth - 1))
+        return items
+
+    def _convert_text(self, text: str) -> str:
+        truncated = _truncate(text, MAX_NAME_LENGTH)
+        self._remaining_characters -= len(truncated)
+        return truncated

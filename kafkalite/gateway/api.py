@@ -1,0 +1,83 @@
+"""Api: the row of data with which an API family registers an API at the gateway.
+
+Handlers look up the traits of a version and never compare versions. An era has the traits of a
+range of versions; `lift` and `lower` convert between the structures of versions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from kafkalite.protocol import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.protocol.versions import Versions
+
+T = TypeVar("T")
+
+
+class Eras(Generic[T]):
+    """Traits of version ranges: `Eras((0, first), (9, second))` changes at version 9."""
+
+    __slots__ = ("_from", "_traits")
+
+    def __init__(self, *turns: tuple[int, T]) -> None:
+        self._from = [version for version, _ in turns]
+        self._traits = [traits for _, traits in turns]
+
+    def at(self, version: int) -> T:
+        """Return the traits of `version`."""
+        return self._traits[max(0, bisect_right(self._from, version) - 1)]
+
+
+class Api(NamedTuple):
+    """One API as served.
+
+    `handler(call, request)` returns the response, a Waiting for it, or None if the protocol has no
+    answer. `refuse(request, code, message)` builds the response with an error in the API's own
+    fields; it is called when the handler raises KafkaError.
+    """
+
+    key: int
+    versions: Versions
+    handler: Callable[..., Any]
+    refuse: Callable[..., Any]
+    eras: Eras[Any] | None = None
+    lift: Callable[[Any, int], Any] | None = None
+    """(request, version) → the request in the structure of the latest version."""
+    lower: Callable[[Any, int], Any] | None = None
+    """(response, version) → the response in the structure of this version."""
+    is_repeated: bool = False
+    """Whether clients repeat the same request, so that its decoded form is cached.
+
+    The handler must not change the request, nor an answer that it returns more than once. Answers
+    are small, because the bytes of the last one are cached too.
+    """
+
+    is_batched: bool = False
+    """Whether requests that arrive together are written to the groups' log as one batch.
+
+    The handler neither pauses nor waits. No record that it writes is more than 512 bytes longer
+    than the request.
+    """
+
+    inline_bytes: int = 1024
+    """Requests of up to this size take little time, and are served when they are read.
+
+    Longer ones are served in a worker, with others served in between. 0 if the answer may be long
+    even for a short request.
+    """
+
+    is_bounded: bool = False
+    """Whether requests of any size with short lists are served when they are read."""
+
+    may_take_long: Callable[[Any, Any], bool] | None = None
+    """(call, request) → whether a request is served in a worker regardless of its size."""
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the API."""
+        return codec.api_name(self.key)

@@ -1,0 +1,71 @@
+"""Call: the context of a request: the node, the listener, the client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.gateway.refusals import JOURNALED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kafkalite.cluster.node import Node
+    from kafkalite.gateway.refusals import RefusalObserver
+    from kafkalite.gateway.repeated import Repeated
+
+
+class Call:
+    """The context of the requests of one connection, updated for each request."""
+
+    __slots__ = (
+        "_on_close",
+        "api_version",
+        "client_host",
+        "client_id",
+        "client_id_key",
+        "era",
+        "listener",
+        "may_pause",
+        "node",
+        "principal",
+        "refusal_observers",
+        "repeated",
+        "sender",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        node: Node,
+        listener: str,
+        client_host: str,
+        principal: str = "User:ANONYMOUS",
+        sender: Node | None = None,
+    ) -> None:
+        self.node = node
+        self.listener = listener
+        self.client_host = client_host
+        """The address as Java prints it: "/127.0.0.1"."""
+        self.principal = principal
+        self.sender = sender
+        """The node that calls; None if a client calls."""
+        self.client_id: str | None = None
+        self.client_id_key: bytes | int = -1
+        """The client id as bytes, or its length field if that is below 1."""
+        self.api_version = 0
+        """Only the gateway and eras use it."""
+        self.era: Any = None
+        self._on_close: dict[object, Callable[[], None]] | None = None
+        self.refusal_observers: Sequence[RefusalObserver] = JOURNALED
+        """The observers of the gateway that serves the connection."""
+        self.repeated: Repeated | None = None
+        """The gateway's cache of the request that this client repeats."""
+        self.may_pause = False
+        """Whether other requests may be served during this request."""
+
+    @property
+    def on_close(self) -> dict[object, Callable[[], None]]:
+        """Functions to call at the end of the connection, each under a unique key."""
+        if self._on_close is None:
+            self._on_close = {}
+        return self._on_close

@@ -1,0 +1,59 @@
+"""Truncation of text: error messages in responses, and client values in log lines.
+
+A string has at most 32,767 bytes of UTF-8. An error message that repeats a client's value can be
+longer. Kafka then fails to serialize the response and answers UNKNOWN_SERVER_ERROR without a
+message; this broker keeps the error code and truncates the message.
+"""
+
+from __future__ import annotations
+
+from kafkalite.protocol.message import Message
+
+MAX_LOGGED_CHARACTERS = 100
+"""The longest client value in a log line."""
+
+MAX_MESSAGE_CHARACTERS = 8_000
+"""The length of a truncated message; a character takes at most four bytes of UTF-8."""
+
+MESSAGE_FIELDS = frozenset((
+    "error_message", "batch_index_error_message", "acknowledge_error_message", "status_detail",
+))  # fmt: skip
+"""The attributes of response structs that hold text for people."""
+
+
+def truncate_message(message: str | None) -> str | None:
+    """Return a message that fits into any string field."""
+    if message is None or len(message) <= MAX_MESSAGE_CHARACTERS:
+        return message
+    return f"{message[: MAX_MESSAGE_CHARACTERS - 1]}…"
+
+
+def truncate_messages(response: object) -> bool:
+    """Truncate every error message inside a response; return whether one was too long."""
+    is_changed = False
+    pending = [response]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, list):
+            pending += node
+        elif isinstance(node, Message):
+            for name in node.__slots__:
+                value = getattr(node, name)
+                if name not in MESSAGE_FIELDS:
+                    pending.append(value)
+                elif (message := truncate_message(value)) is not value:
+                    setattr(node, name, message)
+                    is_changed = True
+    return is_changed
+
+
+def printable(text: str) -> str:
+    """Return a client's value for a log line: at most MAX_LOGGED_CHARACTERS, without controls.
+
+    Characters that are not printable are escaped: control sequences in a log could control the
+    terminal that shows it.
+    """
+    shown = text[:MAX_LOGGED_CHARACTERS]
+    if not shown.isprintable():
+        shown = shown.encode("unicode_escape").decode("ascii")
+    return shown if len(text) <= MAX_LOGGED_CHARACTERS else f"{shown}…"

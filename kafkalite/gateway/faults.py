@@ -1,0 +1,406 @@
+"""Faults: requests that are delayed, refused or disconnected on purpose.
+
+`Faults` has the rules of one cluster and installs them as a step of its gateway. Rules can be added
+and removed while clients are connected. A rule affects only the routes of the APIs that it may
+select.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafkalite.coordinator.contract import Event, SubjectKind
+from kafkalite.gateway.fault_rules import Disconnect, FaultError, UnknownFaultError, describe_rule
+from kafkalite.gateway.refusals import REFUSED, report_refusal
+from kafkalite.gateway.steps import DisconnectError
+from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.catalogue import Entity, named, row
+from kafkalite.protocol.codec import api_name
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.message import Message
+from kafkalite.shares.sessions import SessionKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from kafkalite.gateway.api import Api
+    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.fault_rules import Match, Rule
+    from kafkalite.gateway.gateway import Gateway
+    from kafkalite.gateway.steps import Handler
+    from kafkalite.ports.clock import Timer
+    from kafkalite.ports.entropy import Entropy
+
+MAX_FAULTS: Final = 100
+"""Maximum number of faults per cluster; each is checked for every request of its APIs."""
+
+RULE: Final = "fault"
+"""The `rule` in the facts of a refusal that a fault caused."""
+
+_PRODUCE, _FETCH = ApiKey.PRODUCE, ApiKey.FETCH
+_SHARE_READS: Final = frozenset((ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE))
+
+_SUBJECTS: Final = (
+    (SubjectKind.GROUP, Entity.GROUP, "group_id"),
+    (SubjectKind.TRANSACTIONAL_ID, Entity.TRANSACTIONAL_ID, "transactional_id"),
+)
+"""Subjects with a history, and the attribute of requests that names one of them."""
+_MAX_NOTED: Final = 64
+"""Maximum number of groups and transactional ids whose history gets one request's refusal."""
+
+_ENTITIES: Final = {
+    "group": (Entity.GROUP,),
+    "topic": (Entity.TOPIC, Entity.TOPIC_ID),
+    "transactional_id": (Entity.TRANSACTIONAL_ID,),
+}
+"""Field of a match → the entities of a request that it is compared with."""
+
+
+class FaultState(NamedTuple):
+    """A fault, and the numbers of requests that it selected and for which it fired."""
+
+    id: str
+    rule: Rule
+    matches: int
+    firings: int
+
+
+class Faults:
+    """The faults of one cluster, in the order in which they were added.
+
+    Only the first fault that fires affects a request; later faults do not see it. `node_ids` are
+    the nodes of the cluster. `report(event, fault_id, rule)` is called for every fault that is
+    added or removed.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        node_ids: Collection[int],
+        entropy: Entropy,
+        report: Callable[[str, str, str], None],
+    ) -> None:
+        self._gateway = gateway
+        self._node_ids = node_ids
+        self._entropy = entropy
+        self._report = report
+        self._faults: dict[str, _Fault] = {}
+        self._step: FaultStep | None = None
+        self._number = 0
+
+    def states(self) -> list[FaultState]:
+        """Return every fault with its counts."""
+        return [fault.state for fault in self._faults.values()]
+
+    def add(self, rule: Rule) -> FaultState:
+        """Apply a rule to the requests that arrive from now on.
+
+        Raises FaultError for a rule that cannot select any request, and for an error that the
+        response has no field for.
+        """
+        self._check(rule)
+        if len(self._faults) >= MAX_FAULTS:
+            raise FaultError(f"there are {MAX_FAULTS} faults already: remove one first")
+        self._number += 1
+        fault = _Fault(f"f{self._number}", rule)
+        self._faults[fault.id] = fault
+        self._install()
+        self._report("fault added", fault.id, describe_rule(rule))
+        return fault.state
+
+    def remove(self, fault_id: str) -> FaultState:
+        """Remove a fault and return its final counts; requests that it delays are handled now.
+
+        Raises UnknownFaultError for an unknown id.
+        """
+        fault = self._faults.pop(fault_id, None)
+        if fault is None:
+            raise UnknownFaultError(f"there is no fault {fault_id[:40]!r}")
+        self._end((fault,))
+        return fault.state
+
+    def clear(self) -> list[FaultState]:
+        """Remove all faults, and return their final counts."""
+        faults = tuple(self._faults.values())
+        self._faults.clear()
+        self._end(faults)
+        return [fault.state for fault in faults]
+
+    def close(self) -> None:
+        """Remove all faults without handling the requests that they delay: the broker stops."""
+        faults = tuple(self._faults.values())
+        self._faults.clear()
+        self._install()
+        for fault in faults:
+            for delayed in tuple(fault.delayed):
+                delayed.waiting.abandon()
+
+    def _end(self, faults: Sequence[_Fault]) -> None:
+        self._install()
+        for fault in faults:
+            self._report("fault removed", fault.id, describe_rule(fault.rule))
+            for delayed in tuple(fault.delayed):
+                delayed.end()
+
+    def _install(self) -> None:
+        """Replace the installed step by one with the current faults."""
+        if self._step is not None:
+            self._gateway.remove(self._step)
+            self._step = None
+        if self._faults:
+            self._step = FaultStep(tuple(self._faults.values()), self._entropy)
+            self._gateway.install(self._step)
+
+    def _check(self, rule: Rule) -> None:
+        match = rule.match
+        if match.node is not None and match.node not in self._node_ids:
+            raise FaultError(f"match.node: there is no node {match.node} in this cluster")
+        api = match.api
+        if api is None:
+            return
+        if self._gateway.find_api(api) is None:
+            raise FaultError(f"match.api {api_name(api)} is not served by this broker")
+        for field in _ENTITIES:
+            if getattr(match, field) is not None and not _can_name(api, field):
+                raise FaultError(
+                    f"match.{field} selects no request: requests of {api_name(api)} have no {field}"
+                )
+        if rule.action.error is not None and not row(api).errors:
+            raise FaultError(
+                f"action.error: the response of {api_name(api)} has no field for an error"
+            )
+
+
+class FaultStep:
+    """The step that applies faults; see `gateway.steps.Step`."""
+
+    __slots__ = ("_entropy", "_faults")
+
+    def __init__(self, faults: Sequence[_Fault], entropy: Entropy) -> None:
+        self._faults = faults
+        self._entropy = entropy
+
+    def wrap(self, api: Api, version: int, handler: Handler) -> Handler:  # noqa: ARG002 - see Step
+        """Return `handler` with the faults before it that may select requests of this API."""
+        key = ApiKey(api.key)
+        faults = tuple(each for each in self._faults if _may_select(each.rule.match, key))
+        return _FaultyHandler(key, faults, handler, self._entropy).handle if faults else handler
+
+
+class _Fault:
+    """An active rule, its counts, and the requests that it delays."""
+
+    __slots__ = ("delayed", "firings", "id", "matches", "rule")
+
+    def __init__(self, fault_id: str, rule: Rule) -> None:
+        self.id = fault_id
+        self.rule = rule
+        self.matches = 0
+        self.firings = 0
+        self.delayed: dict[_Delayed, None] = {}
+        """The requests that it delays, in order of arrival."""
+
+    @property
+    def state(self) -> FaultState:
+        return FaultState(self.id, self.rule, self.matches, self.firings)
+
+    def fires(self, entropy: Entropy) -> bool:
+        """Count a selected request; return whether the fault fires for it."""
+        self.matches += 1
+        if not self.rule.trigger.fires(self.matches, self.firings, entropy):
+            return False
+        self.firings += 1
+        return True
+
+
+class _FaultyHandler:
+    """A handler of one API and the faults that may fire before it."""
+
+    __slots__ = ("_entropy", "_faults", "_handler", "_key")
+
+    def __init__(
+        self, key: ApiKey, faults: Sequence[_Fault], handler: Handler, entropy: Entropy
+    ) -> None:
+        self._key = key
+        self._faults = faults
+        self._handler = handler
+        self._entropy = entropy
+
+    def handle(self, call: Call, request: Any) -> Any:  # noqa: ANN401 - as every handler
+        """Handle a request as the first fault that fires demands, or as usual."""
+        for fault in self._faults:
+            if _selects(fault.rule.match, self._key, call, request) and fault.fires(self._entropy):
+                if fault.rule.action.delay_ms:
+                    # The request may refer to the shared receive buffer.
+                    _copy_views(request)
+                    return _Delayed(fault, call, partial(self._act, fault, call, request)).waiting
+                return self._act(fault, call, request)
+        return self._handler(call, request)
+
+    def _act(self, fault: _Fault, call: Call, request: Any) -> Any:  # noqa: ANN401 - see handle
+        """Perform the action of a fault after its delay."""
+        action = fault.rule.action
+        name = api_name(self._key)
+        if action.error is not None:
+            text = f"{name} refused by fault {fault.id} ({action.error.name})"
+            if self._key is _PRODUCE and not request.acks:
+                # With acks=0 no answer can carry the error, so Kafka closes the connection.
+                self._note(fault, call, request, text)
+                raise DisconnectError(text)
+            error = KafkaError(action.error, None, {"rule": RULE, RULE: fault.id}, text)
+            for kind, attribute, subject in self._subjects(request):
+                if subject != getattr(request, attribute, None):  # the gateway records that one
+                    report_refusal(call, name, subject, error, request, of=kind)
+            raise error
+        if action.disconnect is None:
+            return self._handler(call, request)
+        is_after = action.disconnect is Disconnect.AFTER
+        when = "after" if is_after else "before"
+        text = f"{name} refused: fault {fault.id} closed the connection {when} it was handled"
+        self._note(fault, call, request, text)
+        if is_after:
+            return _unanswered(self._handler, call, request, text)
+        raise DisconnectError(text)
+
+    def _note(self, fault: _Fault, call: Call, request: Message, text: str) -> None:
+        """Add a disconnection to the history of the groups and transactional ids in the request."""
+        node = call.node
+        facts = {
+            "api": api_name(self._key),
+            "client_id": call.client_id,
+            "client_host": call.client_host,
+            "rule": RULE,
+            RULE: fault.id,
+        }
+        for kind, _, subject in self._subjects(request):
+            event = Event(subject, REFUSED, text, facts, kind)
+            node.history.add(event, node.clock.now_ms())
+
+    def _subjects(self, request: Message) -> Iterator[tuple[SubjectKind, str, str]]:
+        """Yield the groups and transactional ids of a request, each once."""
+        for kind, entity, attribute in _SUBJECTS:
+            for subject in islice(dict.fromkeys(named(self._key, entity, request)), _MAX_NOTED):
+                yield kind, attribute, subject
+
+
+class _Delayed:
+    """A request that is handled after its delay, or when its fault is removed."""
+
+    __slots__ = ("_fault", "_handle", "_handled", "_timer", "waiting")
+
+    def __init__(self, fault: _Fault, call: Call, handle: Callable[[], Any]) -> None:
+        self._fault = fault
+        self._handle = handle
+        self._handled: Waiting[Any] | None = None
+        self.waiting: Waiting[Any] = Waiting(on_abandon=self._abandon)
+        clock = call.node.clock
+        deadline_ms = clock.now_ms() + fault.rule.action.delay_ms
+        self._timer: Timer = clock.call_at(deadline_ms, self.end)
+        fault.delayed[self] = None
+
+    def end(self) -> None:
+        """Handle the request now; only called while no other handler is running."""
+        self._timer.cancel()
+        self._fault.delayed.pop(self, None)
+        try:
+            answer = self._handle()
+        except KafkaError as refusal:
+            answer = refusal.without_traceback()
+        except ProtocolViolation as violation:
+            answer = DisconnectError(violation.reason)
+        except Exception as error:  # noqa: BLE001 - the gateway reports it like that of any handler
+            answer = error
+        if isinstance(answer, Waiting):
+            self._handled = answer
+            answer.then(self.waiting.resolve)
+        else:
+            self.waiting.resolve(answer)
+
+    def _abandon(self) -> None:
+        """Forget the request: its connection is closed."""
+        self._timer.cancel()
+        self._fault.delayed.pop(self, None)
+        if self._handled is not None:
+            self._handled.abandon()
+
+
+def _unanswered(handler: Handler, call: Call, request: object, reason: str) -> Waiting[Any]:
+    """Handle a request and drop its answer; raises DisconnectError, or the Waiting does."""
+    try:
+        answer = handler(call, request)
+    except KafkaError:
+        answer = None
+    if not isinstance(answer, Waiting):
+        raise DisconnectError(reason)
+    lost: Waiting[Any] = Waiting(on_abandon=answer.abandon)
+    answer.then(lambda _: lost.refuse(DisconnectError(reason)))
+    return lost
+
+
+# Selection of requests by a match
+
+
+def _may_select(match: Match, key: ApiKey) -> bool:
+    """Return whether a match may select requests of an API."""
+    if match.api is not None and match.api is not key:
+        return False
+    return all(getattr(match, field) is None or _can_name(key, field) for field in _ENTITIES)
+
+
+def _can_name(key: ApiKey, field: str) -> bool:
+    """Return whether requests of an API have the entity that a field of a match refers to."""
+    fields = row(key).request
+    return any(getattr(fields, entity.value) for entity in _ENTITIES[field])
+
+
+def _selects(match: Match, key: ApiKey, call: Call, request: Message) -> bool:
+    """Return whether a match selects a request, given that it may select its API."""
+    if match.client_id is not None and call.client_id != match.client_id:
+        return False
+    if match.node is not None and call.node.id != match.node:
+        return False
+    if match.group is not None and match.group not in named(key, Entity.GROUP, request):
+        return False
+    transactional_id = match.transactional_id
+    if transactional_id is not None and transactional_id not in named(
+        key, Entity.TRANSACTIONAL_ID, request
+    ):
+        return False
+    return match.topic is None or match.topic in _topics(key, call, request)
+
+
+def _topics(key: ApiKey, call: Call, request: Any) -> Iterator[str]:  # noqa: ANN401 - any request
+    """Yield the names of the topics of a request, including those of its fetch session."""
+    yield from named(key, Entity.TOPIC, request)
+    node = call.node
+    by_id = node.image.topics_by_id
+    topics = list(named(key, Entity.TOPIC_ID, request))
+    if key is _FETCH and request.session_epoch > 0:
+        topics += node.partitions.fetch_sessions(node.id).topics_of(request.session_id)
+    elif key in _SHARE_READS and request.share_session_epoch > 0:
+        session = SessionKey(request.group_id, request.member_id)
+        topics += node.share_partitions.sessions(node.id).topics_of(session)
+    for topic in topics:
+        if isinstance(topic, str):  # the session of a client that uses topic names
+            yield topic
+        elif topic in by_id:
+            yield by_id[topic].name
+
+
+def _copy_views(request: object) -> None:
+    """Replace views of the receive buffer in a request by copies."""
+    pending = [request]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, list):
+            pending += node
+        elif isinstance(node, Message):
+            for name in node.__slots__:
+                value = getattr(node, name)
+                if isinstance(value, memoryview):
+                    setattr(node, name, bytes(value))
+                elif isinstance(value, list | Message):
+                    pending.append(value)

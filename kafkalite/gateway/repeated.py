@@ -1,0 +1,47 @@
+"""Repeated requests: a request with the same bytes as the previous one is not decoded again.
+
+Heartbeats are such requests. A connection caches its last request of an API with `is_repeated`, and
+the answer. The next request is compared with it as bytes, except for the correlation id. If they
+are equal, the handler gets the decoded request from the cache. If the handler returns the same
+object as before, the bytes of the cached answer are sent.
+
+`Gateway.serve` does the comparison itself: a call would cost several percent of a heartbeat. The
+`repeated_head` of a route with an installed step is empty, so that no request matches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.wire.headers import CORRELATION_END, CORRELATION_START
+
+if TYPE_CHECKING:
+    from kafkalite.gateway.route import Route
+
+MAX_REPEATED_BYTES = 1024
+"""A longer request is always decoded."""
+
+_NO_ANSWER = object()
+
+
+class Repeated:
+    """The last request of a connection and its answer, decoded and as bytes.
+
+    The bytes do not include the correlation id, nor the API key and version; see `Route`.
+    """
+
+    __slots__ = ("answer", "answer_head", "answer_tail", "request", "route", "tail")
+
+    def __init__(self, route: Route, request: object, frame: bytes) -> None:
+        self.route = route
+        self.request = request
+        self.tail = frame[CORRELATION_END:]
+        self.answer: object = _NO_ANSWER
+        self.answer_head = b""
+        self.answer_tail = b""
+
+    def keep(self, answer: object, frame: bytes) -> None:
+        """Cache the last answer and its bytes."""
+        self.answer = answer
+        self.answer_head = frame[:CORRELATION_START]
+        self.answer_tail = frame[CORRELATION_END:]

@@ -1,0 +1,229 @@
+"""Route: everything needed to serve one version of one API: decode, lift, handle, lower, encode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from struct import error as StructError  # noqa: N812 - struct names its exception in lower case
+from sys import intern
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.gateway.steps import compose
+from kafkalite.ports import turns
+from kafkalite.protocol import codec
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.long_messages import JoinedPieces, bounded, pausing
+from kafkalite.wire.headers import (
+    API_VERSIONS_FLEXIBLE_FROM,
+    CORRELATION_START,
+    HEADER_BYTES,
+    pack_response_header_v0,
+    response_header_packer,
+    skip_tagged_fields,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kafkalite.gateway.api import Api
+    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.steps import Handler, Step
+    from kafkalite.wire.session import Pieces
+
+MALFORMED = (StructError, IndexError, UnicodeDecodeError, ProtocolViolation)
+"""Exceptions of a parser for bytes that are not a valid message."""
+
+_NO_TAGGED_FIELDS = 0
+
+_EXPLAINED_BYTES = 16 * 1024
+"""The error in a longer malformed body is not explained, because the search takes long."""
+
+
+@dataclass(slots=True, eq=False, repr=False)  # slots: attributes are read for every request
+class Route:
+    """The functions and traits of one version of one API, looked up once."""
+
+    parse: Callable[[bytearray, int, int], tuple[Any, int]]
+    handler: Handler
+    """The handler of the API inside the installed steps."""
+    build: Callable[[Any, Pieces], None]
+    head: Callable[[int, int], bytes]
+    is_flexible: bool
+    version: int
+    era: Any
+    lift: Callable[[Any, int], Any] | None
+    lower: Callable[[Any, int], Any] | None
+    is_batched: bool
+    inline_bytes: int
+    is_bounded: bool
+    may_take_long: Callable[[Call, Any], bool] | None
+    api: Api
+    repeated_head: bytes = b""
+    """The first bytes of requests that may be served without decoding; see `gateway.repeated`.
+
+    Empty while a step or a responder is installed, and for APIs whose requests are not repeated.
+    """
+    pausing: Route | None = None
+    """The same route with a codec that pauses; created when first needed."""
+    bounded: Route | None = None
+    """The same route with a parser for short lists only; created when first needed."""
+
+    def compose(self, steps: Sequence[Step], *, may_repeat: bool = True) -> None:
+        """Serve requests by these steps from now on; the first of them is the outermost.
+
+        Without `may_repeat`, or with a step for this version, every request is decoded. The route
+        is changed in place, because connections and requests that are being read refer to it.
+        """
+        handler = compose(self.api, self.version, steps)
+        head = b""
+        if may_repeat and self.api.is_repeated and handler is self.api.handler:
+            key_and_version = (self.api.key & 0xFFFF) << 16 | self.version & 0xFFFF
+            head = key_and_version.to_bytes(CORRELATION_START)
+        # A step may pause or wait, which a batched request must not do.
+        is_batched = self.api.is_batched and handler is self.api.handler
+        for route in (self, self.pausing, self.bounded):
+            if route is not None:
+                route.handler = handler
+                route.is_batched = is_batched
+                route.repeated_head = head
+
+    def for_short_lists(self) -> Route:
+        """Return the route that serves long requests with short lists immediately.
+
+        Raises NeedsWorkerError if the API has none.
+        """
+        if self.bounded is None:
+            if not self.is_bounded:
+                raise turns.NeedsWorkerError
+            self.bounded = replace(self, parse=bounded(self.parse))
+        return self.bounded
+
+    def in_steps(self) -> Route:
+        """Return the route that pauses while it parses and builds long messages."""
+        if self.pausing is None:
+            self.pausing = replace(
+                self, parse=pausing(self.parse), build=_joining(pausing(self.build))
+            )
+            self.pausing.pausing = self.pausing
+        return self.pausing
+
+    def read(
+        self, call: Call, buffer: bytearray, start: int, end: int, client_id_length: int
+    ) -> object:
+        """Return the request after the fixed part of a header, and set the client id of `call`."""
+        # Clients send the same client id every time, so its bytes are compared, not decoded.
+        position = start + HEADER_BYTES
+        name: bytearray | int = client_id_length
+        if client_id_length > 0:
+            name = buffer[position : position + client_id_length]
+            position += client_id_length
+        try:
+            if name != call.client_id_key:
+                _set_client_id(call, name, position, end)
+            if self.is_flexible:
+                if buffer[position] == _NO_TAGGED_FIELDS:
+                    position += 1
+                else:
+                    position = skip_tagged_fields(buffer, position, end)
+        except MALFORMED as error:
+            raise ProtocolViolation(f"malformed header of {self.title}: {error}") from error
+        try:
+            # Bytes after the body are skipped, as in Kafka: librdkafka 2.16 sends three with
+            # some of its Metadata requests.
+            request, _ = self.parse(buffer, position, end)
+        except MALFORMED as error:
+            reason = self._explain(buffer, position, end) or f"{self.title}: {error}"
+            raise ProtocolViolation(f"malformed {reason}") from error
+        return request
+
+    def _explain(self, buffer: bytearray, position: int, end: int) -> str | None:
+        """Return the position and the kind of an error in a body in one line, None if unknown."""
+        if end - position > _EXPLAINED_BYTES:
+            return None
+        from kafkalite.protocol.invalid_frames import describe_error  # noqa: PLC0415 - slow
+
+        try:
+            body = bytes(buffer[position:end])
+            return describe_error("request", self.api.key, self.version, body)
+        except (OSError, LookupError, ValueError):
+            return None  # the specs are not available: use the parser's message
+
+    @property
+    def title(self) -> str:
+        """The API and version for error messages."""
+        return f"{self.api.name} v{self.version}"
+
+
+def route_of(api: Api, version: int) -> Route:
+    """Return the route of a version that the API serves; the caller must call `compose`."""
+    key = api.key
+    is_flexible = codec.is_flexible(key, version)
+    return Route(
+        parse=codec.request_parser(key, version),
+        handler=api.handler,
+        build=codec.response_builder(key, version),
+        head=response_header_packer(key, is_flexible=is_flexible),
+        is_flexible=is_flexible,
+        version=version,
+        era=None if api.eras is None else api.eras.at(version),
+        lift=api.lift,
+        lower=api.lower,
+        is_batched=api.is_batched,
+        inline_bytes=api.inline_bytes,
+        is_bounded=api.is_bounded,
+        may_take_long=api.may_take_long,
+        api=api,
+    )
+
+
+def unsupported_api_versions(api: Api, version: int) -> Route:
+    """Return the route that reports the served versions to a client of a later Kafka (KIP-511).
+
+    The body is not read, because its format is unknown; the answer has version 0. No step is
+    called, because there is no decoded request.
+    """
+
+    def refuse(_: Call, request: object) -> object:
+        return api.refuse(request, ErrorCode.UNSUPPORTED_VERSION, None)
+
+    return Route(
+        parse=lambda _buffer, _position, end: (None, end),
+        handler=refuse,
+        build=codec.response_builder(api.key, 0),
+        head=pack_response_header_v0,
+        is_flexible=version >= API_VERSIONS_FLEXIBLE_FROM,
+        version=0,
+        era=None,
+        lift=None,
+        lower=None,
+        is_batched=False,
+        inline_bytes=1 << 31,
+        is_bounded=False,
+        may_take_long=None,
+        api=api,
+    )
+
+
+def _joining(build: Callable[[Any, JoinedPieces], None]) -> Callable[[Any, Pieces], None]:
+    """Return a function that builds a long message in few pieces."""
+
+    def build_joined(message: object, out: Pieces) -> None:
+        pieces = JoinedPieces()
+        build(message, pieces)
+        pieces.join()
+        out += pieces
+
+    return build_joined
+
+
+def _set_client_id(call: Call, name: bytearray | int, position: int, end: int) -> None:
+    """Set the client id of a call from its UTF-8 bytes, or from a length below 1."""
+    if position > end:
+        raise ProtocolViolation("the client id is longer than the frame")
+    if isinstance(name, int):
+        call.client_id = None if name < 0 else ""
+    else:
+        # Intern: many clients have the same id.
+        call.client_id = intern(name.decode(errors="replace"))
+    call.client_id_key = name if isinstance(name, int) else bytes(name)
+    call.repeated = None  # it belongs to the previous client id

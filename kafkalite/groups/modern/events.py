@@ -1,0 +1,81 @@
+"""Explain events of modern groups: removed members, new group epochs, new targets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafkalite.coordinator.contract import Event
+from kafkalite.groups.timestamps import time_of_day
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from kafkalite.groups.group import GroupId, MemberId
+    from kafkalite.groups.modern.group import ModernGroup
+
+MAX_NAMED: Final = 20
+"""The maximum number of members or reasons that an event names."""
+
+
+class Departure(NamedTuple):
+    """The reason for a member's removal: the kind of event and its text."""
+
+    kind: str
+    reason: str
+
+
+LEFT: Final = Departure("left", "it left")
+SESSION_TIMED_OUT: Final = Departure("expired", "it sent no heartbeat within its session timeout")
+
+
+def group_epoch_raised(group_id: GroupId, epoch: int, reasons: Sequence[str]) -> Event:
+    """Return the event of a new group epoch, the start of a rebalance."""
+    return Event(
+        group_id,
+        "rebalance",
+        f"group epoch {epoch - 1} → {epoch}: {', '.join(reasons[:MAX_NAMED])}",
+        {"group_epoch": epoch, "why": list(reasons[:MAX_NAMED])},
+    )
+
+
+def assignment_postponed(group_id: GroupId, epoch: int, last_ms: int, interval_ms: int) -> Event:
+    """Return the event of a target that must wait for the assignment interval (KIP-1263)."""
+    due = time_of_day(last_ms + interval_ms)
+    return Event(
+        group_id,
+        "postponed",
+        f"target for group epoch {epoch} is delayed: the first heartbeat at or after {due}, "
+        f"{interval_ms} ms after the previous target, computes it",
+        {"group_epoch": epoch, "due_ms": last_ms + interval_ms, "interval_ms": interval_ms},
+    )
+
+
+def target_computed(
+    group_id: GroupId, epoch: int, assignor: str, moved: Collection[MemberId]
+) -> Event:
+    """Return the event of a new target assignment, with the members whose target changed."""
+    return Event(
+        group_id,
+        "assigned",
+        f"target for group epoch {epoch} computed by {assignor}: changed for "
+        f"{len(moved)} member{'' if len(moved) == 1 else 's'}",
+        {"group_epoch": epoch, "assignor": assignor, "changed_for": sorted(moved)[:MAX_NAMED]},
+    )
+
+
+def member_removed_event(
+    group: ModernGroup[Any, Any, Any], member_id: MemberId, departure: Departure, **own: object
+) -> Event:
+    """Return the event of a removed member; `own` are facts of its group type."""
+    current = group.current.get(member_id)
+    return Event(
+        group.group_id,
+        departure.kind,
+        f"member {member_id} removed: {departure.reason}",
+        {
+            "member_id": member_id,
+            "client_id": group.members[member_id].client_id,
+            "member_epoch": 0 if current is None else current.member_epoch,
+            **own,
+        },
+    )

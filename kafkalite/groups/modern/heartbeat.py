@@ -1,0 +1,140 @@
+"""ModernHeartbeat: the steps of a heartbeat that all modern groups have in common.
+
+A heartbeat never changes the group. Each step reads the group and the results of earlier steps,
+and adds records.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from kafkalite.groups.modern.events import assignment_postponed, group_epoch_raised, target_computed
+from kafkalite.groups.modern.group import ModernGroup, may_assign_now
+from kafkalite.groups.modern.sessions import cancel_rebalance_timer, rebalance_timer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kafkalite.coordinator.contract import Event, TimerChange
+    from kafkalite.groups.group import GroupId, MemberId, Record
+    from kafkalite.groups.modern.context import GroupContext
+    from kafkalite.groups.modern.record_types import RecordTypes
+    from kafkalite.groups.modern.sessions import RebalanceExpiry
+
+X = TypeVar("X", bound="GroupContext[Any]")
+G = TypeVar("G", bound=ModernGroup[Any, Any, Any])
+M = TypeVar("M")
+C = TypeVar("C")
+T = TypeVar("T")
+
+
+class HeartbeatKind(NamedTuple):
+    """The records that heartbeats of one group type write."""
+
+    types: RecordTypes
+    target_record: Callable[[GroupId, MemberId, Any], Record]
+    current_record: Callable[[GroupId, MemberId, Any], Record]
+
+
+class AssignorRun(NamedTuple):
+    """The name of an assignor, its target assignments of all members, and the previous ones."""
+
+    assignor: str
+    targets: Mapping[MemberId, Any]
+    previous: Mapping[MemberId, Any]
+
+
+def target_records(
+    kind: HeartbeatKind, group_id: GroupId, epoch: int, run: AssignorRun, now_ms: int
+) -> tuple[list[Record], Event]:
+    """Return the records of the changed target assignments, and the event."""
+    previous = run.previous
+    moved = [m for m, target in run.targets.items() if target != previous.get(m)]
+    written = [kind.target_record(group_id, m, run.targets[m]) for m in moved]
+    written.append(kind.types.target_epoch_record(group_id, epoch, now_ms))
+    return written, target_computed(group_id, epoch, run.assignor, moved)
+
+
+class ModernHeartbeat(Generic[X, G, M, C, T]):
+    """One heartbeat of one member, and its results so far."""
+
+    __slots__ = (
+        "_before", "_context", "_reasons", "current", "epoch", "events", "group", "is_join",
+        "member", "member_id", "now_ms", "records", "target", "target_epoch", "timers",
+    )  # fmt: skip
+
+    KIND: ClassVar[HeartbeatKind]
+
+    def __init__(
+        self,
+        context: X,
+        group: G,
+        member_id: MemberId,
+        *,
+        is_join: bool,
+        member: M,
+        current: C,
+        target: T,
+        records: Sequence[Record] = (),
+        now_ms: int,
+    ) -> None:
+        self._context = context
+        self._before = self.current = current
+        self._reasons: list[str] = []
+        """The reasons for raising the group epoch."""
+        self.group = group
+        self.member_id = member_id
+        self.is_join = is_join
+        self.member = member
+        self.now_ms = now_ms
+        self.epoch = group.epoch
+        self.target_epoch = group.target_epoch
+        self.target = target
+        self.records: list[Record] = list(records)
+        self.timers: list[TimerChange] = []
+        self.events: list[Event] = []
+
+    def _next_epoch(self, record: Record, reasons: Sequence[str]) -> None:
+        """Raise the group epoch by this record."""
+        self.epoch += 1
+        self.records.append(record)
+        self.events.append(group_epoch_raised(self.group.group_id, self.epoch, reasons))
+
+    def compute_target(self) -> None:
+        """Run the assignor if the target epoch is behind and the interval has passed."""
+        group = self.group
+        if group.target_epoch >= self.epoch:
+            return
+        group_id, last_ms = group.group_id, group.target_timestamp_ms
+        interval_ms = self._context.settings.of(group).assignment_interval_ms
+        if not may_assign_now(last_ms, interval_ms, self.now_ms):
+            if self.epoch > group.epoch:
+                self.events.append(assignment_postponed(group_id, self.epoch, last_ms, interval_ms))
+            self._on_assignment_postponed(interval_ms)
+            return
+        run = self._assign()
+        written, event = target_records(self.KIND, group_id, self.epoch, run, self.now_ms)
+        self.records += written
+        self.events.append(event)
+        self.target = run.targets[self.member_id]
+        self.target_epoch = self.epoch
+
+    def _assign(self) -> AssignorRun:
+        """Run the assignor on the members, including this heartbeat's changes."""
+        raise NotImplementedError
+
+    def _on_assignment_postponed(self, interval_ms: int) -> None:
+        """Add a status to the response, if this group type has a status for it."""
+
+    def _take_step(self, stepped: C) -> None:
+        """Write the member's new current assignment."""
+        self.current = stepped
+        self.records.append(self.KIND.current_record(self.group.group_id, self.member_id, stepped))
+
+    def _time_revocation(self, expiry: RebalanceExpiry, timeout_ms: int | None) -> None:
+        """Set the timer for the member's revocation; None cancels it."""
+        self.timers.append(
+            cancel_rebalance_timer(expiry)
+            if timeout_ms is None
+            else rebalance_timer(expiry, self.now_ms + timeout_ms)
+        )

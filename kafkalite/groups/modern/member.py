@@ -1,0 +1,23 @@
+"""Client, and the special member epochs in requests for joining and leaving."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+JOIN_EPOCH: Final = 0
+"""The member joins, for the first time or again."""
+LEAVE_EPOCH: Final = -1
+"""The member leaves."""
+STATIC_LEAVE_EPOCH: Final = -2
+"""The static member leaves temporarily."""
+
+UNCHANGED_MS: Final = -1
+"""The rebalance timeout in a request of a member whose timeout has not changed."""
+
+
+class Client(NamedTuple):
+    """The client that sent a request."""
+
+    client_id: str
+    host: str
+    """The address as Java prints it: "/127.0.0.1"."""

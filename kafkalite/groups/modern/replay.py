@@ -1,0 +1,151 @@
+"""GroupReplay: applies the records of one type of modern groups to the group directory."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+from kafkalite.groups.group import Group
+from kafkalite.groups.modern.group import FIRST_EPOCH, NEVER_ASSIGNED_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kafkalite.groups.directory import GroupDirectory
+    from kafkalite.groups.group import GroupId, MemberId
+    from kafkalite.groups.modern.record_types import RecordTypes
+
+
+class GroupKey(Protocol):
+    """The key of a record about a group."""
+
+    group_id: GroupId
+
+
+class MemberKey(Protocol):
+    """The key of a record about a member."""
+
+    group_id: GroupId
+    member_id: MemberId
+
+
+class TargetEpoch(Protocol):
+    """The value of a target epoch record."""
+
+    assignment_epoch: int
+    assignment_timestamp: int
+
+
+class EpochGroup(Group, Protocol):
+    """A group with a target assignment."""
+
+    def replay_target_epoch(self, epoch: int, timestamp_ms: int) -> None:
+        """Set the target epoch, and the time when it was computed."""
+
+
+G = TypeVar("G", bound=EpochGroup)
+K = TypeVar("K")
+V = TypeVar("V")
+D = TypeVar("D")
+
+
+class Decoders(NamedTuple):
+    """The functions that decode the values of a group type's member records."""
+
+    member: Callable[[Any], object]
+    target: Callable[[Any], object]
+    current: Callable[[Any], object]
+
+
+class GroupReplay(Generic[G]):
+    """Applies records of one group type.
+
+    A compacted log may have tombstones of groups without other records, and the records of a member
+    in any order. So each record is applied by itself, and the first record creates the group.
+    """
+
+    __slots__ = ("_directory", "_kind", "_make")
+
+    def __init__(
+        self, directory: GroupDirectory, kind: type[G], make: Callable[[GroupId], G]
+    ) -> None:
+        self._directory = directory
+        self._kind = kind
+        self._make = make
+
+    def replayers(
+        self,
+        types: RecordTypes,
+        decoders: Decoders,
+        replay_epoch: Callable[[G, Any], None],
+        others: Mapping[type, Callable[[G, Any, Any], None]],
+    ) -> Mapping[type, Callable[[Any, Any], None]]:
+        """Return, for each class of record keys, the function that applies a key and its value.
+
+        `replay_epoch` applies a group epoch; `others` apply the records of this group type only.
+        """
+        kind: Any = self._kind
+        of_member = self.replay_member
+        return {
+            types.group_key: partial(self.replay_group, replay_epoch),
+            types.member_key: partial(of_member, decoders.member, kind.replay_member_metadata),
+            types.target_epoch_key: self.replay_target_epoch,
+            types.target_member_key: partial(of_member, decoders.target, kind.replay_target),
+            types.current_key: partial(of_member, decoders.current, kind.replay_current),
+            **{key: partial(self.replay_other, apply) for key, apply in others.items()},
+        }
+
+    def replay_group(
+        self, replay_epoch: Callable[[G, V], None], key: GroupKey, value: V | None
+    ) -> None:
+        """Apply a group epoch; the tombstone deletes the group if it still has this type."""
+        group = self._group(key.group_id, exists=value is not None)
+        if group is None:
+            return
+        if value is None:
+            del self._directory.groups[key.group_id]
+        else:
+            replay_epoch(group, value)
+
+    def replay_member(
+        self,
+        decode: Callable[[V], D],
+        apply: Callable[[G, MemberId, D | None], None],
+        key: MemberKey,
+        value: V | None,
+    ) -> None:
+        """Apply a record about a member."""
+        group = self._group(key.group_id, exists=value is not None)
+        if group is not None:
+            apply(group, key.member_id, None if value is None else decode(value))
+
+    def replay_target_epoch(self, key: GroupKey, value: TargetEpoch | None) -> None:
+        """Apply a target epoch."""
+        group = self._group(key.group_id, exists=value is not None)
+        if group is None:
+            return
+        if value is None:
+            # Compaction may have removed the group's own tombstone because of a later group with
+            # the same id, whose records begin here.
+            group.replay_target_epoch(FIRST_EPOCH, NEVER_ASSIGNED_MS)
+        else:
+            group.replay_target_epoch(value.assignment_epoch, value.assignment_timestamp)
+
+    def replay_other(
+        self, apply: Callable[[G, K, V | None], None], key: K, value: V | None
+    ) -> None:
+        """Apply a record of this group type only."""
+        group_id: GroupId = key.group_id  # type: ignore[attr-defined]
+        group = self._group(group_id, exists=value is not None)
+        if group is not None:
+            apply(group, key, value)
+
+    def _group(self, group_id: GroupId, *, exists: bool) -> G | None:
+        """Return the group, None if there is none of this type; `exists` creates it if needed."""
+        group = self._directory.groups.get(group_id)
+        if isinstance(group, self._kind):
+            return group
+        if not exists:
+            return None
+        made = self._directory.groups[group_id] = self._make(group_id)
+        return made

@@ -1,0 +1,134 @@
+"""MemberTimers: expiry of sessions and revocations in the groups of one type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kafkalite.coordinator.contract import CoordinatorResult
+from kafkalite.groups.modern.events import SESSION_TIMED_OUT, group_epoch_raised
+from kafkalite.groups.modern.group import ModernGroup
+from kafkalite.groups.modern.sessions import rebalance_timer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from enum import IntEnum
+
+    from kafkalite.coordinator.contract import Event, TimerChange
+    from kafkalite.groups.directory import GroupDirectory
+    from kafkalite.groups.group import GroupId, MemberId, Record
+    from kafkalite.groups.modern.events import Departure
+    from kafkalite.groups.modern.sessions import RebalanceExpiry, SessionExpiry, Sessions
+    from kafkalite.groups.modern.settings import GroupSettingsCache
+
+R = TypeVar("R")
+G = TypeVar("G", bound=ModernGroup[Any, Any, Any])
+
+_NOTHING: CoordinatorResult[None] = CoordinatorResult(response=None)
+
+
+class MemberTimers(Generic[G]):
+    """Removes members whose session or rebalance timeout expired."""
+
+    __slots__ = ("_directory", "_kind", "_remove", "_revocation_timeout", "_sessions")
+
+    def __init__(
+        self,
+        directory: GroupDirectory,
+        kind: type[G],
+        sessions: Sessions,
+        remove: Callable[[G, MemberId, Departure, int], CoordinatorResult[None]],
+        revocation_timeout: Departure,
+    ) -> None:
+        self._directory = directory
+        self._kind = kind
+        self._sessions = sessions
+        self._remove = remove
+        self._revocation_timeout = revocation_timeout
+        """The reason for removing a member that did not revoke in time."""
+
+    def groups(self) -> Iterator[G]:
+        """Yield the groups of this type."""
+        for group in self._directory.groups.values():
+            if isinstance(group, self._kind):
+                yield group
+
+    def start_all(
+        self,
+        settings: GroupSettingsCache[Any],
+        now_ms: int,
+        revocation_timers: tuple[type[RebalanceExpiry], IntEnum] | None = None,
+    ) -> list[TimerChange]:
+        """Return new session timers for all members, and rebalance timers for revocations.
+
+        `revocation_timers` has the timer event and the member state that needs this timer.
+        """
+        timers: list[TimerChange] = []
+        group: Any
+        for group in self.groups():
+            group_id: GroupId = group.group_id
+            deadline_ms = now_ms + settings.of(group).session_timeout_ms
+            for member_id, member in group.members.items():
+                timers.append(self._sessions.start(group_id, member_id, deadline_ms))
+                current = group.current.get(member_id)
+                if (
+                    current is None
+                    or revocation_timers is None
+                    or current.state is not revocation_timers[1]
+                ):
+                    continue
+                expiry = revocation_timers[0](group_id, member_id, current.member_epoch)
+                timers.append(rebalance_timer(expiry, now_ms + member.rebalance_timeout_ms))
+        return timers
+
+    def expire_session(self, event: SessionExpiry, now_ms: int) -> CoordinatorResult[None]:
+        """Remove a member whose session expired."""
+        if (timer := self._sessions.renew_if_running(event, now_ms)) is not None:
+            return CoordinatorResult(response=None, timers=(timer,))
+        return self.remove(event.group_id, event.member_id, SESSION_TIMED_OUT, now_ms)
+
+    def expire_rebalance(self, event: RebalanceExpiry, now_ms: int) -> CoordinatorResult[None]:
+        """Remove a member that is still at the epoch of its revocation."""
+        group = self._directory.groups.get(event.group_id)
+        if not isinstance(group, self._kind):
+            return _NOTHING
+        current = group.current.get(event.member_id)
+        if current is None or current.member_epoch != event.member_epoch:
+            return _NOTHING
+        return self.remove(event.group_id, event.member_id, self._revocation_timeout, now_ms)
+
+    def remove(
+        self, group_id: GroupId, member_id: MemberId, departure: Departure, now_ms: int
+    ) -> CoordinatorResult[None]:
+        """Remove a member if it exists."""
+        group = self._directory.groups.get(group_id)
+        if not isinstance(group, self._kind) or member_id not in group.members:
+            return _NOTHING
+        return self._remove(group, member_id, departure, now_ms)
+
+
+def remove_member_result(
+    group: ModernGroup[Any, Any, Any],
+    member_id: MemberId,
+    departure: Departure,
+    event: Event,
+    *,
+    records: Sequence[Record],
+    timers: Sequence[TimerChange],
+    now_ms: int,
+) -> CoordinatorResult[None]:
+    """Return the result of removing one member, which raises the group epoch."""
+    group.ownership().record_departure(member_id, departure.reason, now_ms)
+    moved = group_epoch_raised(group.group_id, group.epoch + 1, [event.text])
+    return CoordinatorResult(response=None, records=records, timers=timers, events=[event, moved])
+
+
+def with_response(removed: CoordinatorResult[None], response: R) -> CoordinatorResult[R]:
+    """Return the result of a removal with the response to the request that caused it."""
+    return CoordinatorResult(
+        response=response,
+        records=removed.records,
+        replies=removed.replies,
+        timers=removed.timers,
+        events=removed.events,
+        intents=removed.intents,
+    )

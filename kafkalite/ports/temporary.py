@@ -1,0 +1,148 @@
+# ruff: noqa: PTH102, PTH104, PTH106, PTH108, PTH114, PTH118, PTH208
+"""Temporary directories, and the removal of those whose process was killed.
+
+The process that made a directory holds a lock on a file in it; the system releases the lock when
+the process ends, however it ends. A directory whose lock is free has no user. The lock is taken
+before the directory gets its name, so another process never finds it unlocked.
+
+Paths are plain text and neither tempfile nor shutil is imported, because importing them takes as
+long as loading all storage code.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOCK_FILE = ".temporary"
+_NAME = re.compile("kafkalite-[0-9a-f]{32}")
+_FILES_PER_STEP = 100
+_REMOVAL_S = 1.0
+
+
+class TemporaryDirectory:
+    """A directory that only this user can read, locked as long as this process lives."""
+
+    __slots__ = ("_lock", "path")
+
+    def __init__(self, path: str, lock: int) -> None:
+        self.path = path
+        self._lock = lock
+
+    def remove(self, limit_s: float = _REMOVAL_S) -> None:
+        """Remove the directory, as far as the system allows and for about `limit_s` seconds.
+
+        Remaining files are removed by the next start: a stop must not wait for a slow disk.
+        """
+        deadline = time.monotonic() + limit_s
+        for _ in _remove_in_steps(self.path):
+            if time.monotonic() >= deadline:
+                break
+        self.release()
+
+    def release(self) -> None:
+        """Release the lock, and leave the directory to the next start."""
+        if self._lock >= 0:
+            lock, self._lock = self._lock, -1
+            os.close(lock)
+
+
+def temporary_root() -> str:
+    """Return the system's directory for temporary files."""
+    return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - names below it are our own
+
+
+def new_temporary_directory(identity: bytes) -> TemporaryDirectory:
+    """Create a directory named by 16 random bytes; raises OSError on failure."""
+    path = os.path.join(temporary_root(), f"kafkalite-{identity.hex()}")
+    new_path = f"{path}.new"
+    os.mkdir(new_path, 0o700)
+    lock = -1
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        lock = os.open(os.path.join(new_path, LOCK_FILE), flags, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rename(new_path, path)
+    except OSError:
+        if lock >= 0:
+            os.close(lock)
+        for _ in _remove_in_steps(new_path):
+            pass
+        raise
+    return TemporaryDirectory(path, lock)
+
+
+def remove_abandoned() -> Iterator[str | None]:
+    """Remove this user's temporary directories that no process has locked, in short steps.
+
+    Yields the path of each directory after its removal, and None in between. Never raises OSError:
+    a file that cannot be removed stays. Any thread may run this.
+    """
+    root = temporary_root()
+    try:
+        names = sorted(filter(_NAME.fullmatch, os.listdir(root)))
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(root, name)
+        lock = _lock_abandoned(path)
+        if lock is not None:
+            try:
+                for _ in _remove_in_steps(path):
+                    yield None
+            finally:
+                os.close(lock)
+            yield path
+
+
+def _lock_abandoned(path: str) -> int | None:
+    """Lock a directory of this user that no process uses; return the lock, or None."""
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW
+    lock = -1
+    try:
+        status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            return None
+        lock = os.open(os.path.join(path, LOCK_FILE), os.O_RDWR | flags)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        if lock >= 0:
+            os.close(lock)
+        return None
+    return lock
+
+
+def _remove_in_steps(path: str) -> Iterator[None]:
+    """Remove a directory in steps, its lock file last: directories without it are ignored."""
+    removed = 0
+    for parent, directories, files in os.walk(path, topdown=False):
+        for name in files:
+            if parent != path or name != LOCK_FILE:
+                with suppress(OSError):
+                    os.unlink(os.path.join(parent, name))
+                removed += 1
+                if removed % _FILES_PER_STEP == 0:
+                    yield
+        for name in directories:
+            with suppress(OSError):
+                _remove_entry(os.path.join(parent, name))
+    with suppress(OSError):
+        os.unlink(os.path.join(path, LOCK_FILE))
+    with suppress(OSError):
+        os.rmdir(path)
+
+
+def _remove_entry(path: str) -> None:
+    """Remove an empty directory, or a link to a directory."""
+    if os.path.islink(path):
+        os.unlink(path)
+    else:
+        os.rmdir(path)

@@ -1,0 +1,211 @@
+"""Turns: greenlets that run long tasks and pause, so that the event loop does other work.
+
+A request that may take long is served in a `Worker`, a greenlet that the event loop switches to.
+Code that loops over the elements of a request calls `pause` regularly. During the worker's turn
+`pause` returns at once. After it, `pause` switches to the event loop, which does other work and
+resumes the worker later. State may have changed by then, so `pause` is called only between two
+entities of a request, never within a decision.
+
+`run_in_thread` runs a function that releases the interpreter's lock, such as a decompression, in
+a thread.
+Outside of a worker, `pause` does nothing and `run_in_thread` calls the function.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from greenlet import getcurrent, greenlet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+T = TypeVar("T")
+
+_SEQUENCES = (list, tuple, range)
+
+ELEMENTS_PER_PAUSE = 128
+"""Number of elements between two pauses of an iteration."""
+
+pauses = 0
+"""The number of pauses so far; if it grew, other work was done in between."""
+
+
+class NeedsWorkerError(Exception):
+    """A request may take long and must be served in a worker; nothing has changed yet."""
+
+
+class ThreadCall:
+    """A function that a worker waits for, and its result."""
+
+    __slots__ = ("_call", "_failure", "_result")
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+        self._result: object = None
+        self._failure: BaseException | None = None
+
+    def run(self) -> None:
+        """Call the function, and store its result or exception for the worker."""
+        try:
+            self._result = self._call()
+        except BaseException as failure:  # noqa: BLE001 - raised again where it is waited for
+            self._failure = failure
+
+    def result(self) -> object:
+        """Return the result of the function, or raise its exception."""
+        if self._failure is not None:
+            raise self._failure
+        return self._result
+
+
+class AdmissionRequest:
+    """Sent by a worker before it works on a long request of this many bytes."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+
+class Worker(greenlet):
+    """Runs one task after another; each may take several turns.
+
+    `take_turn` returns None when the task is done, a `ThreadCall` or an `AdmissionRequest` when
+    the task waits for one, and the worker itself when the turn is over. A task must not raise.
+    """
+
+    __slots__ = ("deadline", "task")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deadline = 0.0
+        """When this turn is over, by `time.perf_counter`; infinite where nothing may pause."""
+        self.task: Callable[[], None]
+
+    def run(self) -> None:
+        """Run one task after another."""
+        while True:
+            self.task()
+            self.hand_over(None)
+
+    def hand_over(self, state: Worker | ThreadCall | AdmissionRequest | None) -> None:
+        """Switch to the event loop; `take_turn` returns `state` there."""
+        event_loop = self.parent
+        assert event_loop is not None
+        event_loop.switch(state)
+
+    def take_turn(self, deadline: float) -> Worker | ThreadCall | AdmissionRequest | None:
+        """Run the task until it is done, waits for something, or pauses after `deadline`."""
+        self.deadline = deadline
+        return cast("Worker | ThreadCall | AdmissionRequest | None", self.switch())
+
+    def end(self) -> None:
+        """End the task where it pauses: `GreenletExit` is raised there, and nothing pauses."""
+        self.deadline = inf
+        self.throw()
+
+    def wait_for(self, call: Callable[[], object]) -> object:
+        """Wait until a thread has run `call`; return its result or raise its exception."""
+        global pauses  # noqa: PLW0603 - counts all pauses of the process
+        pauses += 1
+        thread_call = ThreadCall(call)
+        self.hand_over(thread_call)
+        return thread_call.result()
+
+
+def pause() -> None:
+    """Let other work run if this worker's turn is over."""
+    global pauses  # noqa: PLW0603 - counts all pauses of the process
+    worker = getcurrent()
+    if worker.__class__ is Worker and perf_counter() >= worker.deadline:
+        pauses += 1
+        worker.hand_over(worker)
+
+
+def admit(count: int) -> None:
+    """Wait until a long request of `count` bytes may be served together with the current ones.
+
+    Such a request takes many times its size in memory until its answer has been built.
+    """
+    worker = getcurrent()
+    if worker.__class__ is Worker:
+        worker.hand_over(AdmissionRequest(count))
+
+
+def without_pauses(call: Callable[[], T]) -> T:
+    """Return the result of `call`, which does not pause.
+
+    For work that a decision for another request causes: no request may see it incomplete.
+    """
+    worker = getcurrent()
+    if worker.__class__ is not Worker:
+        return call()
+    deadline, worker.deadline = worker.deadline, inf
+    try:
+        return call()
+    finally:
+        worker.deadline = deadline
+
+
+def in_steps(elements: Collection[T]) -> Iterable[T]:
+    """Return the elements for an iteration; if there are many, a copy that pauses.
+
+    A set or a view of a dict is copied in any case: it must not change while it is iterated over,
+    and the code that iterates may pause.
+    """
+    if len(elements) > ELEMENTS_PER_PAUSE:
+        return iterate_with_pauses(tuple(elements))
+    return elements if elements.__class__ in _SEQUENCES else tuple(elements)
+
+
+def iterate_with_pauses(elements: Iterable[T]) -> Iterator[T]:
+    """Yield the elements, and pause every ELEMENTS_PER_PAUSE of them."""
+    remaining = ELEMENTS_PER_PAUSE
+    for element in elements:
+        yield element
+        remaining -= 1
+        if not remaining:
+            remaining = ELEMENTS_PER_PAUSE
+            pause()
+
+
+def release(elements: list[Any] | dict[Any, Any]) -> None:
+    """Empty a list or dict that is not needed any more; pause if it is long.
+
+    Python would free all elements at once.
+    """
+    while len(elements) > ELEMENTS_PER_PAUSE:
+        if isinstance(elements, list):
+            del elements[-ELEMENTS_PER_PAUSE:]
+        else:
+            for _ in range(ELEMENTS_PER_PAUSE):
+                elements.popitem()
+        pause()
+    elements.clear()
+
+
+def chunks(elements: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield the elements in chunks of at most `size`, at least one, and pause in between.
+
+    For elements that a state machine decides on: one decision and one append for each portion.
+    """
+    if len(elements) <= size:
+        yield elements
+        return
+    for start in range(0, len(elements), size):
+        yield elements[start : start + size]
+        pause()
+
+
+def run_in_thread(call: Callable[[], T]) -> T:
+    """Run `call` in another thread while other work runs; `call` must not touch shared state.
+
+    Where nothing may pause, `call` is run here.
+    """
+    worker = getcurrent()
+    if worker.__class__ is Worker and worker.deadline != inf:
+        return cast("T", worker.wait_for(call))
+    return call()

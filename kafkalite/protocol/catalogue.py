@@ -1,0 +1,1432 @@
+"""Properties of every API: one row per API, which all other packages read.
+
+A row has the entities that a request names and the fields that contain them, the node that answers,
+the changes that a request makes, its permissions and quota, the fields that are secret, the fields
+that the broker generates, and the fields with error codes. Permissions are those of Kafka's
+documentation ("Operations and Resources on Protocols"), or of KafkaApis and ControllerApis if they
+are not documented.
+
+A place is a path of attributes, such as "topics.partitions.partition_index"; all elements of lists
+on the path are visited. "key?key_type=1" applies only if the field `key_type` of the same struct
+has this value. Several places are separated by spaces. A field that a version lacks has its
+default, so one row fits all versions.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafkalite.protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from kafkalite.protocol.message import Message
+
+    Reader = Callable[[Any], Iterator[Any]]
+
+
+class Entity(Enum):
+    """Kinds of entities in messages; the value is the attribute of `Fields` with their places."""
+
+    GROUP = "group"
+    MEMBER = "member"
+    INSTANCE = "instance"
+    TRANSACTIONAL_ID = "transactional_id"
+    PRODUCER_ID = "producer_id"
+    TOPIC = "topic"
+    TOPIC_ID = "topic_id"
+    PARTITION = "partition"
+    BROKER = "broker"
+    CONFIG_RESOURCE = "config_resource"
+    USER = "user"
+
+
+class Fields(NamedTuple):
+    """Places in the requests or in the responses of an API."""
+
+    group: str = ""
+    member: str = ""
+    instance: str = ""
+    """Static members: group.instance.id."""
+    transactional_id: str = ""
+    producer_id: str = ""
+    topic: str = ""
+    """Names of topics."""
+    topic_id: str = ""
+    partition: str = ""
+    """Indexes of partitions, in or below the struct with the topic."""
+    broker: str = ""
+    config_resource: str = ""
+    """Names of the topics, brokers or groups whose settings are described or altered."""
+    user: str = ""
+    session: str = ""
+    """Epochs of fetch sessions: such a request depends on earlier ones."""
+    max_wait_ms: str = ""
+    """Maximum time before the broker answers."""
+    records: str = ""
+    """Record batches: the data of clients."""
+    credentials: str = ""
+    """Values that a capture must not contain."""
+    setting: str = ""
+    """Lists of settings with a `name` and a `value`, some of them secret."""
+
+
+class AnsweringNode(Enum):
+    """The node that answers a request."""
+
+    ANY = "any broker"
+    EACH = "each broker for its own data; a client asks all of them"
+    CONTROLLER = "the controller; brokers forward the request"
+    PARTITION_LEADER = "the leader of the partitions"
+    GROUP_COORDINATOR = "the coordinator of the group"
+    TRANSACTION_COORDINATOR = "the coordinator of the transactional id"
+    SHARE_COORDINATOR = "the share coordinator of the group's partitions"
+
+
+class Changes(Enum):
+    """The changes of a request; the value is a description."""
+
+    NOTHING = "nothing: it reads"
+    RECORDS = "records of partitions"
+    OFFSETS = "committed offsets"
+    MEMBERS = "members of groups and their assignments"
+    GROUPS = "whole groups"
+    TRANSACTIONS = "transactions"
+    PRODUCERS = "producer ids and epochs"
+    SHARE_STATE = "records that share groups acquired and acknowledged"
+    TOPICS = "topics and their numbers of partitions"
+    CONFIGS = "settings"
+    LEADERS = "leaders of partitions"
+    REPLICAS = "locations of replicas"
+    BROKERS = "brokers and controllers"
+    FEATURES = "finalized features"
+    SECURITY = "ACLs, credentials, tokens and quotas"
+
+
+class Operation(IntEnum):
+    """Operations of ACLs, with Kafka's codes."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Resource(IntEnum):
+    """Resource types of ACLs, with Kafka's codes."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class When(Enum):
+    """Requests of an API that need a permission."""
+
+    ALWAYS = "in all"
+    FOLLOWER = "if a replica sends the request instead of a client"
+    BROKER = "if another broker sends the request instead of a client"
+    SHARE_KEY = "to find the coordinator of a share group's state"
+    CREATES_TOPIC = "if a topic would be created"
+    SHOWS_CONFIGS = "for the settings in the response"
+    BY_TOPIC_ID = "if topics are named by ids, before their names are resolved"
+    IDEMPOTENT_ONLY = "if there is no transactional id"
+    TWO_PHASE_COMMIT = "if two-phase commit is enabled"
+    OTHER_CONFIGS = "for settings of brokers, loggers and client metrics"
+    AUTHORIZED_OPERATIONS = "for the authorized operations in the response"
+    FOR_OTHER_USER = "if the owner is not the requester"
+    LISTED = "for each that the response would list"
+
+
+class Permission(NamedTuple):
+    """An operation on a resource; for topics, groups and so on, on each of them in the request."""
+
+    operation: Operation
+    resource: Resource
+    when: When = When.ALWAYS
+
+
+class Quota(Enum):
+    """The quota of a request, in addition to the one of request time."""
+
+    REQUEST = "request"
+    PRODUCE = "producer_byte_rate"
+    FETCH = "consumer_byte_rate"
+    CONTROLLER_MUTATION = "controller_mutation_rate"
+    EXEMPT = "none, not even that of request time"
+
+
+class Invention(Enum):
+    """Values that a broker generates, and that clients send in later requests."""
+
+    MEMBER = "member id"
+    GROUP_EPOCH = "generation or epoch of a group"
+    PRODUCER_ID = "producer id"
+    PRODUCER_EPOCH = "producer epoch"
+    TOPIC_ID = "topic id"
+    LEADER_EPOCH = "leader epoch"
+    OFFSET = "offset"
+    SESSION = "fetch session"
+    CLIENT_INSTANCE = "client instance"
+    SUBSCRIPTION = "telemetry subscription"
+
+
+class TopicPartition(NamedTuple):
+    """A partition in a message."""
+
+    topic: str | bytes
+    """The name; the id if there is no name."""
+    partition: int
+
+
+class Row(NamedTuple):
+    """The properties of one API."""
+
+    node: AnsweringNode
+    changes: Changes
+    access: tuple[tuple[Permission, ...], ...] = ()
+    """All elements are required; each is satisfied by any of its alternatives."""
+    quota: Quota = Quota.REQUEST
+    request: Fields = Fields()
+    response: Fields = Fields()
+    errors: str = ""
+    """Places of error codes in a response."""
+    messages: str = ""
+    """Places of error messages in a response."""
+    invents: Mapping[Invention, str] = {}
+    """Places of values in a response that the broker generated."""
+    endpoints: str = ""
+    """Places of hosts in a response, whose struct also has a `port` and the node's id."""
+    endpoints_since: int = 0
+    """The first version whose responses contain `endpoints`."""
+    is_polled: bool = False
+    """Whether clients send it periodically."""
+    is_discovery: bool = False
+    """Whether clients send it on any connection to discover versions, nodes and topics."""
+    is_authentication: bool = False
+
+    @property
+    def is_write(self) -> bool:
+        """Whether a request changes anything."""
+        return self.changes is not Changes.NOTHING
+
+
+_ALTER_CLUSTER = (Permission(Operation.ALTER, Resource.CLUSTER),)
+_ALTER_CONFIGS_CLUSTER = (Permission(Operation.ALTER_CONFIGS, Resource.CLUSTER),)
+_ALTER_CONFIGS_CLUSTER_IF_OTHER_CONFIGS = (
+    Permission(Operation.ALTER_CONFIGS, Resource.CLUSTER, When.OTHER_CONFIGS),
+)
+_ALTER_CONFIGS_GROUP = (Permission(Operation.ALTER_CONFIGS, Resource.GROUP),)
+_ALTER_CONFIGS_TOPIC = (Permission(Operation.ALTER_CONFIGS, Resource.TOPIC),)
+_ALTER_TOPIC = (Permission(Operation.ALTER, Resource.TOPIC),)
+_CLUSTER_ACTION_CLUSTER = (Permission(Operation.CLUSTER_ACTION, Resource.CLUSTER),)
+_CLUSTER_ACTION_CLUSTER_IF_BROKER = (
+    Permission(Operation.CLUSTER_ACTION, Resource.CLUSTER, When.BROKER),
+)
+_CLUSTER_ACTION_CLUSTER_IF_FOLLOWER = (
+    Permission(Operation.CLUSTER_ACTION, Resource.CLUSTER, When.FOLLOWER),
+)
+_CLUSTER_ACTION_CLUSTER_IF_SHARE_KEY = (
+    Permission(Operation.CLUSTER_ACTION, Resource.CLUSTER, When.SHARE_KEY),
+)
+_CREATE_CLUSTER = (Permission(Operation.CREATE, Resource.CLUSTER),)
+_CREATE_CLUSTER_IF_CREATES_TOPIC = (
+    Permission(Operation.CREATE, Resource.CLUSTER, When.CREATES_TOPIC),
+)
+_CREATE_TOKENS_USER_IF_FOR_OTHER_USER = (
+    Permission(Operation.CREATE_TOKENS, Resource.USER, When.FOR_OTHER_USER),
+)
+_CREATE_TOPIC = (Permission(Operation.CREATE, Resource.TOPIC),)
+_CREATE_TOPIC_IF_CREATES_TOPIC = (Permission(Operation.CREATE, Resource.TOPIC, When.CREATES_TOPIC),)
+_DELETE_GROUP = (Permission(Operation.DELETE, Resource.GROUP),)
+_DELETE_TOPIC = (Permission(Operation.DELETE, Resource.TOPIC),)
+_DESCRIBE_CLUSTER = (Permission(Operation.DESCRIBE, Resource.CLUSTER),)
+_DESCRIBE_CLUSTER_IF_AUTHORIZED_OPERATIONS = (
+    Permission(Operation.DESCRIBE, Resource.CLUSTER, When.AUTHORIZED_OPERATIONS),
+)
+_DESCRIBE_CONFIGS_CLUSTER = (Permission(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER),)
+_DESCRIBE_CONFIGS_CLUSTER_IF_OTHER_CONFIGS = (
+    Permission(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, When.OTHER_CONFIGS),
+)
+_DESCRIBE_CONFIGS_GROUP = (Permission(Operation.DESCRIBE_CONFIGS, Resource.GROUP),)
+_DESCRIBE_CONFIGS_TOPIC = (Permission(Operation.DESCRIBE_CONFIGS, Resource.TOPIC),)
+_DESCRIBE_CONFIGS_TOPIC_IF_SHOWS_CONFIGS = (
+    Permission(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, When.SHOWS_CONFIGS),
+)
+_DESCRIBE_DELEGATION_TOKEN_IF_LISTED = (
+    Permission(Operation.DESCRIBE, Resource.DELEGATION_TOKEN, When.LISTED),
+)
+_DESCRIBE_GROUP = (Permission(Operation.DESCRIBE, Resource.GROUP),)
+_DESCRIBE_GROUP_IF_LISTED = (Permission(Operation.DESCRIBE, Resource.GROUP, When.LISTED),)
+_DESCRIBE_TOKENS_USER_IF_LISTED = (
+    Permission(Operation.DESCRIBE_TOKENS, Resource.USER, When.LISTED),
+)
+_DESCRIBE_TOPIC = (Permission(Operation.DESCRIBE, Resource.TOPIC),)
+_DESCRIBE_TOPIC_IF_BY_TOPIC_ID = (Permission(Operation.DESCRIBE, Resource.TOPIC, When.BY_TOPIC_ID),)
+_DESCRIBE_TOPIC_IF_LISTED = (Permission(Operation.DESCRIBE, Resource.TOPIC, When.LISTED),)
+_DESCRIBE_TRANSACTIONAL_ID = (Permission(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID),)
+_DESCRIBE_TRANSACTIONAL_ID_IF_LISTED = (
+    Permission(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, When.LISTED),
+)
+_IDEMPOTENT_WRITE_CLUSTER_IF_IDEMPOTENT_ONLY = (
+    Permission(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, When.IDEMPOTENT_ONLY),
+)
+_READ_GROUP = (Permission(Operation.READ, Resource.GROUP),)
+_READ_TOPIC = (Permission(Operation.READ, Resource.TOPIC),)
+_TWO_PHASE_COMMIT_TRANSACTIONAL_ID_IF_TWO_PHASE_COMMIT = (
+    Permission(Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, When.TWO_PHASE_COMMIT),
+)
+_WRITE_TOPIC = (Permission(Operation.WRITE, Resource.TOPIC),)
+_WRITE_TOPIC_IF_IDEMPOTENT_ONLY = (
+    Permission(Operation.WRITE, Resource.TOPIC, When.IDEMPOTENT_ONLY),
+)
+_WRITE_TRANSACTIONAL_ID = (Permission(Operation.WRITE, Resource.TRANSACTIONAL_ID),)
+
+ROWS: Final[Mapping[int, Row]] = {
+    ApiKey.PRODUCE: Row(
+        AnsweringNode.PARTITION_LEADER,
+        Changes.RECORDS,
+        access=(_WRITE_TRANSACTIONAL_ID, _WRITE_TOPIC),
+        quota=Quota.PRODUCE,
+        request=Fields(
+            transactional_id="transactional_id",
+            topic="topic_data.name",
+            topic_id="topic_data.topic_id",
+            partition="topic_data.partition_data.index",
+            records="topic_data.partition_data.records",
+        ),
+        response=Fields(
+            topic="responses.name",
+            topic_id="responses.topic_id",
+            partition="responses.partition_responses.index",
+            broker=(
+                "responses.partition_responses.current_leader.leader_id node_endpoints.node_id"
+            ),
+        ),
+        errors="responses.partition_responses.error_code",
+        messages=(
+            "responses.partition_responses.record_errors.batch_index_error_message "
+            "responses.partition_responses.error_message"
+        ),
+        invents={Invention.OFFSET: "responses.partition_responses.base_offset"},
+        endpoints="node_endpoints.host",
+        endpoints_since=10,
+    ),
+    ApiKey.FETCH: Row(
+        AnsweringNode.PARTITION_LEADER,
+        Changes.NOTHING,
+        access=(_READ_TOPIC + _CLUSTER_ACTION_CLUSTER_IF_FOLLOWER,),
+        quota=Quota.FETCH,
+        request=Fields(
+            topic="topics.topic forgotten_topics_data.topic",
+            topic_id="topics.topic_id forgotten_topics_data.topic_id",
+            partition="topics.partitions.partition forgotten_topics_data.partitions",
+            broker="replica_id replica_state.replica_id",
+            session="session_epoch",
+            max_wait_ms="max_wait_ms",
+        ),
+        response=Fields(
+            producer_id="responses.partitions.aborted_transactions.producer_id",
+            topic="responses.topic",
+            topic_id="responses.topic_id",
+            partition="responses.partitions.partition_index",
+            broker=(
+                "responses.partitions.current_leader.leader_id "
+                "responses.partitions.preferred_read_replica "
+                "node_endpoints.node_id"
+            ),
+            records="responses.partitions.records",
+        ),
+        errors="error_code responses.partitions.error_code",
+        invents={Invention.SESSION: "session_id"},
+        endpoints="node_endpoints.host",
+        endpoints_since=16,
+        is_polled=True,
+    ),
+    ApiKey.LIST_OFFSETS: Row(
+        AnsweringNode.PARTITION_LEADER,
+        Changes.NOTHING,
+        access=(_DESCRIBE_TOPIC,),
+        request=Fields(
+            topic="topics.name", partition="topics.partitions.partition_index", broker="replica_id"
+        ),
+        response=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
+        errors="topics.partitions.error_code",
+    ),
+    ApiKey.METADATA: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        access=(_DESCRIBE_TOPIC, _CREATE_CLUSTER_IF_CREATES_TOPIC + _CREATE_TOPIC_IF_CREATES_TOPIC),
+        request=Fields(topic="topics.name", topic_id="topics.topic_id"),
+        response=Fields(
+            topic="topics.name",
+            topic_id="topics.topic_id",
+            partition="topics.partitions.partition_index",
+            broker=(
+                "brokers.node_id controller_id topics.partitions.leader_id "
+                "topics.partitions.replica_nodes topics.partitions.isr_nodes "
+                "topics.partitions.offline_replicas"
+            ),
+        ),
+        errors="topics.error_code topics.partitions.error_code error_code",
+        invents={
+            Invention.TOPIC_ID: "topics.topic_id",
+            Invention.LEADER_EPOCH: "topics.partitions.leader_epoch",
+        },
+        endpoints="brokers.host",
+        is_polled=True,
+        is_discovery=True,
+    ),
+    ApiKey.OFFSET_COMMIT: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.OFFSETS,
+        access=(_READ_GROUP, _READ_TOPIC),
+        request=Fields(
+            group="group_id",
+            member="member_id",
+            instance="group_instance_id",
+            topic="topics.name",
+            topic_id="topics.topic_id",
+            partition="topics.partitions.partition_index",
+        ),
+        response=Fields(
+            topic="topics.name",
+            topic_id="topics.topic_id",
+            partition="topics.partitions.partition_index",
+        ),
+        errors="topics.partitions.error_code",
+    ),
+    ApiKey.OFFSET_FETCH: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.NOTHING,
+        access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC),
+        request=Fields(
+            group="group_id groups.group_id",
+            member="groups.member_id",
+            topic="topics.name groups.topics.name",
+            topic_id="groups.topics.topic_id",
+            partition="topics.partition_indexes groups.topics.partition_indexes",
+        ),
+        response=Fields(
+            group="groups.group_id",
+            topic="topics.name groups.topics.name",
+            topic_id="groups.topics.topic_id",
+            partition=(
+                "topics.partitions.partition_index groups.topics.partitions.partition_index"
+            ),
+        ),
+        errors=(
+            "topics.partitions.error_code error_code "
+            "groups.topics.partitions.error_code groups.error_code"
+        ),
+    ),
+    ApiKey.FIND_COORDINATOR: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        access=(_DESCRIBE_GROUP, _DESCRIBE_TRANSACTIONAL_ID, _CLUSTER_ACTION_CLUSTER_IF_SHARE_KEY),
+        request=Fields(
+            group="key?key_type=0 coordinator_keys?key_type=0",
+            transactional_id="key?key_type=1 coordinator_keys?key_type=1",
+        ),
+        response=Fields(broker="node_id coordinators.node_id"),
+        errors="error_code coordinators.error_code",
+        messages="error_message coordinators.error_message",
+        endpoints="host coordinators.host",
+        is_discovery=True,
+    ),
+    ApiKey.JOIN_GROUP: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.MEMBERS,
+        access=(_READ_GROUP,),
+        request=Fields(group="group_id", member="member_id", instance="group_instance_id"),
+        response=Fields(
+            member="leader member_id members.member_id", instance="members.group_instance_id"
+        ),
+        errors="error_code",
+        invents={Invention.MEMBER: "member_id", Invention.GROUP_EPOCH: "generation_id"},
+    ),
+    ApiKey.HEARTBEAT: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.NOTHING,
+        access=(_READ_GROUP,),
+        request=Fields(group="group_id", member="member_id", instance="group_instance_id"),
+        errors="error_code",
+        is_polled=True,
+    ),
+    ApiKey.LEAVE_GROUP: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.MEMBERS,
+        access=(_READ_GROUP,),
+        request=Fields(
+            group="group_id",
+            member="member_id members.member_id",
+            instance="members.group_instance_id",
+        ),
+        response=Fields(member="members.member_id", instance="members.group_instance_id"),
+        errors="error_code members.error_code",
+    ),
+    ApiKey.SYNC_GROUP: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.MEMBERS,
+        access=(_READ_GROUP,),
+        request=Fields(
+            group="group_id", member="member_id assignments.member_id", instance="group_instance_id"
+        ),
+        errors="error_code",
+    ),
+    ApiKey.DESCRIBE_GROUPS: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.NOTHING,
+        access=(_DESCRIBE_GROUP,),
+        request=Fields(group="groups"),
+        response=Fields(
+            group="groups.group_id",
+            member="groups.members.member_id",
+            instance="groups.members.group_instance_id",
+        ),
+        errors="groups.error_code",
+        messages="groups.error_message",
+    ),
+    ApiKey.LIST_GROUPS: Row(
+        AnsweringNode.EACH,
+        Changes.NOTHING,
+        access=(_DESCRIBE_CLUSTER + _DESCRIBE_GROUP_IF_LISTED,),
+        response=Fields(group="groups.group_id"),
+        errors="error_code",
+    ),
+    ApiKey.SASL_HANDSHAKE: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        quota=Quota.EXEMPT,
+        errors="error_code",
+        is_authentication=True,
+    ),
+    ApiKey.API_VERSIONS: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        errors="error_code",
+        is_discovery=True,
+    ),
+    ApiKey.CREATE_TOPICS: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.TOPICS,
+        access=(_CREATE_CLUSTER + _CREATE_TOPIC, _DESCRIBE_CONFIGS_TOPIC_IF_SHOWS_CONFIGS),
+        quota=Quota.CONTROLLER_MUTATION,
+        request=Fields(
+            topic="topics.name",
+            partition="topics.assignments.partition_index",
+            broker="topics.assignments.broker_ids",
+            setting="topics.configs",
+        ),
+        response=Fields(topic="topics.name", topic_id="topics.topic_id", setting="topics.configs"),
+        errors="topics.error_code topics.topic_config_error_code",
+        messages="topics.error_message",
+        invents={Invention.TOPIC_ID: "topics.topic_id"},
+    ),
+    ApiKey.DELETE_TOPICS: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.TOPICS,
+        access=(_DELETE_TOPIC, _DESCRIBE_TOPIC_IF_BY_TOPIC_ID),
+        quota=Quota.CONTROLLER_MUTATION,
+        request=Fields(topic="topics.name topic_names", topic_id="topics.topic_id"),
+        response=Fields(topic="responses.name", topic_id="responses.topic_id"),
+        errors="responses.error_code",
+        messages="responses.error_message",
+    ),
+    ApiKey.DELETE_RECORDS: Row(
+        AnsweringNode.PARTITION_LEADER,
+        Changes.RECORDS,
+        access=(_DELETE_TOPIC,),
+        request=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
+        response=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
+        errors="topics.partitions.error_code",
+    ),
+    ApiKey.INIT_PRODUCER_ID: Row(
+        AnsweringNode.TRANSACTION_COORDINATOR,
+        Changes.PRODUCERS,
+        access=(
+            _WRITE_TRANSACTIONAL_ID,
+            _IDEMPOTENT_WRITE_CLUSTER_IF_IDEMPOTENT_ONLY + _WRITE_TOPIC_IF_IDEMPOTENT_ONLY,
+            _TWO_PHASE_COMMIT_TRANSACTIONAL_ID_IF_TWO_PHASE_COMMIT,
+        ),
+        request=Fields(transactional_id="transactional_id", producer_id="producer_id"),
+        response=Fields(producer_id="producer_id ongoing_txn_producer_id"),
+        errors="error_code",
+        invents={Invention.PRODUCER_ID: "producer_id", Invention.PRODUCER_EPOCH: "producer_epoch"},
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(
+        AnsweringNode.PARTITION_LEADER,
+        Changes.NOTHING,
+        access=(_DESCRIBE_TOPIC + _CLUSTER_ACTION_CLUSTER_IF_FOLLOWER,),
+        request=Fields(
+            topic="topics.topic", partition="topics.partitions.partition", broker="replica_id"
+        ),
+        response=Fields(topic="topics.topic", partition="topics.partitions.partition"),
+        errors="topics.partitions.error_code",
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Row(
+        AnsweringNode.TRANSACTION_COORDINATOR,
+        Changes.TRANSACTIONS,
+        access=(
+            _WRITE_TRANSACTIONAL_ID + _CLUSTER_ACTION_CLUSTER_IF_BROKER,
+            _WRITE_TOPIC + _CLUSTER_ACTION_CLUSTER_IF_BROKER,
+        ),
+        request=Fields(
+            transactional_id="transactions.transactional_id v3_and_below_transactional_id",
+            producer_id="transactions.producer_id v3_and_below_producer_id",
+            topic="transactions.topics.name v3_and_below_topics.name",
+            partition="transactions.topics.partitions v3_and_below_topics.partitions",
+        ),
+        response=Fields(
+            transactional_id="results_by_transaction.transactional_id",
+            topic=("results_by_transaction.topic_results.name results_by_topic_v3_and_below.name"),
+            partition=(
+                "results_by_transaction.topic_results.results_by_partition.partition_index "
+                "results_by_topic_v3_and_below.results_by_partition.partition_index"
+            ),
+        ),
+        errors=(
+            "error_code "
+            "results_by_transaction.topic_results.results_by_partition.partition_error_code "
+            "results_by_topic_v3_and_below.results_by_partition.partition_error_code"
+        ),
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: Row(
+        AnsweringNode.TRANSACTION_COORDINATOR,
+        Changes.TRANSACTIONS,
+        access=(_WRITE_TRANSACTIONAL_ID, _READ_GROUP),
+        request=Fields(
+            group="group_id", transactional_id="transactional_id", producer_id="producer_id"
+        ),
+        errors="error_code",
+    ),
+    ApiKey.END_TXN: Row(
+        AnsweringNode.TRANSACTION_COORDINATOR,
+        Changes.TRANSACTIONS,
+        access=(_WRITE_TRANSACTIONAL_ID,),
+        request=Fields(transactional_id="transactional_id", producer_id="producer_id"),
+        response=Fields(producer_id="producer_id"),
+        errors="error_code",
+        invents={Invention.PRODUCER_ID: "producer_id", Invention.PRODUCER_EPOCH: "producer_epoch"},
+    ),
+    ApiKey.WRITE_TXN_MARKERS: Row(
+        AnsweringNode.PARTITION_LEADER,
+        Changes.TRANSACTIONS,
+        access=(_CLUSTER_ACTION_CLUSTER + _ALTER_CLUSTER,),
+        quota=Quota.EXEMPT,
+        request=Fields(
+            producer_id="markers.producer_id",
+            topic="markers.topics.name",
+            partition="markers.topics.partition_indexes",
+        ),
+        response=Fields(
+            producer_id="markers.producer_id",
+            topic="markers.topics.name",
+            partition="markers.topics.partitions.partition_index",
+        ),
+        errors="markers.topics.partitions.error_code",
+    ),
+    ApiKey.TXN_OFFSET_COMMIT: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.OFFSETS,
+        access=(_WRITE_TRANSACTIONAL_ID, _READ_GROUP, _READ_TOPIC),
+        request=Fields(
+            group="group_id",
+            member="member_id",
+            instance="group_instance_id",
+            transactional_id="transactional_id",
+            producer_id="producer_id",
+            topic="topics.name",
+            partition="topics.partitions.partition_index",
+        ),
+        response=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
+        errors="topics.partitions.error_code",
+    ),
+    ApiKey.DESCRIBE_ACLS: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        access=(_DESCRIBE_CLUSTER,),
+        errors="error_code",
+        messages="error_message",
+    ),
+    ApiKey.CREATE_ACLS: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.SECURITY,
+        access=(_ALTER_CLUSTER,),
+        errors="results.error_code",
+        messages="results.error_message",
+    ),
+    ApiKey.DELETE_ACLS: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.SECURITY,
+        access=(_ALTER_CLUSTER,),
+        errors="filter_results.error_code filter_results.matching_acls.error_code",
+        messages=("filter_results.error_message filter_results.matching_acls.error_message"),
+    ),
+    ApiKey.DESCRIBE_CONFIGS: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        access=(
+            _DESCRIBE_CONFIGS_TOPIC,
+            _DESCRIBE_CONFIGS_GROUP,
+            _DESCRIBE_CONFIGS_CLUSTER_IF_OTHER_CONFIGS,
+        ),
+        request=Fields(
+            group="resources.resource_name?resource_type=32",
+            topic="resources.resource_name?resource_type=2",
+            config_resource="resources.resource_name",
+        ),
+        response=Fields(setting="results.configs"),
+        errors="results.error_code",
+        messages="results.error_message",
+    ),
+    ApiKey.ALTER_CONFIGS: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.CONFIGS,
+        access=(
+            _ALTER_CONFIGS_TOPIC,
+            _ALTER_CONFIGS_GROUP,
+            _ALTER_CONFIGS_CLUSTER_IF_OTHER_CONFIGS,
+        ),
+        request=Fields(
+            group="resources.resource_name?resource_type=32",
+            topic="resources.resource_name?resource_type=2",
+            config_resource="resources.resource_name",
+            setting="resources.configs",
+        ),
+        errors="responses.error_code",
+        messages="responses.error_message",
+    ),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Row(
+        AnsweringNode.EACH,
+        Changes.REPLICAS,
+        access=(_ALTER_CLUSTER,),
+        request=Fields(topic="dirs.topics.name", partition="dirs.topics.partitions"),
+        response=Fields(topic="results.topic_name", partition="results.partitions.partition_index"),
+        errors="results.partitions.error_code",
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: Row(
+        AnsweringNode.EACH,
+        Changes.NOTHING,
+        access=(_DESCRIBE_CLUSTER,),
+        request=Fields(topic="topics.topic", partition="topics.partitions"),
+        response=Fields(
+            topic="results.topics.name", partition="results.topics.partitions.partition_index"
+        ),
+        errors="error_code results.error_code",
+    ),
+    ApiKey.SASL_AUTHENTICATE: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        quota=Quota.EXEMPT,
+        request=Fields(credentials="auth_bytes"),
+        response=Fields(credentials="auth_bytes"),
+        errors="error_code",
+        messages="error_message",
+        is_authentication=True,
+    ),
+    ApiKey.CREATE_PARTITIONS: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.TOPICS,
+        access=(_ALTER_TOPIC,),
+        quota=Quota.CONTROLLER_MUTATION,
+        request=Fields(topic="topics.name", broker="topics.assignments.broker_ids"),
+        response=Fields(topic="results.name"),
+        errors="results.error_code",
+        messages="results.error_message",
+    ),
+    ApiKey.CREATE_DELEGATION_TOKEN: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.SECURITY,
+        access=(_CREATE_TOKENS_USER_IF_FOR_OTHER_USER,),
+        request=Fields(user="owner_principal_name"),
+        response=Fields(credentials="hmac"),
+        errors="error_code",
+    ),
+    ApiKey.RENEW_DELEGATION_TOKEN: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.SECURITY,
+        request=Fields(credentials="hmac"),
+        errors="error_code",
+    ),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.SECURITY,
+        request=Fields(credentials="hmac"),
+        errors="error_code",
+    ),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        access=(_DESCRIBE_DELEGATION_TOKEN_IF_LISTED + _DESCRIBE_TOKENS_USER_IF_LISTED,),
+        request=Fields(user="owners.principal_name"),
+        response=Fields(credentials="tokens.hmac"),
+        errors="error_code",
+    ),
+    ApiKey.DELETE_GROUPS: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.GROUPS,
+        access=(_DELETE_GROUP,),
+        request=Fields(group="groups_names"),
+        response=Fields(group="results.group_id"),
+        errors="results.error_code",
+    ),
+    ApiKey.ELECT_LEADERS: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.LEADERS,
+        access=(_ALTER_CLUSTER,),
+        request=Fields(topic="topic_partitions.topic", partition="topic_partitions.partitions"),
+        response=Fields(
+            topic="replica_election_results.topic",
+            partition="replica_election_results.partition_result.partition_id",
+        ),
+        errors="error_code replica_election_results.partition_result.error_code",
+        messages="replica_election_results.partition_result.error_message",
+    ),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.CONFIGS,
+        access=(
+            _ALTER_CONFIGS_TOPIC,
+            _ALTER_CONFIGS_GROUP,
+            _ALTER_CONFIGS_CLUSTER_IF_OTHER_CONFIGS,
+        ),
+        request=Fields(
+            group="resources.resource_name?resource_type=32",
+            topic="resources.resource_name?resource_type=2",
+            config_resource="resources.resource_name",
+            setting="resources.configs",
+        ),
+        errors="responses.error_code",
+        messages="responses.error_message",
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.REPLICAS,
+        access=(_ALTER_CLUSTER,),
+        request=Fields(
+            topic="topics.name",
+            partition="topics.partitions.partition_index",
+            broker="topics.partitions.replicas",
+        ),
+        response=Fields(topic="responses.name", partition="responses.partitions.partition_index"),
+        errors="error_code responses.partitions.error_code",
+        messages="error_message responses.partitions.error_message",
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.NOTHING,
+        access=(_DESCRIBE_CLUSTER,),
+        request=Fields(topic="topics.name", partition="topics.partition_indexes"),
+        response=Fields(
+            topic="topics.name",
+            partition="topics.partitions.partition_index",
+            broker=(
+                "topics.partitions.replicas topics.partitions.adding_replicas "
+                "topics.partitions.removing_replicas"
+            ),
+        ),
+        errors="error_code",
+        messages="error_message",
+    ),
+    ApiKey.OFFSET_DELETE: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.OFFSETS,
+        access=(_DELETE_GROUP, _READ_TOPIC),
+        request=Fields(
+            group="group_id", topic="topics.name", partition="topics.partitions.partition_index"
+        ),
+        response=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
+        errors="error_code topics.partitions.error_code",
+    ),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        access=(_DESCRIBE_CONFIGS_CLUSTER,),
+        errors="error_code",
+        messages="error_message",
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.SECURITY,
+        access=(_ALTER_CONFIGS_CLUSTER,),
+        errors="entries.error_code",
+        messages="entries.error_message",
+    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        access=(_DESCRIBE_CLUSTER,),
+        request=Fields(user="users.name"),
+        errors="error_code results.error_code",
+        messages="error_message results.error_message",
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.SECURITY,
+        access=(_ALTER_CLUSTER,),
+        request=Fields(
+            user="deletions.name upsertions.name",
+            credentials="upsertions.salt upsertions.salted_password",
+        ),
+        errors="results.error_code",
+        messages="results.error_message",
+    ),
+    ApiKey.DESCRIBE_QUORUM: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.NOTHING,
+        access=(_DESCRIBE_CLUSTER,),
+        request=Fields(topic="topics.topic_name", partition="topics.partitions.partition_index"),
+        response=Fields(
+            topic="topics.topic_name",
+            partition="topics.partitions.partition_index",
+            broker=(
+                "topics.partitions.leader_id "
+                "topics.partitions.current_voters.replica_id "
+                "topics.partitions.observers.replica_id nodes.node_id"
+            ),
+        ),
+        errors="error_code topics.partitions.error_code",
+        messages="error_message topics.partitions.error_message",
+    ),
+    ApiKey.UPDATE_FEATURES: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.FEATURES,
+        access=(_ALTER_CLUSTER,),
+        errors="error_code results.error_code",
+        messages="error_message results.error_message",
+    ),
+    ApiKey.DESCRIBE_CLUSTER: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        access=(_DESCRIBE_CLUSTER_IF_AUTHORIZED_OPERATIONS,),
+        response=Fields(broker="controller_id brokers.broker_id"),
+        errors="error_code",
+        messages="error_message",
+        endpoints="brokers.host",
+        is_discovery=True,
+    ),
+    ApiKey.DESCRIBE_PRODUCERS: Row(
+        AnsweringNode.PARTITION_LEADER,
+        Changes.NOTHING,
+        access=(_READ_TOPIC,),
+        request=Fields(topic="topics.name", partition="topics.partition_indexes"),
+        response=Fields(
+            producer_id="topics.partitions.active_producers.producer_id",
+            topic="topics.name",
+            partition="topics.partitions.partition_index",
+        ),
+        errors="topics.partitions.error_code",
+        messages="topics.partitions.error_message",
+    ),
+    ApiKey.UNREGISTER_BROKER: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.BROKERS,
+        access=(_ALTER_CLUSTER,),
+        request=Fields(broker="broker_id"),
+        errors="error_code",
+        messages="error_message",
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: Row(
+        AnsweringNode.TRANSACTION_COORDINATOR,
+        Changes.NOTHING,
+        access=(_DESCRIBE_TRANSACTIONAL_ID,),
+        request=Fields(transactional_id="transactional_ids"),
+        response=Fields(
+            transactional_id="transaction_states.transactional_id",
+            producer_id="transaction_states.producer_id",
+            topic="transaction_states.topics.topic",
+            partition="transaction_states.topics.partitions",
+        ),
+        errors="transaction_states.error_code",
+    ),
+    ApiKey.LIST_TRANSACTIONS: Row(
+        AnsweringNode.EACH,
+        Changes.NOTHING,
+        access=(_DESCRIBE_TRANSACTIONAL_ID_IF_LISTED,),
+        request=Fields(producer_id="producer_id_filters"),
+        response=Fields(
+            transactional_id="transaction_states.transactional_id",
+            producer_id="transaction_states.producer_id",
+        ),
+        errors="error_code",
+    ),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.MEMBERS,
+        access=(_READ_GROUP, _DESCRIBE_TOPIC),
+        request=Fields(
+            group="group_id",
+            member="member_id",
+            instance="instance_id",
+            topic="subscribed_topic_names",
+            topic_id="topic_partitions.topic_id",
+            partition="topic_partitions.partitions",
+        ),
+        response=Fields(
+            member="member_id",
+            topic_id="assignment.topic_partitions.topic_id",
+            partition="assignment.topic_partitions.partitions",
+        ),
+        errors="error_code",
+        messages="error_message",
+        invents={Invention.MEMBER: "member_id", Invention.GROUP_EPOCH: "member_epoch"},
+        is_polled=True,
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.NOTHING,
+        access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC_IF_LISTED),
+        request=Fields(group="group_ids"),
+        response=Fields(
+            group="groups.group_id",
+            member="groups.members.member_id",
+            instance="groups.members.instance_id",
+            topic=(
+                "groups.members.subscribed_topic_names "
+                "groups.members.assignment.topic_partitions.topic_name "
+                "groups.members.target_assignment.topic_partitions.topic_name"
+            ),
+            topic_id=(
+                "groups.members.assignment.topic_partitions.topic_id "
+                "groups.members.target_assignment.topic_partitions.topic_id"
+            ),
+            partition=(
+                "groups.members.assignment.topic_partitions.partitions "
+                "groups.members.target_assignment.topic_partitions.partitions"
+            ),
+        ),
+        errors="groups.error_code",
+        messages="groups.error_message",
+    ),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        errors="error_code",
+        invents={
+            Invention.CLIENT_INSTANCE: "client_instance_id",
+            Invention.SUBSCRIPTION: "subscription_id",
+        },
+        is_polled=True,
+    ),
+    ApiKey.PUSH_TELEMETRY: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        errors="error_code",
+        is_polled=True,
+    ),
+    ApiKey.LIST_CONFIG_RESOURCES: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        access=(_DESCRIBE_CONFIGS_CLUSTER,),
+        errors="error_code",
+    ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Row(
+        AnsweringNode.ANY,
+        Changes.NOTHING,
+        access=(_DESCRIBE_TOPIC,),
+        request=Fields(topic="topics.name cursor.topic_name", partition="cursor.partition_index"),
+        response=Fields(
+            topic="topics.name next_cursor.topic_name",
+            topic_id="topics.topic_id",
+            partition="topics.partitions.partition_index next_cursor.partition_index",
+            broker=(
+                "topics.partitions.leader_id topics.partitions.replica_nodes "
+                "topics.partitions.isr_nodes "
+                "topics.partitions.eligible_leader_replicas "
+                "topics.partitions.last_known_elr "
+                "topics.partitions.offline_replicas"
+            ),
+        ),
+        errors="topics.error_code topics.partitions.error_code",
+        invents={
+            Invention.TOPIC_ID: "topics.topic_id",
+            Invention.LEADER_EPOCH: "topics.partitions.leader_epoch",
+        },
+    ),
+    ApiKey.SHARE_GROUP_HEARTBEAT: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.MEMBERS,
+        access=(_READ_GROUP, _DESCRIBE_TOPIC),
+        request=Fields(group="group_id", member="member_id", topic="subscribed_topic_names"),
+        response=Fields(
+            member="member_id",
+            topic_id="assignment.topic_partitions.topic_id",
+            partition="assignment.topic_partitions.partitions",
+        ),
+        errors="error_code",
+        messages="error_message",
+        invents={Invention.MEMBER: "member_id", Invention.GROUP_EPOCH: "member_epoch"},
+        is_polled=True,
+    ),
+    ApiKey.SHARE_GROUP_DESCRIBE: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.NOTHING,
+        access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC_IF_LISTED),
+        request=Fields(group="group_ids"),
+        response=Fields(
+            group="groups.group_id",
+            member="groups.members.member_id",
+            topic=(
+                "groups.members.subscribed_topic_names "
+                "groups.members.assignment.topic_partitions.topic_name"
+            ),
+            topic_id="groups.members.assignment.topic_partitions.topic_id",
+            partition="groups.members.assignment.topic_partitions.partitions",
+        ),
+        errors="groups.error_code",
+        messages="groups.error_message",
+    ),
+    ApiKey.SHARE_FETCH: Row(
+        AnsweringNode.PARTITION_LEADER,
+        Changes.SHARE_STATE,
+        access=(_READ_GROUP, _READ_TOPIC),
+        quota=Quota.FETCH,
+        request=Fields(
+            group="group_id",
+            member="member_id",
+            topic_id="topics.topic_id forgotten_topics_data.topic_id",
+            partition="topics.partitions.partition_index forgotten_topics_data.partitions",
+            session="share_session_epoch",
+            max_wait_ms="max_wait_ms",
+        ),
+        response=Fields(
+            topic_id="responses.topic_id",
+            partition="responses.partitions.partition_index",
+            broker=("responses.partitions.current_leader.leader_id node_endpoints.node_id"),
+            records="responses.partitions.records",
+        ),
+        errors=(
+            "error_code responses.partitions.error_code responses.partitions.acknowledge_error_code"
+        ),
+        messages=(
+            "error_message responses.partitions.error_message "
+            "responses.partitions.acknowledge_error_message"
+        ),
+        endpoints="node_endpoints.host",
+        is_polled=True,
+    ),
+    ApiKey.SHARE_ACKNOWLEDGE: Row(
+        AnsweringNode.PARTITION_LEADER,
+        Changes.SHARE_STATE,
+        access=(_READ_GROUP, _READ_TOPIC),
+        request=Fields(
+            group="group_id",
+            member="member_id",
+            topic_id="topics.topic_id",
+            partition="topics.partitions.partition_index",
+            session="share_session_epoch",
+        ),
+        response=Fields(
+            topic_id="responses.topic_id",
+            partition="responses.partitions.partition_index",
+            broker=("responses.partitions.current_leader.leader_id node_endpoints.node_id"),
+        ),
+        errors="error_code responses.partitions.error_code",
+        messages="error_message responses.partitions.error_message",
+        endpoints="node_endpoints.host",
+    ),
+    ApiKey.ADD_RAFT_VOTER: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.BROKERS,
+        access=(_ALTER_CLUSTER,),
+        request=Fields(broker="voter_id"),
+        errors="error_code",
+        messages="error_message",
+    ),
+    ApiKey.REMOVE_RAFT_VOTER: Row(
+        AnsweringNode.CONTROLLER,
+        Changes.BROKERS,
+        access=(_ALTER_CLUSTER,),
+        request=Fields(broker="voter_id"),
+        errors="error_code",
+        messages="error_message",
+    ),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: Row(
+        AnsweringNode.SHARE_COORDINATOR,
+        Changes.SHARE_STATE,
+        access=(_CLUSTER_ACTION_CLUSTER,),
+        request=Fields(
+            group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
+        ),
+        response=Fields(topic_id="results.topic_id", partition="results.partitions.partition"),
+        errors="results.partitions.error_code",
+        messages="results.partitions.error_message",
+    ),
+    ApiKey.READ_SHARE_GROUP_STATE: Row(
+        AnsweringNode.SHARE_COORDINATOR,
+        Changes.NOTHING,
+        access=(_CLUSTER_ACTION_CLUSTER,),
+        request=Fields(
+            group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
+        ),
+        response=Fields(topic_id="results.topic_id", partition="results.partitions.partition"),
+        errors="results.partitions.error_code",
+        messages="results.partitions.error_message",
+    ),
+    ApiKey.WRITE_SHARE_GROUP_STATE: Row(
+        AnsweringNode.SHARE_COORDINATOR,
+        Changes.SHARE_STATE,
+        access=(_CLUSTER_ACTION_CLUSTER,),
+        request=Fields(
+            group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
+        ),
+        response=Fields(topic_id="results.topic_id", partition="results.partitions.partition"),
+        errors="results.partitions.error_code",
+        messages="results.partitions.error_message",
+    ),
+    ApiKey.DELETE_SHARE_GROUP_STATE: Row(
+        AnsweringNode.SHARE_COORDINATOR,
+        Changes.SHARE_STATE,
+        access=(_CLUSTER_ACTION_CLUSTER,),
+        request=Fields(
+            group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
+        ),
+        response=Fields(topic_id="results.topic_id", partition="results.partitions.partition"),
+        errors="results.partitions.error_code",
+        messages="results.partitions.error_message",
+    ),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: Row(
+        AnsweringNode.SHARE_COORDINATOR,
+        Changes.NOTHING,
+        access=(_CLUSTER_ACTION_CLUSTER,),
+        request=Fields(
+            group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
+        ),
+        response=Fields(topic_id="results.topic_id", partition="results.partitions.partition"),
+        errors="results.partitions.error_code",
+        messages="results.partitions.error_message",
+    ),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.MEMBERS,
+        access=(
+            _READ_GROUP,
+            _DESCRIBE_TOPIC,
+            _CREATE_CLUSTER_IF_CREATES_TOPIC + _CREATE_TOPIC_IF_CREATES_TOPIC,
+        ),
+        request=Fields(
+            group="group_id",
+            member="member_id",
+            instance="instance_id",
+            topic=(
+                "topology.subtopologies.source_topics "
+                "topology.subtopologies.state_changelog_topics.name "
+                "topology.subtopologies.repartition_sink_topics "
+                "topology.subtopologies.repartition_source_topics.name"
+            ),
+        ),
+        response=Fields(
+            member="member_id",
+            topic=(
+                "partitions_by_user_endpoint.active_partitions.topic "
+                "partitions_by_user_endpoint.standby_partitions.topic"
+            ),
+            partition=(
+                "partitions_by_user_endpoint.active_partitions.partitions "
+                "partitions_by_user_endpoint.standby_partitions.partitions"
+            ),
+        ),
+        errors="error_code",
+        messages="error_message",
+        invents={Invention.MEMBER: "member_id", Invention.GROUP_EPOCH: "member_epoch"},
+        is_polled=True,
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.NOTHING,
+        access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC_IF_LISTED),
+        request=Fields(group="group_ids"),
+        response=Fields(
+            group="groups.group_id",
+            member="groups.members.member_id",
+            instance="groups.members.instance_id",
+            topic=(
+                "groups.topology.subtopologies.source_topics "
+                "groups.topology.subtopologies.repartition_sink_topics "
+                "groups.topology.subtopologies.state_changelog_topics.name "
+                "groups.topology.subtopologies.repartition_source_topics.name"
+            ),
+        ),
+        errors="groups.error_code",
+        messages="groups.error_message",
+    ),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.NOTHING,
+        access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC),
+        request=Fields(
+            group="groups.group_id",
+            topic="groups.topics.topic_name",
+            partition="groups.topics.partitions",
+        ),
+        response=Fields(
+            group="groups.group_id",
+            topic="groups.topics.topic_name",
+            topic_id="groups.topics.topic_id",
+            partition="groups.topics.partitions.partition_index",
+        ),
+        errors="groups.topics.partitions.error_code groups.error_code",
+        messages="groups.topics.partitions.error_message groups.error_message",
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.SHARE_STATE,
+        access=(_READ_GROUP, _READ_TOPIC),
+        request=Fields(
+            group="group_id",
+            topic="topics.topic_name",
+            partition="topics.partitions.partition_index",
+        ),
+        response=Fields(
+            topic="responses.topic_name",
+            topic_id="responses.topic_id",
+            partition="responses.partitions.partition_index",
+        ),
+        errors="error_code responses.partitions.error_code",
+        messages="error_message responses.partitions.error_message",
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        Changes.SHARE_STATE,
+        access=(_DELETE_GROUP, _READ_TOPIC),
+        request=Fields(group="group_id", topic="topics.topic_name"),
+        response=Fields(topic="responses.topic_name", topic_id="responses.topic_id"),
+        errors="error_code responses.error_code",
+        messages="error_message responses.error_message",
+    ),
+}
+"""API key → properties of the API; every API with a spec has a row."""
+
+
+def row(key: int) -> Row:
+    """Return the row of an API; raises KeyError for one without a spec."""
+    return ROWS[key]
+
+
+def keys_where(holds: Callable[[Row], object]) -> frozenset[int]:
+    """Return the keys of the APIs whose rows satisfy a condition."""
+    return frozenset(int(key) for key, each in ROWS.items() if holds(each))
+
+
+def named(key: int, entity: Entity, request: Message) -> Iterator[Any]:
+    """Yield the entities in a decoded request, in order and with repetitions.
+
+    Partitions are `TopicPartition`, topic ids are bytes, brokers and producer ids are numbers.
+    """
+    for read in _readers(ROWS[key].request, entity):
+        yield from read(request)
+
+
+def named_in_response(key: int, entity: Entity, response: Message) -> Iterator[Any]:
+    """Yield the entities in a decoded response, as `named` does for a request."""
+    for read in _readers(ROWS[key].response, entity):
+        yield from read(response)
+
+
+def error_codes(key: int, response: Message) -> Iterator[int]:
+    """Yield every error code of a decoded response, including zeros."""
+    for place in ROWS[key].errors.split():
+        yield from values_at(response, place)
+
+
+def endpoints(entry: Row) -> tuple[tuple[str, str], ...]:
+    """Return the places of structs with host and port, and their field with the node's id.
+
+    The place of the message itself is "".
+    """
+    owners = (each.rpartition(".")[0] for each in entry.endpoints.split())
+    ids = {
+        each.rpartition(".")[0]: each.rpartition(".")[2] for each in entry.response.broker.split()
+    }
+    return tuple((owner, ids[owner]) for owner in owners)
+
+
+def structs_at(message: Any, place: str) -> Iterator[Any]:  # noqa: ANN401 - any message or struct
+    """Yield the structs that contain the last field of a place."""
+    owner, _, _ = place.rpartition(".")
+    return _below(message, tuple(owner.split(".")) if owner else ())
+
+
+def values_at(message: Any, place: str) -> Iterator[Any]:  # noqa: ANN401 - any message or struct
+    """Yield the values at a place, the elements of lists one by one; nulls are omitted."""
+    path, _, condition = place.partition("?")
+    name = path.rpartition(".")[2]
+    condition_field, _, required = condition.partition("=")
+    for struct in structs_at(message, path):
+        if condition_field and getattr(struct, condition_field) != int(required):
+            continue
+        value = getattr(struct, name)
+        if isinstance(value, list | tuple):
+            yield from value
+        elif value is not None:
+            yield value
+
+
+def _below(message: Any, steps: tuple[str, ...]) -> Iterator[Any]:  # noqa: ANN401
+    if not steps:
+        yield message
+        return
+    inner = getattr(message, steps[0])
+    if inner is None:
+        return
+    for each in inner if isinstance(inner, list | tuple) else (inner,):
+        yield from _below(each, steps[1:])
+
+
+@cache
+def _readers(fields: Fields, entity: Entity) -> tuple[Reader, ...]:
+    """Return functions that read an entity from a message, one for each place."""
+    places = getattr(fields, entity.value).split()
+    if entity is Entity.PARTITION:
+        return tuple(_partition_reader(fields, place) for place in places)
+    return tuple(_reader(place) for place in places)
+
+
+def _reader(place: str) -> Reader:
+    def read(message: Any) -> Iterator[Any]:  # noqa: ANN401
+        return (value for value in values_at(message, place) if _is_named(value))
+
+    return read
+
+
+def _partition_reader(fields: Fields, place: str) -> Reader:
+    """Return a reader of partitions; the nearest enclosing struct with a topic names it."""
+    topics = [each.rpartition(".") for each in (*fields.topic.split(), *fields.topic_id.split())]
+    owner = max((each for each, _, _ in topics if place.startswith(f"{each}.")), key=len)
+    names = [name for each, _, name in topics if each == owner]
+    inner = place.removeprefix(f"{owner}.")
+    steps = tuple(owner.split("."))
+
+    def read(message: Any) -> Iterator[TopicPartition]:  # noqa: ANN401
+        for struct in _below(message, steps):
+            topic = next((each for name in names if _is_named(each := getattr(struct, name))), "")
+            for partition in values_at(struct, inner):
+                yield TopicPartition(topic, partition)
+
+    return read
+
+
+_NO_ID: Final = bytes(16)
+
+
+def _is_named(value: object) -> bool:
+    """Whether a value names an entity: empty names, zero ids and negative numbers do not."""
+    if isinstance(value, int):
+        return value >= 0
+    return value not in (None, "", _NO_ID)

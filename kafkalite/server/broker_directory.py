@@ -1,0 +1,98 @@
+"""BrokerDirectory: the data directory of a broker process, permanent or temporary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.ports.temporary import new_temporary_directory
+from kafkalite.protocol.uuids import uuid_from_text, uuid_to_text
+from kafkalite.storage.data_directory import META_FILE, DataDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkalite.ports.entropy import Entropy
+    from kafkalite.ports.files import Files
+    from kafkalite.ports.temporary import TemporaryDirectory
+    from kafkalite.storage.data_directory import TopicPartition
+    from kafkalite.storage.log import Log
+
+
+class BrokerDirectoryError(Exception):
+    """A directory that cannot be used; the text is one line."""
+
+
+class BrokerDirectory:
+    """An open data directory, and the id of its cluster.
+
+    Without a path it is a private temporary directory, which is removed when it is closed.
+    """
+
+    __slots__ = ("_temporary", "cluster_id", "directory", "path")
+
+    def __init__(self, files: Files, path: str | None, node_id: int, entropy: Entropy) -> None:
+        """Open, lock and if needed create the directory; raises BrokerDirectoryError."""
+        self._temporary: TemporaryDirectory | None = None
+        try:
+            if path is None:
+                self._temporary = new_temporary_directory(entropy.uuid())
+                self.path = self._temporary.path
+            else:
+                self.path = path
+            self.directory = DataDirectory(files, self.path)
+            is_new = META_FILE not in files.list(self.path)
+        except BlockingIOError as error:
+            raise BrokerDirectoryError(
+                f"data directory {path} is in use by another broker"
+            ) from error
+        except OSError as error:
+            failed_path = error.filename or path
+            raise BrokerDirectoryError(
+                f"cannot use data directory {failed_path}: {error.strerror}"
+            ) from error
+        try:
+            self.cluster_id = (
+                self._create_cluster(node_id, entropy) if is_new else self._read_cluster_id()
+            )
+        except BrokerDirectoryError:
+            self.directory.abandon()
+            raise
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the directory is removed when it is closed."""
+        return self._temporary is not None
+
+    def close(self, logs: Mapping[TopicPartition, Log] | None) -> None:
+        """Close the logs as in a clean shutdown; remove everything if the directory is temporary.
+
+        Without logs (not all of them were opened), the directory remains as it is. A clean-shutdown
+        marker or new checkpoints would hide from the next start that it must recover logs.
+        """
+        if self._temporary is not None:
+            self.directory.abandon()
+            for log in (logs or {}).values():
+                log.abandon()
+            self._temporary.remove()
+        elif logs is None:
+            self.directory.abandon()
+        else:
+            self.directory.close(logs)
+
+    def _create_cluster(self, node_id: int, entropy: Entropy) -> str:
+        cluster_id = uuid_to_text(entropy.uuid())
+        directory_id = uuid_to_text(entropy.uuid())
+        self.directory.write_properties(
+            cluster_id=cluster_id, node_id=node_id, directory_id=directory_id
+        )
+        return cluster_id
+
+    def _read_cluster_id(self) -> str:
+        try:
+            cluster_id = self.directory.properties["cluster.id"]
+            uuid_from_text(cluster_id)
+        except (KeyError, ValueError) as error:
+            raise BrokerDirectoryError(
+                f"{self.path}/{META_FILE} has no valid cluster.id"
+            ) from error
+        return cluster_id

@@ -1,0 +1,227 @@
+"""Scheduler: the order in which connections are served, so that none delays others for long.
+
+A connection is served in turns of about TURN_S. Bytes that arrive are served immediately. If
+requests remain at the end of the turn, the connection is queued. The queue is served in order, for
+QUEUE_TURN_S at a time; in between, sockets are read and timers run. A connection that used up its
+turn is busy until it has no requests left. While others are queued, a connection that is busy, or
+whose last read was large, is queued when bytes arrive. So a client that sends without pause delays
+others by a few turns only.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol
+
+from kafkalite.ports.executors import ThreadExecutor
+from kafkalite.ports.memory import return_freed_memory
+from kafkalite.ports.turns import AdmissionRequest, ThreadCall, Worker
+from kafkalite.server.work_limit import WorkLimit
+from kafkalite.wire.frames import SHARED_BYTES
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from kafkalite.wire.frames import ReceiveBuffers
+
+TURN_S = 0.002
+"""The time for which one connection is served before others."""
+
+QUEUE_TURN_S = 0.004
+"""The time for which queued connections are served before sockets are read and timers run."""
+
+_GC_DISABLED_S = 30.0
+"""The maximum time for which the garbage collector is disabled while tasks are paused."""
+
+_MEMORY_RETURN_DELAYS_S = (1.0, 3.0, 10.0)
+"""The times at which freed memory is returned to the system: after the last long request, and at
+further intervals, because a connection may hold its last answer until its next request."""
+
+
+class QueuedConnection(Protocol):
+    """A connection in the queue."""
+
+    def continue_turn(self) -> None:
+        """Take another turn."""
+
+
+class Scheduler:
+    """The turns of all connections of one event loop."""
+
+    __slots__ = (
+        "_buffers",
+        "_enable_gc_at",
+        "_has_disabled_gc",
+        "_idle_workers",
+        "_is_scheduled",
+        "_is_stopped",
+        "_limits",
+        "_loop",
+        "_memory_timer",
+        "_paused_workers",
+        "_queue",
+        "_thread",
+        "deadline",
+    )  # fmt: skip
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, buffers: ReceiveBuffers) -> None:
+        self._loop = loop
+        self._buffers = buffers
+        self._idle_workers: list[Worker] = []
+        self._queue: deque[QueuedConnection] = deque()
+        self._is_scheduled = False
+        self._is_stopped = False
+        self._paused_workers: set[Worker] = set()
+        self._has_disabled_gc = False
+        self._enable_gc_at = 0.0
+        self.deadline = 0.0
+        """The end of the current turn, by `time.perf_counter`; 0 before it is set."""
+        self._thread: ThreadExecutor | None = None
+        self._limits = (WorkLimit(self.enqueue), WorkLimit(self.enqueue))
+        """Limits of the requests that fit in the shared buffer, and of those that do not."""
+        self._memory_timer: asyncio.TimerHandle | None = None
+        buffers.on_drop = self._schedule_memory_return
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether connections wait for a turn or for a thread."""
+        return bool(self._queue or self._paused_workers)
+
+    def is_turn_over(self) -> bool:
+        """Return whether the current turn is over.
+
+        A turn without a deadline begins with the first call.
+        """
+        now = perf_counter()
+        if not self.deadline:
+            self.deadline = now + TURN_S
+        return now >= self.deadline
+
+    def run(self, task: Callable[[], None], queued: QueuedConnection) -> Worker | None:
+        """Let a worker take a turn at `task`, which must not raise.
+
+        Returns None if the task is done, otherwise the worker; `resume` takes its next turn.
+        `queued` is added to the queue when the worker can continue.
+        """
+        worker = self._idle_workers.pop() if self._idle_workers else Worker()
+        worker.task = task
+        return self.resume(worker, queued)
+
+    def resume(self, worker: Worker, queued: QueuedConnection) -> Worker | None:
+        """Let a paused worker take its next turn; see `run`."""
+        self.deadline = deadline = perf_counter() + TURN_S
+        outcome = worker.take_turn(deadline)
+        if outcome is None:
+            del worker.task  # it refers to the connection
+            self._idle_workers.append(worker)
+            if self._paused_workers:
+                self._remove_paused(worker)
+            return None
+        self._add_paused(worker)
+        if isinstance(outcome, ThreadCall):
+            self._run_in_thread(outcome, queued)
+        elif isinstance(outcome, AdmissionRequest):
+            self._leave_limits(worker)
+            self._limits[outcome.count > SHARED_BYTES].enter(worker, outcome.count, queued)
+        else:
+            self.enqueue(queued)
+        return worker
+
+    def end(self, worker: Worker) -> None:
+        """End the task of a worker that paused."""
+        worker.end()
+        self._remove_paused(worker)
+
+    def _add_paused(self, worker: Worker) -> None:
+        """Disable the garbage collector while a task is paused, for at most _GC_DISABLED_S.
+
+        A task may have created millions of objects, and each collection would visit all of them.
+        The time is limited because tasks of many clients may overlap permanently.
+        """
+        if not self._paused_workers:
+            if gc.isenabled():
+                gc.disable()
+                self._has_disabled_gc = True
+                self._enable_gc_at = perf_counter() + _GC_DISABLED_S
+        elif self._has_disabled_gc and perf_counter() >= self._enable_gc_at:
+            self._enable_gc()
+        self._paused_workers.add(worker)
+
+    def _remove_paused(self, worker: Worker) -> None:
+        self._paused_workers.discard(worker)
+        self._leave_limits(worker)
+        if not self._paused_workers:
+            self._schedule_memory_return()
+            self._enable_gc()
+
+    def _enable_gc(self) -> None:
+        if self._has_disabled_gc:
+            self._has_disabled_gc = False
+            gc.enable()
+
+    def _leave_limits(self, worker: Worker) -> None:
+        for limit in self._limits:
+            limit.leave(worker)
+
+    def enqueue(self, queued: QueuedConnection) -> None:
+        """Queue a connection for another turn."""
+        self._queue.append(queued)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._run_queue)
+
+    def _run_queue(self) -> None:
+        """Let connections at the head of the queue take turns for QUEUE_TURN_S."""
+        queue = self._queue
+        until = perf_counter() + QUEUE_TURN_S
+        while queue:
+            queue.popleft().continue_turn()
+            if perf_counter() >= until:
+                break
+        if queue and not self._is_stopped:
+            self._loop.call_soon(self._run_queue)
+        else:
+            self._is_scheduled = False
+
+    def _run_in_thread(self, call: ThreadCall, queued: QueuedConnection) -> None:
+        if self._thread is None:
+            # One thread, so that only one decompression at a time uses memory.
+            self._thread = ThreadExecutor(self._loop, "kafkalite-requests")
+        self._thread.submit(call.run, lambda _: self.enqueue(queued))
+
+    def _schedule_memory_return(self) -> None:
+        """Schedule the return of memory to the system; each call postpones it."""
+        if self._memory_timer is not None:
+            self._memory_timer.cancel()
+        if not self._is_stopped:
+            self._memory_timer = self._loop.call_later(
+                _MEMORY_RETURN_DELAYS_S[0], self._return_memory, 1
+            )
+
+    def _return_memory(self, times: int) -> None:
+        self._memory_timer = None
+        self._buffers.drop_idle()
+        return_freed_memory()
+        if times < len(_MEMORY_RETURN_DELAYS_S):
+            self._memory_timer = self._loop.call_later(
+                _MEMORY_RETURN_DELAYS_S[times], self._return_memory, times + 1
+            )
+
+    def stop(self) -> None:
+        """Take no further turns, and end the paused tasks."""
+        self._is_stopped = True
+        self._queue.clear()
+        for limit in self._limits:
+            limit.stop()
+        if self._memory_timer is not None:
+            self._memory_timer.cancel()
+        if self._thread is not None:
+            self._thread.close()
+        for worker in (*self._idle_workers, *self._paused_workers):
+            worker.end()
+        self._idle_workers.clear()
+        self._paused_workers.clear()
+        self._enable_gc()

@@ -1,0 +1,63 @@
+"""Work limit: a limit on the bytes of long requests that are processed at a time.
+
+The objects of a decoded request take up to a hundred times its size. If all long requests were
+processed at once, a client with many connections could make the broker use all memory; Kafka
+processes `num.io.threads` requests at a time. A request beyond the limit is queued as bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.ports.turns import Worker
+    from kafkalite.server.scheduler import QueuedConnection
+
+MAX_CONCURRENT_BYTES: Final = 8 * 1024 * 1024
+
+
+class WorkLimit:
+    """The workers that process long requests, and the queue of waiting ones."""
+
+    __slots__ = ("_admitted", "_queue", "_resume", "_used_bytes")
+
+    def __init__(self, resume: Callable[[QueuedConnection], None]) -> None:
+        """`resume` is called with each connection that may continue."""
+        self._resume = resume
+        self._admitted: dict[Worker, int] = {}
+        self._queue: dict[Worker, tuple[int, QueuedConnection]] = {}
+        self._used_bytes = 0
+
+    def enter(self, worker: Worker, count: int, queued: QueuedConnection) -> None:
+        """Let a worker continue when `count` bytes may be processed, in queue order.
+
+        A request above the limit is processed alone.
+        """
+        self._queue[worker] = count, queued
+        self._admit()
+
+    def leave(self, worker: Worker) -> None:
+        """Remove a worker whose task has ended."""
+        count = self._admitted.pop(worker, None)
+        if count is not None:
+            self._used_bytes -= count
+        else:
+            self._queue.pop(worker, None)
+        self._admit()
+
+    def stop(self) -> None:
+        """Let no further worker continue."""
+        self._queue.clear()
+
+    def _admit(self) -> None:
+        queue = self._queue
+        while queue:
+            worker, (count, queued) = next(iter(queue.items()))
+            if self._admitted and self._used_bytes + count > MAX_CONCURRENT_BYTES:
+                break
+            del queue[worker]
+            self._admitted[worker] = count
+            self._used_bytes += count
+            self._resume(queued)

@@ -1,0 +1,311 @@
+"""The data directory: files next to the partition directories, and the clean shutdown marker.
+
+The marker is removed before anything is written and restored after everything was written. If a
+start finds it, the files are complete. Without it, logs are checked from their recovery point on.
+Checkpoints store the recovery points, start offsets and first dirty offsets of the logs.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+from kafkalite.ports.background import run_steps
+from kafkalite.ports.files import join
+from kafkalite.storage.checkpoint import (
+    CheckpointError,
+    read_offsets,
+    read_partition_metadata,
+    read_properties,
+    write_atomically,
+    write_offsets,
+    write_properties,
+)
+from kafkalite.storage.disk_health import DiskHealth, FileUse
+from kafkalite.storage.file_names import (
+    is_deleted_directory,
+    parse_partition_directory,
+    partition_directory,
+    remove_tree,
+    stray_directory,
+)
+from kafkalite.storage.log import PARTITION_METADATA_FILE, Log
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from kafkalite.config.log_config import LogConfig
+    from kafkalite.ports.background import Steps
+    from kafkalite.ports.files import Files, Lock
+    from kafkalite.storage.flushing import Flush
+
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+LOCK_FILE = ".lock"
+META_FILE = "meta.properties"
+RECOVERY_POINTS_FILE = "recovery-point-offset-checkpoint"
+START_OFFSETS_FILE = "log-start-offset-checkpoint"
+CLEANER_OFFSETS_FILE = "cleaner-offset-checkpoint"
+
+_LOGS_PER_STEP = 100
+
+TopicPartition = tuple[str, int]
+"""Topic and index."""
+
+
+class DataDirectory:
+    """A directory with the logs of one cluster, used by this process only."""
+
+    __slots__ = (
+        "_checkpoint_versions",
+        "_cleaner_offsets",
+        "_deleted_paths",
+        "_files",
+        "_lock",
+        "_path",
+        "_recovery_points",
+        "_start_offsets",
+        "_write_lock",
+        "_written_versions",
+        "health",
+        "logs_to_flush",
+        "properties",
+        "renamed_directories",
+        "was_clean",
+    )
+
+    def __init__(self, files: Files, path: str) -> None:
+        """Open the directory at `path`, created if needed; raises OSError when it cannot be used.
+
+        Raises BlockingIOError when another process has locked it.
+        """
+        self._files = files
+        self._path = path
+        self.health = DiskHealth()
+        files.makedirs(path)
+        self._lock: Lock = files.lock(join(path, LOCK_FILE))
+        self.properties = read_properties(files, join(path, META_FILE))
+        names = files.list(path)
+        self.was_clean = CLEAN_SHUTDOWN_FILE in names
+        if self.was_clean:
+            files.remove(join(path, CLEAN_SHUTDOWN_FILE))
+            files.sync_directory(path)
+        for name in names:
+            if is_deleted_directory(name):
+                # A directory that cannot be removed does no harm.
+                with suppress(OSError):
+                    remove_tree(files, join(path, name))
+        self.renamed_directories: list[tuple[str, str]] = []
+        """Old and new names of the directories that were renamed because their topic is unknown."""
+        self._deleted_paths: list[str] = []
+        self.logs_to_flush: set[Log] = set()
+        """Logs that began a segment before the previous one was flushed."""
+        # Checkpoints that belong together have one version; a thread may write them.
+        self._checkpoint_versions = count()
+        self._written_versions: dict[str, int] = {}
+        self._write_lock = threading.Lock()
+        self._recovery_points = self._read_checkpoint(RECOVERY_POINTS_FILE)
+        self._start_offsets = self._read_checkpoint(START_OFFSETS_FILE)
+        self._cleaner_offsets = self._read_checkpoint(CLEANER_OFFSETS_FILE)
+
+    @property
+    def path(self) -> str:
+        """Path of the directory."""
+        return self._path
+
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self._files, join(self._path, name))
+        except CheckpointError:
+            # An empty checkpoint is safe: all logs are recovered, start at their first
+            # segment, and are compacted from there.
+            return {}
+
+    def write_properties(self, *, cluster_id: str, node_id: int, directory_id: str) -> None:
+        """Write meta.properties, which ties the directory to its cluster."""
+        self.properties = {
+            "version": "1",
+            "cluster.id": cluster_id,
+            "node.id": str(node_id),
+            "directory.id": directory_id,
+        }
+        write_properties(self._files, join(self._path, META_FILE), self.properties)
+
+    def partitions(self) -> list[TopicPartition]:
+        """Return the partitions that have a directory here."""
+        names = (parse_partition_directory(name) for name in self._files.list(self._path))
+        return [name for name in names if name is not None]
+
+    def open_log(
+        self,
+        topic: str,
+        index: int,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        topic_id: str | None = None,
+    ) -> Log:
+        """Return a partition's log, recovered if needed; raises OSError when it cannot be read.
+
+        A directory that belonged to another topic of the same name is renamed first.
+        """
+        directory = partition_directory(topic, index)
+        path = join(self._path, directory)
+        name = (topic, index)
+        is_new = not self._files.list(path)
+        if not is_new and topic_id is not None:
+            stored_id = read_partition_metadata(self._files, join(path, PARTITION_METADATA_FILE))
+            if stored_id is not None and stored_id != topic_id:
+                self._rename_to_stray(directory)
+                is_new = True
+        # Without a directory, entries of checkpoints belong to an earlier topic of the same name.
+        try:
+            log = Log.open(
+                self._files,
+                path,
+                config,
+                now_ms=now_ms,
+                clean_shutdown=self.was_clean,
+                start_offset=0 if is_new else self._start_offsets.get(name, 0),
+                recovery_point=0 if is_new else self._recovery_points.get(name, 0),
+                topic_id=topic_id,
+                health=self.health,
+            )
+        except OSError as error:
+            self.health.report_failure(path, error, FileUse.READING)
+            raise
+        self.health.report_success(path, FileUse.READING)
+        log.logs_to_flush = self.logs_to_flush
+        if log.has_unflushed_segments:
+            self.logs_to_flush.add(log)
+        log.first_dirty_offset = 0 if is_new else self._cleaner_offsets.get(name, 0)
+        return log
+
+    def move_stray_directories(self, known_partitions: Collection[TopicPartition]) -> None:
+        """Rename the directories of unknown partitions.
+
+        They are not removed, as in Kafka. Usually they belong to a deleted topic and remained after
+        a crash, but if the metadata was lost they are the only copy of the data.
+        """
+        for topic, index in self.partitions():
+            if (topic, index) not in known_partitions:
+                # If the rename fails, the directory stays; it does no harm.
+                with suppress(OSError):
+                    self._rename_to_stray(partition_directory(topic, index))
+
+    def _rename_to_stray(self, name: str) -> None:
+        if not self._files.list(join(self._path, name)):
+            self._files.remove_directory(join(self._path, name))
+            return
+        stray = stray_directory(name, self._files.list(self._path))
+        self._files.rename(join(self._path, name), join(self._path, stray))
+        self.renamed_directories.append((name, stray))
+
+    def delete_log(self, log: Log) -> None:
+        """Delete a log; `remove_deleted` removes its files. Raises OSError if the disk refuses."""
+        removed = log.delete()
+        if removed is not None:
+            self._deleted_paths.append(removed)
+
+    def remove_deleted(self) -> Steps:
+        """Yield jobs that remove the files of deleted logs."""
+        deleted, self._deleted_paths = self._deleted_paths, []
+        for path in deleted:
+            # Files that cannot be removed now are removed at the next start.
+            with suppress(OSError):
+                yield partial(remove_tree, self._files, path)
+
+    def checkpoint(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """Write the start offset, recovery point and first dirty offset of each log."""
+        run_steps(self.checkpoint_steps(logs))
+
+    def checkpoint_steps(self, logs: Mapping[TopicPartition, Log]) -> Steps:
+        """Write the checkpoints in steps; yields a job to be run, or None for a pause."""
+        version = next(self._checkpoint_versions)
+        recovery_points, start_offsets, cleaner_offsets = {}, {}, {}
+        for number, (name, log) in enumerate(logs.items()):
+            recovery_points[name] = log.recovery_point
+            if log.start_offset:
+                start_offsets[name] = log.start_offset
+            if log.first_dirty_offset:
+                cleaner_offsets[name] = log.first_dirty_offset
+            if number % _LOGS_PER_STEP == 0:
+                yield None
+        if recovery_points != self._recovery_points:
+            yield from self._checkpoint(version, RECOVERY_POINTS_FILE, recovery_points)
+            self._recovery_points = recovery_points
+        if start_offsets != self._start_offsets:
+            yield from self._checkpoint(version, START_OFFSETS_FILE, start_offsets)
+            self._start_offsets = start_offsets
+        if cleaner_offsets != self._cleaner_offsets:
+            yield from self._checkpoint(version, CLEANER_OFFSETS_FILE, cleaner_offsets)
+            self._cleaner_offsets = cleaner_offsets
+
+    def _checkpoint(self, version: int, name: str, offsets: dict[TopicPartition, int]) -> Steps:
+        """Write a checkpoint in a job, unless a newer version was written already."""
+        path = join(self._path, name)
+
+        def write() -> None:
+            with self._write_lock:
+                if version > self._written_versions.get(name, -1):
+                    write_offsets(self._files, path, offsets)
+                    self._written_versions[name] = version
+
+        try:
+            yield write
+        except OSError as error:
+            self.health.report_failure(path, error, FileUse.WRITING)
+            raise
+        self.health.report_success(path, FileUse.WRITING)
+
+    def close(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """Close all logs and write the marker of a clean shutdown; after an OSError there is none.
+
+        The files of all logs are written first and then synced together.
+        """
+        try:
+            flushes = self._begin_close(logs)
+            paths = {path for _, flush in flushes for path in (*flush.files, *flush.directories)}
+            self._files.sync_all(self._path, paths)
+            for log, flush in flushes:
+                log.end_flush(flush, None)
+            self.checkpoint(logs)
+            self._write_marker()
+        finally:
+            for log in logs.values():
+                log.abandon()
+            self._lock.release()
+
+    @staticmethod
+    def _begin_close(logs: Mapping[TopicPartition, Log]) -> list[tuple[Log, Flush]]:
+        """Write each log's files for a clean start; raises OSError after all logs were tried."""
+        flushes, failures = [], []
+        for log in logs.values():
+            try:
+                flush = log.begin_close()
+            except OSError as failure:
+                failures.append(failure)
+            else:
+                if flush is not None:
+                    flushes.append((log, flush))
+        if failures:
+            raise failures[0]
+        return flushes
+
+    def _write_marker(self) -> None:
+        marker = b'{"version":0,"brokerEpoch":-1}'
+        write_atomically(self._files, join(self._path, CLEAN_SHUTDOWN_FILE), marker)
+
+    def restore_marker(self) -> None:
+        """Write the clean shutdown marker again if there was one, because nothing was written.
+
+        Without it, the next start would treat damage as the result of a crash and truncate it.
+        """
+        if self.was_clean:
+            self._write_marker()
+
+    def abandon(self) -> None:
+        """Unlock the directory and write nothing: it will be removed or recovered."""
+        self._lock.release()

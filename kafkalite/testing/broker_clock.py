@@ -1,0 +1,104 @@
+"""BrokerClock: reads and controls the clock of a broker from the test's thread."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from kafkalite.control.commands import (
+    MANUAL,
+    REAL,
+    AdvanceClock,
+    RunClock,
+    SetClock,
+    ShowClock,
+    rate_of,
+)
+from kafkalite.control.times import datetime_ms, datetime_of, duration_ms, instant_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.control.commands import ClockCommand, ClockState
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class BrokerClock:
+    """Reads and controls the time of a broker; usable from any thread but the broker's.
+
+    When a method returns, all timers that were due have run and their answers have been sent.
+    Raises ValueError for a time before the broker's time and for an invalid rate.
+    """
+
+    def __init__(self, perform: Callable[[ClockCommand], ClockState]) -> None:
+        self._perform = perform
+
+    def now(self) -> datetime:
+        """Return the broker's time, in UTC."""
+        return datetime_of(self.now_ms())
+
+    def now_ms(self) -> int:
+        """Return the broker's time, in milliseconds since the Unix epoch."""
+        return self._perform(ShowClock()).now_ms
+
+    @property
+    def mode(self) -> str:
+        """The mode of the clock: "real", "manual" or "accelerated"."""
+        return self._perform(ShowClock()).mode
+
+    @property
+    def rate(self) -> float:
+        """The speed of the clock relative to the system clock; 0 if it is stopped."""
+        return self._perform(ShowClock()).rate
+
+    def advance(
+        self,
+        by: timedelta | str | None = None,
+        *,
+        weeks: float = 0,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        milliseconds: float = 0,
+    ) -> datetime:
+        """Move time forward and return the new time. All timers due on the way run, in order.
+
+        Give a timedelta, or the arguments of one, or text such as "7d" or "1h30m". To the broker,
+        connected clients were silent during this time: their sessions expire, and connections are
+        closed if the time exceeds connections.max.idle.ms.
+        """
+        duration = timedelta(
+            weeks=weeks,
+            days=days,
+            hours=hours,
+            minutes=minutes,
+            seconds=seconds,
+            milliseconds=milliseconds,
+        )
+        if isinstance(by, str):
+            by = duration_ms(by) * _MILLISECOND
+        duration += by or timedelta()
+        return datetime_of(self._perform(AdvanceClock(duration // _MILLISECOND)).now_ms)
+
+    def set(self, time: datetime | str) -> datetime:
+        """Move time forward to `time` as `advance` does; the default time zone is UTC."""
+        now_ms = instant_ms(time) if isinstance(time, str) else datetime_ms(time)
+        return datetime_of(self._perform(SetClock(now_ms)).now_ms)
+
+    def set_ms(self, now_ms: int) -> None:
+        """Move time forward to `now_ms` milliseconds since the Unix epoch, as `advance` does."""
+        self._perform(SetClock(now_ms))
+
+    def pause(self) -> None:
+        """Stop the clock until it is advanced. Fetches still wait in real time for records."""
+        self._perform(RunClock(rate_of(MANUAL)))
+
+    def resume(self) -> None:
+        """Let time continue from here at the normal rate."""
+        self._perform(RunClock(rate_of(REAL)))
+
+    def accelerate(self, rate: float) -> None:
+        """Let time continue from here, `rate` times as fast as the system clock."""
+        self._perform(RunClock(rate))

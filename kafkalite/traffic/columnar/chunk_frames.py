@@ -1,0 +1,224 @@
+"""`ChunkFrames`: finds the frames of regular connections in one chunk, in columns.
+
+Connections with lost, repeated or reordered segments are irregular. They are processed segment by
+segment in `irregular_segments`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kafkalite.traffic.columnar.arrays import ReusableArray, view
+from kafkalite.traffic.columnar.connection_state import (
+    CHUNK,
+    FIRST,
+    FRAME_SEGMENT,
+    IS_IRREGULAR,
+    LENGTH,
+    MARKS,
+    PARTIAL,
+    RECEIVED,
+    RECOGNIZED,
+    PartialFrame,
+)
+from kafkalite.traffic.columnar.frame_index import Buffer, FrameIndex
+from kafkalite.traffic.columnar.frames import advance_connections, find_frames, link_segments
+from kafkalite.traffic.scalar.framing import LENGTH_BYTES, MAX_FRAME_BYTES, Verdict
+from kafkalite.traffic.scalar.kafka_detection import check_first_request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kafkalite.traffic.columnar.arrays import Bytes, Ints
+    from kafkalite.traffic.columnar.connection_state import ConnectionStates
+    from kafkalite.traffic.columnar.packet_index import Packets
+    from kafkalite.traffic.columnar.packets import Segments
+
+_HEAD_BYTES, _HEAD_SEGMENTS = 2048, 4
+
+
+@dataclass(slots=True)
+class Chunk:
+    """The packets and segments of a chunk."""
+
+    data: Bytes
+    offset: int
+    packets: Packets
+    segments: Segments
+    direction_ids: Ints
+    """By segment: twice the number of its connection, plus one for responses."""
+    states: ConnectionStates
+    """All connections of the file so far."""
+
+    def origin(self, segment: int) -> tuple[int, int]:
+        """Return the file offset and the time of a segment's packet."""
+        packet = int(self.segments.packet[segment])
+        return self.offset + int(self.packets.at[packet]), int(self.packets.at_ns[packet])
+
+
+class ChunkMemory:
+    """Memory that is reused for each chunk."""
+
+    __slots__ = ("chunks", "extra", "found", "segments")
+
+    def __init__(self) -> None:
+        self.segments, self.found, self.extra = ReusableArray(), ReusableArray(), ReusableArray()
+        self.chunks = 0
+        """Number of chunks so far."""
+
+
+class ChunkFrames:
+    """Finds the frames of regular connections, and marks the irregular ones."""
+
+    def __init__(self, chunk: Chunk, memory: ChunkMemory) -> None:
+        memory.chunks += 1
+        self._chunk, self._memory, self._number = chunk, memory, memory.chunks
+        segments, states, count = chunk.segments, chunk.states, len(chunk.direction_ids)
+        self._next_rows, active, self._at_ns = memory.segments.take(3, count)
+        np.take(chunk.packets.at_ns, segments.packet, out=self._at_ns)
+        size = link_segments(
+            chunk.direction_ids, segments.seq, segments.flags, segments.size, segments.missing,
+            self._at_ns, self._number,
+            states.direction_rows, states.connection_rows, self._next_rows, active,
+        )  # fmt: skip
+        self._active = active[:size]
+        self._check_first_requests()
+        self._carried: list[int] = []
+        """Directions with a partial frame from earlier chunks, by their column PARTIAL."""
+
+    @property
+    def irregular(self) -> set[int]:
+        """Numbers of the connections that must be processed segment by segment."""
+        numbers = self._active >> 1
+        return set(numbers[self._chunk.states.connection_rows[numbers, IS_IRREGULAR] != 0].tolist())
+
+    def find(self, buffer: Buffer) -> FrameIndex:
+        """Return the frames of all regular connections, and advance the connections."""
+        chunk = self._chunk
+        segments, states = chunk.segments, chunk.states
+        partial, bounds = self._partial_frames()
+        room = int(segments.size.sum()) + len(partial)
+        found = self._memory.found.take(6, room // LENGTH_BYTES + 1)
+        extra = self._memory.extra.take(room // 8 + 1, 1).view(np.uint8).ravel()
+        count, used = find_frames(
+            chunk.data, chunk.direction_ids, segments.start, segments.size, self._next_rows,
+            states.direction_rows, states.connection_rows, partial, bounds, found, extra,
+        )  # fmt: skip
+        buffer.add(extra[:used])
+        frames = self._frame_index(found[:, :count])
+        self._advance(partial, bounds)
+        return frames
+
+    def _partial_frames(self) -> tuple[Bytes, Ints]:
+        """Return the partial frames of earlier chunks as one array, and their bounds."""
+        states, partial = self._chunk.states, self._chunk.states.partial_frames
+        parts = []
+        for direction_id in (
+            (each for each in self._active.tolist() if each in partial) if partial else ()
+        ):
+            if not states.connection_rows[direction_id >> 1, IS_IRREGULAR]:
+                data = partial[direction_id].data
+                states.direction_rows[direction_id, RECEIVED] = len(data)
+                states.direction_rows[direction_id, LENGTH] = int.from_bytes(data[:LENGTH_BYTES])
+                states.direction_rows[direction_id, PARTIAL] = len(self._carried)
+                self._carried.append(direction_id)
+                parts.append(data)
+        bounds = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        return view(b"".join(parts)), bounds
+
+    def _frame_index(self, columns: Ints) -> FrameIndex:
+        chunk, states = self._chunk, self._chunk.states
+        is_irregular = states.connection_rows[columns[0], IS_IRREGULAR] != 0
+        if is_irregular.any():
+            columns = np.ascontiguousarray(columns[:, ~is_irregular])
+        connection_index, direction, start, size, first, last = columns
+        offset = chunk.offset + chunk.packets.at[chunk.segments.packet[first]]
+        for row in np.flatnonzero(first < 0).tolist():
+            direction_id = 2 * int(connection_index[row]) + int(direction[row])
+            offset[row] = states.partial_frames[direction_id].offset
+        return FrameIndex(
+            connection_index=connection_index,
+            direction=direction,
+            start=start,
+            size=size,
+            offset=offset,
+            at_ns=self._at_ns[last],
+            packet=chunk.segments.packet[last],
+        )
+
+    def _advance(self, partial: Bytes, bounds: Ints) -> None:
+        """Advance the connections, and store their partial frames."""
+        chunk, active = self._chunk, self._active
+        segments, states = chunk.segments, chunk.states
+        remaining = np.empty(int(states.direction_rows[active, RECEIVED].sum()), np.uint8)
+        stops = np.zeros(len(active) + 1, np.int64)
+        advance_connections(
+            chunk.data, segments.start, segments.size, self._next_rows, active,
+            states.direction_rows, states.connection_rows, partial, bounds, remaining, stops[1:],
+        )  # fmt: skip
+        for direction_id in self._carried:
+            side = states.direction_rows[direction_id]
+            if not states.connection_rows[direction_id >> 1, IS_IRREGULAR] and side[PARTIAL] < 0:
+                del states.partial_frames[direction_id]
+        for index in np.flatnonzero(np.diff(stops)).tolist():
+            direction_id = int(active[index])
+            side, data = (
+                states.direction_rows[direction_id],
+                remaining[stops[index] : stops[index + 1]].tobytes(),
+            )
+            if side[PARTIAL] >= 0:
+                states.partial_frames[direction_id] = states.partial_frames[direction_id]._replace(
+                    data=data
+                )
+            else:
+                states.partial_frames[direction_id] = PartialFrame(
+                    data, *chunk.origin(int(side[FRAME_SEGMENT]))
+                )
+
+    def _check_first_requests(self) -> None:
+        """Check that the first bytes of new connections are a request.
+
+        Other connections are irregular. So are connections whose first response is before their
+        first request in the file, which happens in captures of several queues.
+        """
+        connection_rows, numbers = self._chunk.states.connection_rows, self._active >> 1
+        unknown = (connection_rows[numbers, IS_IRREGULAR] == 0) & (
+            connection_rows[numbers, MARKS] & RECOGNIZED == 0
+        )
+        for number in np.unique(numbers[unknown]).tolist():
+            requests, responses = (
+                list(self._head(2 * number)),
+                next(self._head(2 * number + 1), None),
+            )
+            if requests or responses:
+                known = _first_request_row(requests)
+                if known is None or (responses is not None and responses[0] < known):
+                    connection_rows[number, IS_IRREGULAR] = 1
+                else:
+                    connection_rows[number, MARKS] |= RECOGNIZED
+
+    def _head(self, direction_id: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the first segments of a direction, with their rows."""
+        chunk, segments = self._chunk, self._chunk.segments
+        side = chunk.states.direction_rows[direction_id]
+        row = int(side[FIRST]) if side[CHUNK] == self._number else -1
+        for _ in range(_HEAD_SEGMENTS):
+            if row < 0:
+                break
+            start, size = int(segments.start[row]), min(int(segments.size[row]), _HEAD_BYTES)
+            if size:
+                yield row, chunk.data[start : start + size].tobytes()
+            row = int(self._next_rows[row])
+
+
+def _first_request_row(requests: Sequence[tuple[int, bytes]]) -> int | None:
+    """Return the row of the segment that completes the first request's header, or None."""
+    head = b""
+    for row, data in requests:
+        head += data
+        if check_first_request(head, MAX_FRAME_BYTES) is Verdict.YES:
+            return row
+    return None

@@ -1,0 +1,91 @@
+"""`ColumnMemory`: the buffers that a decode fills, for all columns in one piece of memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from kafkalite.traffic.columnar.decode_program import END_WIDTH
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kafkalite.traffic.columnar.arrays import Bytes, Ints
+    from kafkalite.traffic.columnar.decode_program import Program
+
+_SPARE, _MIN_CAPACITY = 1.25, 1 << 10
+"""Initial capacity, relative to the size that the previous messages needed."""
+_WORD, _LINE = 8, 64
+
+
+class Buffers(NamedTuple):
+    """The memory as kernels access it."""
+
+    bases: Ints
+    """Index of each buffer's first element, in elements of its width."""
+    sizes: Ints
+    """Number of elements per counter."""
+    capacities: Ints
+    """Capacity per counter."""
+    n1: Bytes
+    """The whole memory as numbers of 1, 2, 4 and 8 bytes."""
+    n2: NDArray[np.int16]
+    n4: NDArray[np.int32]
+    n8: Ints
+
+
+class ColumnMemory:
+    """The buffers that a program fills, in one piece of memory."""
+
+    __slots__ = ("_bases", "_program", "_words", "capacities", "sizes")
+
+    def __init__(self, program: Program, messages: int, size: int) -> None:
+        """Allocate memory for messages of `size` bytes in total.
+
+        The capacities are estimated from the previous decode.
+        """
+        self._program = program
+        self.sizes = np.zeros(program.counters, np.int64)
+        """Number of elements per counter."""
+        self.capacities = (program.elements_per_byte * (_SPARE * size)).astype(
+            np.int64
+        ) + _MIN_CAPACITY
+        """Capacity per counter."""
+        self.capacities[0] = messages
+        self._allocate()
+
+    def _allocate(self) -> None:
+        buffers = self._program.buffers
+        # One element more: end positions begin with a 0, the start of the first element.
+        cache_lines = [
+            -(-(int(self.capacities[counter]) + 1) * width // _LINE) for counter, width in buffers
+        ]
+        firsts = np.cumsum([0, *cache_lines]) * _LINE
+        self._words = np.empty(int(firsts[-1]) // _WORD, np.int64)
+        widths = np.array([width for _, width in buffers], np.int64)
+        self._bases = firsts[:-1] // widths
+        self._words.view("i4")[self._bases[widths == END_WIDTH]] = 0
+
+    def grow(self, counter: int, need: int) -> None:
+        """Increase a counter's capacity to at least `need`."""
+        counts = [int(self.sizes[counter]) + 1 for counter, _ in self._program.buffers]
+        before = [self.part(buffer, count) for buffer, count in enumerate(counts)]
+        self.capacities[counter] = max(2 * int(self.capacities[counter]), need)
+        self._allocate()
+        for buffer, values in enumerate(before):
+            self.part(buffer, len(values))[:] = values
+
+    def part(self, buffer: int, count: int) -> NDArray[np.void]:
+        """Return the first elements of a buffer."""
+        width = self._program.buffers[buffer].width
+        first = int(self._bases[buffer])
+        return self._words.view(f"V{width}")[first : first + count]
+
+    def buffers(self) -> Buffers:
+        """Return the memory as kernels access it."""
+        words: Any = self._words
+        return Buffers(
+            self._bases, self.sizes, self.capacities,
+            words.view("u1"), words.view("i2"), words.view("i4"), words,
+        )  # fmt: skip

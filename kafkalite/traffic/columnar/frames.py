@@ -1,0 +1,259 @@
+"""Compiled loops that find frames in a chunk's segments, in file order.
+
+`link_segments` marks connections with lost, repeated or reordered segments; these are processed
+segment by segment. `find_frames` finds the frames of the others. `advance_connections` stores their
+state for the next chunk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from kafkalite.traffic.columnar.connection_state import (
+    BEGIN,
+    CHUNK,
+    CLOSED,
+    CONNECTION_CHUNK,
+    END,
+    FINISHED,
+    FIRST,
+    FLAGS,
+    FRAME_POSITION,
+    FRAME_SEGMENT,
+    HAS_FRAMES,
+    INITIAL,
+    IRREGULAR,
+    IS_IRREGULAR,
+    IS_RESET,
+    LAST,
+    LATEST_NS,
+    LENGTH,
+    MARKS,
+    NEXT,
+    PARTIAL,
+    RECEIVED,
+    RECOGNIZED,
+    UNKNOWN,
+)
+from kafkalite.traffic.columnar.kernels import kernel, peek_u8, peek_u32, piece
+from kafkalite.traffic.columnar.packets import FIN, RST, SYN
+from kafkalite.traffic.scalar.framing import LENGTH_BYTES, MAX_FRAME_BYTES
+from kafkalite.traffic.scalar.reassembly import MAX_WAIT_NS
+
+if TYPE_CHECKING:
+    from kafkalite.traffic.columnar.arrays import Bytes, Ints
+
+_MASK: Final = 0xFFFFFFFF
+
+
+@piece
+def _readable(direction: Ints, at_ns: int) -> int:
+    """Return the time at which bytes could be read.
+
+    The time does not decrease from one segment to the next, unless the clock was set back.
+    """
+    if not 0 <= direction[LATEST_NS] - at_ns < MAX_WAIT_NS:
+        direction[LATEST_NS] = at_ns
+    latest: int = direction[LATEST_NS]
+    return latest
+
+
+@kernel
+def link_segments(  # noqa: PLR0917
+    direction_ids: Ints,
+    seqs: Ints,
+    flags: Ints,
+    sizes: Ints,
+    missing: Ints,
+    at_ns: Ints,
+    chunk: int,
+    directions: Ints,
+    connections: Ints,
+    next_rows: Ints,
+    active: Ints,
+) -> int:
+    """Mark irregular connections, and link each segment to the next one of its direction.
+
+    `active` receives the directions with segments, and their number is returned. `at_ns` receives
+    the times of reading. SYN must be in the first segment of a direction, FIN or RST in the last.
+    """
+    count = 0
+    for row in range(len(direction_ids)):
+        direction_id, flag = direction_ids[row], flags[row]
+        connection, direction = connections[direction_id >> 1], directions[direction_id]
+        next_rows[row] = UNKNOWN
+        if sizes[row] > 0:
+            at_ns[row] = _readable(direction, at_ns[row])
+        opens, closes = flag & SYN != 0, flag & (FIN | RST) != 0
+        is_irregular = missing[row] != 0 or (opens and closes)
+        if direction[CHUNK] != chunk:
+            direction[CHUNK], direction[BEGIN] = chunk, seqs[row]
+            direction[FIRST], direction[FLAGS] = row, 0
+            direction[RECEIVED], direction[PARTIAL] = 0, UNKNOWN
+            active[count] = direction_id
+            count += 1
+            is_irregular |= direction[NEXT] != (UNKNOWN if opens else seqs[row])
+        else:
+            next_rows[direction[LAST]] = row
+            is_closed = direction[FLAGS] & (FIN | RST) != 0
+            is_irregular |= opens or is_closed or seqs[row] != direction[END]
+        if connection[CONNECTION_CHUNK] != chunk:
+            connection[CONNECTION_CHUNK], connection[IS_RESET] = chunk, 0
+            connection[IS_IRREGULAR] = connection[MARKS] & (IRREGULAR | CLOSED)
+        # No data follows a reset, in either direction.
+        is_irregular |= connection[IS_RESET] != 0
+        if is_irregular:
+            connection[IS_IRREGULAR] = 1
+        connection[IS_RESET] |= flag & RST
+        direction[LAST], direction[FLAGS] = row, direction[FLAGS] | flag
+        length = sizes[row] + missing[row] + opens + (flag & FIN != 0)
+        direction[END] = (seqs[row] + length) & _MASK
+    return count
+
+
+@kernel
+def _copy(  # noqa: PLR0917
+    data: Bytes, start: int, size: int, skip: int, out: Bytes, at: int
+) -> tuple[int, int]:
+    """Append bytes to `out` except the first `skip`; return its end, and the remaining skip."""
+    skipped = min(skip, size)
+    for position in range(skipped, size):
+        out[np.uint64(at + position - skipped)] = data[np.uint64(start + position)]
+    return at + size - skipped, skip - skipped
+
+
+@kernel
+def _gather(  # noqa: PLR0917
+    data: Bytes,
+    starts: Ints,
+    sizes: Ints,
+    next_rows: Ints,
+    direction: Ints,
+    partial: Bytes,
+    bounds: Ints,
+    size: int,
+    skip: int,
+    out: Bytes,
+    at: int,
+) -> int:
+    """Append `size` bytes of a direction, from the partial frame on; return the end in `out`."""
+    row, position = direction[FRAME_SEGMENT], direction[FRAME_POSITION]
+    if direction[PARTIAL] >= 0:
+        first, stop = bounds[direction[PARTIAL]], bounds[direction[PARTIAL] + 1]
+        at, skip = _copy(partial, first, stop - first, skip, out, at)
+        size -= stop - first
+        row, position = direction[FIRST], starts[direction[FIRST]]
+    while size > 0 and row >= 0:
+        part = min(size, starts[row] + sizes[row] - position)
+        at, skip = _copy(data, position, part, skip, out, at)
+        size -= part
+        row = next_rows[row]
+        position = starts[row] if row >= 0 else 0
+    return at
+
+
+@kernel
+def _continue_frame(data: Bytes, direction: Ints, at: int, end: int) -> int:
+    """Continue a direction's partial frame; return the position after its bytes."""
+    while direction[RECEIVED] < LENGTH_BYTES and at < end:
+        direction[LENGTH] = direction[LENGTH] << 8 | peek_u8(data, at)
+        direction[RECEIVED] += 1
+        at += 1
+    if direction[RECEIVED] >= LENGTH_BYTES and direction[LENGTH] <= MAX_FRAME_BYTES:
+        part = min(LENGTH_BYTES + direction[LENGTH] - direction[RECEIVED], end - at)
+        direction[RECEIVED] += part
+        at += part
+    return at
+
+
+@kernel
+def find_frames(  # noqa: PLR0917
+    data: Bytes,
+    direction_ids: Ints,
+    starts: Ints,
+    sizes: Ints,
+    next_rows: Ints,
+    directions: Ints,
+    connections: Ints,
+    partial: Bytes,
+    bounds: Ints,
+    found: Ints,
+    extra: Bytes,
+) -> tuple[int, int]:
+    """Find the frames of regular connections; return their number, and the used size of `extra`.
+
+    `found` receives one column per frame: connection, direction, start of the body, its size, and
+    the first and last segment. The start of an assembled body is the size of the data plus its
+    position in `extra`. The first segment is UNKNOWN for a frame of an earlier chunk. `partial` are
+    the partial frames, split at `bounds`. Connections with an invalid length become irregular.
+    """
+    count = used = 0
+    for row in range(len(direction_ids)):
+        connection, direction = connections[direction_ids[row] >> 1], directions[direction_ids[row]]
+        at, end = starts[row], starts[row] + sizes[row]
+        while at < end and connection[IS_IRREGULAR] == 0:
+            body, first = at + LENGTH_BYTES, row
+            if direction[RECEIVED] == 0 and body <= end and peek_u32(data, at) <= end - body:
+                direction[LENGTH] = peek_u32(data, at)
+                at = body + direction[LENGTH]
+            else:
+                if direction[RECEIVED] == 0:
+                    direction[FRAME_SEGMENT], direction[FRAME_POSITION] = row, at
+                    direction[LENGTH] = 0
+                at = _continue_frame(data, direction, at, end)
+                if direction[RECEIVED] >= LENGTH_BYTES and direction[LENGTH] > MAX_FRAME_BYTES:
+                    connection[IS_IRREGULAR] = 1
+                if direction[RECEIVED] != LENGTH_BYTES + direction[LENGTH]:
+                    continue
+                body = len(data) + used
+                first = UNKNOWN if direction[PARTIAL] >= 0 else direction[FRAME_SEGMENT]
+                used = _gather(
+                    data, starts, sizes, next_rows, direction, partial, bounds, direction[RECEIVED],
+                    LENGTH_BYTES, extra, used,
+                )  # fmt: skip
+                direction[RECEIVED], direction[PARTIAL] = 0, UNKNOWN
+            found[0, count], found[1, count] = direction_ids[row] >> 1, direction_ids[row] & 1
+            found[2, count], found[3, count] = body, direction[LENGTH]
+            found[4, count], found[5, count] = first, row
+            count += 1
+    return count, used
+
+
+@kernel
+def advance_connections(  # noqa: PLR0917
+    data: Bytes,
+    starts: Ints,
+    sizes: Ints,
+    next_rows: Ints,
+    active: Ints,
+    directions: Ints,
+    connections: Ints,
+    partial: Bytes,
+    bounds: Ints,
+    out: Bytes,
+    stops: Ints,
+) -> None:
+    """Advance the regular directions in `active`.
+
+    Their partial frames are appended to `out`; `stops` receives the ends.
+    """
+    used = 0
+    for index in range(len(active)):
+        direction, connection = directions[active[index]], connections[active[index] >> 1]
+        if connection[IS_IRREGULAR] == 0:
+            used = _gather(
+                data, starts, sizes, next_rows, direction, partial, bounds, direction[RECEIVED], 0,
+                out, used
+            ) if direction[RECEIVED] else used  # fmt: skip
+            direction[NEXT] = direction[END]
+            if connection[MARKS] & RECOGNIZED:
+                connection[MARKS] |= HAS_FRAMES
+            if direction[FLAGS] & SYN:
+                direction[INITIAL] = direction[BEGIN]
+            if direction[FLAGS] & FIN:
+                connection[MARKS] |= FINISHED << (active[index] & 1)
+            if direction[FLAGS] & RST or connection[MARKS] & (3 * FINISHED) == 3 * FINISHED:
+                connection[MARKS] |= CLOSED
+        stops[index] = used

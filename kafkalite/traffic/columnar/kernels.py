@@ -1,0 +1,176 @@
+"""Compilation and caching of kernels: loops over bytes and numbers.
+
+A kernel is a function of numbers and arrays. numba compiles it at the first call and caches it on
+disk. Kernels call kernels of other modules and contain constants of other packages. So the cache
+key is a hash of all these sources: they are copied to a directory with the hash in its name, and
+numba writes its files there. This works if the package is read-only or in a zip file, as on Spark
+executors. Processes that compile at the same time write the same files.
+
+If the cache cannot be read or written, for example on a full disk, kernels are compiled again.
+
+Machine code does not check bounds. So a kernel checks that a position is within its bytes before it
+reads there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import numba
+import numpy as np
+from numba.core import caching
+
+from kafkalite.ports.cache import is_private, persistent_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.traffic.columnar.arrays import Bytes
+
+_CONSTANTS_OF: Final = (
+    "kafkalite.traffic",
+    "kafkalite.traffic.formats",
+    "kafkalite.traffic.scalar",
+    "kafkalite.wire",
+)
+"""Other packages whose constants are compiled into kernels."""
+
+_wide: Any = np.int64
+_compile: Any = numba.njit
+
+F = TypeVar("F", bound="Callable[..., object]")
+
+
+def kernel(function: F) -> F:
+    """Compile a function on its first call."""
+    folder = kernel_folder()
+    if folder is not None:
+        path = folder / Path(function.__code__.co_filename).name
+        function.__code__ = function.__code__.replace(co_filename=str(path))
+    # Kernels allocate no arrays, so reference counting is off; it would take most of the time.
+    compiled = _compile(function, _nrt=False)
+    if folder is not None:
+        compiled._cache = _KernelCache(function)  # noqa: SLF001 - as `cache=True` does
+    return cast("F", compiled)
+
+
+def piece(function: F) -> F:
+    """Inline a function into each kernel that calls it, because a call would be slow."""
+    return cast("F", _compile(function, _nrt=False, inline="always"))
+
+
+_FunctionCache: Any = caching.FunctionCache
+
+
+class _KernelCache(_FunctionCache):  # type: ignore[misc]  # numba has no types
+    """The cache of a kernel; after an error the kernel is compiled again."""
+
+    def load_overload(self, sig: object, target_context: object) -> Any:  # noqa: ANN401
+        """Return the cached kernel for a signature; None if it cannot be read."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # noqa: BLE001 - a broken pickle can raise any exception
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: object, data: object) -> None:
+        """Cache a compiled kernel, if possible."""
+        with suppress(OSError):
+            super().save_overload(sig, data)
+
+
+@cache
+def kernel_folder() -> Path | None:
+    """Return the cache directory; None if there is no usable one."""
+    sources = _sources("kafkalite.traffic.columnar")
+    digest = hashlib.sha256()
+    for name, source in itertools.chain(sources, *map(_sources, _CONSTANTS_OF)):
+        digest.update(f"{name} {len(source)} ".encode() + source)
+    place = persistent_directory(os.environ)
+    if place is None:
+        return None
+    folder = place / f"kernels-{digest.hexdigest()[:16]}"
+    try:
+        if not folder.exists():
+            draft = Path(tempfile.mkdtemp(dir=place))
+            _fill(draft, sources, folder)
+        return folder if is_private(folder) else None
+    except OSError:
+        return None
+
+
+def _sources(package: str) -> list[tuple[str, bytes]]:
+    """Return the names and sources of a package's modules."""
+    inside = (each for each in files(package).iterdir() if each.name.endswith(".py"))
+    return sorted((each.name, each.read_bytes()) for each in inside)
+
+
+def _fill(draft: Path, sources: list[tuple[str, bytes]], folder: Path) -> None:
+    """Write the sources to a draft directory and rename it; remove it on failure."""
+    try:
+        for name, source in sources:
+            (draft / name).write_bytes(source)
+        draft.rename(folder)
+    except OSError:
+        shutil.rmtree(draft, ignore_errors=True)
+        # Another process may have created the directory.
+        if not folder.exists():
+            raise
+
+
+# -- numbers at a position -----------------------------------------------------------------
+# An unsigned position avoids numba's check for negative indexes.
+
+
+@kernel
+def peek_u8(data: Bytes, at: int) -> int:
+    """Return an unsigned byte."""
+    value: int = _wide(data[np.uint64(at)])
+    return value
+
+
+@kernel
+def peek_u16(data: Bytes, at: int) -> int:
+    """Return a big-endian unsigned 16-bit number."""
+    return peek_u8(data, at) << 8 | peek_u8(data, at + 1)
+
+
+@kernel
+def peek_i16(data: Bytes, at: int) -> int:
+    """Return a big-endian signed 16-bit number."""
+    return (peek_u16(data, at) ^ 0x8000) - 0x8000
+
+
+@kernel
+def peek_u32(data: Bytes, at: int) -> int:
+    """Return a big-endian unsigned 32-bit number."""
+    return peek_u16(data, at) << 16 | peek_u16(data, at + 2)
+
+
+@kernel
+def peek_u32le(data: Bytes, at: int) -> int:
+    """Return a little-endian unsigned 32-bit number."""
+    low = peek_u8(data, at) | peek_u8(data, at + 1) << 8
+    return low | peek_u8(data, at + 2) << 16 | peek_u8(data, at + 3) << 24
+
+
+@kernel
+def peek_i32(data: Bytes, at: int) -> int:
+    """Return a big-endian signed 32-bit number."""
+    return (peek_u32(data, at) ^ 0x80000000) - 0x80000000
+
+
+@kernel
+def peek_64(data: Bytes, at: int) -> int:
+    """Return a big-endian signed 64-bit number."""
+    return peek_u32(data, at) << 32 | peek_u32(data, at + 4)

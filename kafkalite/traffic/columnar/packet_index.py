@@ -1,0 +1,78 @@
+"""The result of scanning a capture file: its interfaces, and the positions of packets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from kafkalite.traffic.columnar.arrays import Columns, Ints, none
+
+NS_PER_S: Final = 1_000_000_000
+LATEST_NS: Final = int(np.iinfo(np.int64).max)
+"""The maximum of the time columns; later times are clipped to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """An interface on which packets were captured."""
+
+    link_type: int
+    snap_length: int = 0
+    ticks: int = 1_000_000
+    """Timestamp units per second."""
+    offset_s: int = 0
+    name: str = ""
+    comments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannerState:
+    """State of a scanner from which reading can continue in the middle of a file."""
+
+    interfaces: tuple[Interface, ...] = ()
+    """The interfaces that following packets can refer to."""
+    order: str = "<"
+    last_ns: int = 0
+    """Time of the previous packet."""
+    near: bytes = b""
+    """For pcap: the bytes of the seconds that rarely change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packets(Columns):
+    """Packets of one chunk in file order, one row each.
+
+    Positions count from the first byte of the chunk.
+    """
+
+    at: Ints = field(default_factory=none)
+    """Start of the packet's block."""
+    start: Ints = field(default_factory=none)
+    """Start of the packet's data."""
+    captured: Ints = field(default_factory=none)
+    original: Ints = field(default_factory=none)
+    at_ns: Ints = field(default_factory=none)
+    interface: Ints = field(default_factory=none)
+    """Index of the interface in the file."""
+    options: Ints = field(default_factory=none)
+    """Size of the options; they begin at the next multiple of 4 bytes after the packet."""
+
+
+def nanoseconds(ticks: Ints, unit: int, offset_s: Ints) -> Ints:
+    """Return times in nanoseconds; `ticks` are unsigned, `unit` is ticks per second."""
+    unsigned, per_second = ticks.view(np.uint64), np.uint64(unit)
+    is_plain = unit == NS_PER_S and not offset_s.any()
+    if is_plain and int(unsigned.max(initial=0)) < LATEST_NS - 2 * NS_PER_S:
+        return ticks
+    seconds = (unsigned // per_second).astype(np.int64) + offset_s
+    rest = unsigned % per_second
+    if unit <= NS_PER_S and NS_PER_S % unit == 0:
+        fraction = rest * np.uint64(NS_PER_S // unit)
+    else:
+        # Units finer than a nanosecond, or powers of two: exact up to 2⁵³.
+        fraction = (rest.astype(np.float64) * (NS_PER_S / unit)).astype(np.uint64)
+    latest = LATEST_NS // NS_PER_S - 1
+    times: Ints = np.clip(seconds, 0, latest) * NS_PER_S + fraction.astype(np.int64)
+    return times

@@ -1,0 +1,80 @@
+"""Bare SASL tokens: frames after SaslHandshake v0 that are neither requests nor responses."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.traffic.columnar.arrays import where
+from kafkalite.traffic.scalar.messages import is_request
+
+if TYPE_CHECKING:
+    from kafkalite.traffic.columnar.arrays import Mask
+    from kafkalite.traffic.columnar.table_rows import ParsedFrames
+
+_HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
+_TOKEN_VERSION: Final = 0
+_ERROR: Final = slice(4, 6)
+_TOKEN: Final = None
+
+
+def exclude_tokens(parsed: ParsedFrames, is_pairable: Mask, authenticating: set[int]) -> None:
+    """Exclude tokens, and the responses to them, from the frames to be paired.
+
+    `authenticating` has the connections on which tokens may follow, and is updated.
+    """
+    headers, frames = parsed.headers, parsed.frames
+    is_handshake = (
+        (headers.api_key == _HANDSHAKE) & (headers.version == _TOKEN_VERSION) & headers.is_valid
+    )
+    handshakes = where(is_handshake & (frames.direction == 0))
+    for number in {*frames.connection_index[handshakes].tolist(), *authenticating}:
+        _exclude_in_connection(parsed, number, is_pairable, authenticating)
+
+
+def _exclude_in_connection(
+    parsed: ParsedFrames, number: int, is_pairable: Mask, authenticating: set[int]
+) -> None:
+    """Process one connection frame by frame."""
+    frames = parsed.frames
+    rows = where(frames.connection_index == number)
+    open_requests: deque[int | None] = deque()
+    for row in rows.tolist():
+        start = int(frames.start[row])
+        if frames.direction[row] == 0:
+            body = parsed.data[start : start + int(frames.size[row])].tobytes()
+            if number in authenticating and not is_request(body):
+                open_requests.append(_TOKEN)
+                is_pairable[row] = parsed.is_message[row] = parsed.headers.expects_response[row] = (
+                    False
+                )
+                continue
+            authenticating.discard(number)
+            if parsed.headers.expects_response[row]:
+                open_requests.append(row)
+        elif open_requests and open_requests[0] is _TOKEN:
+            open_requests.popleft()
+            is_pairable[row] = parsed.is_message[row] = False
+        else:
+            request = _answered(parsed, row, open_requests)
+            if request is None:
+                continue
+            kind = (parsed.headers.api_key[request], parsed.headers.version[request])
+            if kind == (_HANDSHAKE, _TOKEN_VERSION):
+                error = parsed.data[start : start + int(frames.size[row])][_ERROR].tobytes()
+                (authenticating.add if error == b"\0\0" else authenticating.discard)(number)
+
+
+def _answered(parsed: ParsedFrames, response: int, open_requests: deque[int | None]) -> int | None:
+    """Return the request of a response; earlier requests get no response any more."""
+    correlation_id = int(parsed.headers.correlation_id[response])
+    ids = [
+        each is not _TOKEN and int(parsed.headers.correlation_id[each]) == correlation_id
+        for each in open_requests
+    ]
+    if True not in ids or not parsed.headers.is_valid[response]:
+        return None
+    for _ in range(ids.index(True)):
+        open_requests.popleft()
+    return open_requests.popleft()

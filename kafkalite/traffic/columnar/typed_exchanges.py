@@ -1,0 +1,85 @@
+"""Decoding of requests and responses into typed columns, as rows of `tables.requests`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kafkalite.protocol import codec
+from kafkalite.traffic.columnar.decode import decode_table
+from kafkalite.traffic.columnar.tables import ENVELOPE, PROBLEMS
+from kafkalite.traffic.model import Direction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.traffic.columnar.decode import RowError
+
+SIDES = ("request", "response")
+
+
+def decode_pairs(
+    api_key: int, pairs: pa.RecordBatch, *, fields: Sequence[str] | None = None
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Decode the pairs of one API, in any versions; return the typed rows, and the problems.
+
+    `fields` are paths that begin with "request." or "response."; with them, the structs have no
+    other fields. A struct without a requested field is omitted. Raises KeyError for an unknown API.
+    """
+    columns = [pairs.column(name) for name in ENVELOPE.names]
+    schema = list(ENVELOPE)
+    problems: list[pa.RecordBatch] = []
+    for direction, side in zip(Direction, SIDES, strict=True):
+        paths = _paths(side, fields)
+        if paths == ():
+            continue
+        found = decode_table(
+            api_key,
+            direction,
+            pairs.column("api_version"),
+            pairs.column(side),
+            pairs.column(f"{side}_start"),
+            fields=paths,
+        )
+        columns.append(found.values)
+        schema.append(pa.field(side, found.values.type))
+        if found.errors:
+            problems.append(_problems(f"{codec.api_name(api_key)} {side}", pairs, found.errors))
+    table = pa.Table.from_batches(problems, PROBLEMS).combine_chunks()
+    rows = table.to_batches() or [pa.RecordBatch.from_pylist([], PROBLEMS)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(schema)), rows[0]
+
+
+def _paths(side: str, fields: Sequence[str] | None) -> tuple[str, ...] | None:
+    if fields is None or side in fields:
+        return None
+    split = [path.partition(".") for path in fields]
+    unknown = [path for path, (head, _, _) in zip(fields, split, strict=True)
+               if head not in SIDES]  # fmt: skip
+    if unknown:
+        raise KeyError(f"unknown field: {', '.join(unknown)}")
+    return tuple(rest for head, _, rest in split if head == side)
+
+
+def _problems(message: str, pairs: pa.RecordBatch, errors: Sequence[RowError]) -> pa.RecordBatch:
+    """Return one row per error and file, with the number of errors and the first position."""
+    files = pairs.column("file").take(pa.array([each.row for each in errors])).to_pylist()
+    found: dict[tuple[str, str], list[RowError]] = {}
+    for file, error in zip(files, errors, strict=True):
+        found.setdefault((file, error.reason), []).append(error)
+    rows = []
+    for (file, reason), same in found.items():
+        first = pairs.slice(same[0].row, 1).select(["client", "broker", "offset", "api_version"])
+        (row,) = first.to_pylist()
+        rows.append(
+            {
+                "kind": same[0].kind.value,
+                "file": file,
+                "offset": row["offset"],
+                "connection": f"{row['client']} > {row['broker']}",
+                "detail": f"{message} of version {row['api_version']}: {reason}",
+                "count": len(same),
+            }
+        )
+    return pa.RecordBatch.from_pylist(rows, PROBLEMS)

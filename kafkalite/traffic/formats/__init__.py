@@ -1,0 +1,1 @@
+"""File formats of captures: pcap, pcapng with our comments, and Kafka's JSON."""

@@ -1,0 +1,1 @@
+"""Field-by-field comparison of responses: field rules, findings, known differences."""

@@ -1,0 +1,1 @@
+"""Comparison of two captures: APIs, versions, errors and fields that differ."""

@@ -1,0 +1,190 @@
+"""Usage of a cluster in one capture: requests, versions and errors by API, and sample exchanges.
+
+Clients are identified by their client ids without digits, because numbers in client ids change
+between runs. The first exchanges of each client and API are stored; the others are only counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkalite.protocol import codec
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.traffic.model import Direction
+from kafkalite.traffic.replay.comparison.refusals import error_codes
+from kafkalite.traffic.replay.comparison.shapes import shape_of
+from kafkalite.traffic.replay.loading import end_ns, ignore_progress, load
+from kafkalite.traffic.replay.report import MAX_PROBLEMS
+from kafkalite.traffic.scalar.messages import (
+    error_name,
+    is_known,
+    parse_request,
+    response_version,
+)
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable
+
+    from kafkalite.traffic.model import Exchange, Problem, ProblemKind
+
+MAX_EXCHANGES = 2_000
+"""Maximum number of stored exchanges of one client and API."""
+
+_API_VERSIONS = ApiKey.API_VERSIONS
+_MAX_CACHED_BYTES = 256
+_ZERO_CORRELATION_ID = bytes(4)
+_DIGITS = re.compile(r"\d+")
+_S_NS = 1_000_000_000
+
+
+class ClientApi(NamedTuple):
+    """A client and an API that it uses."""
+
+    role: str
+    api_key: int
+
+
+class EarliestExchanges:
+    """The exchanges that ended first, independent of the order in which they are added."""
+
+    __slots__ = ("_exchanges", "_last_end_ns")
+
+    def __init__(self) -> None:
+        self._exchanges: list[Exchange] = []
+        self._last_end_ns: int | None = None
+        """Exchanges that ended later are dropped; None until the list was first shortened."""
+
+    def add(self, exchange: Exchange) -> None:
+        """Store an exchange if it may be one of the first."""
+        if self._last_end_ns is None or end_ns(exchange) < self._last_end_ns:
+            self._exchanges.append(exchange)
+            if len(self._exchanges) >= 2 * MAX_EXCHANGES:
+                self._exchanges = self.exchanges()
+                self._last_end_ns = end_ns(self._exchanges[-1])
+
+    def exchanges(self) -> list[Exchange]:
+        """Return the first exchanges in order, at most `MAX_EXCHANGES`."""
+        return sorted(self._exchanges, key=end_ns)[:MAX_EXCHANGES]
+
+
+@dataclass(slots=True)
+class Usage:
+    """Counts of one API."""
+
+    requests: int = 0
+    versions: Counter[int] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    unanswered: int = 0
+
+
+@dataclass(slots=True)
+class ClusterUsage:
+    """Counts and sample exchanges of one capture."""
+
+    name: str
+    connections: set[int] = field(default_factory=set)
+    requests: int = 0
+    seconds: float = 0.0
+    software: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Client → names and versions of the client libraries that it reports."""
+    api_usage: defaultdict[int, Usage] = field(default_factory=lambda: defaultdict(Usage))
+    """By API key."""
+    counts: Counter[ClientApi] = field(default_factory=Counter)
+    exchanges: defaultdict[ClientApi, EarliestExchanges] = field(
+        default_factory=lambda: defaultdict(EarliestExchanges)
+    )
+    problems: list[Problem] = field(default_factory=list)
+    problem_kinds: Counter[ProblemKind] = field(default_factory=Counter)
+    """Number of problems in the capture, by kind."""
+
+    def problem(self, problem: Problem) -> None:
+        """Add a problem of the capture."""
+        self.problem_kinds[problem.kind] += problem.count
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(problem)
+
+
+def usage_of(
+    name: str,
+    paths: Iterable[str | os.PathLike[str]],
+    progress: Callable[[str], None] = ignore_progress,
+) -> ClusterUsage:
+    """Read captures and return their usage; `progress` is called with lines of text."""
+    cluster_usage = ClusterUsage(name)
+    first_ns = last_ns = None
+    for exchange in load(paths, cluster_usage.problem, progress):
+        first_ns = exchange.sent_ns if first_ns is None else min(first_ns, exchange.sent_ns)
+        last_ns = max(last_ns or 0, exchange.answered_ns or exchange.sent_ns)
+        add(cluster_usage, exchange)
+    cluster_usage.seconds = ((last_ns or 0) - (first_ns or 0)) / _S_NS
+    return cluster_usage
+
+
+def role_of(exchange: Exchange) -> str:
+    """Return the client id with digits replaced, which is equal in every run."""
+    return _role(exchange.client_id)
+
+
+@lru_cache(4096)
+def _role(client_id: str | None) -> str:
+    return _DIGITS.sub("#", client_id or "(no client id)")
+
+
+def add(cluster_usage: ClusterUsage, exchange: Exchange) -> None:
+    """Count an exchange, and store it if it is one of the first."""
+    cluster_usage.connections.add(exchange.connection.number)
+    cluster_usage.requests += 1
+    client_api = ClientApi(role_of(exchange), exchange.api_key)
+    cluster_usage.counts[client_api] += 1
+    api_usage = cluster_usage.api_usage[exchange.api_key]
+    api_usage.requests += 1
+    api_usage.versions[exchange.api_version] += 1
+    if not is_known(exchange.api_key, exchange.api_version):
+        return
+    cluster_usage.exchanges[client_api].add(exchange)
+    if exchange.api_key == _API_VERSIONS:
+        _add_software(cluster_usage, exchange)
+    if exchange.response is None:
+        api_usage.unanswered += 1
+        return
+    for name in _errors_of(exchange):
+        api_usage.errors[name] += 1
+
+
+def _add_software(cluster_usage: ClusterUsage, exchange: Exchange) -> None:
+    try:
+        request: Any = parse_request(exchange)
+    except ProtocolViolation:
+        return
+    if request.client_software_name:
+        software = f"{request.client_software_name} {request.client_software_version}".rstrip()
+        cluster_usage.software[role_of(exchange)].add(software)
+
+
+def _errors_of(exchange: Exchange) -> tuple[str, ...]:
+    """Return the names of the errors in a response; results for short responses are cached."""
+    answer = exchange.response
+    assert answer is not None
+    if len(answer) > _MAX_CACHED_BYTES:
+        return _errors(exchange.api_key, exchange.api_version, exchange.response_start, answer)
+    content = _ZERO_CORRELATION_ID + answer[len(_ZERO_CORRELATION_ID) :]
+    return _cached_errors(exchange.api_key, exchange.api_version, exchange.response_start, content)
+
+
+def _errors(api_key: int, version: int, start: int, answer: bytes) -> tuple[str, ...]:
+    version_of_response = response_version(answer, api_key, version)
+    try:
+        message, _ = codec.response_parser(api_key, version_of_response)(answer, start, len(answer))
+    except codec.PARSE_ERRORS:
+        return ()
+    codes = error_codes(shape_of(api_key, version_of_response, Direction.RESPONSE), message)
+    return tuple(error_name(code) for code in codes if code)
+
+
+_cached_errors = lru_cache(4096)(_errors)

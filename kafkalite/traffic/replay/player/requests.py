@@ -1,0 +1,169 @@
+"""`OutgoingRequests`: creates the target's requests, or gives the reason to skip them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.catalogue import Entity, keys_where, named
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.traffic.model import Direction
+from kafkalite.traffic.replay.comparison.refusals import (
+    NO_SECRETS,
+    REFUSED_WITH_RETRIABLE_ERROR,
+    RETRIABLE_ERRORS,
+    SECRET_APIS,
+    was_refused,
+)
+from kafkalite.traffic.replay.comparison.shapes import shape_of
+from kafkalite.traffic.replay.rewriting.requests import RequestRewriter, frame_of
+from kafkalite.traffic.scalar.messages import is_known, parse_request, parse_response
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.message import Message
+    from kafkalite.traffic.model import Exchange
+    from kafkalite.traffic.replay.rewriting.id_mapping import IdMapping
+
+
+_LONG_POLLS = keys_where(lambda row: row.request.max_wait_ms)
+_CREATE_TOPICS = ApiKey.CREATE_TOPICS
+_MS_NS = 1_000_000
+_EXPIRED_SHARE = 0.8
+"""A long poll counts as expired if it took this share of its maximum wait."""
+
+
+class OutgoingRequests:
+    """Creates the target's requests from recorded requests.
+
+    The maximum wait of long polls that expired in the recording is divided by `wait_speedup`. If it
+    is 0, they do not wait.
+    """
+
+    def __init__(self, mapping: IdMapping, wait_speedup: float) -> None:
+        self._mapping = mapping
+        self._rewriter = RequestRewriter(mapping)
+        self._wait_speedup = wait_speedup
+        self._transactions = OpenTransactions()
+
+    def skip_reason(self, exchange: Exchange) -> str | None:
+        """Return the reason for not sending a request; None if it is to be sent."""
+        api_key = exchange.api_key
+        if api_key in SECRET_APIS:
+            return NO_SECRETS
+        if api_key in RETRIABLE_ERRORS and self._was_refused(exchange):
+            is_effective = api_key == INIT_PRODUCER_ID and self._transactions.is_open(exchange)
+            if not is_effective:
+                return REFUSED_WITH_RETRIABLE_ERROR
+        self._transactions.apply(exchange)
+        return None
+
+    def _was_refused(self, exchange: Exchange) -> bool:
+        if exchange.response is None:
+            return False
+        api_key = exchange.api_key
+        try:
+            shape = shape_of(api_key, exchange.api_version, Direction.RESPONSE)
+            return was_refused(api_key, shape, parse_response(exchange))
+        except (ProtocolViolation, KeyError):
+            return False
+
+    def frame(self, exchange: Exchange) -> bytes:
+        """Return the request for the target, without its length prefix.
+
+        Raises ProtocolViolation if the request must be changed and is malformed.
+        """
+        if not is_known(exchange.api_key, exchange.api_version):
+            return exchange.request  # the target may know this version
+        shape = shape_of(exchange.api_key, exchange.api_version, Direction.REQUEST)
+        may_shorten = self._may_shorten(exchange)
+        must_limit_replicas = exchange.api_key == _CREATE_TOPICS and self._mapping.nodes is not None
+        if not (may_shorten or must_limit_replicas or self._rewriter.may_change(shape)):
+            return exchange.request
+        request = parse_request(exchange)
+        is_changed = self._rewriter.rewrite(shape, request)
+        if may_shorten:
+            is_changed |= self._shorten(exchange, request)
+        if must_limit_replicas:
+            is_changed |= self._limit_replicas(request)
+        if not is_changed:
+            return exchange.request
+        return frame_of(
+            exchange.request,
+            exchange.request_start,
+            request,
+            exchange.api_key,
+            exchange.api_version,
+        )
+
+    def _limit_replicas(self, request: Any) -> bool:  # noqa: ANN401 - a CreateTopicsRequest
+        """Reduce the number of replicas to the target's number of nodes."""
+        assert self._mapping.nodes is not None
+        recorded, target = self._mapping.nodes
+        is_changed = False
+        for topic in request.topics:
+            if target < topic.replication_factor <= recorded:
+                topic.replication_factor = target
+                is_changed = True
+            for row in topic.assignments:
+                # Recorded nodes that map to the same node are one replica.
+                replicas = list(dict.fromkeys(row.broker_ids))
+                is_changed |= replicas != row.broker_ids
+                row.broker_ids = replicas
+        return is_changed
+
+    def _may_shorten(self, exchange: Exchange) -> bool:
+        return (
+            self._wait_speedup != 1.0
+            and exchange.api_key in _LONG_POLLS
+            and exchange.answered_ns is not None
+            and exchange.answered_ns - exchange.sent_ns > _MS_NS
+        )
+
+    def _shorten(self, exchange: Exchange, request: Message) -> bool:
+        """Shorten a long poll if it expired in the recording; return whether it was shortened."""
+        max_wait_ms: int = request.max_wait_ms  # type: ignore[attr-defined]  # both APIs have it
+        assert exchange.answered_ns is not None
+        waited_ms = (exchange.answered_ns - exchange.sent_ns) / _MS_NS
+        if waited_ms < _EXPIRED_SHARE * max_wait_ms:
+            return False
+        new_wait_ms = round(max_wait_ms / self._wait_speedup) if self._wait_speedup else 0
+        request.max_wait_ms = max(1, new_wait_ms)  # type: ignore[attr-defined]
+        return True
+
+
+INIT_PRODUCER_ID = ApiKey.INIT_PRODUCER_ID
+_TRANSACTIONAL_APIS = keys_where(lambda row: row.is_write and row.request.transactional_id)
+_TRANSACTION_BEGIN_APIS = _TRANSACTIONAL_APIS - {INIT_PRODUCER_ID, ApiKey.END_TXN}
+"""APIs that begin or continue a transaction."""
+MAX_TRANSACTIONAL_IDS = 100_000
+
+
+class OpenTransactions:
+    """The transactional ids whose requests sent so far have begun a transaction."""
+
+    def __init__(self) -> None:
+        self._open: set[str] = set()
+
+    def apply(self, exchange: Exchange) -> None:
+        """Apply a request that is to be sent."""
+        for transactional_id in _transactional_ids(exchange):
+            if exchange.api_key not in _TRANSACTION_BEGIN_APIS:
+                self._open.discard(transactional_id)
+            elif len(self._open) < MAX_TRANSACTIONAL_IDS:
+                self._open.add(transactional_id)
+
+    def is_open(self, exchange: Exchange) -> bool:
+        """Whether the request's transactional id has an open transaction."""
+        return any(
+            transactional_id in self._open for transactional_id in _transactional_ids(exchange)
+        )
+
+
+def _transactional_ids(exchange: Exchange) -> list[str]:
+    if exchange.api_key not in _TRANSACTIONAL_APIS:
+        return []
+    try:
+        request = parse_request(exchange)
+    except ProtocolViolation:
+        return []
+    return list(named(exchange.api_key, Entity.TRANSACTIONAL_ID, request))

@@ -1,0 +1,216 @@
+"""`ResponseChecker`: compares a target's responses and records with the recorded ones."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.protocol import codec
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.traffic.model import Direction
+from kafkalite.traffic.replay.comparison.compare import ABSENT, Comparison, Difference, is_error
+from kafkalite.traffic.replay.comparison.fetched_records import FetchedRecords
+from kafkalite.traffic.replay.comparison.findings import Severity, classify
+from kafkalite.traffic.replay.comparison.shapes import shape_of
+from kafkalite.traffic.replay.report import ExchangeSummary, count_text
+from kafkalite.traffic.replay.rewriting.id_mapping import Scope
+from kafkalite.traffic.replay.standin.topics import METADATA
+from kafkalite.traffic.scalar.messages import (
+    api_name,
+    is_known,
+    parse_request,
+    parse_response,
+    response_start,
+    response_version,
+    unknown_request_title,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.traffic.model import Exchange
+    from kafkalite.traffic.replay.comparison.findings import Circumstances, ExplainedDifference
+    from kafkalite.traffic.replay.comparison.refusals import RetryPolicy
+    from kafkalite.traffic.replay.player.target import Target
+    from kafkalite.traffic.replay.report import ReplayReport
+    from kafkalite.traffic.replay.rewriting.id_mapping import IdMapping
+
+WHOLE_RESPONSE = "(response)"
+"""The path of findings about a whole response."""
+
+_PARTITIONS = "topics.partitions"
+_ERROR = Struct(">h")
+_ERROR_OFFSET = 4
+
+
+class ResponseChecker:
+    """Compares a target's responses with the recorded ones, and adds findings to a report."""
+
+    def __init__(
+        self, report: ReplayReport, mapping: IdMapping, explained: Sequence[ExplainedDifference]
+    ) -> None:
+        self._report = report
+        self._mapping = mapping
+        self._explained = explained
+        self._fetched = FetchedRecords(mapping)
+        self._comparison = Comparison(mapping, self._fetched.add)
+        self._topics_with_fewer_partitions: set[str] = set()
+        """Topics that have fewer partitions at the target than in the capture."""
+
+    def differences(self, exchange: Exchange, answer: bytes) -> list[Difference]:
+        """Return the differences of a target's response, and learn the ids generated in it."""
+        try:
+            return self._differences(exchange, answer)
+        except ProtocolViolation as violation:
+            return [Difference(WHOLE_RESPONSE, "a message", violation.reason)]
+
+    def max_retries(
+        self,
+        exchange: Exchange,
+        answer: bytes,
+        differences: Sequence[Difference],
+        retry: RetryPolicy,
+    ) -> int:
+        """Return the maximum number of retries; 0 unless only the target has a retriable error."""
+        errors = retry.errors
+        if not any(
+            is_error(difference.path)
+            and difference.target in errors
+            and difference.recorded not in errors
+            for difference in differences
+        ):
+            return 0
+        version = response_version(answer, exchange.api_key, exchange.api_version)
+        shape = shape_of(exchange.api_key, version, Direction.RESPONSE)
+        received = _parse_response(answer, exchange.api_key, exchange.api_version)
+        return retry.max_retries(shape, received)
+
+    def report_differences(
+        self,
+        exchange: Exchange,
+        differences: Sequence[Difference],
+        circumstances: Circumstances,
+    ) -> None:
+        """Add the differences of a response to the report, with their severity."""
+        self._report.responses += 1
+        self._report.equal += not differences
+        for difference in differences:
+            classification = classify(difference, circumstances, self._explained)
+            self._report.add(
+                classification.severity,
+                summarize_exchange(exchange),
+                difference,
+                classification.reason,
+            )
+            is_metadata = exchange.api_key == METADATA
+            if is_metadata and difference.path == _PARTITIONS and difference.target == ABSENT:
+                self._topics_with_fewer_partitions.add(difference.row)
+
+    def report_difference(
+        self,
+        exchange: Exchange,
+        difference: Difference,
+        severity: Severity = Severity.DIFFERENCE,
+    ) -> None:
+        """Add a difference of a given severity to the report."""
+        self._report.add(severity, summarize_exchange(exchange), difference)
+
+    def _differences(self, exchange: Exchange, answer: bytes) -> list[Difference]:
+        assert exchange.response is not None
+        api_key, version = exchange.api_key, exchange.api_version
+        recorded_version = response_version(exchange.response, api_key, version)
+        if not is_known(api_key, recorded_version):
+            if answer != exchange.response:
+                self._report.uncompared_responses[
+                    unknown_request_title(api_key, recorded_version)
+                ] += 1
+            return []
+        shape = shape_of(api_key, recorded_version, Direction.RESPONSE)
+        if answer == exchange.response and not shape.kinds:
+            return []
+        if response_version(answer, api_key, version) != recorded_version:
+            received = _top_level_error(answer)
+            return [Difference("error_code", _top_level_error(exchange.response), received)]
+        recorded = parse_response(exchange)
+        target = _parse_response(answer, api_key, version)
+        return self._comparison.compare(shape, recorded, target, self._scope(exchange))
+
+    def _scope(self, exchange: Exchange) -> Scope:
+        """Return the scope of counters in a response, as far as the request determines it."""
+        shape = shape_of(exchange.api_key, exchange.api_version, Direction.REQUEST)
+        if not (shape.groups or shape.producers):
+            return Scope()
+        try:
+            return shape.scope(parse_request(exchange), Scope(), self._mapping)
+        except ProtocolViolation:
+            return Scope()
+
+    async def check_records(self, target: Target) -> None:
+        """Fetch missing records from the target, then compare all fetched records."""
+        for partition, offsets in self._fetched.missing_offsets().items():
+            for data in await target.records(partition, offsets[0], offsets[-1]):
+                self._fetched.add_from_target(partition, data)
+        for partition, offset, is_missing in self._fetched.differing_offsets():
+            target_record = "no record" if is_missing else "another record"
+            self._report.add(
+                Severity.DIFFERENCE,
+                ExchangeSummary(0, f"{partition.topic}-{partition.number}", None, "Fetch", 0),
+                Difference(
+                    "responses.partitions.records", f"a record at offset {offset}", target_record
+                ),
+            )
+        if self._fetched.uncompared_batches:
+            self._report.notes.append(
+                f"record batches that could not be compared: {self._fetched.uncompared_batches}"
+            )
+
+    def add_notes(self) -> None:
+        """Add notes about skipped comparisons, shifted counters, nodes and missing partitions."""
+        for title, times in sorted(self._report.uncompared_responses.items()):
+            self._report.notes.append(f"{count_text(times, 'response')} not compared: {title}")
+        if self._mapping.nodes is not None:
+            recorded_count, target_count = self._mapping.nodes
+            self._report.notes.append(
+                f"the recorded cluster has {count_text(recorded_count, 'node')}, "
+                f"the target {target_count}"
+            )
+        for shift in self._mapping.shifts():
+            scope = " ".join(str(part) for part in shift.scope if part is not None)
+            side = "above" if shift.difference > 0 else "below"
+            self._report.notes.append(
+                f"{shift.kind.value}, {scope}: at the target {abs(shift.difference)} {side} "
+                "the recorded"
+            )
+        for topic in sorted(self._topics_with_fewer_partitions):
+            self._report.notes.append(
+                f"topic {topic} has fewer partitions at the target: "
+                "create it with the recorded number of partitions, and replay again"
+            )
+
+
+def summarize_exchange(exchange: Exchange) -> ExchangeSummary:
+    """Return the place of an exchange in its capture."""
+    return ExchangeSummary(
+        exchange.sent_ns,
+        str(exchange.connection),
+        exchange.client_id,
+        api_name(exchange.api_key),
+        exchange.api_version,
+    )
+
+
+def _top_level_error(frame: bytes) -> int:
+    """Return the error code of an ApiVersions response, its first field in every version."""
+    error: int = _ERROR.unpack_from(frame, _ERROR_OFFSET)[0]
+    return error
+
+
+def _parse_response(frame: bytes, api_key: int, version: int) -> Any:  # noqa: ANN401 - any response
+    """Return a parsed response of the target; raises ProtocolViolation."""
+    start = response_start(frame, api_key, version)
+    try:
+        parse = codec.response_parser(api_key, response_version(frame, api_key, version))
+        message, _ = parse(frame, start, len(frame))
+    except (KeyError, *codec.PARSE_ERRORS) as error:
+        raise ProtocolViolation(f"cannot parse the target's response: {error}") from None
+    return message

@@ -1,0 +1,1 @@
+"""The stand-in: a broker that answers clients from a capture."""

@@ -1,0 +1,69 @@
+"""Composition of responses to Metadata requests from the recorded topics and nodes.
+
+The topics that one request names differ between clients. The metadata of a topic does not depend on
+them, so each topic gets its last recorded metadata.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.traffic.scalar.messages import parse_response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.protocol.message import Message
+    from kafkalite.traffic.model import Exchange
+
+METADATA = ApiKey.METADATA
+_NO_ERROR = 0
+
+
+class RecordedTopics:
+    """The last recorded metadata of each topic and of the nodes."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Exchange] = {}
+        """Topic name → the last exchange that returned it."""
+        self._cluster: Exchange | None = None
+        """The last exchange that returned the nodes."""
+
+    def learn(self, exchange: Exchange) -> None:
+        """Learn topics and nodes from one recorded exchange."""
+        if exchange.api_key != METADATA or exchange.response is None:
+            return
+        try:
+            response: Any = parse_response(exchange)
+        except ProtocolViolation:
+            return
+        if response.brokers:
+            self._cluster = exchange
+        for row in response.topics:
+            if row.error_code == _NO_ERROR and row.name:
+                self._last[row.name] = exchange
+
+    def answer(self, request: Any, name_of: Callable[[bytes], str | None]) -> Message | None:  # noqa: ANN401 - a MetadataRequest
+        """Return a response to a Metadata request; None if it names an unknown topic."""
+        if self._cluster is None:
+            return None
+        if request.topics is None:
+            names = list(self._last)
+        else:
+            requested = [row.name or name_of(row.topic_id) for row in request.topics]
+            names = [name for name in requested if name in self._last]
+            if len(names) < len(requested):
+                return None
+        # Parsed each time, because callers modify the response.
+        response: Any = parse_response(self._cluster)
+        response.topics = [self._row(name) for name in names]
+        answer: Message = response
+        return answer
+
+    def _row(self, name: str) -> Any:  # noqa: ANN401 - a row of a MetadataResponse
+        response: Any = parse_response(self._last[name])
+        return next(
+            row for row in response.topics if row.name == name and row.error_code == _NO_ERROR
+        )

@@ -1,0 +1,60 @@
+"""Checks that Spark can open a location, made before anything is read.
+
+Workers write tables with pyarrow; Spark reads them with Hadoop's file systems. Those for object
+stores need jars that PySpark does not include.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JJavaError
+
+from kafkalite.traffic.spark.locations import LocationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafkalite.traffic.spark.locations import Location
+
+_JARS: Final = {
+    "s3a": "hadoop-aws",
+    "gs": "hadoop-gcp",
+    "abfs": "hadoop-azure",
+    "abfss": "hadoop-azure",
+}
+"""URL scheme → Hadoop's artifact with the file system."""
+_PATTERN: Final = re.compile(r"[*?{}\[\]\\]")
+
+
+def check_table_access(spark: SparkSession, out: Location) -> None:
+    """Check that Spark can read tables in `out`; raises LocationError as `check_access` does."""
+    pattern = _PATTERN.search(out.url)
+    if pattern is not None:
+        raise LocationError(
+            f"{out.url}: Spark reads {pattern[0]} in a path as a pattern; choose another --out"
+        )
+    check_access(spark, out.url)
+
+
+def check_access(spark: SparkSession, url: str) -> None:
+    """Check that Spark has a file system for `url`; LocationError says how to add one."""
+    context = getattr(spark, "sparkContext", None)
+    if context is None:
+        return  # with Spark Connect, only the server can check
+    jvm = context._jvm  # noqa: SLF001 - PySpark has no public access
+    hadoop = jvm.org.apache.hadoop
+    try:
+        hadoop.fs.Path(url).getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
+    except Py4JJavaError as error:
+        scheme = url.partition(":")[0]
+        jar = _JARS.get(scheme)
+        if jar is None or "FileSystem" not in str(error.java_exception):
+            reason = str(error.java_exception).splitlines()[0]
+            raise LocationError(f"{url}: Spark cannot open it: {reason}") from error
+        version = hadoop.util.VersionInfo.getVersion()
+        raise LocationError(
+            f"{url}: Spark lacks the jar for {scheme}; add --conf"
+            f" spark.jars.packages=org.apache.hadoop:{jar}:{version}"
+        ) from error

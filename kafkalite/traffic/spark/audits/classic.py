@@ -1,0 +1,266 @@
+"""Offset commits in classic groups, classified by comparing generations.
+
+The coordinator of a classic group compares generations. It refuses commits between the start of a
+generation and its SyncGroup. Rules by member epochs do not apply. A commit at an earlier generation
+comes from a zombie if its partition was assigned to another member since.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.audits.commit_checks import (
+    CLASSIFIED,
+    CURRENT,
+    DEPARTED,
+    GIVEN_UP,
+    INNOCENT,
+    NEVER_OWNED,
+    ZOMBIE,
+)
+from kafkalite.traffic.spark.audits.fencing_rules import ACCEPT, NOT_APPLICABLE, REFUSE, UNDECIDABLE
+from kafkalite.traffic.spark.state.commits import by_partition
+from kafkalite.traffic.spark.state.tables import Table, table
+from kafkalite.traffic.spark.state.timing import UNANSWERED_US
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+GENERATION: Final = "generation"
+
+AT_ITS_OWN: Final = "at its own"
+BEHIND: Final = "behind"
+UNCERTAIN: Final = "uncertain"
+SIMPLE: Final = "simple"
+UNKNOWN: Final = "unknown"
+
+BY_GENERATION = Table(
+    "judged_by_generation",
+    "A partition of a commit in a classic group, unless accepted at the group's generation",
+    CLASSIFIED.columns,
+)
+
+COUNTS = table(
+    "commit_counts",
+    "Number of commits of one kind; commits of members with epochs are not included",
+    ("fenced_by", "string", "generation, simple or unknown, as in fencing_totals"),
+    ("commits", "bigint", "number of requests"),
+    ("refused", "bigint", "requests of which the broker refused at least one partition"),
+)
+
+_REFUSALS: Final = (
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.FENCED_INSTANCE_ID,
+)
+_OUT: Final = f"error in ({int(ErrorCode.UNKNOWN_MEMBER_ID)}, {int(ErrorCode.FENCED_INSTANCE_ID)})"
+_KEY: Final = ("connection", "start_us", "position", "topic", "partition")
+_END: Final = f"coalesce(end_us, start_us + {UNANSWERED_US})"
+
+
+def with_standing(commits: DataFrame, generations: DataFrame) -> DataFrame:
+    """Return commits joined with their group's generation, with two new columns.
+
+    `standing`: how the commit's generation compares with the group's: at its own, behind, or
+    uncertain. It is simple for a commit without a member, and unknown if the capture shows
+    nothing else of the group.
+    `handing`: refuse if the generation had no assignment yet, undecidable if that is uncertain,
+    otherwise accept.
+    """
+    own_generation = generations.select(
+        f.col("group_id").alias("in_group"),
+        "generation",
+        *(f.col(name).alias(f"g_{name}") for name in generations.columns if name.endswith("_us")),
+    )
+    first = f.min_by(f.struct("generation", "done_us"), f.struct("life", "generation"))
+    groups = generations.groupBy("group_id").agg(
+        first.alias("first"), (f.max("life") == 0).alias("is_one_life")
+    )
+    is_own = f.expr(
+        "group_id = in_group and commit_epoch = generation and start_us >= g_begin_us"
+        " and (g_again_us is null or start_us < g_again_us)"
+    )
+    is_behind = (
+        "g_next_done_us <= start_us or (generation is null and is_one_life"
+        " and commit_epoch < first.generation and first.done_us <= start_us)"
+    )
+    is_current = f"g_done_us <= start_us and (g_next_begin_us is null or {_END} <= g_next_begin_us)"
+    where = (
+        f"case when member_id = '' and commit_epoch < 0 then '{SIMPLE}'"
+        f" when first is null then '{UNKNOWN}' when {is_behind} then '{BEHIND}'"
+        f" when {is_current} then '{AT_ITS_OWN}' else '{UNCERTAIN}' end"
+    )
+    # Commits in transactions are also accepted before the assignment.
+    handing = (
+        f"case when is_transactional or g_assigned_done_us <= start_us then '{ACCEPT}'"
+        f" when {_END} <= g_assigned_begin_us then '{REFUSE}' else '{UNDECIDABLE}' end"
+    )
+    return (
+        commits.join(own_generation, is_own, "left")
+        .join(groups, "group_id", "left")
+        .withColumns({"standing": f.expr(where), "handing": f.expr(handing)})
+        .drop("in_group", "generation", "first", "is_one_life")
+    )
+
+
+def counts(commits: DataFrame) -> DataFrame:
+    """Return the number of commits of each kind, as `COUNTS`."""
+    kind = f.when(f.col("standing").isin(SIMPLE, UNKNOWN), f.col("standing")).otherwise(GENERATION)
+    return COUNTS.shape(
+        commits.groupBy(kind.alias("fenced_by")).agg(
+            f.count(f.lit(1)).alias("commits"), f.count_if("is_refused").alias("refused")
+        )
+    )
+
+
+def is_plain() -> Column:
+    """Whether a commit was accepted at its group's generation, so that no check is needed."""
+    return f.coalesce(
+        f.expr(f"standing = '{AT_ITS_OWN}' and handing = '{ACCEPT}' and is_accepted"),
+        f.lit(False),
+    )
+
+
+def classify_by_generation(
+    commits: DataFrame, generations: DataFrame, assignments: DataFrame, topics: DataFrame
+) -> DataFrame:
+    """Return the partitions of members' commits that are not plain, as `BY_GENERATION`."""
+    of_members = commits.where(~f.col("standing").isin(SIMPLE, UNKNOWN))
+    current = by_partition(of_members.where(f.col("standing") != BEHIND), topics)
+    behind = by_partition(of_members.where(f.col("standing") == BEHIND), topics)
+    since = _with_assignments(
+        _with_later_generations(behind, generations, assignments), assignments
+    )
+    return _to_table(_classify_current(current)).unionByName(_to_table(_classify_behind(since)))
+
+
+def _with_later_generations(
+    behind: DataFrame, generations: DataFrame, assignments: DataFrame
+) -> DataFrame:
+    """Join each partition with the later generations, and say whether all are fully known."""
+    completeness = (
+        assignments.where("is_leaders")
+        .groupBy("group_id", "generation", "begin_us")
+        .agg(f.bool_and("is_read").alias("is_whole"))
+        .withColumnRenamed("begin_us", "assigned_begin_us")
+    )
+    with_completeness = generations.join(
+        completeness, ["group_id", "generation", "assigned_begin_us"], "left"
+    )
+    later = with_completeness.select(f.col("group_id").alias("in_group"), f.struct("*").alias("g"))
+    is_later = f.expr(
+        f"group_id = in_group and g.begin_us < {_END} and if(g_done_us is null,"
+        " g.generation > commit_epoch, g.done_us >= g_done_us)"
+    )
+    is_assigned, is_own_generation = "g.assigned_done_us <= start_us", "g.done_us = g_done_us"
+    return _aggregate(
+        behind.join(later, is_later, "left"),
+        behind,
+        {
+            "now": "max_by(g.generation, g.done_us) filter (where g.done_us <= start_us)",
+            "is_known": f"bool_or({is_own_generation} and g.is_whole)",
+            "times": f"count_if({is_assigned} and not {is_own_generation})",
+            "times_known": f"count_if({is_assigned} and not {is_own_generation} and g.is_whole)",
+            "is_open": f"bool_or(g.assigned_done_us > start_us and g.assigned_begin_us < {_END})",
+        },
+    )
+
+
+def _with_assignments(behind: DataFrame, assignments: DataFrame) -> DataFrame:
+    """Join each partition with its assignments at the commit's generation and later."""
+    assigned = assignments.where("topic is not null").select(
+        f.col("group_id").alias("in_group"),
+        f.col("topic").alias("of_topic"),
+        f.col("partition").alias("of_partition"),
+        f.struct("generation", "member_id", "begin_us", "done_us").alias("a"),
+    )
+    is_same_partition = f.expr(
+        "group_id = in_group and topic = of_topic and partition = of_partition"
+        f" and a.begin_us < {_END} and a.begin_us >= coalesce(g_assigned_begin_us, 0)"
+    )
+    is_own, is_later = "a.member_id = member_id", "a.generation != commit_epoch"
+    is_done = "a.done_us <= start_us"
+    return _aggregate(
+        behind.join(assigned, is_same_partition, "left"),
+        behind,
+        {
+            "was_its_own": f"bool_or({is_own} and not {is_later})",
+            "times_retained": f"count(distinct case when {is_own} and {is_later} and {is_done}"
+            " then a.generation end)",
+            "is_anothers": f"bool_or(not {is_own} and {is_later} and {is_done})",
+            "may_be_anothers": f"bool_or(not {is_own} and {is_later})",
+        },
+    )
+
+
+def _aggregate(joined: DataFrame, rows: DataFrame, sums: Mapping[str, str]) -> DataFrame:
+    """Aggregate the rows joined to each partition."""
+    other_columns = [name for name in rows.columns if name not in _KEY]
+    return (
+        joined.groupBy(*_KEY)
+        .agg(
+            f.first(f.struct(*other_columns)).alias("row"),
+            *(f.expr(expression).alias(name) for name, expression in sums.items()),
+        )
+        .select(*_KEY, "row.*", *sums)
+    )
+
+
+def _classify_current(commits: DataFrame) -> DataFrame:
+    """Classify commits at the group's generation, and those where this is uncertain."""
+    is_current = f"standing = '{AT_ITS_OWN}'"
+    return commits.withColumns(
+        {
+            "strict": f.expr(
+                f"case when {_OUT} then '{REFUSE}' when {is_current} then handing"
+                f" else '{UNDECIDABLE}' end"
+            ),
+            "truth": f.expr(
+                f"case when {_OUT} then '{DEPARTED}' when {is_current} then '{CURRENT}'"
+                f" else '{UNDECIDABLE}' end"
+            ),
+            "member_epoch": f.expr(f"case when {is_current} then commit_epoch end"),
+        }
+    )
+
+
+def _classify_behind(commits: DataFrame) -> DataFrame:
+    """Classify commits at an earlier generation: all are refused; not all come from zombies."""
+    truth = (
+        f"case when {_OUT} then '{DEPARTED}'"
+        f" when was_its_own and is_anothers then '{ZOMBIE}'"
+        f" when was_its_own and (may_be_anothers or is_open) then '{UNDECIDABLE}'"
+        f" when was_its_own and times_retained = times then '{INNOCENT}'"
+        f" when was_its_own and times_known = times then '{GIVEN_UP}'"
+        f" when is_known and not coalesce(was_its_own, false) then '{NEVER_OWNED}'"
+        f" else '{UNDECIDABLE}' end"
+    )
+    return commits.withColumns(
+        {"strict": f.lit(REFUSE), "truth": f.expr(truth), "member_epoch": f.col("now")}
+    )
+
+
+def _to_table(classified: DataFrame) -> DataFrame:
+    broker = (
+        f.when(f.col("error") == ErrorCode.NONE, ACCEPT)
+        .when(f.col("error").isin(*(int(code) for code in _REFUSALS)), REFUSE)
+        .when(f.col("error").isNotNull(), "other")
+    )
+    return BY_GENERATION.shape(
+        classified.withColumns(
+            {
+                "at": f.timestamp_micros("start_us"),
+                "fenced_by": f.lit(GENERATION),
+                "revocation": f.lit(NOT_APPLICABLE),
+                "assignment": f.lit(NOT_APPLICABLE),
+                "since_epoch": f.lit(None),
+                "broker": broker,
+            }
+        )
+    )

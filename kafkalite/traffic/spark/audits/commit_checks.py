@@ -1,0 +1,277 @@
+"""Each commit compared with the coordinator's state at that time: the core of the fencing audit.
+
+Every rule accepts a commit at its member's current epoch, as nearly all commits are. The others are
+split into partitions and compared with the partitions that the member held, and with those
+assigned to other members meanwhile. The order of a heartbeat and a commit in flight at the same
+time is unknown unless they share a connection. Where the order matters, the result is undecidable.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.audits.fencing_rules import (
+    ACCEPT,
+    REFUSE,
+    RULE_COLUMNS,
+    UNDECIDABLE,
+    decision_sql,
+)
+from kafkalite.traffic.spark.state.commits import by_partition
+from kafkalite.traffic.spark.state.epochs import GONE, KNOWN
+from kafkalite.traffic.spark.state.tables import table
+from kafkalite.traffic.spark.state.timing import UNANSWERED_US
+from kafkalite.traffic.spark.state.windows import in_order, until_now
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+CURRENT: Final = "current"
+INNOCENT: Final = "innocent"
+ZOMBIE: Final = "zombie"
+GIVEN_UP: Final = "given up"
+NEVER_OWNED: Final = "never its own"
+DEPARTED: Final = "departed"
+UNCLASSIFIED: Final = "unjudged"
+
+BY_EPOCH: Final = "epoch"
+
+CLASSIFIED = table(
+    "judged_commits",
+    "A partition of a commit, and the decision of each rule on it",
+    ("at", "timestamp", "time of the request"),
+    ("group_id", "string", "the group"),
+    ("member_id", "string", "the member; empty without one"),
+    ("client", "string", "the client: host:port"),
+    ("fenced_by", "string", "epoch; generation for a member of a classic group"),
+    ("is_transactional", "boolean", "whether it is a TxnOffsetCommit"),
+    ("transactional_id", "string", "of a TxnOffsetCommit, else null"),
+    ("producer_id", "bigint", "of a TxnOffsetCommit, else null"),
+    ("producer_epoch", "smallint", "of a TxnOffsetCommit, else null"),
+    ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
+    ("partition", "int", "the partition"),
+    ("committed_offset", "bigint", "the offset"),
+    ("commit_epoch", "int", "the member epoch or generation in the request; -1 for none"),
+    ("member_epoch", "int", "the epoch or generation at the coordinator; null if unknown"),
+    (
+        "since_epoch",
+        "int",
+        "the epoch at which the member was assigned the partition, if it holds it",
+    ),
+    ("strict", "string", "accept, refuse or undecidable: epochs must be equal (Kafka 4.0)"),
+    ("revocation", "string", "the same by the member's revocation epoch (KAFKA-19779), or n/a"),
+    ("assignment", "string", "the same by the partition's assignment epoch (KIP-1251), or n/a"),
+    (
+        "truth",
+        "string",
+        (
+            "current: at the member's epoch; innocent: at an earlier epoch, but the member has "
+            "held the partition since; zombie: another member holds the partition; given up: no "
+            "other member is known to hold it yet; never its own: the member never held it; "
+            "departed: the member had left the group; undecidable: the capture does not show "
+            "enough; unjudged: no member, or a member without epochs"
+        ),
+    ),
+    ("error", "smallint", "error code of the response; null without a response"),
+    ("broker", "string", "the broker's decision: accept, refuse, or other for other errors"),
+    ("retention_ms", "bigint", "retention time in the request of an old client, else -1"),
+    ("start_us", "bigint", "time of the request in microseconds since the Unix epoch"),
+    ("end_us", "bigint", "time of the response; null without a response"),
+    ("connection", "bigint", "number of the connection"),
+    ("position", "bigint", "position of the request in its file"),
+)
+
+_MEMBER: Final = ("group_id", "member_id")
+_REQUEST: Final = ("connection", "start_us", "position")
+_END: Final = f"coalesce(end_us, start_us + {UNANSWERED_US})"
+_FENCED: Final = (
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+)
+
+
+def classify(
+    commits: DataFrame, epochs: DataFrame, holdings: DataFrame, topics: DataFrame
+) -> DataFrame:
+    """Return every partition of every commit with the rules' decisions, as `CLASSIFIED`."""
+    rows = by_partition(_with_member_steps(commits, epochs), topics)
+    return _classify_rows(_with_holdings(rows, holdings))
+
+
+def _with_member_steps(commits: DataFrame, epochs: DataFrame) -> DataFrame:
+    """Join each commit with its member's step at that time, and with steps in flight."""
+    step = f.struct(
+        "standing",
+        "epoch",
+        "revocation_epoch",
+        "certain_epoch",
+        "step",
+        "begin_us",
+        "connection",
+        f.col("assigned").isNotNull().alias("is_assigned_known"),
+    )
+    ordered = in_order(_MEMBER, ("step",))
+    steps = epochs.select(
+        *_MEMBER,
+        f.col("done_us").alias("at_us"),
+        f.lit(0).alias("kind"),
+        f.struct(
+            step.alias("now"),
+            f.lead(step).over(ordered).alias("next"),
+            f.lead(step, 2).over(ordered).alias("later"),
+        ).alias("steps"),
+    )
+    commit_rows = commits.withColumns({"at_us": f.col("start_us"), "kind": f.lit(1)})
+    rows = commit_rows.unionByName(steps, allowMissingColumns=True)
+    last = f.last("steps", ignorenulls=True).over(until_now(_MEMBER, ("at_us", "kind", "position")))
+    with_steps = rows.withColumn("steps", last).where("kind = 1")
+    # A broker answers the requests of one connection in order, so their order is certain.
+    is_next_passed = f.expr(
+        "steps.next.connection = connection and steps.next.begin_us <= start_us"
+    )
+    return (
+        with_steps.withColumns(
+            {
+                "now": f.when(is_next_passed, f.col("steps.next")).otherwise(f.col("steps.now")),
+                "next": f.when(is_next_passed, f.col("steps.later")).otherwise(f.col("steps.next")),
+                "later": f.when(is_next_passed, f.lit(None)).otherwise(f.col("steps.later")),
+            }
+        )
+        .withColumns({"next": _if_in_flight("next"), "later": _if_in_flight("later")})
+        .withColumn("is_behind", _is_behind())
+        .drop("steps", "kind", "at_us")
+    )
+
+
+def _if_in_flight(step: str) -> Column:
+    """Return a step whose order relative to the commit is unknown; null otherwise."""
+    overlaps = f"{step}.connection != connection and {step}.begin_us < {_END}"
+    return f.when(f.expr(overlaps), f.col(step))
+
+
+_IS_MEMBERS: Final = "now is not null and (commit_epoch >= 0 or member_id != '')"
+
+
+def _is_behind() -> Column:
+    """Whether a member's commit is, or may be, at another epoch than the member's."""
+    return f.expr(
+        f"{_IS_MEMBERS} and not"
+        f" (now.standing = '{KNOWN}' and commit_epoch = now.epoch"
+        f" and (next is null or (next.standing = '{KNOWN}' and commit_epoch = next.epoch)))"
+    )
+
+
+def _with_holdings(commits: DataFrame, holdings: DataFrame) -> DataFrame:
+    """Join each partition with the holdings of its member and of other members."""
+    candidates = holdings.select(
+        f.col("group_id").alias("held_in"),
+        f.struct(*(name for name in holdings.columns if name != "group_id")).alias("h"),
+    )
+    # A holding whose topic id has no name in the capture may be of this topic.
+    may_be_of_partition = f.expr(
+        "is_behind and c.group_id = held_in and c.partition = h.partition"
+        " and (h.topic = c.topic or not h.is_named)"
+    )
+    joined = commits.alias("c").join(candidates, may_be_of_partition, "left").drop("held_in")
+    is_members = "h.member_id = member_id"
+    ownership = "struct(h.since_epoch, h.is_since_known, h.is_named)"
+    covers = "h.from_step <= {step}.step and (h.released is null or h.released.step > {step}.step)"
+    is_of_later_member = "h.member_id != member_id and h.since_epoch > commit_epoch"
+
+    def any_of(condition: str) -> Column:
+        return f.coalesce(f.expr(f"bool_or({condition})"), f.lit(False))
+
+    keys = (*_REQUEST, "topic", "partition")
+    other_columns = [name for name in commits.columns if name not in keys]
+    return (
+        joined.groupBy(*keys)
+        .agg(
+            f.first(f.struct(*other_columns)).alias("row"),
+            f.expr(
+                f"max(case when {is_members} and {covers.format(step='now')} then {ownership} end)"
+            ).alias("held"),
+            f.expr(
+                f"max(case when {is_members} and {covers.format(step='next')} then {ownership} end)"
+            ).alias("held_next"),
+            any_of(is_members).alias("was_its_own"),
+            any_of(f"{is_members} and h.taken_done_us <= start_us").alias("is_out"),
+            any_of(f"{is_members} and h.taken_begin_us < {_END}").alias("may_be_out"),
+            any_of(f"{is_of_later_member} and h.done_us <= start_us").alias("is_reassigned"),
+            any_of(f"{is_of_later_member} and h.begin_us < {_END}").alias("may_be_reassigned"),
+        )
+        .select(*keys, "row.*", "held", "held_next", *_FLAGS)
+    )
+
+
+_FLAGS: Final = (
+    "was_its_own",
+    "is_out",
+    "may_be_out",
+    "is_reassigned",
+    "may_be_reassigned",
+)
+
+
+def _classify_rows(commits: DataFrame) -> DataFrame:
+    """Classify commits: every rule accepts a member's commit at its own epoch."""
+    is_out = f"error = {ErrorCode.UNKNOWN_MEMBER_ID.value} or is_out"
+    refusal_case = f"when not is_behind and error = {ErrorCode.UNKNOWN_MEMBER_ID.value} then"
+    rules = {
+        column: f.expr(
+            f"case when not ({_IS_MEMBERS}) then null"
+            f" {refusal_case} '{REFUSE}' when not is_behind then '{ACCEPT}'"
+            f" when {is_out} then '{REFUSE}'"
+            f" when may_be_out or later is not null then '{UNDECIDABLE}'"
+            f" when next is null or {decision_sql(rule, 'now', 'held')}"
+            f" = {decision_sql(rule, 'next', 'held_next')} then {decision_sql(rule, 'now', 'held')}"
+            f" else '{UNDECIDABLE}' end"
+        )
+        for rule, column in RULE_COLUMNS.items()
+    }
+    truth = f.expr(
+        f"case when not ({_IS_MEMBERS}) then '{UNCLASSIFIED}'"
+        f" {refusal_case} '{DEPARTED}' when not is_behind then '{CURRENT}'"
+        f" when {is_out} or now.standing = '{GONE}' then '{DEPARTED}'"
+        f" when now.standing != '{KNOWN}' or may_be_out or later is not null"
+        f" or (next is not null and (held is null) != (held_next is null))"
+        f" or not now.is_assigned_known or (held is not null and not held.is_named)"
+        f" then '{UNDECIDABLE}'"
+        f" when held is not null and commit_epoch = now.epoch then '{CURRENT}'"
+        f" when commit_epoch >= held.since_epoch then '{INNOCENT}'"
+        f" when not held.is_since_known then '{UNDECIDABLE}'"
+        f" when is_reassigned and was_its_own then '{ZOMBIE}'"
+        f" when may_be_reassigned and was_its_own then '{UNDECIDABLE}'"
+        f" when was_its_own then '{GIVEN_UP}' else '{NEVER_OWNED}' end"
+    )
+    return _to_table(
+        commits.withColumns(
+            {
+                **rules,
+                "truth": truth,
+                "member_epoch": f.col("now.epoch"),
+                "since_epoch": f.col("held.since_epoch"),
+            }
+        )
+    )
+
+
+def _to_table(classified: DataFrame) -> DataFrame:
+    broker = (
+        f.when(f.col("error") == ErrorCode.NONE, ACCEPT)
+        .when(f.col("error").isin(*(int(code) for code in _FENCED)), REFUSE)
+        .when(f.col("error").isNotNull(), "other")
+    )
+    return CLASSIFIED.shape(
+        classified.withColumns(
+            {
+                "broker": broker,
+                "at": f.timestamp_micros("start_us"),
+                "fenced_by": f.lit(BY_EPOCH),
+            }
+        )
+    )

@@ -1,0 +1,172 @@
+"""Splits commits into those to check one by one and those that only need to be counted.
+
+Nearly every commit is accepted at its member's epoch or its group's generation. The tasks that read
+commits know the intervals in which members and groups certainly had an epoch or generation, and
+count matching commits immediately. About one commit in a thousand remains to be checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as f
+
+from kafkalite.traffic.spark.audits.classic import GENERATION, SIMPLE, UNKNOWN
+from kafkalite.traffic.spark.audits.commit_checks import BY_EPOCH
+from kafkalite.traffic.spark.state.commits import COMMITS, outcomes, project_commits, with_outcomes
+from kafkalite.traffic.spark.state.epochs import EPOCHS
+from kafkalite.traffic.spark.state.generations import GENERATIONS
+from kafkalite.traffic.spark.state.membership_spans import FOREVER, epoch_intervals, is_covered
+from kafkalite.traffic.spark.state.tables import Column, Table
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from pyspark.sql import DataFrame
+
+    from kafkalite.traffic.spark.requests import Requests
+
+    Bools = npt.NDArray[np.bool_]
+
+_KINDS: Final = (BY_EPOCH, GENERATION, SIMPLE, UNKNOWN)
+_HOUR_US: Final = 3_600_000_000
+_MAX_INTERVALS: Final = 1 << 20
+"""Limit of intervals sent to each task, longest first. Commits outside of these are checked."""
+
+TRIAGED = Table(
+    "sifted_commits",
+    "A commit to check; if `fenced_by` is set, a count of a group's other commits in one hour",
+    (
+        *COMMITS.columns,
+        Column("fenced_by", "string", "epoch, generation, simple or unknown: see fencing_totals"),
+        Column("commits", "bigint", "number of counted requests; null for a commit to check"),
+        Column("refused", "bigint", "of these, requests with a partition that the broker refused"),
+    ),
+)
+_COUNT_COLUMNS: Final = pa.schema(
+    [("fenced_by", pa.string()), ("commits", pa.int64()), ("refused", pa.int64())]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGroups:
+    """Known state of groups, collected before their commits are read."""
+
+    with_epochs: pa.Array
+    """Groups that have members with epochs."""
+    with_generations: pa.Array
+    of_members: pa.Table
+    """Intervals in which members certainly had one epoch."""
+    of_groups: pa.Table
+    """Intervals in which classic groups certainly had a generation and accepted commits."""
+
+
+def triage_commits(requests: Requests) -> DataFrame:
+    """Return all commits as `TRIAGED`."""
+    known = _collect_known_groups(requests.state(EPOCHS.name), requests.state(GENERATIONS.name))
+    return TRIAGED.shape(project_commits(requests, partial(triage, known=known), _COUNT_COLUMNS))
+
+
+def commits_to_check(requests: Requests) -> DataFrame:
+    """Return the commits to check, as `COMMITS`, with their outcomes."""
+    to_check = COMMITS.shape(requests.state(TRIAGED.name).where("fenced_by is null"))
+    return with_outcomes(to_check)
+
+
+def counted_commits(requests: Requests) -> DataFrame:
+    """Return the number of the other commits by kind, group and hour."""
+    return requests.state(TRIAGED.name).where("fenced_by is not null")
+
+
+_MEMBER: Final = ("group_id", "member_id", "commit_epoch")
+_GROUP: Final = ("group_id", "commit_epoch")
+_INTERVAL: Final = ("from_us", "until_us")
+
+
+def _collect_known_groups(epochs: DataFrame, generations: DataFrame) -> KnownGroups:
+    """Collect the known state; it is small enough for one query."""
+    members = epoch_intervals(epochs).select(
+        f.lit(BY_EPOCH).alias("kind"),
+        f.col("in_group").alias("group_id"),
+        f.col("of_member").alias("member_id"),
+        f.col("at_epoch").alias("commit_epoch"),
+        *_INTERVAL,
+    )
+    groups = generations.where("assigned_done_us is not null").select(
+        f.lit(GENERATION).alias("kind"),
+        "group_id",
+        f.lit("").alias("member_id"),
+        f.col("generation").alias("commit_epoch"),
+        f.greatest("begin_us", "done_us", "assigned_done_us").alias("from_us"),
+        f.least("next_begin_us", "again_us", f.lit(FOREVER)).alias("until_us"),
+    )
+    longest = (
+        members.unionByName(groups).orderBy(f.expr("from_us - until_us")).limit(_MAX_INTERVALS)
+    )
+    intervals = longest.toArrow()
+    return KnownGroups(
+        with_epochs=_group_ids(epochs),
+        with_generations=_group_ids(generations),
+        of_members=intervals.filter(pc.equal(intervals["kind"], BY_EPOCH)).select(
+            [*_MEMBER, *_INTERVAL]
+        ),
+        of_groups=intervals.filter(pc.equal(intervals["kind"], GENERATION)).select(
+            [*_GROUP, *_INTERVAL]
+        ),
+    )
+
+
+def _group_ids(frame: DataFrame) -> pa.Array:
+    return frame.select("group_id").distinct().toArrow()["group_id"].combine_chunks()
+
+
+def triage(rows: pa.Table, known: KnownGroups) -> pa.Table:
+    """Replace the commits that need no check by counts; keep the others."""
+    is_accepted, is_refused, is_answered = outcomes(rows["answered"])
+    group, member = rows["group_id"], pc.fill_null(rows["member_id"], "")
+    is_simple = _all_true(pc.equal(member, ""), pc.less(pc.fill_null(rows["commit_epoch"], -1), 0))
+    is_classic = ~_all_true(pc.is_in(group, known.with_epochs))
+    has_generations = _all_true(pc.is_in(group, known.with_generations))
+    kind = np.select(
+        [
+            is_accepted & is_covered(rows, known.of_members, _MEMBER),
+            is_accepted & is_classic & ~is_simple & is_covered(rows, known.of_groups, _GROUP),
+            is_answered & is_simple,
+            is_answered & is_classic & ~has_generations,
+        ],
+        range(len(_KINDS)),
+        -1,
+    )
+    hour = np.asarray(rows["start_us"]) // _HOUR_US * _HOUR_US
+    commits = pa.table(
+        {
+            "group_id": group,
+            "start_us": hour,
+            "kind": kind,
+            "refused": is_refused.astype(np.int64),
+        }
+    )
+    sums = (
+        commits.filter(pa.array(kind >= 0))
+        .group_by(["group_id", "start_us", "kind"], use_threads=False)
+        .aggregate([([], "count_all"), ("refused", "sum")])
+    )
+    counts = pa.table(
+        {
+            "group_id": sums["group_id"],
+            "start_us": sums["start_us"],
+            "fenced_by": pa.array(_KINDS).take(sums["kind"]),
+            "commits": sums["count_all"],
+            "refused": sums["refused_sum"],
+        }
+    )
+    return pa.concat_tables([rows.filter(pa.array(kind < 0)), counts], promote_options="default")
+
+
+def _all_true(*conditions: pa.ChunkedArray) -> Bools:
+    mask: Bools = np.logical_and.reduce([np.asarray(condition) for condition in conditions])
+    return mask

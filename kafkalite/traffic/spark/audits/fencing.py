@@ -1,0 +1,263 @@
+"""Fencing of commits (KAFKA-19779, KIP-1251): the decisions of each rule and of the broker.
+
+The totals compare every rule with the broker: commits and transactions it would have failed, how
+many of these came from zombies, and how many commits of zombies it would have accepted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from kafkalite.groups.modern.offset_commit_fencing import STRICT
+from kafkalite.traffic.spark.audits.classic import BY_GENERATION, COUNTS, GENERATION
+from kafkalite.traffic.spark.audits.commit_checks import (
+    BY_EPOCH,
+    CLASSIFIED,
+    CURRENT,
+    INNOCENT,
+    UNCLASSIFIED,
+    ZOMBIE,
+    classify,
+)
+from kafkalite.traffic.spark.audits.commit_triage import commits_to_check, counted_commits
+from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
+from kafkalite.traffic.spark.audits.fencing_rules import ACCEPT, REFUSE, RULE_COLUMNS, UNDECIDABLE
+from kafkalite.traffic.spark.state.epochs import EPOCHS
+from kafkalite.traffic.spark.state.protocol_changes import (
+    CLASSIC_INTERVALS,
+    may_migrate,
+    with_epochs,
+)
+from kafkalite.traffic.spark.state.tables import Table, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from kafkalite.traffic.spark.requests import Requests
+
+CASES = Table(
+    "fencing_cases",
+    "A partition of a commit that was refused, or that was not at its member's epoch",
+    CLASSIFIED.columns,
+)
+
+TOTALS = table(
+    "fencing_totals",
+    "The decisions of one rule on all commits of one kind",
+    (
+        "fenced_by",
+        "string",
+        (
+            "epoch: of members with epochs; generation: of members of classic groups, to which "
+            "relaxed rules do not apply; simple: of clients that are not members; unknown: of "
+            "members of groups that the capture does not show otherwise"
+        ),
+    ),
+    ("rule", "string", "strict, revocation-epoch, assignment-epoch, or broker: its decisions"),
+    ("commits", "bigint", "number of requests"),
+    ("commits_failed", "bigint", "requests with at least one refused partition"),
+    ("commits_undecidable", "bigint", "requests for which the capture does not show enough"),
+    ("partitions_failed", "bigint", "number of refused partitions"),
+    ("transactions_aborted", "bigint", "transactions that must abort because of refusals"),
+    ("zombies_refused", "bigint", "refused partitions of zombies"),
+    ("zombies_accepted", "bigint", "accepted partitions of zombies"),
+    ("innocents_refused", "bigint", "refused partitions that the member still held"),
+    ("otherwise_than_broker", "bigint", "requests on which rule and broker differ"),
+)
+
+PLAIN = table(
+    "plain_commits",
+    "Number of commits of a group in one hour that were accepted at their member's epoch",
+    ("group_id", "string", "the group"),
+    ("at", "timestamp", "start of the hour"),
+    ("commits", "bigint", "number of requests"),
+)
+
+BROKER: Final = "broker"
+
+_REQUEST = ("connection", "start_us", "position")
+
+
+def classify_commits(requests: Requests) -> DataFrame:
+    """Classify the commits to check of members with epochs, partition by partition."""
+    epochs = requests.state(EPOCHS.name)
+    intervals = requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
+    return classify(
+        with_epochs(commits_to_check(requests), epochs, intervals),
+        epochs,
+        requests.state("holdings"),
+        requests.state("topics"),
+    ).where(f.col("truth") != UNCLASSIFIED)
+
+
+def count_plain_commits(requests: Requests) -> DataFrame:
+    """Return the number of plain commits of members with epochs, as `PLAIN`."""
+    return PLAIN.shape(
+        counted_commits(requests)
+        .where(f.col("fenced_by") == BY_EPOCH)
+        .groupBy("group_id", f.timestamp_micros("start_us").alias("at"))
+        .agg(f.sum("commits").alias("commits"))
+    )
+
+
+def fencing(requests: Requests, _: AuditOptions) -> Mapping[str, DataFrame]:
+    """Return the audit's tables."""
+    rows = requests.state(CLASSIFIED.name).unionByName(requests.state(BY_GENERATION.name))
+    ends = requests.of("EndTxn").select("request.transactional_id", f.unix_micros("ts").alias("at"))
+    counted = add_counted_commits(
+        totals(rows, ends), requests.state(COUNTS.name), requests.state(PLAIN.name)
+    )
+    return {TOTALS.name: counted, CASES.name: cases(rows)}
+
+
+def cases(classified_commits: DataFrame) -> DataFrame:
+    """Return the commits worth listing, as `CASES`."""
+    return classified_commits.where(
+        ~f.col("truth").isin(CURRENT, UNCLASSIFIED) | (f.col("broker") == REFUSE)
+    )
+
+
+def totals(classified_commits: DataFrame, ends: DataFrame) -> DataFrame:
+    """Return each rule's totals, as `TOTALS`; `ends` has the times of EndTxn requests."""
+    rows = classified_commits.where(f.col("truth") != UNCLASSIFIED)
+    by_request = rows.groupBy("fenced_by", *_REQUEST).agg(
+        *(
+            count.alias(f"{column}_{name}")
+            for column in _COLUMNS.values()
+            for name, count in _request_aggregates(column).items()
+        )
+    )
+    sums = by_request.groupBy("fenced_by").agg(
+        *(
+            total.alias(f"{column}_{name}")
+            for column in _COLUMNS.values()
+            for name, total in _total_aggregates(column).items()
+        )
+    )
+    names = list(_total_aggregates(BROKER))
+    of_rules = ", ".join(
+        f"'{rule}', " + ", ".join(f"{column}_{name}" for name in names)
+        for rule, column in _COLUMNS.items()
+    )
+    stacked = (
+        _kinds(sums.sparkSession)
+        .join(sums, "fenced_by", "left")
+        .selectExpr(
+            "fenced_by", f"stack({len(_COLUMNS)}, {of_rules}) as (rule, {', '.join(names)})"
+        )
+        .where(f"fenced_by = '{BY_EPOCH}' or rule in ('{STRICT}', '{BROKER}')")
+    )
+    return TOTALS.shape(
+        stacked.join(_aborted(rows, ends), ["fenced_by", "rule"], "left").na.fill(0)
+    )
+
+
+def _kinds(spark: SparkSession) -> DataFrame:
+    """Return the kinds of members that rules apply to; every kind has a row in the totals."""
+    kinds = f.array(f.lit(BY_EPOCH), f.lit(GENERATION))
+    return spark.range(1).select(f.explode(kinds).alias("fenced_by"))
+
+
+def add_counted_commits(found: DataFrame, counts: DataFrame, plain_counts: DataFrame) -> DataFrame:
+    """Add the commits that were only counted, and those of clients that are not members."""
+    by_kind = counts.select("fenced_by", f.col("commits").alias("counted"), "refused")
+    by_epoch = plain_counts.agg(f.coalesce(f.sum("commits"), f.lit(0)).alias("plain"))
+    known = (
+        found.join(by_kind, "fenced_by", "left")
+        .crossJoin(f.broadcast(by_epoch))
+        .withColumn(
+            "commits",
+            f.when(f.col("fenced_by") == BY_EPOCH, f.col("commits") + f.col("plain")).otherwise(
+                f.coalesce("counted", "commits")
+            ),
+        )
+    )
+    others = (
+        by_kind.where(f.col("fenced_by") != GENERATION)
+        .join(known.select("fenced_by"), "fenced_by", "left_anti")
+        .select(
+            "fenced_by",
+            f.lit(BROKER).alias("rule"),
+            f.col("counted").alias("commits"),
+            f.col("refused").alias("commits_failed"),
+        )
+    )
+    return TOTALS.shape(known.unionByName(others, allowMissingColumns=True).na.fill(0))
+
+
+_COLUMNS = {**RULE_COLUMNS, BROKER: BROKER}
+
+
+def _request_aggregates(column: str) -> dict[str, Column]:
+    """Return a rule's decisions on one request, as aggregates over its partitions."""
+    refused, accepted = f.col(column) == REFUSE, f.col(column) == ACCEPT
+    zombie, innocent = f.col("truth") == ZOMBIE, f.col("truth") == INNOCENT
+    return {
+        "partitions_failed": f.count_if(refused),
+        "undecidable": f.count_if(f.col(column) == UNDECIDABLE),
+        "zombies_refused": f.count_if(refused & zombie),
+        "zombies_accepted": f.count_if(accepted & zombie),
+        "innocents_refused": f.count_if(refused & innocent),
+    }
+
+
+_SUMMED: Final = ("partitions_failed", "zombies_refused", "zombies_accepted", "innocents_refused")
+
+
+def _total_aggregates(column: str) -> dict[str, Column]:
+    """Return a rule's decisions on all requests, as aggregates over requests."""
+    fails = f.col(f"{column}_partitions_failed") > 0
+    is_undecidable = ~fails & (f.col(f"{column}_undecidable") > 0)
+    did_fail = f.col(f"{BROKER}_partitions_failed") > 0
+    return {
+        "commits": f.count(f.lit(1)),
+        "commits_failed": f.count_if(fails),
+        "commits_undecidable": f.count_if(is_undecidable),
+        "otherwise_than_broker": f.count_if(~is_undecidable & (fails != did_fail)),
+        **{name: f.coalesce(f.sum(f"{column}_{name}"), f.lit(0)) for name in _SUMMED},
+    }
+
+
+def _aborted(rows: DataFrame, ends: DataFrame) -> DataFrame:
+    """Count the transactions that each rule's refusals force to abort.
+
+    A producer may have many transactions at one epoch. The next EndTxn identifies the transaction.
+    """
+    rules = ", ".join(
+        f"case when {column} = '{REFUSE}' then '{rule}' end" for rule, column in _COLUMNS.items()
+    )
+    refused = (
+        rows.where("is_transactional")
+        .withColumn("rule", f.explode(f.expr(f"array_compact(array({rules}))")))
+        .alias("c")
+    )
+    ended = f.expr("c.transactional_id = e.transactional_id and e.at >= c.start_us")
+    by_commit = (
+        refused.join(ends.alias("e"), ended, "left")
+        .groupBy(
+            "fenced_by",
+            "rule",
+            "c.transactional_id",
+            "c.producer_id",
+            "c.producer_epoch",
+            "c.start_us",
+        )
+        .agg(f.coalesce(f.min("e.at"), f.lit(0)).alias("end"))
+    )
+    transaction = f.struct("transactional_id", "producer_id", "producer_epoch", "end")
+    return by_commit.groupBy("fenced_by", "rule").agg(
+        f.count_distinct(transaction).alias("transactions_aborted")
+    )
+
+
+FENCING = Audit(
+    "fencing",
+    "offset commits that each fencing rule refuses, and which of them came from zombies",
+    (TOTALS, CASES),
+    fencing,
+)
+"""The audit `fencing`."""

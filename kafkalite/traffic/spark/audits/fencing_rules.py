@@ -1,0 +1,66 @@
+"""The three rules of `groups.modern.offset_commit_fencing` as SQL, for partly known members.
+
+A rule returns accept or refuse; if the capture does not show the coordinator's state, undecidable.
+A property test compares these rules with the coordinator's own function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.groups.modern.offset_commit_fencing import ASSIGNMENT_EPOCH, REVOCATION_EPOCH, STRICT
+from kafkalite.traffic.spark.state.epochs import GONE, KNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ACCEPT: Final = "accept"
+REFUSE: Final = "refuse"
+UNDECIDABLE: Final = "undecidable"
+NOT_APPLICABLE: Final = "n/a"
+"""The decision of a rule by member epochs on a member without epochs."""
+
+RULE_COLUMNS: Final[Mapping[str, str]] = {
+    STRICT: "strict",
+    REVOCATION_EPOCH: "revocation",
+    ASSIGNMENT_EPOCH: "assignment",
+}
+"""Each rule's column."""
+
+
+def decision_sql(rule: str, state: str, held: str) -> str:
+    """Return SQL for a rule's decision on a commit at `commit_epoch`.
+
+    `state` is the member's step: standing, epoch, revocation_epoch, certain_epoch and
+    is_assigned_known.
+    `held` is the member's ownership of the partition: since_epoch, is_since_known, is_named; or
+    null.
+    """
+    return (
+        f"case when {state}.standing = '{GONE}' then '{REFUSE}'"
+        f" when {state}.standing is distinct from '{KNOWN}' then '{UNDECIDABLE}'"
+        f" when commit_epoch = {state}.epoch then '{ACCEPT}'"
+        f" when commit_epoch > {state}.epoch then '{REFUSE}'"
+        f" {_BEHIND[rule].format(state=state, held=held)} end"
+    )
+
+
+_BEHIND: Final[Mapping[str, str]] = {
+    STRICT: f"else '{REFUSE}'",
+    REVOCATION_EPOCH: (
+        f"when commit_epoch <= {{state}}.revocation_epoch then '{REFUSE}'"
+        f" when commit_epoch <= 0 then '{REFUSE}'"
+        # A later revocation may be missing from the capture.
+        f" when commit_epoch < {{state}}.certain_epoch then '{UNDECIDABLE}' else '{ACCEPT}'"
+    ),
+    ASSIGNMENT_EPOCH: (
+        f"when {{held}}.since_epoch is null and not {{state}}.is_assigned_known"
+        f" then '{UNDECIDABLE}'"
+        f" when {{held}}.since_epoch is null then '{REFUSE}'"
+        # The held partition's topic id has no name in the capture: it may be another topic.
+        f" when not {{held}}.is_named then '{UNDECIDABLE}'"
+        f" when commit_epoch >= {{held}}.since_epoch then '{ACCEPT}'"
+        f" when {{held}}.is_since_known then '{REFUSE}' else '{UNDECIDABLE}'"
+    ),
+}
+"""Each rule's decision on a commit at an epoch before the member's current one."""

@@ -1,0 +1,368 @@
+"""Health of a cluster: latency, errors, rebalances, retries, hot partitions, slow clients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as f
+
+from kafkalite.protocol import codec
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
+from kafkalite.traffic.spark.state.errors import ERROR_NAMES, errors
+from kafkalite.traffic.spark.state.liveness import SIGNS
+from kafkalite.traffic.spark.state.metadata_views import host
+from kafkalite.traffic.spark.state.tables import table
+from kafkalite.traffic.spark.state.topics import named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column
+
+    from kafkalite.traffic.spark.requests import Requests
+
+LATENCY = table(
+    "latency",
+    "Latency of one API over the whole capture",
+    ("api", "string", "the API"),
+    ("requests", "bigint", "number of requests"),
+    ("unanswered", "bigint", "requests without a response, including those that expect none"),
+    ("bytes_in", "bigint", "bytes of requests"),
+    ("bytes_out", "bigint", "bytes of responses"),
+    ("p50_ms", "double", "latency: median"),
+    ("p90_ms", "double", "latency: 90th percentile"),
+    ("p99_ms", "double", "latency: 99th percentile"),
+    ("p999_ms", "double", "latency: 99.9th percentile"),
+    ("max_ms", "double", "latency: maximum"),
+)
+
+LOAD = table(
+    "load",
+    "Requests of one API in a bucket of time",
+    ("at", "timestamp", "start of the bucket"),
+    ("api", "string", "the API"),
+    ("requests", "bigint", "number of requests"),
+    ("p99_ms", "double", "latency: 99th percentile"),
+)
+
+ERRORS = table(
+    "error_counts",
+    "Occurrences of one error in the responses of one API",
+    ("api", "string", "the API"),
+    ("error", "smallint", "the error code"),
+    ("name", "string", "the error's name"),
+    ("times", "bigint", "number of occurrences, one per partition"),
+    (
+        "expected",
+        "bigint",
+        (
+            "of these, occurrences in ordinary use: a member id or a rebalance that the protocol "
+            "reports by this error, or a topic that was created after the request"
+        ),
+    ),
+    ("clients", "bigint", "number of clients that received it"),
+    ("first_at", "timestamp", "first occurrence"),
+    ("last_at", "timestamp", "last occurrence"),
+)
+
+REBALANCES = table(
+    "rebalances",
+    "Number of new epochs or generations of a group in a minute",
+    ("group_id", "string", "the group"),
+    ("protocol", "string", "consumer, streams or classic"),
+    ("at", "timestamp", "start of the minute"),
+    ("rebalances", "bigint", "number of new epochs or generations"),
+    ("is_storm", "boolean", "whether these are enough for a rebalance storm"),
+)
+
+TRAFFIC = table(
+    "partition_traffic",
+    "Bytes written to and read from a partition",
+    ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
+    ("partition", "int", "the partition"),
+    ("bytes_in", "bigint", "bytes of records written, as sent"),
+    ("bytes_out", "bigint", "bytes of records read, as sent"),
+    ("share_of_topic", "double", "its share of the topic's written and read bytes"),
+    ("is_hot", "boolean", "whether the share is more than three times an even share"),
+)
+
+CLIENTS = table(
+    "clients",
+    "A client, identified by address and client id",
+    ("host", "string", "its address"),
+    ("client_id", "string", "its client id"),
+    ("connections", "bigint", "number of connections"),
+    ("requests", "bigint", "number of requests"),
+    ("unanswered", "bigint", "of these, requests without a response"),
+    ("p50_ms", "double", "latency without long polls: median"),
+    ("p99_ms", "double", "latency without long polls: 99th percentile"),
+    ("retries", "bigint", "batches sent again: same producer id, epoch and sequence"),
+)
+
+_CLIENTS: Final = ("p50_ms", "p99_ms")
+LONG_POLL_APIS: Final = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
+"""Long polls: their latency says nothing about the broker's speed."""
+_ORDINARY: Final = (
+    ("JoinGroup", ErrorCode.MEMBER_ID_REQUIRED),
+    ("Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS),
+)
+"""(API, error) that the classic protocol uses to report a new member id or a rebalance."""
+_BEFORE_CREATION: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+)
+"""Errors of a topic that is being created."""
+_ACCURACY: Final = 10_000
+_HOT_FACTOR: Final = 3
+_MINUTE_US: Final = 60_000_000
+
+
+def health(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
+    """Return the audit's tables."""
+    envelopes = requests.envelopes().withColumn("api", _api_name())
+    occurrences = errors(requests)
+    return {
+        LATENCY.name: latency(envelopes),
+        LOAD.name: load(envelopes, options.bucket_ms * 1000),
+        ERRORS.name: error_counts(occurrences, awaited_topics(requests)),
+        REBALANCES.name: rebalances(requests.state(SIGNS.name), options.storm_rebalances),
+        TRAFFIC.name: traffic(requests, requests.state("topics")),
+        CLIENTS.name: clients(envelopes, retries(requests)),
+    }
+
+
+def _api_name() -> Column:
+    pairs = [f.lit(item) for key in codec.api_keys() for item in (key, codec.api_name(key))]
+    return f.coalesce(
+        f.create_map(*pairs)[f.col("api_key").cast("int")], f.col("api_key").cast("string")
+    )
+
+
+def _percentiles(names: Sequence[str], where: Column | None = None) -> Column:
+    """Compute all percentiles in one aggregate, so that Spark keeps one sketch of the values."""
+    latency_ = f.col("latency_us") if where is None else f.when(where, f.col("latency_us"))
+    shares = [_QUANTILES[name] for name in names]
+    return f.percentile_approx(latency_, shares, _ACCURACY).alias("percentiles")
+
+
+def _in_ms(names: Sequence[str]) -> list[Column]:
+    """Return the percentiles as one column each."""
+    return [(f.col("percentiles")[at] / 1000).alias(name) for at, name in enumerate(names)]
+
+
+_QUANTILES: Final = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
+
+
+def latency(envelopes: DataFrame) -> DataFrame:
+    """Return the latency of each API, as `LATENCY`."""
+    return LATENCY.shape(
+        envelopes.groupBy("api")
+        .agg(
+            f.count(f.lit(1)).alias("requests"),
+            f.count_if(f.col("answered").isNull()).alias("unanswered"),
+            f.sum("request_bytes").alias("bytes_in"),
+            f.sum("response_bytes").alias("bytes_out"),
+            _percentiles(list(_QUANTILES)),
+            (f.max("latency_us") / 1000).alias("max_ms"),
+        )
+        .select("*", *_in_ms(list(_QUANTILES)))
+    )
+
+
+def load(envelopes: DataFrame, bucket_us: int) -> DataFrame:
+    """Return requests over time, as `LOAD`."""
+    at = f.unix_micros("ts")
+    return LOAD.shape(
+        envelopes.groupBy("api", f.timestamp_micros(at - at % bucket_us).alias("at"))
+        .agg(f.count(f.lit(1)).alias("requests"), _percentiles(["p99_ms"]))
+        .select("*", *_in_ms(["p99_ms"]))
+    )
+
+
+def error_counts(occurrences: DataFrame, awaited: DataFrame) -> DataFrame:
+    """Return the number of each error, as `ERRORS`; `awaited` is from `awaited_topics`."""
+    names = f.create_map(*(f.lit(item) for pair in ERROR_NAMES.items() for item in pair))
+    ordinary = [f"(api = '{api}' and error = {int(error)})" for api, error in _ORDINARY]
+    return ERRORS.shape(
+        occurrences.groupBy("api", "error")
+        .agg(
+            f.count(f.lit(1)).alias("times"),
+            f.count_distinct("client").alias("clients"),
+            f.min("at").alias("first_at"),
+            f.max("at").alias("last_at"),
+        )
+        .join(f.broadcast(awaited), ["api", "error"], "left")
+        .withColumn(
+            "expected",
+            f.when(f.expr(" or ".join(ordinary)), f.col("times")).otherwise(
+                f.coalesce("awaited", f.lit(0))
+            ),
+        )
+        .withColumn("name", names[f.col("error").cast("int")])
+    )
+
+
+def awaited_topics(requests: Requests) -> DataFrame:
+    """Return the errors of Metadata for topics that were then created: (api, error, awaited).
+
+    Such a topic has no response without an error before, and one within a minute after.
+    """
+    topics = (
+        requests.of("Metadata")
+        .where("answered is not null")
+        .select(f.unix_micros("ts").alias("at_us"), f.explode("response.topics").alias("t"))
+        .where("t.name is not null")
+        .select(
+            "at_us",
+            f.col("t.name").alias("topic"),
+            f.expr("concat(array(t.error_code), t.partitions.error_code)").alias("codes"),
+        )
+    )
+    is_intact = "array_max(codes) = 0 and array_min(codes) = 0"
+    created = topics.where(is_intact).groupBy("topic").agg(f.min("at_us").alias("created_us"))
+    return (
+        topics.where(f"not ({is_intact})")
+        .join(created, "topic")
+        .where(f"at_us < created_us and created_us - at_us <= {_MINUTE_US}")
+        .select(f.explode("codes").alias("error"))
+        .where(f.col("error").isin([int(error) for error in _BEFORE_CREATION]))
+        .groupBy("error")
+        .agg(f.count(f.lit(1)).alias("awaited"))
+        .select(f.lit("Metadata").alias("api"), "error", "awaited")
+    )
+
+
+def rebalances(signs_of_life: DataFrame, storm: int) -> DataFrame:
+    """Return the number of rebalances of groups, as `REBALANCES`."""
+    accepted = signs_of_life.where(
+        (f.col("error") == ErrorCode.NONE) & (f.col("generation") > 0) & f.col("end_us").isNotNull()
+    )
+    new = accepted.groupBy("group_id", "protocol", "generation").agg(f.min("end_us").alias("at_us"))
+    minute = f.timestamp_micros(f.col("at_us") - f.col("at_us") % _MINUTE_US).alias("at")
+    return REBALANCES.shape(
+        new.groupBy("group_id", "protocol", minute)
+        .agg(f.count(f.lit(1)).alias("rebalances"))
+        .withColumn("is_storm", f.col("rebalances") >= storm)
+    )
+
+
+def traffic(requests: Requests, topics: DataFrame) -> DataFrame:
+    """Return bytes written and read by partition, as `TRAFFIC`."""
+    by = ("topic", "partition")
+    moved = _partition_bytes(
+        requests.of("Produce"),
+        "request.topic_data",
+        name="name",
+        partitions="partition_data",
+        index="index",
+        column="bytes_in",
+    ).unionByName(
+        _partition_bytes(
+            requests.of("Fetch"),
+            "response.responses",
+            name="topic",
+            partitions="partitions",
+            index="partition_index",
+            column="bytes_out",
+        ),
+        allowMissingColumns=True,
+    )
+    # Joining with names after the sum handles one row per partition instead of one per request.
+    sums = named(_sum_bytes(moved, *by, "topic_id"), topics)
+    topic = Window.partitionBy("topic")
+    total_bytes = f.col("bytes_in") + f.col("bytes_out")
+    share = f.try_divide(total_bytes, f.sum(total_bytes).over(topic))
+    shares = _sum_bytes(sums, *by).withColumns(
+        {"share_of_topic": share, "partitions": f.count(f.lit(1)).over(topic)}
+    )
+    is_hot = (f.col("partitions") > _HOT_FACTOR) & (
+        f.col("share_of_topic") * f.col("partitions") > _HOT_FACTOR
+    )
+    return TRAFFIC.shape(shares.withColumn("is_hot", is_hot))
+
+
+def _partition_bytes(
+    requests: DataFrame, where: str, *, name: str, partitions: str, index: str, column: str
+) -> DataFrame:
+    return (
+        requests.select(f.explode(where).alias("t"))
+        .select(
+            f.col(f"t.{name}").alias("topic"),
+            f.hex("t.topic_id").alias("topic_id"),
+            f.explode(f"t.{partitions}").alias("p"),
+        )
+        .select(
+            "topic",
+            "topic_id",
+            f.col(f"p.{index}").alias("partition"),
+            f.length("p.records").alias(column),
+        )
+    )
+
+
+def _sum_bytes(moved: DataFrame, *by: str) -> DataFrame:
+    return moved.groupBy(*by).agg(
+        f.coalesce(f.sum("bytes_in"), f.lit(0)).alias("bytes_in"),
+        f.coalesce(f.sum("bytes_out"), f.lit(0)).alias("bytes_out"),
+    )
+
+
+def retries(requests: Requests) -> DataFrame:
+    """Return the number of batches that each client sent again: (host, client_id, retries)."""
+    batch = (
+        requests.of("Produce")
+        .select(
+            host(),
+            "client_id",
+            f.explode("request.topic_data").alias("t"),
+        )
+        .select("*", f.explode("t.partition_data").alias("p"))
+        .where("p.records is not null and length(p.records) >= 57")
+        .select(
+            "host",
+            "client_id",
+            f.col("t.name").alias("topic"),
+            f.col("t.topic_id").alias("topic_id"),
+            f.col("p.index").alias("partition"),
+            # The batch header has producer id, epoch and base sequence next to each other.
+            f.hex(f.substring("p.records", 44, 14)).alias("batch"),
+        )
+        .where("not startswith(batch, 'FFFFFFFFFFFFFFFF')")
+    )
+    by = ("host", "client_id", "topic", "topic_id", "partition", "batch")
+    times = batch.groupBy(*by).agg(f.count(f.lit(1)).alias("times")).where("times > 1")
+    return times.groupBy("host", "client_id").agg(f.sum(f.col("times") - 1).alias("retries"))
+
+
+def clients(envelopes: DataFrame, retry_counts: DataFrame) -> DataFrame:
+    """Return requests, latency and retries of each client, as `CLIENTS`."""
+    is_not_long_poll = ~f.col("api").isin(*LONG_POLL_APIS)
+    by_client = (
+        envelopes.withColumn("host", host())
+        .groupBy("host", "client_id")
+        .agg(
+            f.count_distinct("connection").alias("connections"),
+            f.count(f.lit(1)).alias("requests"),
+            f.count_if(f.col("answered").isNull()).alias("unanswered"),
+            _percentiles(_CLIENTS, is_not_long_poll),
+        )
+        .select("*", *_in_ms(_CLIENTS))
+    )
+    counted = retry_counts.withColumnRenamed("host", "its_host").withColumnRenamed(
+        "client_id", "its_id"
+    )
+    same = (f.col("host") == f.col("its_host")) & f.col("client_id").eqNullSafe(f.col("its_id"))
+    return CLIENTS.shape(
+        by_client.join(counted, same, "left").withColumn("retries", f.coalesce("retries", f.lit(0)))
+    )
+
+
+HEALTH = Audit(
+    "health",
+    "latency, errors, rebalance storms, retries, hot partitions and slow clients",
+    (LATENCY, LOAD, ERRORS, REBALANCES, TRAFFIC, CLIENTS),
+    health,
+)
+"""The audit `health`."""

@@ -1,0 +1,236 @@
+"""Audit of stale metadata (KIP-232): responses with outdated metadata, and their consequences.
+
+A client asks any broker, and brokers learn of changes at different times. Metadata is stale if the
+client had already received newer metadata. A capture identifies a client only by address and client
+id, which several clients can share. Each finding says whether the connection itself had already
+returned the newer metadata.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as f
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.audits import resets
+from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
+from kafkalite.traffic.spark.state.high_watermarks import all_high_watermarks
+from kafkalite.traffic.spark.state.metadata_views import host, views
+from kafkalite.traffic.spark.state.tables import table
+from kafkalite.traffic.spark.state.topics import named
+from kafkalite.traffic.spark.state.windows import before_now
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkalite.traffic.spark.requests import Requests
+
+BY_EPOCH: Final = "leader epoch"
+BY_ID: Final = "topic id"
+
+STALE = table(
+    "stale_metadata",
+    "A response with metadata of a partition that was older than what the client knew",
+    ("at", "timestamp", "time of the response"),
+    ("host", "string", "the client's address"),
+    ("client_id", "string", "the client id"),
+    ("client", "string", "host:port of the connection"),
+    ("broker", "string", "the broker: host:port"),
+    ("api", "string", "API of the request"),
+    ("topic", "string", "the topic"),
+    ("partition", "int", "the partition"),
+    ("kind", "string", "leader epoch: an earlier one; topic id: of a topic deleted since"),
+    ("told_epoch", "int", "leader epoch in the response"),
+    ("known_epoch", "int", "leader epoch that the client knew"),
+    ("known_since", "timestamp", "time since which the client knew it"),
+    (
+        "evidence",
+        "string",
+        (
+            "connection: the same connection had returned the newer metadata; "
+            "client: another connection of the same address and client id had"
+        ),
+    ),
+    (
+        "errors_after",
+        "bigint",
+        "FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER errors afterwards",
+    ),
+    ("out_of_range_after", "bigint", "OFFSET_OUT_OF_RANGE errors afterwards"),
+    ("resets_after", "bigint", "offset lookups by the client after OFFSET_OUT_OF_RANGE"),
+    ("epoch_checks_after", "bigint", "OffsetForLeaderEpoch requests afterwards"),
+)
+
+_PARTITION: Final = ("host", "client_id", "topic", "topic_id", "partition")
+_ORDER: Final = ("at_us", "position")
+_ERRORS: Final = (
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
+_RESET, _CHECK, _ERROR, _OUT = "reset", "check", "error", "out of range"
+
+
+def metadata(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
+    """Return the audit's tables."""
+    topics = requests.state("topics")
+    refused = resets.refusals(requests, topics)
+    return {
+        STALE.name: stale(views(requests), aftermath(requests, topics), options.aftermath_ms),
+        resets.RESETS.name: resets.resets(
+            refused,
+            resets.listed_offsets(requests),
+            all_high_watermarks(requests, topics),
+            options.aftermath_ms * 1000,
+        ),
+        resets.EPOCH_ERRORS.name: resets.epoch_errors(refused),
+    }
+
+
+def stale(answers: DataFrame, consequences: DataFrame, aftermath_ms: int) -> DataFrame:
+    """Return all stale responses, as `STALE`."""
+    seen = f.struct("leader_epoch", f.negative("at_us").alias("minus_at"))
+    newest_known = f.max(seen).over(before_now(_PARTITION, _ORDER))
+    newest_on_connection = f.max("leader_epoch").over(
+        before_now((*_PARTITION, "connection"), _ORDER)
+    )
+    topic = ("host", "client_id", "topic", "partition")
+    first_seen = f.min("at_us").over(Window.partitionBy(*_PARTITION))
+    outdated = (
+        answers.withColumns(
+            {"known": newest_known, "here": newest_on_connection, "first_us": first_seen}
+        )
+        .withColumn("newest_us", f.max("first_us").over(before_now(topic, _ORDER)))
+        .withColumn("is_older", f.col("leader_epoch") < f.col("known.leader_epoch"))
+        .withColumn("is_gone", (f.col("topic_id") != "") & (f.col("first_us") < f.col("newest_us")))
+        .where("is_older or is_gone")
+    )
+    stale_rows = outdated.select(
+        *VIEW_COLUMNS,
+        f.when(f.col("is_older"), BY_EPOCH).otherwise(BY_ID).alias("kind"),
+        f.col("leader_epoch").alias("told_epoch"),
+        f.when(f.col("is_older"), f.col("known.leader_epoch")).alias("known_epoch"),
+        f.when(f.col("is_older"), -f.col("known.minus_at"))
+        .otherwise(f.col("newest_us"))
+        .alias("known_us"),
+        f.when(f.col("here") > f.col("leader_epoch"), "connection")
+        .otherwise("client")
+        .alias("evidence"),
+    )
+    return _with_aftermath(stale_rows, consequences, aftermath_ms * 1000)
+
+
+VIEW_COLUMNS: Final = (
+    "host", "client_id", "client", "broker", "api", "topic", "partition", "at_us"
+)  # fmt: skip
+
+
+def _with_aftermath(found: DataFrame, consequences: DataFrame, within_us: int) -> DataFrame:
+    is_consequence = f.expr(
+        "s.host = a.host and s.client_id <=> a.client_id and s.topic = a.topic"
+        " and s.partition = a.partition and a.after_us >= s.at_us"
+        f" and a.after_us < s.at_us + {within_us}"
+    )
+    row = f.struct(*(f"s.{name}" for name in found.columns)).alias("s")
+    counts = {
+        "errors_after": _ERROR,
+        "out_of_range_after": _OUT,
+        "resets_after": _RESET,
+        "epoch_checks_after": _CHECK,
+    }
+    return STALE.shape(
+        found.alias("s")
+        .join(consequences.alias("a"), is_consequence, "left")
+        .groupBy(row)
+        .agg(
+            *(
+                f.count_if(f.coalesce(f.col("a.what") == what, f.lit(False))).alias(name)
+                for name, what in counts.items()
+            )
+        )
+        .select("s.*", *counts)
+        .withColumns(
+            {"at": f.timestamp_micros("at_us"), "known_since": f.timestamp_micros("known_us")}
+        )
+    )
+
+
+def aftermath(requests: Requests, topics: DataFrame) -> DataFrame:
+    """Return possible consequences: (host, client_id, topic, partition, after_us, what)."""
+    kinds = (_fetch_errors(requests), _offset_lookups(requests), _epoch_checks(requests))
+    events = named(reduce(DataFrame.unionByName, kinds), topics).drop("topic_id")
+    # Clients look offsets up for many reasons. Only a lookup after OFFSET_OUT_OF_RANGE is a reset.
+    by = ("host", "client_id", "topic", "partition")
+    was_out = f.count_if(f.col("what") == _OUT).over(before_now(by, ("after_us",)))
+    return events.withColumn("outs", was_out).where(f"what != '{_RESET}' or outs > 0").drop("outs")
+
+
+def _fetch_errors(requests: Requests) -> DataFrame:
+    code = f.col("p.error_code")
+    what = f.when(code == ErrorCode.OFFSET_OUT_OF_RANGE, _OUT).when(
+        code.isin(*(int(code) for code in _ERRORS)), _ERROR
+    )
+    return (
+        requests.of("Fetch")
+        .select(
+            host(),
+            "client_id",
+            f.unix_micros("answered").alias("after_us"),
+            f.explode("response.responses").alias("t"),
+        )
+        .select("*", f.explode("t.partitions").alias("p"))
+        .select(
+            "host",
+            "client_id",
+            "after_us",
+            f.col("t.topic").alias("topic"),
+            f.hex("t.topic_id").alias("topic_id"),
+            f.col("p.partition_index").alias("partition"),
+            what.alias("what"),
+        )
+        .where("what is not null")
+    )
+
+
+def _offset_lookups(requests: Requests) -> DataFrame:
+    return _partition_requests(requests, "ListOffsets", "name", "partition_index", _RESET)
+
+
+def _epoch_checks(requests: Requests) -> DataFrame:
+    return _partition_requests(requests, "OffsetForLeaderEpoch", "topic", "partition", _CHECK)
+
+
+def _partition_requests(
+    requests: Requests, api: str, name: str, partition: str, what: str
+) -> DataFrame:
+    return (
+        requests.of(api)
+        .select(
+            host(),
+            "client_id",
+            f.unix_micros("ts").alias("after_us"),
+            f.explode("request.topics").alias("t"),
+        )
+        .select("*", f.explode("t.partitions").alias("p"))
+        .select(
+            "host",
+            "client_id",
+            "after_us",
+            f.col(f"t.{name}").alias("topic"),
+            f.lit(None).cast("string").alias("topic_id"),
+            f.col(f"p.{partition}").alias("partition"),
+            f.lit(what).alias("what"),
+        )
+    )
+
+
+METADATA = Audit(
+    "metadata",
+    "responses with stale metadata, fetches out of range, and requests to the wrong leader",
+    (STALE, resets.RESETS, resets.EPOCH_ERRORS),
+    metadata,
+)
+"""The audit `metadata`."""

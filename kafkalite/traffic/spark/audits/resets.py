@@ -1,0 +1,299 @@
+"""Tables of fetches out of range, the resets that followed, and leader epoch errors (KIP-232).
+
+A consumer whose fetch offset is out of range resets it. If the log had already reached the offset,
+the offset was valid and the broker was behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.state.metadata_views import host
+from kafkalite.traffic.spark.state.tables import table
+from kafkalite.traffic.spark.state.topics import named
+
+if TYPE_CHECKING:
+    from kafkalite.traffic.spark.requests import Requests
+
+BEHIND: Final = "broker behind"
+DELETED: Final = "deleted"
+BEYOND: Final = "beyond the end"
+UNKNOWN: Final = "unknown"
+
+RESETS = table(
+    "offset_resets",
+    "A fetch that a broker answered with OFFSET_OUT_OF_RANGE, and the reset that followed",
+    ("at", "timestamp", "time of the response"),
+    ("host", "string", "the client's address"),
+    ("client_id", "string", "the client id"),
+    ("client", "string", "host:port of the connection"),
+    ("broker", "string", "the broker: host:port"),
+    ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
+    ("partition", "int", "the partition"),
+    ("fetch_offset", "bigint", "the offset; null if only the fetch session had it"),
+    (
+        "reached",
+        "bigint",
+        "highest high watermark seen until then; if none, the lowest later one below the offset",
+    ),
+    (
+        "cause",
+        "string",
+        (
+            "broker behind: the log had reached the offset, unless it was truncated since; "
+            "deleted: the log starts at a later offset; beyond the end: the log had not reached "
+            "it; unknown: the capture does not show enough"
+        ),
+    ),
+    ("reset_at", "timestamp", "time at which the client received another offset; null for never"),
+    ("reset_by", "string", "what the client requested: earliest, latest or time"),
+    ("reset_to", "bigint", "the new offset"),
+    ("records_again", "bigint", "number of records read again; null if unknown"),
+    ("records_skipped", "bigint", "number of records skipped; null if unknown"),
+)
+
+EPOCH_ERRORS = table(
+    "leader_epoch_errors",
+    "Occurrences of a leader epoch error of one client, broker, API and partition",
+    ("host", "string", "the client's address"),
+    ("client_id", "string", "the client id"),
+    ("broker", "string", "the broker: host:port"),
+    ("api", "string", "API of the request"),
+    ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
+    ("partition", "int", "the partition"),
+    (
+        "error",
+        "string",
+        (
+            "FENCED_LEADER_EPOCH: the client is behind; UNKNOWN_LEADER_EPOCH: the broker is "
+            "behind; NOT_LEADER_OR_FOLLOWER: either of them is"
+        ),
+    ),
+    ("times", "bigint", "number of occurrences"),
+    ("first_at", "timestamp", "first occurrence"),
+    ("last_at", "timestamp", "last occurrence"),
+    ("lowest_epoch", "int", "the lowest leader epoch in the requests; null for none"),
+    ("highest_epoch", "int", "the highest leader epoch in the requests"),
+)
+
+_BY: Final = ("host", "client_id", "topic", "partition")
+_EARLIEST, _LATEST = -2, -1
+_EPOCHS: Final = (
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
+_CODES: Final = ", ".join(str(int(code)) for code in (*_EPOCHS, ErrorCode.OFFSET_OUT_OF_RANGE))
+_NULL: Final = "cast(null as {})"
+
+
+@dataclass(frozen=True, slots=True)
+class _ApiFields:
+    """Field names in an API's requests and responses."""
+
+    api: str
+    answers: str
+    name: str
+    asked_partition: str
+    partition: str
+    has_ids: bool = False
+    has_offsets: bool = False
+
+
+_APIS: Final = (
+    _ApiFields(
+        "Fetch",
+        "response.responses",
+        "topic",
+        "partition",
+        "partition_index",
+        has_ids=True,
+        has_offsets=True,
+    ),
+    _ApiFields("ListOffsets", "response.topics", "name", "partition_index", "partition_index"),
+    _ApiFields("OffsetForLeaderEpoch", "response.topics", "topic", "partition", "partition"),
+)
+
+
+def refusals(requests: Requests, topics: DataFrame) -> DataFrame:
+    """Return each partition in a response with one of the audited errors.
+
+    The errors are OFFSET_OUT_OF_RANGE and leader epoch errors. The rows also have the leader epoch
+    and the fetch offset of the request.
+    """
+    kinds = [_refused(requests, api_fields) for api_fields in _APIS]
+    return named(reduce(DataFrame.unionByName, kinds), topics).drop("topic_id")
+
+
+def _refused(requests: Requests, api_fields: _ApiFields) -> DataFrame:
+    is_same = f"a.{api_fields.name} <=> t.{api_fields.name}" + (
+        " and a.topic_id <=> t.topic_id" if api_fields.has_ids else ""
+    )
+    offset = "q.fetch_offset" if api_fields.has_offsets else _NULL.format("bigint")
+    given = (
+        f"get(flatten(transform(filter(request.topics, a -> {is_same}), a -> transform("
+        f"filter(a.partitions, q -> q.{api_fields.asked_partition} = p.{api_fields.partition}),"
+        f" q -> struct(q.current_leader_epoch as epoch, {offset} as fetch_offset)))), 0)"
+    )
+    wrong = f"p.error_code in ({_CODES})"
+    return (
+        requests.of(api_fields.api)
+        # Filtered before exploding: responses with errors are rare.
+        .where(f"exists({api_fields.answers}, t -> exists(t.partitions, p -> {wrong}))")
+        .select(
+            host(),
+            "client_id",
+            "client",
+            "broker",
+            f.col("offset").alias("position"),
+            f.unix_micros("answered").alias("end_us"),
+            "request",
+            f.explode(api_fields.answers).alias("t"),
+        )
+        .select("*", f.explode("t.partitions").alias("p"))
+        .where(wrong)
+        .withColumn("given", f.expr(given))
+        .select(
+            *("host", "client_id", "client", "broker", "position", "end_us"),
+            f.lit(api_fields.api).alias("api"),
+            f.col(f"t.{api_fields.name}").alias("topic"),
+            (f.hex("t.topic_id") if api_fields.has_ids else f.lit(None).cast("string")).alias(
+                "topic_id"
+            ),
+            f.col(f"p.{api_fields.partition}").alias("partition"),
+            f.col("p.error_code").alias("error"),
+            f.expr("nullif(given.epoch, -1)").alias("epoch"),
+            "given.fetch_offset",
+        )
+    )
+
+
+def epoch_errors(refused: DataFrame) -> DataFrame:
+    """Return leader epoch errors by client, broker and partition, as `EPOCH_ERRORS`."""
+    names = f.create_map(*(f.lit(item) for code in _EPOCHS for item in (int(code), code.name)))
+    return EPOCH_ERRORS.shape(
+        refused.where(f.col("error") != ErrorCode.OFFSET_OUT_OF_RANGE)
+        .groupBy(*_BY, "broker", "api", names[f.col("error").cast("int")].alias("error"))
+        .agg(
+            f.count(f.lit(1)).alias("times"),
+            f.timestamp_micros(f.min("end_us")).alias("first_at"),
+            f.timestamp_micros(f.max("end_us")).alias("last_at"),
+            f.min("epoch").alias("lowest_epoch"),
+            f.max("epoch").alias("highest_epoch"),
+        )
+    )
+
+
+def listed_offsets(requests: Requests) -> DataFrame:
+    """Return the offsets in ListOffsets responses: earliest, latest, or by time."""
+    asked = (
+        "get(flatten(transform(filter(request.topics, a -> a.name = t.name), a ->"
+        " transform(filter(a.partitions, q -> q.partition_index = p.partition_index), q ->"
+        " q.timestamp))), 0)"
+    )
+    return (
+        requests.of("ListOffsets")
+        .select(
+            host(),
+            "client_id",
+            f.unix_micros("ts").alias("asked_us"),
+            f.unix_micros("answered").alias("answered_us"),
+            "request",
+            f.explode("response.topics").alias("t"),
+        )
+        .select("*", f.explode("t.partitions").alias("p"))
+        .where((f.col("p.error_code") == ErrorCode.NONE) & (f.col("p.offset") >= 0))
+        .select(
+            "host",
+            "client_id",
+            f.col("t.name").alias("topic"),
+            f.col("p.partition_index").alias("partition"),
+            "asked_us",
+            "answered_us",
+            f.expr(asked).alias("of"),
+            f.col("p.offset").alias("offset"),
+        )
+    )
+
+
+def _with_reach(lost: DataFrame, watermarks: DataFrame) -> DataFrame:
+    """Join each fetch with `reached`: the end of the log, as far as high watermarks show it."""
+    # Few partitions have such errors, so watermarks of other partitions are dropped first.
+    partitions = f.broadcast(lost.select("topic", "partition").distinct())
+    reach = watermarks.join(partitions, ["topic", "partition"], "left_semi").select(
+        f.col("topic").alias("of_topic"),
+        f.col("partition").alias("of_partition"),
+        "at_us",
+        "high_watermark",
+    )
+    is_same_partition = f.expr("topic = of_topic and partition = of_partition")
+    # If a later high watermark is below the offset, the log ended below the offset before, too.
+    reached = (
+        "coalesce(max(high_watermark) filter (where at_us <= end_us),"
+        " min(high_watermark) filter (where at_us > end_us and high_watermark < fetch_offset))"
+    )
+    row = f.struct(*lost.columns).alias("r")
+    return (
+        lost.join(reach, is_same_partition, "left")
+        .groupBy(row)
+        .agg(f.expr(reached).alias("reached"))
+        .select("r.*", "reached")
+    )
+
+
+def _with_reset(lost: DataFrame, listed: DataFrame, within_us: int) -> DataFrame:
+    """Join each fetch with the next offset that its client requested within `within_us`."""
+    candidates = listed.select(
+        *(f.col(name).alias(f"its_{name}") for name in _BY),
+        "asked_us",
+        f.struct("answered_us", "of", "offset").alias("o"),
+    )
+    is_of_client = f.expr(
+        " and ".join(f"{name} <=> its_{name}" for name in _BY)
+        + f" and asked_us >= end_us and asked_us < end_us + {within_us}"
+    )
+    row = f.struct(*lost.columns).alias("r")
+    return (
+        lost.join(candidates, is_of_client, "left")
+        .groupBy(row)
+        .agg(f.min_by("o", f.struct("asked_us", "o")).alias("reset"))
+        .select("r.*", "reset")
+    )
+
+
+def resets(
+    refused: DataFrame, listed: DataFrame, watermarks: DataFrame, within_us: int
+) -> DataFrame:
+    """Return fetches out of range and the resets that followed, as `RESETS`."""
+    lost = refused.where(f.col("error") == ErrorCode.OFFSET_OUT_OF_RANGE).drop("error", "epoch")
+    with_resets = _with_reset(_with_reach(lost, watermarks), listed, within_us)
+    start = f.when(f.col("reset.of") == _EARLIEST, f.col("reset.offset"))
+    cause = (
+        f.when(f.col("fetch_offset") < start, DELETED)
+        .when(f.col("fetch_offset") <= f.col("reached"), BEHIND)
+        .when(f.col("fetch_offset") > f.col("reached"), BEYOND)
+        .otherwise(UNKNOWN)
+    )
+    # There are no records beyond the end of the log, so the consumer had read up to the end.
+    read_until = f.when(f.col("cause") == BEYOND, f.col("reached")).otherwise(f.col("fetch_offset"))
+    difference = f.col("reset.offset") - read_until
+    return RESETS.shape(
+        with_resets.withColumn("cause", cause).withColumns(
+            {
+                "at": f.timestamp_micros("end_us"),
+                "reset_at": f.timestamp_micros("reset.answered_us"),
+                "reset_by": f.when(f.col("reset.of") == _EARLIEST, "earliest")
+                .when(f.col("reset.of") == _LATEST, "latest")
+                .when(f.col("reset").isNotNull(), "time"),
+                "reset_to": f.col("reset.offset"),
+                "records_again": f.when(difference.isNotNull(), f.greatest(-difference, f.lit(0))),
+                "records_skipped": f.when(difference.isNotNull(), f.greatest(difference, f.lit(0))),
+            }
+        )
+    )

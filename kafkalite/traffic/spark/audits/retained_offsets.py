@@ -1,0 +1,75 @@
+"""Offsets that would expire by the rule before KIP-211: by age, even while the group has members.
+
+The table shows the effect of an upgrade from an old broker, or to the rule of KIP-211.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from kafkalite.traffic.spark.state.tables import table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SPARED = table(
+    "offsets_spared",
+    "A committed offset that expires by the rule before KIP-211, but later or never by KIP-211",
+    ("group_id", "string", "the group"),
+    ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
+    ("partition", "int", "the partition"),
+    ("committed_offset", "bigint", "the offset"),
+    ("committed_at", "timestamp", "time of the commit"),
+    ("expired_at", "timestamp", "time at which it expires by the rule before KIP-211"),
+    ("asked_at", "timestamp", "time at which the group fetched it afterwards: a rewind; or null"),
+    ("committed_again_at", "timestamp", "time of the next commit; null for none"),
+    ("expires_at", "timestamp", "time at which it expires by KIP-211; null if not seen"),
+)
+
+_KEY: Final = ("group_id", "topic", "partition", "at_us")
+
+
+def retention_us(retention_ms: int) -> str:
+    """Return SQL for the retention of a commit: the client's if set, else the broker's."""
+    return f"if(retention_ms >= 0, retention_ms, {retention_ms}) * 1000"
+
+
+def spared(
+    lasting: DataFrame,
+    expirations: DataFrame,
+    asked: DataFrame,
+    extent_: DataFrame,
+    retention_ms: int,
+) -> DataFrame:
+    """Return the offsets that expire only by the rule before KIP-211, as `SPARED`."""
+    gone = (
+        lasting.withColumn("gone_us", f.expr(f"at_us + {retention_us(retention_ms)}"))
+        .crossJoin(f.broadcast(extent_))
+        .where("gone_us <= least(coalesce(next_us, last_us), last_us)")
+        .join(expirations.select(*_KEY, "due_us"), list(_KEY), "left")
+        .where("due_us is null or due_us > gone_us")
+    )
+    questions = asked.select(
+        *(f.col(name).alias(f"of_{name}") for name in _KEY[:3]), f.col("at_us").alias("asked_us")
+    )
+    is_later = f.expr(
+        "group_id = of_group_id and topic = of_topic and partition = of_partition"
+        " and asked_us >= gone_us and (next_us is null or asked_us <= next_us)"
+    )
+    names = (*_KEY, "committed_offset", "gone_us", "next_us", "due_us")
+    return SPARED.shape(
+        gone.join(questions, is_later, "left")
+        .groupBy(*names)
+        .agg(f.min("asked_us").alias("asked_us"))
+        .withColumns(
+            {
+                "committed_at": f.timestamp_micros("at_us"),
+                "expired_at": f.timestamp_micros("gone_us"),
+                "asked_at": f.timestamp_micros("asked_us"),
+                "committed_again_at": f.timestamp_micros("next_us"),
+                "expires_at": f.timestamp_micros("due_us"),
+            }
+        )
+    )

@@ -1,0 +1,123 @@
+"""Joins parts of connections that span several files.
+
+Only the parts at the ends of files are shuffled, never whole connections. A task receives all parts
+of some pairs of endpoints. One connection has few such parts, however large the capture is.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyarrow import parquet
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kafkalite.traffic.spark.inputs import REPORT, cores
+from kafkalite.traffic.spark.manifest import InputSplit
+from kafkalite.traffic.spark.stages.decoding import LOOSE, LOOSE_TABLES, TaskReport
+from kafkalite.traffic.spark.stages.stitching import (
+    BUCKET,
+    SCHEMAS,
+    TABLE,
+    stitch_bucket,
+    stitch_ends,
+)
+from kafkalite.traffic.spark.tuning import DRIVER_BYTES, is_one_process
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, SparkSession
+
+    from kafkalite.traffic.columnar.options import Table
+    from kafkalite.traffic.spark.locations import Location
+    from kafkalite.traffic.spark.progress import ProgressReporter
+    from kafkalite.traffic.spark.stages.decoding import Task
+
+_BUCKETS_PER_CORE: Final = 4
+_BUCKET_BYTES: Final = 32 << 20
+
+
+def stitch(  # noqa: PLR0917 - once called
+    spark: SparkSession,
+    splits: Sequence[InputSplit],
+    new: Sequence[InputSplit],
+    out: Location,
+    task: Task,
+    reporter: ProgressReporter,
+) -> InputSplit:
+    """Join the incomplete frames and exchanges of `splits`, and write them to the staging folder.
+
+    The files of the splits in `new` are still staged, those of the other splits are in `out`.
+    Returns a split with the paths of the written files.
+    """
+    staged_paths = {split.loose for split in new}
+    loose = [
+        (task.staged if split.loose in staged_paths else out) / path
+        for split in splits
+        for path in split.loose
+    ]
+    if not loose:
+        return InputSplit(inputs=())
+    reporter.step(step_text(splits))
+    size = sum(file.files.get_file_info(file.path).size for file in loose)
+    if size <= DRIVER_BYTES and is_one_process(spark):
+        return _split([stitch_ends(read_incomplete_frames(loose), task, 0, 0)])
+    buckets = max(_BUCKETS_PER_CORE * cores(spark), size // _BUCKET_BYTES)
+    parts = []
+    for table in LOOSE_TABLES:
+        urls = [file.url for file in loose if f"{LOOSE}/{table}/" in file.path]
+        if urls:
+            read = spark.read.schema(from_arrow_schema(SCHEMAS[table])).parquet(*urls)
+            parts.append(
+                read.select(
+                    f.lit(str(table)).alias(TABLE),
+                    _bucket(buckets).alias(BUCKET),
+                    f.struct(*read.columns).alias(str(table)),
+                )
+            )
+    rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
+
+    def stitch_rows(bucket: pa.Table) -> pa.Table:
+        return stitch_bucket(bucket, task)
+
+    report_rows = rows.groupBy(BUCKET).applyInArrow(stitch_rows, REPORT)
+    return _split([TaskReport.from_json(row.report) for row in report_rows.collect()])
+
+
+def step_text(splits: Sequence[InputSplit]) -> str:
+    """Return a description of the step for users."""
+    files = {file.url for split in splits for file in split.inputs}
+    across = f" across {len(files):,} files" if len(files) > 1 else ""
+    return f"joining connections{across}"
+
+
+def read_incomplete_frames(loose: Sequence[Location]) -> dict[Table, pa.Table]:
+    """Read the tables of incomplete frames from files."""
+    incomplete = {}
+    for table, schema in SCHEMAS.items():
+        tables = [schema.empty_table()]
+        for file in loose:
+            if f"{LOOSE}/{table}/" in file.path:
+                with file.files.open_input_file(file.path) as stream:
+                    tables.append(parquet.read_table(stream, schema=schema))
+        incomplete[table] = pa.concat_tables(tables)
+    return incomplete
+
+
+def _bucket(buckets: int) -> Column:
+    """Return the bucket of a connection; it does not depend on which endpoint is the client."""
+    endpoints = f.sort_array(f.array("client", "broker"))
+    return f.pmod(f.xxhash64(endpoints), f.lit(buckets)).cast("int")
+
+
+def _split(reports: Sequence[TaskReport]) -> InputSplit:
+    return InputSplit(
+        inputs=(),
+        requests=tuple(name for report in reports for name in report.requests),
+        problems=tuple(name for report in reports for name in report.problems),
+        connections=tuple(name for report in reports for name in report.connections),
+        rows=sum(report.rows for report in reports),
+    )

@@ -1,0 +1,1 @@
+"""Follows a growing capture: decodes new data in batches, and audits them."""

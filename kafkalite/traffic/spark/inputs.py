@@ -1,0 +1,252 @@
+"""Two readers of input files: workers open them by name, or Spark reads them for the workers.
+
+The first is faster and has no limit of file size: huge files are read in parts. The second is for
+locations that only Hadoop's file systems can open, with the cluster's credentials.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.traffic.model import Problem, ProblemKind
+from kafkalite.traffic.spark.access_checks import check_access
+from kafkalite.traffic.spark.locations import InputFile, LocationError, find, hadoop_url, location
+from kafkalite.traffic.spark.manifest import InputSplit, pieces
+from kafkalite.traffic.spark.progress import Done, files_text
+from kafkalite.traffic.spark.stages.decoding import (
+    TaskReport,
+    decode,
+    decode_contents,
+    decode_splits,
+    quarantine,
+)
+from kafkalite.traffic.spark.stages.file_splitting import (
+    PARTS_COLUMNS,
+    find_parts,
+    is_huge,
+    load_parts,
+    part_bytes,
+)
+from kafkalite.traffic.spark.tuning import DRIVER_BYTES, is_one_process, temporary_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafkalite.traffic.columnar.file_parts import FilePart
+    from kafkalite.traffic.spark.locations import Location
+    from kafkalite.traffic.spark.progress import ProgressReporter
+    from kafkalite.traffic.spark.stages.decoding import Task
+
+REPORT: Final = "report string"
+
+MAX_SPARK_FILE_BYTES: Final = 2**31 - 1
+"""Limit of a file's size: Spark passes each file as one value."""
+
+_SPLITS_PER_CORE: Final = 3
+"""Minimum number of splits per core, so that no core is idle for long at the end."""
+_DIRECTORY: Final = "recursiveFileLookup"
+_ROWS_PER_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BYTES_PER_TASK: Final = "spark.sql.files.maxPartitionBytes"
+_NS_PER_US: Final = 1_000
+
+
+class WorkerFiles:
+    """Reads files that workers open by name."""
+
+    def __init__(self, spark: SparkSession, urls: Sequence[str]) -> None:
+        self._spark = spark
+        self._urls = urls
+
+    def find(self, without: Location) -> list[InputFile]:
+        """List the files; raises LocationError for a location that does not exist."""
+        return find(self._urls, without)
+
+    def decode(
+        self, files: Sequence[InputFile], task: Task, split_bytes: int, reporter: ProgressReporter
+    ) -> list[InputSplit]:
+        """Decode files into staged tables, with about `split_bytes` per task.
+
+        Small inputs are decoded in this process.
+        """
+        size = sum(file.size for file in files)
+        if size <= min(DRIVER_BYTES, split_bytes) and is_one_process(self._spark):
+            with _report_progress(self._spark, files, reporter):
+                report = decode(task, 0, 0, ((file.url, None) for file in files))
+                return [split_of(report, {file.url: file for file in files})]
+        tasks = _SPLITS_PER_CORE * cores(self._spark)
+        parts = self._parts(files, part_bytes(size, tasks, split_bytes), reporter)
+        shared = pieces(files, parts, tasks, split_bytes)
+        with _report_progress(self._spark, files, reporter) as progress:
+            task = replace(task, progress=progress)
+            done = self._numbers(shared).mapInArrow(
+                partial(decode_splits, task=task, splits=shared), REPORT
+            )
+            return read_reports(done, files)
+
+    def _parts(
+        self, files: Sequence[InputFile], part: int, reporter: ProgressReporter
+    ) -> dict[str, list[FilePart]]:
+        """Find the parts of huge files, with one task per file."""
+        huge = [file for file in files if is_huge(file, part)]
+        if not huge:
+            return {}
+        reporter.step(f"looking for split points in {files_text(len(huge), 'large file')}")
+        find_in_task = partial(find_parts, files=huge, part=part)
+        rows = self._numbers(huge).mapInArrow(find_in_task, PARTS_COLUMNS).collect()
+        return {row.file: load_parts(row.parts) for row in rows}
+
+    def _numbers(self, work: Sequence[object]) -> DataFrame:
+        """Return the indexes of `work` as a table with one task per index."""
+        return self._spark.range(0, len(work), 1, numPartitions=len(work))
+
+
+class SparkFiles:
+    """Reads files through Spark."""
+
+    def __init__(self, spark: SparkSession, urls: Sequence[str]) -> None:
+        self._spark = spark
+        self._urls = [*map(hadoop_url, urls)]
+
+    def find(self, without: Location) -> list[InputFile]:
+        """List the files; raises LocationError for a location that does not exist."""
+        from pyspark.errors import AnalysisException  # noqa: PLC0415 - only needed here
+
+        for url in self._urls:
+            check_access(self._spark, url)
+        try:
+            rows = self._binary(self._urls).select("path", "length", "modificationTime").collect()
+        except AnalysisException as error:
+            raise LocationError(str(error).splitlines()[0]) from error
+        return sorted(
+            InputFile(
+                url=row.path,
+                size=row.length,
+                modified_ns=int(row.modificationTime.timestamp() * 1_000_000) * _NS_PER_US,
+            )
+            for row in rows
+            if not row.path.removeprefix("file:").startswith(f"{without.url.rstrip('/')}/")
+        )
+
+    def decode(
+        self, files: Sequence[InputFile], task: Task, split_bytes: int, reporter: ProgressReporter
+    ) -> list[InputSplit]:
+        """Decode files into staged tables, with about `split_bytes` per task."""
+        readable = [file.url for file in files if file.size <= MAX_SPARK_FILE_BYTES]
+        with (
+            _report_progress(self._spark, files, reporter) as progress,
+            # With several files per batch, a batch would exceed Spark's limit of a value.
+            temporary_settings(
+                self._spark, {_ROWS_PER_BATCH: "1", _BYTES_PER_TASK: str(split_bytes)}
+            ),
+        ):
+            task = replace(task, progress=progress)
+            splits: list[InputSplit] = []
+            if readable:
+                contents = self._binary(readable).select("path", "content")
+                reports = contents.mapInArrow(partial(decode_contents, task=task), REPORT)
+                splits = read_reports(reports, files)
+        problems = [
+            Problem(
+                kind=ProblemKind.UNREADABLE,
+                file=file.url,
+                offset=None,
+                connection=None,
+                detail=f"{file.size:,} bytes exceed Spark's limit of {MAX_SPARK_FILE_BYTES:,}",
+            )
+            for file in files
+            if file.size > MAX_SPARK_FILE_BYTES
+        ]
+        return [
+            *splits,
+            *(
+                [split_of(quarantine(task, problems), {file.url: file for file in files})]
+                if problems
+                else []
+            ),
+        ]
+
+    def _binary(self, urls: Sequence[str]) -> DataFrame:
+        reader = self._spark.read.format("binaryFile").option(_DIRECTORY, "true")
+        return reader.load([*urls])
+
+
+class Progress:
+    """Counts finished files and bytes in tasks, summed up in the driver."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.files = spark.sparkContext.accumulator(0)
+        self.size = spark.sparkContext.accumulator(0)
+
+    def __call__(self, files: int, size: int) -> None:
+        """Add finished files and bytes."""
+        self.files.add(files)
+        self.size.add(size)
+
+    def so_far(self) -> Done:
+        """Return the progress that finished tasks have reported."""
+        return Done(self.files.value, self.size.value)
+
+
+def check_output_folder(urls: Iterable[str], out: Location) -> None:
+    """Raise LocationError if an input is inside `out`, where output files would mix with it.
+
+    `out` may be inside of an input folder; the output's files are then skipped.
+    """
+    output = _canonical_folder(out.url)
+    for url in urls:
+        if _canonical_folder(url).startswith(output):
+            raise LocationError(
+                f"{url}: is inside of {out.url}, the output folder; choose another --out"
+            )
+
+
+def _canonical_folder(url: str) -> str:
+    """Return a canonical location that ends with a slash, for comparison."""
+    if "://" in url and not url.startswith("file:"):
+        return f"{hadoop_url(url).rstrip('/')}/"
+    return f"{os.path.realpath(location(url).path).rstrip('/')}/"
+
+
+def cores(spark: SparkSession) -> int:
+    """Return the number of parallel tasks; 2 if the session does not know it."""
+    context = getattr(spark, "sparkContext", None)
+    return 2 if context is None else max(1, int(context.defaultParallelism))
+
+
+def read_reports(reports: DataFrame, files: Sequence[InputFile]) -> list[InputSplit]:
+    """Run a query that returns tasks' reports; returns one split per report."""
+    by_url = {file.url: file for file in files}
+    task_reports = [TaskReport.from_json(row.report) for row in reports.collect()]
+    return [split_of(report, by_url) for report in task_reports if report.inputs]
+
+
+def split_of(report: TaskReport, by_url: Mapping[str, InputFile]) -> InputSplit:
+    """Return the manifest's entry for a task's report."""
+    return InputSplit(
+        inputs=tuple(by_url[name] for name in report.inputs),
+        requests=report.requests,
+        problems=report.problems,
+        connections=report.connections,
+        loose=report.loose,
+        rows=report.rows,
+        quarantined=report.quarantined,
+    )
+
+
+@contextmanager
+def _report_progress(
+    spark: SparkSession, files: Sequence[InputFile], reporter: ProgressReporter
+) -> Iterator[Progress | None]:
+    # Spark Connect has no accumulators, so there is no progress until the end.
+    progress = None if getattr(spark, "sparkContext", None) is None else Progress(spark)
+    total = Done(len(files), sum(file.size for file in files))
+    with reporter.reading(
+        "reading", total, lambda: None if progress is None else progress.so_far()
+    ):
+        yield progress

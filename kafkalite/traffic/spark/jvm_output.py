@@ -1,0 +1,77 @@
+"""Filters the standard error of Java and Spark: drops known meaningless lines.
+
+The launcher and Java write some lines before any setting is read, and Python daemons write some
+when a session ends. So standard error goes through a pipe, and unknown lines are passed on at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import TextIO
+
+_STDERR: Final = 2
+_NOISE: Final = re.compile(
+    r"WARNING: Using incubator modules: jdk\.incubator\.vector"
+    r"|Using Spark's default log4j profile: "
+    r"|To adjust logging level use sc\.setLogLevel"
+    r"|Setting (default|Spark) log level to "
+    r"|\S+ \S+ WARN (NativeCodeLoader|Utils): "
+    r"|$"
+)
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_DAEMON: Final = "pyspark/daemon.py"
+_IGNORED_ERROR: Final = "BrokenPipeError:"
+"""The error of workers that write after the end of their session."""
+
+
+@contextmanager
+def filtered_stderr(stream: TextIO) -> Iterator[int]:
+    """Filter the standard error of processes started inside this block, with `relevant_lines`.
+
+    Their output is filtered as long as they live. Yields a file descriptor of the original standard
+    error, for messages that must not be delayed.
+    """
+    original = os.dup(_STDERR)
+    reading, writing = os.pipe()
+    os.dup2(writing, _STDERR)
+    os.close(writing)
+    threading.Thread(target=_forward, args=(reading, original), daemon=True).start()
+    try:
+        yield original
+    finally:
+        stream.flush()
+        os.dup2(original, _STDERR)
+
+
+def relevant_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines except known meaningless ones, each as soon as it can be decided."""
+    trace: list[str] = []
+    for line in lines:
+        if trace and line[:1].isspace():
+            trace.append(line)
+            continue
+        is_known = line.startswith(_IGNORED_ERROR) and any(
+            _DAEMON in traced_line for traced_line in trace
+        )
+        if not is_known:
+            yield from trace
+        trace.clear()
+        if line.startswith(_TRACEBACK):
+            trace.append(line)
+        elif not is_known and not _NOISE.match(line):
+            yield line
+    yield from trace
+
+
+def _forward(reading: int, original: int) -> None:
+    with os.fdopen(reading, encoding="utf-8", errors="replace") as pipe:
+        for line in relevant_lines(pipe):
+            os.write(original, line.encode("utf-8", errors="replace"))
+    os.close(original)

@@ -1,0 +1,329 @@
+"""Locations of files, local or remote: paths and URLs → files to list, read, write and move.
+
+Python workers cannot use Hadoop's file systems, so pyarrow's are used: local, S3, Google, Azure and
+HDFS; and fsspec's if it is installed. Spark opens the same URLs with Hadoop's file systems, so
+URLs use Hadoop's schemes.
+
+Endpoints and credentials of stores come from the environment, not from URLs, because URLs are
+written into tables and reports.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import textwrap
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyarrow import fs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
+_FILE: Final = re.compile(r"file:(//)?(?=/)")
+_HADOOP_SCHEMES: Final = {"s3": "s3a", "s3n": "s3a", "gcs": "gs"}
+"""Other schemes → Hadoop's schemes."""
+_ARROW_SCHEMES: Final = {"s3a": "s3"}
+"""Hadoop's schemes → pyarrow's schemes."""
+_PRIVATE: Final = re.compile(r"://[^/@]*:[^/@]*@|[^/]\?\w+=")
+"""Matches passwords and settings in URLs."""
+_OBJECT_STORES: Final = ("s3a://", "gs://")
+"""Object stores: they have no folders, and a written object appears as a whole."""
+_LINE: Final = 160
+_PATTERN: Final = re.compile(r"[*?\[]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""Matches Python's replacement for bytes of an argument that are not valid UTF-8."""
+
+
+class LocationError(Exception):
+    """A location cannot be used; the text is one line for users."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class InputFile:
+    """An input file as it was when listed."""
+
+    url: str
+    size: int
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A file or folder: its file system, and its path there."""
+
+    files: fs.FileSystem
+    path: str
+    root: str = ""
+    """URL of the file system without its paths; empty for local files."""
+    base: str = ""
+    """Prefix of paths that `root` contains already, such as a bucket."""
+
+    @property
+    def url(self) -> str:
+        """The location as a path or URL, as users and Spark write it."""
+        return f"{self.root}{self.path.removeprefix(self.base)}"
+
+    def __truediv__(self, name: str) -> Location:
+        """Return the location `name`, which may contain slashes, below this one."""
+        return self.at(f"{self.path.rstrip('/')}/{name}")
+
+    def at(self, path: str) -> Location:
+        """Return another path in the same file system."""
+        return replace(self, path=path)
+
+    def exists(self) -> bool:
+        """Whether there is a file or folder at this location."""
+        return bool(self.files.get_file_info(self.path).type != fs.FileType.NotFound)
+
+    def read_text(self) -> str | None:
+        """Return the file's text; None if there is no file, LocationError if it is not UTF-8."""
+        if not self.exists():
+            return None
+        with self.files.open_input_stream(self.path) as stream:
+            content = bytes(stream.read())
+        try:
+            return content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise LocationError(f"{self.url}: not a UTF-8 text: {error}") from error
+
+    def write_text(self, text: str) -> None:
+        """Replace the file's content atomically."""
+        draft = self if self._is_object else self.at(f"{self.path}.draft")
+        with draft.create() as stream:
+            stream.write(text.encode("utf-8"))
+        if draft != self:
+            draft.move_to(self)
+
+    def create(self) -> pa.NativeFile:
+        """Return a stream into a new file; creates its folder."""
+        self._create_folder()
+        return self.files.open_output_stream(self.path)
+
+    def move_to(self, target: Location) -> None:
+        """Move the file to `other`, which is replaced."""
+        target._create_folder()
+        if self.root and not self._is_object and target.exists():
+            # HDFS does not replace files. The journal covers a crash between the two steps.
+            self.files.delete_file(target.path)
+        self.files.move(self.path, target.path)
+
+    def delete(self) -> None:
+        """Delete the file, or the folder with its content; does nothing if there is none."""
+        kind = self.files.get_file_info(self.path).type
+        if kind == fs.FileType.Directory:
+            self.files.delete_dir(self.path)
+        elif kind != fs.FileType.NotFound:
+            self.files.delete_file(self.path)
+
+    @property
+    def _is_object(self) -> bool:
+        return self.root.startswith(_OBJECT_STORES)
+
+    def _create_folder(self) -> None:
+        if not self._is_object:
+            self.files.create_dir(self.path.rpartition("/")[0], recursive=True)
+
+    def walk(self) -> Iterator[str]:
+        """Yield the paths of all files below this folder, relative to it; none if it is missing."""
+        below = fs.FileSelector(self.path, recursive=True, allow_not_found=True)
+        start = len(self.path.rstrip("/")) + 1
+        yield from sorted(
+            info.path[start:]
+            for info in self.files.get_file_info(below)
+            if info.type == fs.FileType.File
+        )
+
+
+@cache
+def location(url: str) -> Location:
+    """Parse a path or URL; raises LocationError if it is not UTF-8 or the scheme is unknown."""
+    if _SURROGATE.search(url):
+        raise LocationError(f"{os.fsencode(url)!r} is not valid UTF-8")
+    parts = None if _FILE.match(url) else _URL.match(url)
+    if parts is None:
+        path = str(Path(_FILE.sub("", url)).expanduser().absolute())
+        return Location(fs.LocalFileSystem(), path)
+    if _PRIVATE.search(url):
+        raise LocationError(
+            f"{_PRIVATE.split(url)[0]}…: pass settings and passwords of a store in the"
+            " environment, not in its URL: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and the like"
+        )
+    root = _root(hadoop_url(f"{parts[1]}://{parts[2]}"))
+    # The path is not parsed as a URL's, because it may contain patterns and spaces.
+    return root.at(f"{root.base}{parts[3]}".rstrip("/") or "/")
+
+
+def hadoop_url(url: str) -> str:
+    """Return a path or URL with Hadoop's scheme, as Spark understands it."""
+    scheme, colon, path = url.partition("://")
+    return f"{_HADOOP_SCHEMES.get(scheme, scheme)}{colon}{path}"
+
+
+@cache
+def _root(url: str) -> Location:
+    """Connect to a file system, once per process."""
+    scheme, _, path = url.partition("://")
+    try:
+        files, base = fs.FileSystem.from_uri(f"{_ARROW_SCHEMES.get(scheme, scheme)}://{path}/")
+    except (pa.ArrowException, OSError, ValueError) as error:
+        files, base = _by_fsspec(url, error)
+    base = base.rstrip("/")
+    return Location(files, base, url, base)
+
+
+def find(
+    urls: Iterable[str], without: Location | None = None, *, with_hidden: bool = False
+) -> list[InputFile]:
+    """List the files that paths, folders and patterns match, without duplicates, sorted by name.
+
+    A folder stands for all files below it. Files and folders whose names begin with `.` or `_` are
+    skipped unless `with_hidden`, and so are files below `without`.
+    Raises LocationError for a location that does not exist.
+    """
+    files: dict[str, InputFile] = {}
+    for url in urls:
+        root = location(url)
+        try:
+            listed = _listed(root, with_hidden=with_hidden)
+        except OSError as error:
+            raise LocationError(f"{url}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise LocationError(f"{url}: {error.object!r} is a file name but not UTF-8") from error
+        for info in listed:
+            if without is None or not info.path.startswith(f"{without.path.rstrip('/')}/"):
+                name = root.at(info.path).url
+                files[name] = InputFile(
+                    url=name, size=info.size, modified_ns=int(info.mtime_ns or 0)
+                )
+    return sorted(files.values())
+
+
+def _listed(root: Location, *, with_hidden: bool) -> list[fs.FileInfo]:
+    info = root.files.get_file_info(root.path)
+    if info.type == fs.FileType.File:
+        return [info]
+    if info.type == fs.FileType.Directory:
+        return _below(root, root.path, with_hidden=with_hidden)
+    if info.type == fs.FileType.Unknown:
+        raise LocationError(f"{root.url}: neither a file nor a folder")
+    first = _PATTERN.search(root.path)
+    if first is None:
+        raise LocationError(f"{root.url}: no such file or folder")
+    folder = root.path[: first.start()].rpartition("/")[0]
+    expression = re.compile(_expression(root.path), re.DOTALL)
+    below = _below(root, folder, with_hidden=with_hidden)
+    matching = [info for info in below if expression.fullmatch(info.path)]
+    if not matching:
+        raise LocationError(f"{root.url}: no file matches")
+    return matching
+
+
+def _below(root: Location, folder: str, *, with_hidden: bool) -> list[fs.FileInfo]:
+    if isinstance(root.files, fs.LocalFileSystem):
+        listed = list(_walked(folder))
+    else:
+        selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
+        listed = root.files.get_file_info(selector)
+    return [
+        info
+        for info in listed
+        if info.type == fs.FileType.File
+        and (
+            with_hidden
+            or not any(
+                part.startswith((".", "_"))
+                for part in info.path[len(folder.rstrip("/")) + 1 :].split("/")
+            )
+        )
+    ]
+
+
+def _walked(top: str) -> Iterator[fs.FileInfo]:
+    """Yield the files below a local folder, visiting each folder once even if links lead to it.
+
+    Arrow's own walk follows links to parent folders until paths are too long, and with two such
+    links practically for ever.
+    """
+    seen = {os.path.realpath(top)}
+    for at, folders, names in os.walk(top, followlinks=True, onerror=_refuse):
+        folder = Path(at)
+        real = {os.path.realpath(folder / name): name for name in sorted(folders, reverse=True)}
+        folders[:] = sorted(name for path, name in real.items() if path not in seen)
+        seen.update(real)
+        for path in (folder / name for name in names):
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                name = os.fsencode(path).decode()  # raises UnicodeDecodeError, as Arrow does
+                yield fs.FileInfo(
+                    name, fs.FileType.File, size=status.st_size, mtime_ns=status.st_mtime_ns
+                )
+
+
+def _refuse(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _expression(pattern: str) -> str:
+    """Translate a shell pattern to a regular expression; `**` matches across folders."""
+    return "".join(
+        _PIECES.get(piece, f"[{'^' + piece[2:-1] if piece[1:2] == '!' else piece[1:-1]}]")
+        if piece in _PIECES or piece.startswith("[")
+        else re.escape(piece)
+        for piece in re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|.", pattern, re.DOTALL)
+    )
+
+
+_PIECES: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def _by_fsspec(url: str, refused: Exception) -> tuple[fs.FileSystem, str]:
+    try:
+        import fsspec  # noqa: PLC0415 - optional, used if pyarrow has no file system
+    except ImportError:
+        raise LocationError(
+            f"{url}: {_brief(refused)}; fsspec supports more stores: pip install fsspec, and for"
+            " HDFS hdfs-native"
+        ) from refused
+    try:
+        files, base = fsspec.core.url_to_fs(f"{url}/")
+    except (ImportError, OSError, ValueError) as error:
+        raise LocationError(f"{url}: {_brief(error)}") from error
+    return fs.PyFileSystem(_FsspecHandler(files)), base
+
+
+class _FsspecHandler(fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
+    """fsspec's file systems, which use several names for the time of modification."""
+
+    @staticmethod
+    def _create_file_info(path: str, info: Mapping[str, Any]) -> fs.FileInfo:
+        for word, unit in _MODIFIED.items():
+            if info.get(word):
+                modified_s = info[word] if unit == 1 else info[word] / unit
+                info = {**info, "mtime": modified_s}
+        return fs.FSSpecHandler._create_file_info(path, info)  # noqa: SLF001 - no other way
+
+
+_MODIFIED: Final = {
+    "mtime": 1,
+    "LastModified": 1,
+    "last_modified": 1,
+    "modification_time": 1_000,
+    "modificationTime": 1_000,
+}
+"""fsspec's names for the time of modification, with units per second if it is a number."""
+
+
+def _brief(error: Exception) -> str:
+    """Shorten an error to one line: some list all the paths where a library was searched."""
+    return textwrap.shorten(str(error), _LINE, placeholder="…")

@@ -1,0 +1,245 @@
+"""The pipeline of `kafkalite audit`: captures to tables to audits.
+
+The output folder contains:
+
+    requests/api=OffsetCommit/date=2026-11-22/*.parquet   typed requests with their responses
+    connections/*.parquet                                 connections with several numbers
+    problems/*.parquet                                    problems of the captures
+    state/<table>/*.parquet                               intermediate tables of the audits
+    audits/<table>/*.parquet                              findings of the audits
+    report.html                                           the report
+    tables.md                                             descriptions of all columns
+    _kafkalite/                                           the manifest and other internal files
+
+The output depends only on the current input. A second run does nothing, a run with new files reads
+only those, and an interrupted run changes nothing. Tables of audits that a run does not include
+stay as long as the input is unchanged.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+import kafkalite
+from kafkalite.traffic.columnar.options import DEFAULT_OPTIONS
+from kafkalite.traffic.spark import manifest, output_journal, table_descriptions
+from kafkalite.traffic.spark.access_checks import check_table_access
+from kafkalite.traffic.spark.audits import AUDITS, AuditOptions
+from kafkalite.traffic.spark.connection_stitching import stitch
+from kafkalite.traffic.spark.derived_tables import FOLDERS, DerivedTables
+from kafkalite.traffic.spark.inputs import SparkFiles, WorkerFiles, check_output_folder
+from kafkalite.traffic.spark.locations import LocationError, location
+from kafkalite.traffic.spark.manifest import InputSplit, Manifest
+from kafkalite.traffic.spark.output_journal import Change
+from kafkalite.traffic.spark.progress import Silent
+from kafkalite.traffic.spark.report import write_report
+from kafkalite.traffic.spark.requests import Requests, api_key
+from kafkalite.traffic.spark.stages.decoding import CONNECTIONS, LOOSE, PROBLEMS, REQUESTS, Task
+from kafkalite.traffic.spark.tuning import settings_for_size, single_task_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafkalite.traffic.columnar.options import Options
+    from kafkalite.traffic.spark.locations import InputFile, Location
+    from kafkalite.traffic.spark.progress import ProgressReporter
+
+REPORT: Final = "report.html"
+
+_TABLES: Final = (REQUESTS.rstrip("/"), PROBLEMS, CONNECTIONS, LOOSE)
+"""Folders whose files the manifest lists."""
+_DERIVED: Final = (*FOLDERS, REPORT)
+"""Output of the audits."""
+
+
+class NothingToAuditError(Exception):
+    """No input file is a capture; the text is one line for users."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The options of a run."""
+
+    inputs: tuple[str, ...]
+    """Files, folders and patterns, by path or URL."""
+    out: str
+    options: Options = DEFAULT_OPTIONS
+    audits: tuple[str, ...] = tuple(AUDITS)
+    audit_options: AuditOptions = field(default_factory=AuditOptions)
+    keep_vanished: bool = False
+    """Whether the output of deleted input files stays."""
+    by_spark: bool = False
+    """Whether Spark reads the input, with Hadoop's file systems and their credentials."""
+    split_bytes: int = 128 << 20
+    """Bytes that a task reads; files of several times this size are read in parts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The result of a run."""
+
+    files: int
+    """Number of input files."""
+    read: int
+    """Number of files read in this run."""
+    size: int
+    """Bytes read in this run."""
+    requests: int
+    """Number of requests in all files."""
+    quarantined: tuple[str, ...]
+    """Files that could not be read, or not to their end."""
+    report: str | None
+    """URL of the report."""
+
+
+def audit(spark: SparkSession, job: Job, reporter: ProgressReporter | None = None) -> Outcome:
+    """Update the tables and the report in `job.out` to match the input.
+
+    Raises NothingToAuditError or LocationError, whose texts are one line for users.
+    """
+    out = location(job.out)
+    check_output_folder(job.inputs, out)
+    check_table_access(spark, out)
+    with output_journal.locked(out):
+        return _Run(spark, job, out, reporter or Silent()).run()
+
+
+class _Run:
+    """One run."""
+
+    def __init__(
+        self, spark: SparkSession, job: Job, out: Location, reporter: ProgressReporter
+    ) -> None:
+        self._spark = spark
+        self._job = job
+        self._out = out
+        self._reporter = reporter
+        self._read = 0
+        self._size = 0
+        output_journal.recover(out)
+        self._done = self._manifest()
+
+    def run(self) -> Outcome:
+        source = (SparkFiles if self._job.by_spark else WorkerFiles)(self._spark, self._job.inputs)
+        listed = source.find(without=self._out)
+        if not listed and not (self._job.keep_vanished and self._done.splits):
+            raise NothingToAuditError(f"{' '.join(self._job.inputs)}: no files found")
+        with settings_for_size(self._spark, sum(file.size for file in listed)):
+            return self._update(source, listed)
+
+    def _update(self, source: WorkerFiles | SparkFiles, listed: list[InputFile]) -> Outcome:
+        plan = manifest.plan(self._done, listed, keep_vanished=self._job.keep_vanished)
+        if not plan.is_empty or self._done.stitched is None:
+            self._decode(source, plan)
+        report = self._audit() if self._job.audits else None
+        splits = self._done.splits
+        stitched = self._done.stitched
+        return Outcome(
+            files=len({file.url for split in splits for file in split.inputs}),
+            read=self._read,
+            size=self._size,
+            requests=sum(split.rows for split in splits) + (stitched.rows if stitched else 0),
+            quarantined=tuple(
+                dict.fromkeys(name for split in splits for name in split.quarantined)
+            ),
+            report=report,
+        )
+
+    def _manifest(self) -> Manifest:
+        text = (self._out / manifest.NAME).read_text()
+        if text is None and any(True for name in _TABLES for _ in (self._out / name).walk()):
+            raise LocationError(f"{self._out.url}: contains tables but no manifest of kafkalite")
+        try:
+            return Manifest.from_json(text, _decoder(self._job.options))
+        except ValueError as error:
+            raise LocationError(f"{(self._out / manifest.NAME).url}: {error}") from error
+
+    def _decode(self, source: WorkerFiles | SparkFiles, plan: manifest.Plan) -> None:
+        run = self._done.run + 1
+        staged = self._out / output_journal.STAGING
+        task = Task(staged=staged, name=f"{run:06}", options=self._job.options)
+        new: list[InputSplit] = []
+        if plan.read:
+            self._read, self._size = len(plan.read), sum(file.size for file in plan.read)
+            new = source.decode(plan.read, task, self._job.split_bytes, self._reporter)
+            if not plan.keep:
+                _refuse_all_quarantined(plan.read, new)
+        splits = (*plan.keep, *new)
+        stitched = stitch(self._spark, splits, new, self._out, task, self._reporter)
+        manifest_ = replace(self._done, run=run, splits=splits, stitched=stitched, audited="")
+        self._commit(manifest_, staged)
+
+    def _commit(self, manifest_: Manifest, staged: Location) -> None:
+        outputs = manifest_.outputs
+        outdated = [
+            f"{folder}/{name}"
+            for folder in _TABLES
+            for name in (self._out / folder).walk()
+            if f"{folder}/{name}" not in outputs
+        ]
+        # From the tasks' reports, not from a listing of the folder: a missing file must be noticed.
+        new = sorted(outputs - self._done.outputs)
+        moves = [(f"{output_journal.STAGING}/{name}", name) for name in new]
+        if not self._job.audits:
+            outdated += _DERIVED
+        output_journal.commit(
+            self._out,
+            Change(moves=tuple(moves), deletes=tuple(outdated), manifest=manifest_.to_json()),
+        )
+        staged.delete()
+        seen = {name.split("/")[1].removeprefix("api=") for name in outputs if "/api=" in name}
+        (self._out / table_descriptions.FILE).write_text(
+            table_descriptions.describe_tables(map(api_key, seen))
+        )
+        self._done = manifest_
+
+    def _audit(self) -> str:
+        settings = json.dumps([list(self._job.audits), repr(self._job.audit_options)])
+        report = self._out / REPORT
+        if self._done.audited == settings and report.exists():
+            self._reporter.step("audits are up to date: neither the input nor the options changed")
+            return report.url
+        staged = self._out / output_journal.STAGING
+        derived = DerivedTables(staged, self._job.audit_options, self._reporter)
+        requests = Requests.read(self._spark, self._out, derived.state)
+        with single_task_settings(self._spark) if requests.are_few else nullcontext():
+            derived.audit(requests, self._job.audits)
+        moves = [
+            (f"{output_journal.STAGING}/{source}", target) for source, target in derived.moves()
+        ]
+        done = replace(self._done, audited=settings)
+        # After a change of the input, the tables of other audits are outdated.
+        outdated = (*derived.folders, REPORT) if self._done.audited else _DERIVED
+        output_journal.commit(
+            self._out,
+            # The audits are repeated if writing the report fails.
+            Change(moves=tuple(moves), deletes=outdated, manifest=done.to_json()),
+        )
+        self._done = done
+        staged.delete()
+        self._reporter.step("report")
+        write_report(self._spark, self._out)
+        return report.url
+
+
+def _decoder(options: Options) -> str:
+    """Return a text with the version and the options that determine the decoder's output."""
+    chosen = (
+        sorted(options.api_keys or ()),
+        options.from_ns,
+        options.until_ns,
+        options.clients,
+    )
+    return f"{kafkalite.__version__} {json.dumps(chosen)}"
+
+
+def _refuse_all_quarantined(files: tuple[InputFile, ...], splits: list[InputSplit]) -> None:
+    """Raise NothingToAuditError if no input file is a capture."""
+    quarantined = {name for split in splits for name in split.quarantined}
+    if len(quarantined) == len(files) and not any(split.rows or split.loose for split in splits):
+        first = files[0].url
+        more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+        raise NothingToAuditError(f"{first}{more}: not a capture that can be read")

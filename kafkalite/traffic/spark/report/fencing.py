@@ -1,0 +1,139 @@
+"""The report's section on offset commits that fencing rules refuse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.traffic.spark.report import charts
+from kafkalite.traffic.spark.report.charts import Bar, Part
+from kafkalite.traffic.spark.report.formatting import count, listing
+from kafkalite.traffic.spark.report.model import BAD, GOOD, WARN, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkalite.traffic.spark.report.formatting import Row, Rows
+
+
+def fencing(rows_by_query: Mapping[str, Rows]) -> Section:
+    """Return the section: commits that each fencing rule and the broker refuse."""
+    by_kind: dict[str, dict[str, Row]] = {}
+    for row in rows_by_query["fencing_totals"]:
+        by_kind.setdefault(row["fenced_by"], {})[row["rule"]] = row
+    totals = by_kind["epoch"]
+    strict, relaxed = totals["strict"], totals["assignment-epoch"]
+    zombies = strict["zombies_refused"] + strict["zombies_accepted"]
+    headline = (
+        f"{count(strict['commits'], 'commit')} by members with epochs. The strict rule refuses "
+        f"{strict['commits_failed']:,}, the assignment-epoch rule {relaxed['commits_failed']:,}. "
+        f"{count(zombies, 'partition')} {_were(zombies)} committed by zombies."
+    )
+    aborts = _aborts(totals)
+    undecidable = relaxed["commits_undecidable"]
+    detail = (
+        _closest_rules(totals)
+        + (f" Transactions aborted by refused commits: {aborts}." if aborts else "")
+        + (
+            f" The capture does not show enough to decide {count(undecidable, 'commit')}."
+            if undecidable
+            else ""
+        )
+        + _commits_without_epochs(by_kind)
+    )
+    accepted_zombies = totals["broker"]["zombies_accepted"]
+    has_refusals = any(row["partitions_failed"] for row in totals.values())
+    return Section(
+        name="fencing",
+        title="Offset commits refused by fencing",
+        source="KAFKA-19779, KIP-1251",
+        tone=BAD if accepted_zombies else WARN if totals["broker"]["innocents_refused"] else GOOD,
+        headline=headline,
+        detail=detail,
+        plot=(
+            charts.bars([_rule_bar(rule, row) for rule, row in totals.items()])
+            if has_refusals
+            else None
+        ),
+        legend=_LEGEND,
+        listings=(
+            listing(
+                "Commits of zombies and innocents, latest first",
+                rows_by_query.get("fencing_cases", ()),
+                ("at", "group_id", "member_id", "topic", "partition", "commit_epoch",
+                 "member_epoch", "truth", "strict", "revocation", "assignment", "broker"),
+            ),
+        ),
+    )  # fmt: skip
+
+
+_LEGEND: Final = (
+    (BAD, "zombie: another member owns the partition"),
+    (WARN, "innocent: the member still owns the partition"),
+    ("plain", "other: unowned partitions, and members that had left"),
+)
+
+
+def _closest_rules(totals: Mapping[str, Row]) -> str:
+    """Say which rules decide most like the broker; name no rule if all agree equally often."""
+    differences = {
+        rule: row["otherwise_than_broker"] for rule, row in totals.items() if rule != "broker"
+    }
+    least = min(differences.values())
+    closest = [rule for rule, commits in differences.items() if commits == least]
+    if len(closest) < len(differences):
+        rules = f"rule{'s' if len(closest) > 1 else ''} {' and '.join(closest)}"
+        exception = f", except for {count(least, 'commit')}" if least else ""
+        return f"The broker decided as the {rules}{exception}."
+    if least:
+        return f"Each rule differs from the broker's decision for {count(least, 'commit')}."
+    return "All rules agree with the broker's decision for every commit."
+
+
+def _aborts(totals: Mapping[str, Row]) -> str:
+    """Return how many transactions each rule aborts; an empty string if none does."""
+    if not any(row["transactions_aborted"] for row in totals.values()):
+        return ""
+    return ", ".join(f"{row['transactions_aborted']:,} by {rule}" for rule, row in totals.items())
+
+
+def _commits_without_epochs(by_kind: Mapping[str, Mapping[str, Row]]) -> str:
+    """Return sentences about commits to which no rule by member epochs applies."""
+    parts = []
+    if "generation" in by_kind and (strict := by_kind["generation"]["strict"])["commits"]:
+        broker = by_kind["generation"]["broker"]
+        refused = strict["zombies_refused"]
+        parts.append(
+            f" Classic groups: the broker refused {broker['commits_failed']:,} of "
+            f"{count(strict['commits'], 'commit')}, of which {count(refused, 'partition')} "
+            f"{_were(refused)} committed by zombies. It accepted {broker['zombies_accepted']:,} "
+            "partitions committed by zombies."
+        )
+    for kind, text in _UNCLASSIFIED.items():
+        if kind in by_kind:
+            parts.append(f" {count(by_kind[kind]['broker']['commits'], 'commit')} {text}.")
+    return "".join(parts)
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
+_UNCLASSIFIED: Final = {
+    "simple": "came from clients that are not group members",
+    "unknown": "came from members of groups that the capture does not show otherwise",
+}
+"""Kinds of commits that no rule applies to → the report's text about them."""
+
+
+def _rule_bar(rule: str, row: Row) -> Bar:
+    zombies, innocents = row["zombies_refused"], row["innocents_refused"]
+    others = max(row["partitions_failed"] - zombies - innocents, 0)
+    return Bar(
+        "the broker" if rule == "broker" else rule,
+        (
+            Part(zombies, BAD, f"{zombies} partitions of zombies refused"),
+            Part(innocents, WARN, f"{innocents} partitions of innocents refused"),
+            Part(others, "plain", f"{others} other partitions refused"),
+        ),
+        f"{row['commits_failed']:,} commits",
+    )

@@ -1,0 +1,56 @@
+"""Formatting of numbers, names and table rows for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from kafkalite.traffic.scalar.messages import error_name
+from kafkalite.traffic.spark.report.model import Listing
+
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+
+MAX_MARKS: Final = 10
+"""Marks per chart."""
+
+MAX_ROWS: Final = 200
+"""Rows per table and query. The page shows ten at a time."""
+
+NAMELESS: Final = "nameless"
+"""Shown in place of a name that is null."""
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun, in the plural unless the number is 1."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def name(value: object) -> str:
+    """Return a name for display; null becomes `NAMELESS`, invalid characters are escaped."""
+    return NAMELESS if value is None else escape_unprintable(str(value))
+
+
+def escape_unprintable(text: str) -> str:
+    """Escape unprintable and text-direction characters as Python does."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
+def listing(title: str, rows: Rows, columns: tuple[str, ...]) -> Listing:
+    """Return the first rows of a table with the given columns; the title says if rows are cut."""
+    cells = tuple(
+        tuple(_display(column, row[column]) for column in columns) for row in rows[:MAX_ROWS]
+    )
+    return Listing(
+        f"{title} (first {MAX_ROWS} rows)" if len(rows) >= MAX_ROWS else title, columns, cells
+    )
+
+
+def _display(column: str, value: object) -> object:
+    """Return a value for display: error codes become names."""
+    return error_name(value) if column == "error" and isinstance(value, int) else value

@@ -1,0 +1,338 @@
+"""The report's sections, one per audit: a headline, a plot and the worst cases.
+
+Rows go in, sections come out. Every number shown is in a table of the audits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.traffic.spark.audits.health import LONG_POLL_APIS
+from kafkalite.traffic.spark.report import charts
+from kafkalite.traffic.spark.report.charts import Bar, Lane, Part, Series, Span
+from kafkalite.traffic.spark.report.fencing import fencing
+from kafkalite.traffic.spark.report.formatting import MAX_MARKS, NAMELESS, count, listing, name
+from kafkalite.traffic.spark.report.model import BAD, GOOD, WARN, Section
+from kafkalite.traffic.spark.report.producers import producers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkalite.traffic.spark.report.formatting import Row, Rows
+    from kafkalite.traffic.spark.report.model import Listing
+
+_MAX_SERIES: Final = 6
+
+
+def sections(rows_by_query: Mapping[str, Rows]) -> list[Section]:
+    """Return the sections of the audits whose tables exist."""
+    return [make(rows_by_query) for needs, make in _SECTIONS if needs in rows_by_query]
+
+
+def _members(rows_by_query: Mapping[str, Rows]) -> Section:
+    totals, ghosts = rows_by_query["ghost_totals"], rows_by_query.get("ghosts", ())
+    number = sum(row["ghosts"] for row in totals)
+    headline = _ghost_headline(totals, number)
+    kinds = ", ".join(f"{row['ghosts']} {row['kind']}" for row in totals)
+    lanes = [
+        Lane(
+            name(row["group_id"]),
+            (
+                Span(
+                    row["last_sign"].timestamp(),
+                    row["until"].timestamp(),
+                    WARN if row["would_own_id_save"] else "plain",
+                    f"{row['member_id'] or NAMELESS} {row['kind']}: "
+                    f"{_blocked_seconds(row):.0f} partition-seconds",
+                ),
+            ),
+        )
+        for row in ghosts[:MAX_MARKS]
+    ]
+    return Section(
+        name="members",
+        title="Ghost members of groups",
+        source="KIP-1082",
+        tone=WARN if number else GOOD,
+        headline=headline,
+        detail=f"By kind: {kinds}." if kinds else "",
+        plot=charts.lanes(lanes),
+        legend=(
+            (WARN, "avoidable with a client-generated member id"),
+            ("plain", "not avoidable"),
+        )
+        if number
+        else (),
+        listings=(
+            listing(
+                "Ghosts that blocked partitions longest",
+                ghosts,
+                ("group_id", "member_id", "kind", "client", "last_sign", "until",
+                 "partitions_held", "partition_seconds_held", "partition_seconds_kept_free"),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _ghost_headline(totals: Rows, number: int) -> str:
+    if not number:
+        return "No ghosts: every member sent heartbeats until it left."
+    seconds = sum(row["partition_seconds"] for row in totals)
+    avoidable = [row for row in totals if row["would_own_id_save"]]
+    return (
+        f"{count(number, 'ghost')} blocked partitions for {seconds:,.0f} partition-seconds. "
+        "Client-generated member ids would have avoided "
+        f"{sum(row['ghosts'] for row in avoidable)} of the ghosts and "
+        f"{sum(row['partition_seconds'] for row in avoidable):,.0f} partition-seconds."
+    )
+
+
+def _blocked_seconds(row: Row) -> float:
+    return float(row["partition_seconds_held"] + row["partition_seconds_kept_free"])
+
+
+def _offsets(rows_by_query: Mapping[str, Rows]) -> Section:
+    fates = {row["fate"]: row for row in rows_by_query["expiry_by_fate"]}
+    lag = rows_by_query.get("lag_by_group", ())
+    groups = {row["group_id"] for row in lag}
+    worst_first = sorted(groups, key=lambda group: -_max_lag(lag, group))[:_MAX_SERIES]
+    parts = [
+        f"{count(fates[fate]['offsets'], 'offset')}"
+        f" of {count(fates[fate]['groups'], 'group')} {text}"
+        for fate, text in (
+            ("lost", "would have expired before the group returned"),
+            ("expired", "would have expired during the capture"),
+            ("at risk", "will expire after the capture unless members return"),
+        )
+        if fate in fates
+    ]
+    headline = "; ".join(parts) + "." if parts else "No offset expires."
+    series = [
+        Series(
+            name(group),
+            tuple((row["at"].timestamp(), row["lag"]) for row in lag if row["group_id"] == group),
+        )
+        for group in worst_first
+    ]
+    details = [
+        *(_largest_lag_text(lag, group) for group in worst_first[:1]),
+        *map(_spared, rows_by_query.get("spared", ())),
+    ]
+    return Section(
+        name="offsets",
+        title="Offset expiry and consumer lag",
+        source="KIP-211",
+        tone=BAD if "lost" in fates else WARN if "expired" in fates else GOOD,
+        headline=headline[0].upper() + headline[1:],
+        detail=" ".join(filter(None, details)),
+        plot=charts.lines(series),
+        listings=(
+            listing(
+                "Offsets that expire",
+                rows_by_query.get("offset_expiry", ()),
+                ("group_id", "protocol", "topic", "partition", "committed_offset", "committed_at",
+                 "unread_since", "expires_at", "fate", "returned_at", "was_missing"),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _spared(row: Row) -> str:
+    """Say how many more offsets expired under the rule before KIP-211."""
+    if not row["offsets"]:
+        return ""
+    return (
+        f"A broker without KIP-211 would have expired {count(row['offsets'], 'more offset')} of "
+        f"{count(row['groups'], 'group')}; {row['rewound']:,} of them were fetched after that."
+    )
+
+
+def _largest_lag_text(lag: Rows, group: str | None) -> str:
+    return f"The largest lag was {_max_lag(lag, group):,} ({name(group)})."
+
+
+def _max_lag(lag: Rows, group: str | None) -> int:
+    return max(int(row["lag"]) for row in lag if row["group_id"] == group)
+
+
+def _metadata(rows_by_query: Mapping[str, Rows]) -> Section:
+    by_broker = rows_by_query["stale_by_broker"]
+    number = sum(row["answers"] for row in by_broker)
+    resets = sum(row["resets"] for row in by_broker)
+    causes = {row["cause"]: row for row in rows_by_query.get("resets_by_cause", ())}
+    same_connection = sum(row["certain"] for row in by_broker)
+    headline = (
+        f"{count(number, 'stale answer')}: older than the metadata that the client already had. "
+        f"{same_connection} came on the connection that had returned the newer metadata. "
+        f"{count(resets, 'offset reset')} followed."
+        if number
+        else "No stale answers: no metadata was older than what the client already had."
+    )
+    bars = [
+        Bar(
+            name(row["broker"]),
+            (
+                Part(row["certain"], BAD, f"{row['certain']} on the same connection"),
+                Part(row["answers"] - row["certain"], WARN, "on another connection of the client"),
+            ),
+            f"{row['answers']:,}",
+        )
+        for row in by_broker[:MAX_MARKS]
+    ]
+    return Section(
+        name="metadata",
+        title="Stale metadata",
+        source="KIP-232",
+        tone=BAD if resets or "broker behind" in causes else WARN if number or causes else GOOD,
+        headline=headline,
+        detail=" ".join(map(_out_of_range, causes.values())),
+        plot=charts.bars(bars) if number else None,
+        legend=((BAD, "same connection"), (WARN, "same client")) if number else (),
+        listings=_listings(rows_by_query, _METADATA_LISTINGS),
+    )
+
+
+_METADATA_LISTINGS: Final = (
+    (
+        "Stale answers, those followed by offset resets first",
+        "stale_metadata",
+        ("at", "host", "client_id", "broker", "topic", "partition", "kind", "told_epoch",
+         "known_epoch", "evidence", "errors_after", "resets_after"),
+    ),
+    (
+        "Fetches out of range, by cause",
+        "offset_resets",
+        ("at", "client", "broker", "topic", "partition", "fetch_offset", "reached", "cause",
+         "reset_by", "reset_to", "records_again", "records_skipped"),
+    ),
+    (
+        "Leader epoch errors",
+        "leader_epoch_errors",
+        ("client_id", "broker", "api", "topic", "partition", "error", "times", "first_at",
+         "last_at", "lowest_epoch"),
+    ),
+)  # fmt: skip
+
+
+def _listings(
+    rows_by_query: Mapping[str, Rows], listings: Sequence[tuple[str, str, tuple[str, ...]]]
+) -> tuple[Listing, ...]:
+    return tuple(
+        listing(title, rows_by_query.get(query, ()), columns) for title, query, columns in listings
+    )
+
+
+def _out_of_range(row: Row) -> str:
+    """Say how often fetch offsets were out of range for one cause, and the resulting cost."""
+    return (
+        f"Out of range {count(row['resets'], 'time')} ({row['cause']}): "
+        f"{row['again']:,} records read again, {row['skipped']:,} skipped."
+    )
+
+
+def _health(rows_by_query: Mapping[str, Rows]) -> Section:
+    latency, errors = rows_by_query["latency"], rows_by_query.get("error_counts", ())
+    requests = sum(row["requests"] for row in latency)
+    ordinary = sum(row["expected"] or 0 for row in errors)
+    faults = sum(row["times"] for row in errors) - ordinary
+    measured = [row for row in latency if row["p99_ms"] is not None]
+    immediate = [row for row in measured if row["api"] not in LONG_POLL_APIS]
+    slowest = max(immediate, key=lambda row: row["p99_ms"], default=None)
+    storms = [row for row in rows_by_query.get("rebalances", ()) if row["is_storm"]]
+    headline = (
+        f"{requests:,} requests of {count(len(latency), 'API')}; "
+        + (
+            f"slowest API, excluding long polls: {slowest['api']} "
+            f"(p99 {slowest['p99_ms']:,.1f} ms); "
+            if slowest
+            else ""
+        )
+        + f"{count(faults, 'error')}; "
+        + f"{count(len(storms), 'minute')} with rebalance storms."
+    )
+    bars = _latency_bars(measured)
+    return Section(
+        name="health",
+        title="Health",
+        source="latency, errors, rebalances, partitions, clients",
+        tone=WARN if storms or faults else GOOD,
+        headline=headline,
+        detail=("Bars show p99 latency on a logarithmic scale." if bars else "")
+        + (
+            " A rebalance storm is a minute in which one group has at least --storm rebalances."
+            if storms
+            else ""
+        )
+        + (
+            f" Not counted as errors: {count(ordinary, 'error code')} of ordinary use, see the "
+            "column expected."
+            if ordinary
+            else ""
+        ),
+        plot=charts.bars(bars, is_log=True),
+        legend=(("a", "broker latency"), ("plain", "long polls: wait for data or other members")),
+        listings=_listings(rows_by_query, _HEALTH_LISTINGS),
+    )  # fmt: skip
+
+
+def _latency_bars(measured: Rows) -> list[Bar]:
+    """Return a bar for each of the busiest APIs, the slowest first."""
+    busiest = sorted(measured, key=lambda row: -row["requests"])[:MAX_MARKS]
+    return [
+        Bar(
+            name(row["api"]),
+            (
+                Part(
+                    row["p99_ms"],
+                    "plain" if row["api"] in LONG_POLL_APIS else "a",
+                    f"p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms",
+                ),
+            ),
+            f"{row['p99_ms']:,.1f} ms",
+        )
+        for row in sorted(busiest, key=lambda row: -row["p99_ms"])
+    ]
+
+
+_HEALTH_LISTINGS: Final = (
+    (
+        "Errors",
+        "error_counts",
+        ("api", "name", "times", "expected", "clients", "first_at", "last_at"),
+    ),
+    (
+        "Rebalances per minute, most first",
+        "rebalances",
+        ("group_id", "protocol", "at", "rebalances", "is_storm"),
+    ),
+    (
+        "Partitions, busiest first",
+        "partition_traffic",
+        ("topic", "partition", "bytes_in", "bytes_out", "share_of_topic", "is_hot"),
+    ),
+    (
+        "Clients, slowest first (excluding long polls)",
+        "clients",
+        (
+            "host",
+            "client_id",
+            "connections",
+            "requests",
+            "unanswered",
+            "p50_ms",
+            "p99_ms",
+            "retries",
+        ),
+    ),
+)
+
+
+_SECTIONS: Final = (
+    ("fencing_totals", fencing),
+    ("ghost_totals", _members),
+    ("expiry_by_fate", _offsets),
+    ("stale_by_broker", _metadata),
+    ("takeovers", producers),
+    ("latency", _health),
+)
+"""(table that the section requires, function that returns the section)."""

@@ -1,0 +1,271 @@
+"""The requests of a capture as Spark tables, one table per API.
+
+An API without requests is an empty table with the same columns, so that audits need no special
+case.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from functools import cache, partial, reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kafkalite.protocol import codec
+from kafkalite.traffic.columnar import tables
+from kafkalite.traffic.spark.locations import find
+from kafkalite.traffic.spark.stages.stitching import NAMES
+from kafkalite.traffic.spark.state.tables import empty_table, in_memory_table
+from kafkalite.traffic.spark.state.timing import span
+from kafkalite.traffic.spark.tuning import DRIVER_BYTES, is_one_process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from kafkalite.traffic.spark.locations import InputFile, Location
+    from kafkalite.traffic.spark.stages.projection import Projection
+
+REQUESTS: Final = "requests"
+PROBLEMS: Final = "problems"
+CONNECTIONS: Final = "connections"
+"""Folders below the output folder."""
+
+_DATE: Final = pa.field("date", pa.date32(), nullable=False)
+_TASK_BYTES: Final = 32 << 20
+"""Bytes of Parquet files per task of a projection; less than a decoding task writes."""
+
+
+class Requests:
+    """The requests of a capture by API, and state tables derived from them."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        by_api: Mapping[int, DataFrame],
+        problems: DataFrame | None = None,
+        derive: Callable[[Requests, str], DataFrame] | None = None,
+        envelopes: DataFrame | None = None,
+    ) -> None:
+        """Use `by_api` as tables; `derive` makes the state tables that are requested by name.
+
+        `envelopes` may be given if a single query is faster than a union of all tables.
+        """
+        self.spark = spark
+        self._by_api = by_api
+        self._problems = problems
+        self._derive = derive
+        self._envelopes = envelopes
+        self._files: Mapping[int, Sequence[InputFile]] = {}
+        self._names: DataFrame | None = None
+        self._states: dict[str, DataFrame] = {}
+        # One lock per state table, because they depend on each other (without cycles).
+        self._making: dict[str, threading.Lock] = {}
+
+    @classmethod
+    def of_tables(
+        cls,
+        spark: SparkSession,
+        by_api: Mapping[str, pa.Table],
+        derive: Callable[[Requests, str], DataFrame] | None = None,
+    ) -> Requests:
+        """Return requests from Arrow tables with the columns of `tables.requests`."""
+        frames = {
+            api_key(name): spark.createDataFrame(
+                _with_date(table.cast(tables.requests(api_key(name))))
+            )
+            for name, table in by_api.items()
+        }
+        return cls(spark, frames, derive=derive)
+
+    @classmethod
+    def read(
+        cls,
+        spark: SparkSession,
+        out: Location,
+        derive: Callable[[Requests, str], DataFrame] | None = None,
+    ) -> Requests:
+        """Return the requests that a run of the pipeline wrote to `out`."""
+        seen = {name.split("/")[0] for name in (out / REQUESTS).walk() if name.startswith("api=")}
+        folders = {api_key(name.removeprefix("api=")): out / REQUESTS / name for name in seen}
+        files = {key: find([folder.url]) for key, folder in folders.items()}
+        are_few = _are_few(spark, files)
+
+        def table(schema: StructType, where: Location) -> DataFrame:
+            rows = spark.read.schema(schema).parquet(where.url)
+            # A single partition: grouping and sorting need no shuffle.
+            return rows.coalesce(1) if are_few else rows
+
+        names = None
+        if any((out / CONNECTIONS).walk()):
+            names = table(from_arrow_schema(NAMES), out / CONNECTIONS)
+            names = f.broadcast(names)
+
+        def rows_of(key: int) -> DataFrame:
+            rows = table(spark_schema(key), folders[key])
+            return rows if names is None else _with_connection_ids(rows, names)
+
+        problems = None
+        if any((out / PROBLEMS).walk()):
+            problems = table(from_arrow_schema(tables.PROBLEMS), out / PROBLEMS)
+        envelopes = None
+        if folders:
+            # One scan of all files for the shared columns. Planning a union of one table per API
+            # takes Spark longer than reading most captures.
+            rows = table(_envelope_schema(), out / REQUESTS)
+            envelopes = (rows if names is None else _with_connection_ids(rows, names)).drop("api")
+        read = cls(spark, _LazyTables(folders, rows_of), problems, derive, envelopes)
+        read._files = files
+        read._names = names
+        return read
+
+    def of(self, api: str | int) -> DataFrame:
+        """Return one API's requests: the columns of `tables.requests`, and `date`."""
+        key = api_key(api)
+        if key not in self._by_api:
+            return empty_table(self.spark, spark_schema(key))
+        return self._by_api[key]
+
+    @property
+    def are_few(self) -> bool:
+        """Whether the requests are few enough to process in this process, in one partition."""
+        return _are_few(self.spark, self._files)
+
+    def project(self, narrowing: Projection) -> DataFrame:
+        """Return one API's requests as reduced by a projection, which runs in Python.
+
+        Each task reduces the files that it reads. If `are_few`, this process does.
+        """
+        schema = from_arrow_schema(narrowing.schema)
+        if narrowing.api_key not in self._by_api:
+            return empty_table(self.spark, schema)
+        if not self._files:
+            rows = self._by_api[narrowing.api_key].select(
+                *span(), *(f.col(path).alias(name) for name, path in narrowing.fields.items())
+            )
+            return rows.mapInArrow(narrowing.of_rows, schema)
+        files = self._files[narrowing.api_key]
+        if self.are_few:
+            reduced = narrowing.of_files(file.url for file in files)
+            rows = in_memory_table(self.spark, reduced, schema)
+        else:
+            splits = _splits(files)
+            numbers = self.spark.range(0, len(splits), 1, numPartitions=len(splits))
+            rows = numbers.mapInArrow(partial(narrowing.by_file, splits=splits), schema)
+        return rows if self._names is None else _with_connection_ids(rows, self._names)
+
+    def __contains__(self, api: str) -> bool:
+        """Whether the capture has requests of that API."""
+        return api_key(api) in self._by_api
+
+    def apis(self) -> tuple[int, ...]:
+        """Return the keys of APIs with requests."""
+        return tuple(sorted(self._by_api))
+
+    def envelopes(self) -> DataFrame:
+        """Return the columns that all APIs share, and `date`, of all requests."""
+        if self._envelopes is not None:
+            return self._envelopes
+        columns = [*tables.ENVELOPE.names, _DATE.name]
+        frames = [frame.select(*columns) for frame in self._by_api.values()]
+        if not frames:
+            schema = from_arrow_schema(tables.ENVELOPE.append(_DATE))
+            return empty_table(self.spark, schema)
+        return reduce(lambda left, right: left.unionByName(right), frames)
+
+    def problems(self) -> DataFrame:
+        """Return the problems of the captures."""
+        if self._problems is None:
+            return empty_table(self.spark, from_arrow_schema(tables.PROBLEMS))
+        return self._problems
+
+    def state(self, name: str) -> DataFrame:
+        """Return a state table by name; made at the first call."""
+        with self._making.setdefault(name, threading.Lock()):
+            if name not in self._states:
+                if self._derive is None:
+                    raise KeyError(name)
+                self._states[name] = self._derive(self, name)
+            return self._states[name]
+
+
+class _LazyTables(Mapping[int, "DataFrame"]):
+    """Tables by API, each made on first access; most are never accessed."""
+
+    def __init__(self, keys: Iterable[int], make: Callable[[int], DataFrame]) -> None:
+        self._keys = frozenset(keys)
+        self._make = cache(make)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __getitem__(self, key: int) -> DataFrame:
+        if key not in self._keys:
+            raise KeyError(key)
+        return self._make(key)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+def api_key(api: str | int) -> int:
+    """Return the key of an API by name or key; raises KeyError for an unknown one."""
+    if isinstance(api, int):
+        codec.api_name(api)
+        return api
+    return _keys()[api]
+
+
+def spark_schema(key: int) -> StructType:
+    """Return the columns of one API's requests, and `date`, as a Spark schema."""
+    return from_arrow_schema(tables.requests(key).append(_DATE))
+
+
+def _are_few(spark: SparkSession, files: Mapping[int, Sequence[InputFile]]) -> bool:
+    size = sum(file.size for of_api in files.values() for file in of_api)
+    return bool(files) and size <= DRIVER_BYTES and is_one_process(spark)
+
+
+def _splits(files: Sequence[InputFile]) -> list[list[str]]:
+    """Divide files, in the order of their names, into splits of about `_TASK_BYTES`."""
+    splits: list[list[str]] = []
+    free_bytes = 0
+    for file in files:
+        if free_bytes < file.size or not splits:
+            splits.append([])
+            free_bytes = _TASK_BYTES
+        splits[-1].append(file.url)
+        free_bytes -= file.size
+    return splits
+
+
+def _envelope_schema() -> StructType:
+    # Spark appends the partition columns, in the order of the folders: `api`, then `date`.
+    return from_arrow_schema(tables.ENVELOPE.append(pa.field("api", pa.string())).append(_DATE))
+
+
+def _with_connection_ids(rows: DataFrame, names: DataFrame) -> DataFrame:
+    """Replace the numbers of connections that have several by one number."""
+    if "connection" not in rows.columns:
+        return rows  # the projection dropped the column
+    right = f.coalesce("id", "connection").alias("connection")
+    columns = [right if name == "connection" else f.col(name) for name in rows.columns]
+    return rows.join(names, "connection", "left").select(*columns)
+
+
+def _with_date(table: pa.Table) -> pa.Table:
+    return table.append_column(_DATE, table["ts"].cast(pa.timestamp("us")).cast(pa.date32()))
+
+
+@cache
+def _keys() -> Mapping[str, int]:
+    return {codec.api_name(key): key for key in codec.api_keys()}

@@ -1,0 +1,142 @@
+"""Starts the Spark session: measured settings, and its Java.
+
+A user's `conf` overrides these settings. Modules that executors import must not import this one,
+because workers never start a session.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from kafkalite.ports.cache import cache_directory
+from kafkalite.traffic.spark import tuning
+from kafkalite.traffic.spark.jvm import java_home
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LOCAL: Final = "local[*]"
+
+_ARROW_JAVA: Final = (
+    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+)
+"""Arrow in Java checks bounds for each value, which is half the cost of reading. Spark checks for
+null before it reads a value, and the data comes from our own workers."""
+
+_PYTHON: Final = "spark.pyspark.python"
+
+_COMMON_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+    # Saves a third of the overhead of a Python task.
+    "spark.python.unix.domain.socket.enabled": "true",
+    # Saves a tenth of the time to pass rows, because batches have megabytes.
+    "spark.buffer.size": "1048576",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.driver.defaultJavaOptions": _ARROW_JAVA,
+    "spark.executor.defaultJavaOptions": _ARROW_JAVA,
+    # Java would record the Python line of each column, in several calls per column: a third of the
+    # time to build a query. Errors would name lines of our own code, which does not help users.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # The default is a type that other readers of Parquet take for nanoseconds.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    # Stateful processors need this provider.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
+
+_LOCAL_MACHINE_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+
+_LOCAL_TASK_SETTINGS: Final[Mapping[str, str]] = {
+    # An error fails the query; its exception says why in one line, not in a page of Java's log.
+    "spark.log.level": "OFF",
+    # Throughput matters here, pauses do not.
+    "spark.driver.defaultJavaOptions": f"{_ARROW_JAVA} -XX:+UseParallelGC",
+    "spark.python.daemon.module": "kafkalite.traffic.spark.daemon",
+}
+"""For sessions whose tasks run on this machine, with the driver's Python and package."""
+
+_SMALL_CAPTURE_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.driver.memory": "1g",
+    "spark.default.parallelism": "2",
+    # Without the second compiler, processor time is halved for short queries. Java would then limit
+    # its code cache to a fifth, which is too small for the queries of all audits.
+    "spark.driver.defaultJavaOptions": (
+        f"{_ARROW_JAVA} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+        " -XX:+UseSerialGC -XX:-UsePerfData"
+    ),
+}
+
+
+def start(
+    master: str = LOCAL,
+    conf: Mapping[str, str] | None = None,
+    *,
+    app: str = "kafkalite",
+    quick: bool = False,
+) -> SparkSession:
+    """Start this process's session, or return the existing one; raises NoJavaError.
+
+    `quick` is for tests and small captures: the start is faster, and long work is slower.
+    """
+    chosen = settings(master, conf or {}, quick=quick)
+    if SparkSession.getActiveSession() is None:
+        prepare(master, conf or {})
+        _start_java({"spark.master": master, "spark.app.name": app, **chosen})
+    return SparkSession.builder.master(master).appName(app).config(map=dict(chosen)).getOrCreate()
+
+
+def _start_java(conf: Mapping[str, str]) -> None:
+    """Start Java in its own process session; it ends when we close its standard input.
+
+    Otherwise a signal to our process group would end Java before we can finish our work.
+    """
+    if SparkContext._gateway is None:  # noqa: SLF001 - no public way to pass process options
+        settings_ = SparkConf().setAll(list(conf.items()))
+        gateway = launch_gateway(settings_, {"start_new_session": True})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway, conf=settings_)  # noqa: SLF001
+
+
+def settings(master: str, conf: Mapping[str, str], *, quick: bool = False) -> dict[str, str]:
+    """Return a session's configuration: our settings, overridden by `conf`."""
+    return {
+        **_COMMON_SETTINGS,
+        **(_LOCAL_MACHINE_SETTINGS if is_local_machine(master) else {}),
+        **(_LOCAL_TASK_SETTINGS if master.startswith("local") else {}),
+        **({**_SMALL_CAPTURE_SETTINGS, **tuning.settings(0)} if quick else {}),
+        **conf,
+    }
+
+
+def is_local_machine(master: str) -> bool:
+    """Whether all of Spark runs on this machine."""
+    return master.startswith("local") or urlsplit(master).hostname in {"127.0.0.1", "localhost"}
+
+
+def prepare(master: str, conf: Mapping[str, str]) -> None:
+    """Set the environment for Spark's launcher; raises NoJavaError if there is no Java."""
+    home = java_home(os.environ, cache_directory(os.environ))
+    if home is not None:
+        os.environ["JAVA_HOME"] = str(home)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if _PYTHON in conf:
+        # Spark reads this only from the environment if the driver is Python.
+        os.environ["PYSPARK_PYTHON"] = conf[_PYTHON]
+    if is_local_machine(master):
+        # Otherwise workers use the first python3 on the PATH, which lacks our libraries.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

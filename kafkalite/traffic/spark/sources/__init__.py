@@ -1,0 +1,1 @@
+"""Spark's Python data sources for captures and data directories."""

@@ -1,0 +1,34 @@
+"""`kafkalite.capture`: captures as Spark tables, in batches and as a stream.
+
+    spark.read.format("kafkalite.capture").option("api", "OffsetCommit").load("captures/")
+
+Each file is read by itself. A request whose response is in another file has none here, and the
+parts of a frame that spans two files are only in `fragments`. `kafkalite audit` joins them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.traffic.spark.sources.file_source import FileSource
+from kafkalite.traffic.spark.sources.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkalite.traffic.spark.sources.file_source import FileReader
+
+NAME: Final = "kafkalite.capture"
+
+
+class CaptureSource(FileSource):
+    """Data source of captures; `rows` has its options."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return NAME
+
+    def file_reader(self, columns: Mapping[str, bool] | None = None) -> FileReader:
+        """Parse the options."""
+        return Rows(self.options, columns)

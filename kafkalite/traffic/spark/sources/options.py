@@ -1,0 +1,131 @@
+"""Parsing of the options of data sources, which Spark passes as texts.
+
+Options are used instead of Spark's filter pushdown, which returns wrong results in Spark 4.3: the
+filters of one query stay for the next query on the same table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from kafkalite.control.times import instant_ms
+from kafkalite.protocol import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+_NS_PER_MS: Final = 1_000_000
+_TRUE: Final = {"true": True, "false": False}
+
+
+class OptionError(ValueError):
+    """An unknown or invalid option; the text is one line for users."""
+
+
+class SourceOptions:
+    """The options of one source; names are case-insensitive."""
+
+    def __init__(self, options: Mapping[str, str], known: Collection[str]) -> None:
+        """Use the options of Spark's reader; raises OptionError for one that is not `known`."""
+        self._texts = {name.lower(): text for name, text in options.items()}
+        unknown = self._texts.keys() - {name.lower() for name in known}
+        if unknown:
+            raise OptionError(
+                f"unknown option {', '.join(sorted(unknown))}; options are {', '.join(known)}"
+            )
+
+    def text(self, name: str) -> str | None:
+        """Return an option's text; None if it is missing."""
+        return self._texts.get(name.lower())
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return comma-separated words; none if the option is missing."""
+        return tuple(word.strip() for word in (self.text(name) or "").split(",") if word.strip())
+
+    def urls(self) -> tuple[str, ...]:
+        """Return the locations in `path`, and in `paths`, which is a comma-separated list.
+
+        `paths` may also be a JSON list, as Spark passes the arguments of `load`.
+        """
+        path, text = self.text("path"), self.text("paths") or ""
+        listed = tuple(json.loads(text)) if text.startswith('["') else self.words("paths")
+        urls = (*(() if path is None else (path,)), *listed)
+        if not urls:
+            raise OptionError("no location: use load(PATH), or the option paths")
+        return urls
+
+    def choice(self, name: str, among: Collection[str], default: str) -> str:
+        """Return an option that must be one of some words."""
+        word = self.text(name) or default
+        if word not in among:
+            raise OptionError(f"{name} is {word!r}: expected one of {', '.join(among)}")
+        return word
+
+    def is_true(self, name: str, *, default: bool) -> bool:
+        """Return a boolean option."""
+        value = _TRUE.get((self.text(name) or str(default)).lower())
+        if value is None:
+            raise OptionError(f"{name} is {self.text(name)!r}: expected true or false")
+        return value
+
+    def number(self, name: str, default: int) -> int:
+        """Return an option that must be a positive integer."""
+        text = self.text(name)
+        try:
+            number = default if text is None else int(text)
+        except ValueError:
+            number = 0
+        if number < 1:
+            raise OptionError(f"{name} is {text!r}: expected a positive integer")
+        return number
+
+    def numbers(self, name: str) -> tuple[int, ...]:
+        """Return comma-separated numbers; ranges such as 0-9 are expanded."""
+        numbers: list[int] = []
+        for word in self.words(name):
+            first, _, last = word.partition("-") if not word.startswith("-") else (word, "", "")
+            try:
+                numbers += range(int(first), int(last or first) + 1)
+            except ValueError as error:
+                raise OptionError(f"{name}: {word!r} is neither a number nor a range") from error
+        return tuple(numbers)
+
+    def instant_ns(self, name: str) -> int | None:
+        """Return a time option in nanoseconds since the Unix epoch."""
+        text = self.text(name)
+        try:
+            return None if text is None else instant_ms(text) * _NS_PER_MS
+        except ValueError as error:
+            raise OptionError(f"{name}: {error}") from error
+
+    def api_keys(self, name: str) -> frozenset[int] | None:
+        """Return the keys of APIs given by name or key; None for all APIs."""
+        words = self.words(name)
+        keys = {codec.api_name(key): key for key in codec.api_keys()}
+        keys |= {str(key): key for key in codec.api_keys()}
+        for word in words:
+            if word not in keys:
+                raise OptionError(f"{name}: unknown API {word!r}")
+        return frozenset(keys[word] for word in words) if words else None
+
+
+def select_columns(schema: pa.Schema, columns: Sequence[str] | Mapping[str, bool]) -> pa.Schema:
+    """Return the selected columns of `whole`, or all; raises OptionError for an unknown one.
+
+    A mapping has the nullability of each column, from a schema given by the user. OptionError is
+    also raised if a nullable column is declared as not nullable.
+    """
+    unknown = set(columns) - set(schema.names)
+    if unknown:
+        raise OptionError(f"columns: unknown {', '.join(sorted(unknown))}")
+    fields = [schema.field(name) for name in columns or schema.names]
+    if isinstance(columns, Mapping):
+        nullable = [field.name for field in fields if field.nullable and not columns[field.name]]
+        if nullable:
+            raise OptionError(f"columns: these may be null: {', '.join(nullable)}")
+        fields = [field.with_nullable(columns[field.name]) for field in fields]
+    return pa.schema(fields)

@@ -1,0 +1,284 @@
+"""Reads the rows of one capture file that options select; needs no Spark session and no JVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkalite.traffic.columnar import tables, typed_exchanges
+from kafkalite.traffic.columnar.growing_files import HEAD_BYTES, GrowingFile, can_grow
+from kafkalite.traffic.columnar.options import Options, Table
+from kafkalite.traffic.columnar.reading import read_file
+from kafkalite.traffic.formats.pcapng import STATISTICS
+from kafkalite.traffic.model import Direction
+from kafkalite.traffic.spark.locations import LocationError, find, location
+from kafkalite.traffic.spark.sources.file_source import OPTIONS
+from kafkalite.traffic.spark.sources.folder_stream import FileState
+from kafkalite.traffic.spark.sources.options import OptionError, SourceOptions, select_columns
+from kafkalite.traffic.spark.stages.file_splitting import parts_in
+from kafkalite.traffic.spark.stages.typed import decode_typed, unreadable_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kafkalite.traffic.columnar.file_parts import FilePart
+    from kafkalite.traffic.columnar.reading import Part
+    from kafkalite.traffic.spark.locations import InputFile
+
+CAPTURE_OPTIONS: Final = (
+    *OPTIONS,
+    "open",
+    "parts",
+    "table",
+    "api",
+    "versions",
+    "from",
+    "until",
+    "client",
+    "connection",
+    "payload",
+    "fields",
+)
+"""Options of this source."""
+
+REQUESTS: Final = "requests"
+ENVELOPES: Final = "envelopes"
+
+_LENGTH_BYTES: Final = 4
+_LEAST_BYTES: Final = 12
+
+FILES: Final = "files"
+FILES_SCHEMA: Final = pa.schema(
+    [
+        pa.field("file", pa.string()),
+        pa.field("start", pa.int64()),
+        pa.field("size", pa.int64()),  # end of the range, from the file's beginning
+        pa.field("is_whole", pa.bool_()),  # whether the file is complete
+    ]
+)
+"""The files themselves, not decoded; growing files as ranges of bytes."""
+
+_READS: Final[Mapping[str, frozenset[Table]]] = {
+    REQUESTS: frozenset({Table.PAIRS, Table.UNPAIRED}),
+    ENVELOPES: frozenset({Table.PAIRS, Table.UNPAIRED}),
+    "frames": frozenset({Table.FRAMES}),
+    "fragments": frozenset({Table.FRAGMENTS}),
+    "connections": frozenset({Table.CONNECTIONS}),
+    "problems": frozenset({Table.PAIRS, Table.PROBLEMS}),
+    FILES: frozenset(),
+}
+"""Table name → columnar tables that are read for it."""
+
+_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
+    ENVELOPES: tables.ENVELOPE,
+    "frames": tables.FRAMES,
+    "fragments": tables.FRAGMENTS,
+    "connections": tables.CONNECTIONS,
+    "problems": tables.PROBLEMS,
+    FILES: FILES_SCHEMA,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RowFilter:
+    """Filters that the decoder does not apply itself."""
+
+    versions: tuple[int, ...]
+    connections: tuple[int, ...]
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for name, selected in (("api_version", self.versions), ("connection", self.connections)):
+            if selected and name in batch.schema.names:
+                kind = batch.schema.field(name).type
+                batch = batch.filter(pc.is_in(batch[name], pa.array(selected, kind)))
+        return batch
+
+
+class Rows:
+    """Reads the rows that options select, file by file."""
+
+    def __init__(
+        self, options: Mapping[str, str], columns: Mapping[str, bool] | None = None
+    ) -> None:
+        """Parse `options`; `columns` selects columns. Raises OptionError."""
+        parsed = self.source_options = SourceOptions(options, CAPTURE_OPTIONS)
+        keys = parsed.api_keys("api")
+        default = REQUESTS if keys is not None and len(keys) == 1 else "frames"
+        self.table = parsed.choice("table", _READS, default)
+        self._fields = parsed.words("fields") or None
+        if self.table == REQUESTS and (keys is None or len(keys) != 1):
+            raise OptionError("each API has its own table of requests: set the option api")
+        self._key = min(keys) if keys is not None and self.table == REQUESTS else None
+        self._with_open = parsed.choice("open", ("skip", "read"), "skip") == "read"
+        self._in_parts = parsed.is_true("parts", default=False)
+        self._row_filter = _RowFilter(
+            versions=parsed.numbers("versions"), connections=parsed.numbers("connection")
+        )
+        self.schema = self._schema(columns or parsed.words("columns"))
+        self._options = Options(
+            tables=_READS[self.table],
+            api_keys=keys,
+            from_ns=parsed.instant_ns("from"),
+            until_ns=parsed.instant_ns("until"),
+            clients=parsed.text("client"),
+            payload=self.table in {REQUESTS, "problems"}
+            or (parsed.is_true("payload", default=True) and "payload" in self.schema.names),
+        )
+
+    def find(self) -> list[InputFile]:
+        """List the captures that the options select."""
+        return find(self.source_options.urls())
+
+    def file_state(self, file: InputFile) -> FileState:
+        """Return whether a file is complete: our recorder ends files with statistics."""
+        try:
+            where = location(file.url)
+            with where.files.open_input_file(where.path) as stream:
+                if _ends_with_statistics(stream):
+                    return FileState.COMPLETE
+                stream.seek(0)
+                grows = self._with_open and can_grow(stream.read(HEAD_BYTES))
+        except (OSError, LocationError, pa.ArrowException):
+            grows = False
+        return FileState.GROWING if grows else FileState.DEFERRED
+
+    def parts(self, file: InputFile, size: int) -> list[FilePart]:
+        """Return the parts of a file for several tasks, if the option parts is set.
+
+        It is not the default: connections that span parts are not joined, and neither are
+        connections that span files.
+        """
+        return parts_in(file.url, size) if self._in_parts else []
+
+    def of(
+        self,
+        name: str,
+        start: int = 0,
+        stop: int | None = None,
+        part: FilePart | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file; its problems are rows of the table `problems`.
+
+        For a growing file, these are the rows that the bytes from `start` to `stop` add. With
+        `part`, these are only the rows of that part.
+        """
+        try:
+            where = location(name)
+            if self.table == FILES:
+                size = where.files.get_file_info(where.path).size if stop is None else stop
+                rows = {
+                    "file": [name],
+                    "start": [start],
+                    "size": [size],
+                    "is_whole": [stop is None],
+                }
+                yield self._select_schema(pa.RecordBatch.from_pydict(rows, schema=FILES_SCHEMA))
+                return
+            with where.files.open_input_file(where.path) as source:
+                batches = (
+                    self._new_batches(source, name, start, stop)
+                    if start or stop is not None
+                    else read_file(source, name, self._options, part)
+                )
+                yield from map(self._select_schema, self._read_rows(name, batches))
+        except (OSError, LocationError, pa.ArrowException) as error:
+            yield from self._problem_rows(name, str(error.args[0] if error.args else error))
+
+    def _read_rows(self, name: str, batches: Iterator[Part]) -> Iterator[pa.RecordBatch]:
+        while True:
+            try:
+                table, batch = next(batches)
+                rows = [*self._typed_rows(table, self._row_filter.rows(batch))]
+            except StopIteration:
+                return
+            except Exception as error:  # noqa: BLE001 - an error of one file must not fail the query
+                yield from self._problem_rows(name, f"{type(error).__name__}: {error}")
+                return
+            yield from rows
+
+    def _new_batches(
+        self,
+        source: Any,  # noqa: ANN401 - a file
+        name: str,
+        start: int,
+        stop: int | None,
+    ) -> Iterator[Part]:
+        # The decoder's state at `start` is restored by reading up to it.
+        file = GrowingFile(name, self._options)
+        for _ in file.read(source, start):
+            pass
+        yield from file.finish(source) if stop is None else file.read(source, stop)
+
+    def _typed_rows(self, table: Table, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if table is Table.UNPAIRED:
+            table, batch = Table.PAIRS, unanswered(batch)
+        if table is not Table.PAIRS:
+            yield batch
+        elif self.table == ENVELOPES:
+            yield batch.select(tables.ENVELOPE.names)
+        else:
+            for typed_rows in decode_typed(batch, self._fields):
+                rows = typed_rows.requests if self.table == REQUESTS else typed_rows.problems
+                if rows is not None:
+                    yield rows
+
+    def _problem_rows(self, name: str, detail: str) -> Iterator[pa.RecordBatch]:
+        if self.table == "problems":
+            yield self._select_schema(unreadable_problem(name, detail))
+
+    def _schema(self, columns: Sequence[str] | Mapping[str, bool]) -> pa.Schema:
+        schema = _SCHEMAS.get(self.table)
+        if schema is None:
+            assert self._key is not None
+            try:
+                no_pairs = tables.PAIRS.empty_table().to_batches() or [
+                    pa.RecordBatch.from_pylist([], schema=tables.PAIRS)
+                ]
+                decoded, _ = typed_exchanges.decode_pairs(
+                    self._key, no_pairs[0], fields=self._fields
+                )
+                schema = decoded.schema
+            except KeyError as error:
+                raise OptionError(f"fields: {error.args[0]}") from error
+        return select_columns(schema, columns)
+
+    def _select_schema(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [batch[name] for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def unanswered(frames: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the requests among unpaired frames as pairs without responses."""
+    rows = frames.filter(pc.equal(frames["direction"], int(Direction.REQUEST)))
+    columns_by_name = {
+        "request_bytes": pc.binary_length(rows["payload"]),
+        "request_start": rows["start"],
+        "request": rows["payload"],
+    }
+    columns = [
+        columns_by_name[field.name].cast(field.type)
+        if field.name in columns_by_name
+        else rows[field.name]
+        if field.name in rows.schema.names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in tables.PAIRS
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=tables.PAIRS)
+
+
+def _ends_with_statistics(stream: Any) -> bool:  # noqa: ANN401 - an open file
+    size = stream.size()
+    if size < _LEAST_BYTES:
+        return False
+    stream.seek(size - _LENGTH_BYTES)
+    end = stream.read(_LENGTH_BYTES)
+    for order in ("little", "big"):
+        length = int.from_bytes(end, order)
+        if _LEAST_BYTES <= length <= size:
+            stream.seek(size - length)
+            if int.from_bytes(stream.read(_LENGTH_BYTES), order) == STATISTICS:
+                return True
+    return False

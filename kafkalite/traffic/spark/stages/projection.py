@@ -1,0 +1,171 @@
+"""Projections: typed requests reduced to few columns and rows by the task that reads them.
+
+Most requests of members change nothing. A task that drops them passes on a few percent of the rows.
+A compiled query in Java would decode every row first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from kafkalite.traffic.columnar import tables
+from kafkalite.traffic.spark.locations import location
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    Ints = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
+
+
+_SPAN: Final = {
+    "start_us": "ts",
+    "end_us": "answered",
+    "connection": "connection",
+    "position": "offset",
+}
+"""Column → path in a request, of the columns that every state table begins with."""
+_TIMES: Final = ("start_us", "end_us")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """The columns to read of one API's requests, and a function that reduces the rows."""
+
+    api_key: int
+    fields: Mapping[str, str]
+    """Column → path in a request, such as `client` or `request.group_id`."""
+    narrow: Callable[[pa.Table], pa.Table]
+    """Receives the columns of `types` of any requests in any order; returns `schema`."""
+    schema: pa.Schema
+
+    def of_requests(self, rows: pa.Table) -> pa.Table:
+        """Reduce typed requests; columns that are not needed may be missing."""
+        columns = {name: self._column(rows, path) for name, path in self._paths.items()}
+        for name in _TIMES:
+            columns[name] = _micros(columns[name])
+        return self._left(pa.table(columns))
+
+    def of_rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Reduce batches of the columns of `types`, each by itself."""
+        for batch in batches:
+            yield from self._left(pa.table(batch.columns, names=batch.schema.names)).to_batches()
+
+    def of_files(self, urls: Iterable[str]) -> pa.Table:
+        """Reduce all requests of some files together."""
+        groups = [group for url in urls for group in self._read(url)]
+        if not groups:
+            return self.schema.empty_table()
+        return self.of_requests(pa.concat_tables(groups, promote_options="permissive"))
+
+    def by_file(
+        self, batches: Iterable[pa.RecordBatch], splits: Sequence[Sequence[str]]
+    ) -> Iterator[pa.RecordBatch]:
+        """Reduce the files of the splits whose indexes are in the first column, by row group."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for url in splits[number]:
+                    for group in self._read(url):
+                        yield from self.of_requests(group).to_batches()
+
+    def _left(self, columns: pa.Table) -> pa.Table:
+        return self.narrow(columns).select(self.schema.names).cast(self.schema)
+
+    def _read(self, url: str) -> Iterator[pa.Table]:
+        where = location(url)
+        with where.files.open_input_file(where.path) as stream:
+            file = parquet.ParquetFile(stream)
+            for group in range(file.num_row_groups):
+                yield file.read_row_group(
+                    group, columns=list(self._paths.values()), use_threads=False
+                )
+
+    @property
+    def _paths(self) -> Mapping[str, str]:
+        return {**_SPAN, **self.fields}
+
+    def _column(self, rows: pa.Table, path: str) -> pa.Array:
+        first, *names = path.split(".")
+        kind = type_at(self.api_key, path)
+        if first not in rows.column_names:
+            return pa.nulls(rows.num_rows, kind)
+        column = rows[first].combine_chunks()
+        for name in names:
+            if column.type.get_field_index(name) < 0:
+                return pa.nulls(rows.num_rows, kind)
+            column = pc.struct_field(column, name)
+        return column.cast(kind)
+
+
+def type_at(api_key: int, path: str) -> pa.DataType:
+    """Return the type of the field at a path of an API's typed requests."""
+    first, *names = path.split(".")
+    kind = tables.requests(api_key).field(first).type
+    return reduce(lambda struct, name: struct.field(name).type, names, kind)
+
+
+def types(api_key: int, fields: Mapping[str, str]) -> dict[str, pa.DataType]:
+    """Return the columns that `narrow` receives: those of the time span, and `fields`."""
+    return {
+        **dict.fromkeys(_SPAN, pa.int64()),
+        **{name: type_at(api_key, path) for name, path in fields.items()},
+    }
+
+
+def _micros(times: pa.Array) -> pa.Array:
+    return times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+
+
+def repeats(
+    rows: pa.Table,
+    member: Sequence[str],
+    order: Sequence[str],
+    *,
+    is_plain: Bools,
+    equal: Sequence[str],
+    timeout_us: int,
+) -> tuple[Ints, Ints]:
+    """Return the indexes of rows that start a run of repetitions, and of the last row of each run.
+
+    A plain row repeats the previous plain row of its member, in the given order, if both are equal
+    in `equal` and at most `timeout_us` apart by the first column of the order.
+    """
+    member_codes = codes(rows, member)
+    columns = [np.asarray(rows[name].combine_chunks()) for name in order]
+    sequence = np.lexsort((*reversed(columns), member_codes))
+    value_codes = codes(rows, equal)[sequence]
+    is_repeat = (
+        (np.diff(member_codes[sequence]) == 0)
+        & (np.diff(value_codes) == 0)
+        & is_plain[sequence][1:]
+        & is_plain[sequence][:-1]
+        & (np.diff(columns[0][sequence]) <= timeout_us)
+    )
+    is_first, is_last = np.ones(len(sequence), np.bool_), np.ones(len(sequence), np.bool_)
+    is_first[1:], is_last[:-1] = ~is_repeat, ~is_repeat
+    return sequence[is_first], sequence[is_last]
+
+
+def codes(rows: pa.Table, names: Sequence[str]) -> Ints:
+    """Return a number per row that is equal for rows with equal columns; null is a value."""
+    numbers = np.zeros(rows.num_rows, np.int64)
+    for name in names:
+        encoded = pc.dictionary_encode(rows[name].combine_chunks(), null_encoding="encode")
+        # Numbered again for each column, so that numbers stay below the number of rows.
+        pairs = numbers * max(1, len(encoded.dictionary)) + np.asarray(encoded.indices)
+        numbers = np.asarray(pc.dictionary_encode(pa.array(pairs)).indices).astype(np.int64)
+    return numbers
+
+
+def is_valid(column: Any) -> Bools:  # noqa: ANN401 - an array or chunks of one
+    """Return a mask of values that are not null."""
+    return np.asarray(pc.is_valid(column))

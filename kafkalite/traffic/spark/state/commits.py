@@ -1,0 +1,232 @@
+"""Offset commits, plain and transactional, in one shape: one row per request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from kafkalite.traffic.spark.requests import api_key
+from kafkalite.traffic.spark.stages.projection import Projection, is_valid, types
+from kafkalite.traffic.spark.state.tables import table
+from kafkalite.traffic.spark.state.timing import SPAN, span
+from kafkalite.traffic.spark.state.topics import named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy.typing as npt
+
+    from kafkalite.traffic.spark.requests import Requests
+
+    Bools = npt.NDArray[np.bool_]
+
+_ASKED: Final = (
+    "array<struct<name: string, topic_id: binary, partitions:"
+    " array<struct<partition_index: int, committed_offset: bigint>>>>"
+)
+_ANSWERED: Final = (
+    "array<struct<name: string, topic_id: binary, partitions:"
+    " array<struct<partition_index: int, error_code: smallint>>>>"
+)
+
+COMMITS = table(
+    "commits",
+    "A request to commit offsets",
+    *SPAN,
+    ("client", "string", "the client: host:port"),
+    ("is_transactional", "boolean", "whether it is a TxnOffsetCommit"),
+    ("group_id", "string", "the group"),
+    ("member_id", "string", "the member; empty without one"),
+    ("commit_epoch", "int", "the member epoch or generation in the request; -1 for none"),
+    ("transactional_id", "string", "of a TxnOffsetCommit, else null"),
+    ("producer_id", "bigint", "of a TxnOffsetCommit, else null"),
+    ("producer_epoch", "smallint", "of a TxnOffsetCommit, else null"),
+    ("retention_ms", "bigint", "retention time in the request of an old client, else -1"),
+    ("asked", _ASKED, "offsets in the request"),
+    ("answered", _ANSWERED, "error codes in the response"),
+)
+
+COMMITTED: Final = (
+    ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
+    ("partition", "int", "the partition"),
+    ("committed_offset", "bigint", "the offset"),
+    ("error", "smallint", "error code of the response; null without a response"),
+)
+"""The columns that `by_partition` returns in place of `asked` and `answered`."""
+
+
+def commits(requests: Requests) -> DataFrame:
+    """Return every request to commit offsets, as `COMMITS`."""
+    kinds = []
+    for kind in _KINDS:
+        paths = {**_FIELDS, **kind.fields}.items()
+        rows = requests.of(kind.api).select(
+            *span(), *(f.col(path).alias(name) for name, path in paths)
+        )
+        kinds.append(_shaped(rows, kind))
+    return reduce(DataFrame.unionByName, kinds)
+
+
+def project_commits(
+    requests: Requests, narrow: Callable[[pa.Table], pa.Table], added: pa.Schema
+) -> DataFrame:
+    """Return commits as `COMMITS`, filtered by `narrow` where they are read.
+
+    `narrow` receives tables of one API at a time, with `asked` and `answered` as the API has them.
+    It may add columns; `added` has their types.
+    """
+    kinds = []
+    for kind in _KINDS:
+        key, fields = api_key(kind.api), {**_FIELDS, **kind.fields}
+        schema = pa.schema([*types(key, fields).items(), *added])
+        narrowing = Projection(api_key=key, fields=fields, narrow=narrow, schema=schema)
+        kinds.append(_shaped(requests.project(narrowing), kind))
+    return reduce(DataFrame.unionByName, kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """An API that commits offsets, and the names of its fields."""
+
+    api: str
+    fields: Mapping[str, str]
+    """Column → path of its field, for fields that not all kinds have."""
+    columns: Mapping[str, str]
+    """Column → SQL, for fields that an API or a version of it lacks."""
+    topic_id: str
+    """SQL for the id of a topic `t`."""
+
+
+_FIELDS: Final = {
+    "client": "client",
+    "group_id": "request.group_id",
+    "member_id": "request.member_id",
+    "asked": "request.topics",
+    "answered": "response.topics",
+}
+
+_KINDS: Final = (
+    _Kind(
+        "OffsetCommit",
+        {
+            "commit_epoch": "request.generation_id_or_member_epoch",
+            "retention_ms": "request.retention_time_ms",
+        },
+        {
+            "is_transactional": "false",
+            "transactional_id": "cast(null as string)",
+            "producer_id": "cast(null as bigint)",
+            "producer_epoch": "cast(null as smallint)",
+            "retention_ms": "coalesce(retention_ms, cast(-1 as bigint))",
+        },
+        "t.topic_id",
+    ),
+    _Kind(
+        "TxnOffsetCommit",
+        {
+            "commit_epoch": "request.generation_id",
+            "transactional_id": "request.transactional_id",
+            "producer_id": "request.producer_id",
+            "producer_epoch": "request.producer_epoch",
+        },
+        {"is_transactional": "true", "retention_ms": "cast(-1 as bigint)"},
+        "cast(null as binary)",
+    ),
+)
+
+_EVERY: Final = {
+    "member_id": "coalesce(member_id, '')",
+    "commit_epoch": "coalesce(commit_epoch, -1)",
+}
+
+
+def with_outcomes(commits: DataFrame) -> DataFrame:
+    """Add `is_accepted`: every partition was accepted; and `is_refused`: at least one was refused.
+
+    Only field paths and functions that Spark compiles are used. With lambdas, Spark would interpret
+    the whole query.
+    """
+    errors = "flatten(answered.partitions).error_code"
+    columns = {
+        "is_accepted": f"coalesce(array_max({errors}) = 0 and array_min({errors}) = 0, false)",
+        "is_refused": f"coalesce(array_max({errors}) != 0 or array_min({errors}) != 0, false)",
+    }
+    return commits.withColumns({name: f.expr(expression) for name, expression in columns.items()})
+
+
+def outcomes(answered: pa.ChunkedArray) -> tuple[Bools, Bools, Bools]:
+    """Return three masks: entirely accepted, with a refused partition, with a complete response.
+
+    `answered` has the topics of each response, or null.
+    """
+    topics = answered.combine_chunks()
+    of_topic = np.asarray(pc.list_parent_indices(topics))
+    partitions = pc.struct_field(pc.list_flatten(topics), "partitions")
+    of_error = of_topic[np.asarray(pc.list_parent_indices(partitions))]
+    errors = pc.struct_field(pc.list_flatten(partitions), "error_code")
+    is_answered = is_valid(topics)
+    is_answered[of_topic[~is_valid(partitions)]] = False
+    is_answered[of_error[~is_valid(errors)]] = False
+    is_any, is_refused = (np.zeros(len(topics), np.bool_) for _ in range(2))
+    is_any[of_error] = True
+    is_refused[of_error[np.asarray(pc.fill_null(errors, 0)) != 0]] = True
+    return is_answered & is_any & ~is_refused, is_answered & is_refused, is_answered
+
+
+def _shaped(rows: DataFrame, kind: _Kind) -> DataFrame:
+    """Add columns that requests lack, and drop the fields of partitions that are not needed."""
+    columns = {
+        **_EVERY,
+        **kind.columns,
+        "asked": _topics("asked", "committed_offset", kind.topic_id),
+        "answered": _topics("answered", "error_code", kind.topic_id),
+    }
+    return rows.withColumns({name: f.expr(expression) for name, expression in columns.items()})
+
+
+def _topics(where: str, field_: str, topic_id: str) -> str:
+    """Return SQL for a message's topics with a single field per partition."""
+    return (
+        f"transform({where}, t -> struct(t.name as name, {topic_id} as topic_id,"
+        f" transform(t.partitions, p -> struct(p.partition_index, p.{field_})) as partitions))"
+    )
+
+
+def by_partition(requests: DataFrame, names: DataFrame) -> DataFrame:
+    """Return one row per partition, with `COMMITTED` in place of `asked` and `answered`.
+
+    A response has the order of its request unless some partitions were refused early. So the same
+    position is tried first, and a search is the fallback.
+    """
+    rows = (
+        requests.select("*", f.posexplode("asked").alias("i", "topic_asked"))
+        .select("*", f.posexplode("topic_asked.partitions").alias("j", "partition_asked"))
+        .withColumn("here", f.expr("get(answered, i)"))
+        .withColumn("there", f.expr("get(here.partitions, j)"))
+    )
+    is_valid = (
+        "here.name <=> topic_asked.name and here.topic_id <=> topic_asked.topic_id"
+        " and there.partition_index = partition_asked.partition_index"
+    )
+    elsewhere = (
+        "get(filter(flatten(transform(filter(answered, t -> t.name <=> topic_asked.name"
+        " and t.topic_id <=> topic_asked.topic_id), t -> t.partitions)),"
+        " p -> p.partition_index = partition_asked.partition_index), 0).error_code"
+    )
+    flat = rows.withColumns(
+        {
+            "error": f.expr(f"case when {is_valid} then there.error_code else {elsewhere} end"),
+            "topic": f.col("topic_asked.name"),
+            "topic_id": f.hex("topic_asked.topic_id"),
+            "partition": f.col("partition_asked.partition_index"),
+            "committed_offset": f.col("partition_asked.committed_offset"),
+        }
+    ).drop("i", "j", "topic_asked", "partition_asked", "here", "there", "asked", "answered")
+    return named(flat, names).drop("topic_id")

@@ -1,0 +1,227 @@
+"""State tables of heartbeats in consumer and streams groups (KIP-848, KIP-1071).
+
+Partitions are named as in heartbeats: "TOPIC ID IN HEX/PARTITION" in a consumer group,
+"SUBTOPOLOGY/PARTITION" in a streams group. `state.topics` has the names of topics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.requests import api_key
+from kafkalite.traffic.spark.stages.projection import Projection, is_valid, repeats, types
+from kafkalite.traffic.spark.state.repeated_heartbeats import (
+    MEMBER,
+    RUN_END,
+    TIME_ORDER,
+    as_single_runs,
+    collapse_repeats,
+    interleaved_members,
+)
+from kafkalite.traffic.spark.state.tables import Table, table
+from kafkalite.traffic.spark.state.timing import SPAN, span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column
+
+    from kafkalite.traffic.spark.requests import Requests
+
+CONSUMER: Final = "consumer"
+STREAMS: Final = "streams"
+JOINS: Final = 0
+LEAVES: Final = -1
+LEAVES_TEMPORARILY: Final = -2
+
+HEARTBEATS = table(
+    "heartbeats",
+    "A heartbeat of a member with an epoch, and the identical ones that followed it",
+    *SPAN,
+    ("client", "string", "the client: host:port"),
+    ("client_id", "string", "the client id"),
+    ("protocol", "string", "consumer or streams; classic if derived from classic requests"),
+    ("group_id", "string", "the group"),
+    ("member_id", "string", "the member: id in the response if set, else in the request"),
+    ("asked_member_id", "string", "member id in the request; empty before it has one"),
+    ("instance_id", "string", "a static member's instance id"),
+    ("asked_epoch", "int", "epoch in the request; 0 joins, -1 leaves, -2 leaves temporarily"),
+    ("epoch", "int", "epoch in the response"),
+    ("error", "smallint", "error code of the response; null without a response"),
+    ("assigned", "array<string>", "the member's new assignment; null if unchanged"),
+    ("owned", "array<string>", "partitions it reports as owned; null if unchanged"),
+    *RUN_END,
+)
+
+RUNS = Table(
+    "heartbeat_runs",
+    "A heartbeat, and the identical ones that followed it in the files of one task",
+    HEARTBEATS.columns,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A group protocol with member epochs, and the fields of its heartbeats."""
+
+    protocol: str
+    api: str
+    partition: str
+    """SQL for the name of partition `p` of topic or subtopology `t`."""
+    assigned: str
+    """Path of the assignment in the response."""
+    owned: str
+    """Path of the owned partitions in the request."""
+
+
+_KINDS: Final = (
+    _Kind(
+        CONSUMER,
+        "ConsumerGroupHeartbeat",
+        "concat(hex(t.topic_id), '/', p)",
+        "response.assignment.topic_partitions",
+        "request.topic_partitions",
+    ),
+    _Kind(
+        STREAMS,
+        "StreamsGroupHeartbeat",
+        "concat(t.subtopology_id, '/', p)",
+        "response.active_tasks",
+        "request.active_tasks",
+    ),
+)
+
+
+def heartbeats(requests: Requests) -> DataFrame:
+    """Return every heartbeat of consumer and streams groups, as `HEARTBEATS`."""
+    return _united((kind, as_single_runs(_of(requests, kind))) for kind in _KINDS)
+
+
+EQUAL_COLUMNS: Final = ("epoch", "connection", "instance_id")
+PLAIN: Final = (
+    f"error = {int(ErrorCode.NONE)} and end_us is not null and asked_epoch > {JOINS}"
+    " and epoch is not null and assigned is null and owned is null"
+)
+
+
+def distinct_heartbeats(requests: Requests, session_timeout_ms: int) -> DataFrame:
+    """Return the heartbeats that differ from the previous one, each with the end of its run."""
+    if requests.are_few:
+        runs = heartbeat_runs(requests, session_timeout_ms)
+    else:
+        runs = requests.state(RUNS.name)
+        members = interleaved_members(runs)
+        if not members.isEmpty():
+            # Several tasks read heartbeats of these members, so their runs overlap in time.
+            others = runs.join(members, [*MEMBER], "left_anti")
+            interleaved = heartbeats(requests).join(members, [*MEMBER], "left_semi")
+            runs = HEARTBEATS.shape(others.unionByName(interleaved))
+    return collapse_repeats(runs, f.expr(PLAIN), EQUAL_COLUMNS, f.lit(session_timeout_ms * 1000))
+
+
+def heartbeat_runs(requests: Requests, session_timeout_ms: int) -> DataFrame:
+    """Return heartbeats without repetitions within the files of one task, as `RUNS`."""
+    timeout_us = session_timeout_ms * 1000
+    return _united((kind, requests.project(_narrowing(kind, timeout_us))) for kind in _KINDS)
+
+
+def _united(kinds: Iterable[tuple[_Kind, DataFrame]]) -> DataFrame:
+    """Return the heartbeats of both protocols as `HEARTBEATS`, with names of partitions.
+
+    Requests that could not be decoded have no group id and are dropped.
+    """
+    shaped = (
+        HEARTBEATS.shape(
+            rows.where("group_id is not null").withColumns(
+                {
+                    "protocol": f.lit(kind.protocol),
+                    "assigned": _named("assigned", kind.partition),
+                    "owned": _named("owned", kind.partition),
+                }
+            )
+        )
+        for kind, rows in kinds
+    )
+    return reduce(DataFrame.unionByName, shaped)
+
+
+def _named(where: str, partition: str) -> Column:
+    """Return the names of all partitions in a nested list."""
+    return f.flatten(f.expr(f"transform({where}, t -> transform(t.partitions, p -> {partition}))"))
+
+
+def _of(requests: Requests, kind: _Kind) -> DataFrame:
+    return requests.of(kind.api).select(
+        *span(),
+        "client",
+        "client_id",
+        f.col("request.group_id"),
+        f.expr("coalesce(nullif(response.member_id, ''), request.member_id)").alias("member_id"),
+        f.col("request.member_id").alias("asked_member_id"),
+        f.col("request.instance_id"),
+        f.col("request.member_epoch").alias("asked_epoch"),
+        f.col("response.member_epoch").alias("epoch"),
+        f.col("response.error_code").alias("error"),
+        f.col(kind.assigned).alias("assigned"),
+        f.col(kind.owned).alias("owned"),
+    )
+
+
+_FIELDS: Final = {
+    "client": "client",
+    "client_id": "client_id",
+    "group_id": "request.group_id",
+    "named_member_id": "response.member_id",
+    "asked_member_id": "request.member_id",
+    "instance_id": "request.instance_id",
+    "asked_epoch": "request.member_epoch",
+    "epoch": "response.member_epoch",
+    "error": "response.error_code",
+}
+_MADE: Final = {"member_id": pa.string(), "last_start_us": pa.int64(), "lasts_us": pa.int64()}
+
+
+def _narrowing(kind: _Kind, timeout_us: int) -> Projection:
+    key = api_key(kind.api)
+    fields = {**_FIELDS, "assigned": kind.assigned, "owned": kind.owned}
+    return Projection(
+        api_key=key,
+        fields=fields,
+        narrow=partial(without_repeats, timeout_us=timeout_us),
+        schema=pa.schema(list({**types(key, fields), **_MADE}.items())),
+    )
+
+
+def without_repeats(rows: pa.Table, timeout_us: int) -> pa.Table:
+    """Filter out heartbeats that repeat the previous one in all columns but the times."""
+    named = rows["named_member_id"]
+    is_named = pc.fill_null(pc.not_equal(named, ""), fill_value=False)
+    at = pc.coalesce(rows["end_us"], rows["start_us"])
+    keyed = rows.append_column("at_us", at).append_column(
+        "member_id", pc.if_else(is_named, named, rows["asked_member_id"])
+    )
+    plain = (
+        np.asarray(pc.fill_null(pc.equal(rows["error"], int(ErrorCode.NONE)), fill_value=False))
+        & np.asarray(pc.fill_null(pc.greater(rows["asked_epoch"], JOINS), fill_value=False))
+        & is_valid(rows["end_us"])
+        & is_valid(rows["epoch"])
+        & ~is_valid(rows["assigned"])
+        & ~is_valid(rows["owned"])
+    )
+    firsts, lasts = repeats(
+        keyed, MEMBER, TIME_ORDER, is_plain=plain, equal=EQUAL_COLUMNS, timeout_us=timeout_us
+    )
+    reduced = keyed.take(pa.array(firsts))
+    last = keyed.select(["start_us", "at_us"]).take(pa.array(lasts))
+    return reduced.append_column("last_start_us", last["start_us"]).append_column(
+        "lasts_us", last["at_us"]
+    )

@@ -1,0 +1,137 @@
+"""High watermarks of partitions, from any response that shows them."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.state.tables import table
+from kafkalite.traffic.spark.state.topics import named
+
+if TYPE_CHECKING:
+    from kafkalite.traffic.spark.requests import Requests
+
+HIGH_WATERMARKS = table(
+    "high_watermarks",
+    "The high watermark of a partition by the end of a bucket of time",
+    ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
+    ("partition", "int", "the partition"),
+    ("bucket_us", "bigint", "start of the bucket in microseconds since the Unix epoch"),
+    ("high_watermark", "bigint", "the highest high watermark in a response"),
+)
+
+LATEST: Final = -1
+_COUNT_AT: Final = 58
+"""Position of the number of records in a record batch, counted from 1."""
+
+
+def high_watermarks(requests: Requests, topics: DataFrame, bucket_us: int) -> DataFrame:
+    """Return the high watermarks by bucket, as `HIGH_WATERMARKS`."""
+    seen = _seen(requests)
+    bucket = (f.col("at_us") - f.col("at_us") % bucket_us).alias("bucket_us")
+    # Joining with names after the aggregation handles one row per bucket, not one per response.
+    by_bucket = seen.groupBy("topic", "topic_id", "partition", bucket).agg(
+        f.max("high_watermark").alias("high_watermark")
+    )
+    return HIGH_WATERMARKS.shape(named(by_bucket, topics))
+
+
+def all_high_watermarks(requests: Requests, topics: DataFrame) -> DataFrame:
+    """Return every high watermark: (topic, partition, at_us, high_watermark)."""
+    return named(_seen(requests), topics).drop("topic_id")
+
+
+def _seen(requests: Requests) -> DataFrame:
+    return reduce(
+        DataFrame.unionByName,
+        (_from_fetch(requests), _from_list_offsets(requests), _from_produce(requests)),
+    )
+
+
+def _from_fetch(requests: Requests) -> DataFrame:
+    return (
+        requests.of("Fetch")
+        .where("answered is not null")
+        .select(
+            f.unix_micros("answered").alias("at_us"), f.explode("response.responses").alias("t")
+        )
+        .select(
+            "at_us",
+            "t.topic",
+            f.hex("t.topic_id").alias("topic_id"),
+            f.explode("t.partitions").alias("p"),
+        )
+        .where((f.col("p.error_code") == ErrorCode.NONE) & (f.col("p.high_watermark") >= 0))
+        .select(
+            "at_us",
+            "topic",
+            "topic_id",
+            f.col("p.partition_index").alias("partition"),
+            f.col("p.high_watermark").alias("high_watermark"),
+        )
+    )
+
+
+def _from_list_offsets(requests: Requests) -> DataFrame:
+    asked = (
+        "flatten(transform(request.topics, a -> transform(filter(a.partitions,"
+        f" q -> q.timestamp = {LATEST}),"
+        " q -> struct(a.name as topic, q.partition_index as partition))))"
+    )
+    return (
+        requests.of("ListOffsets")
+        .where("answered is not null")
+        .select(
+            f.unix_micros("answered").alias("at_us"),
+            f.expr(asked).alias("latest"),
+            f.explode("response.topics").alias("t"),
+        )
+        .select(
+            "at_us", "latest", f.col("t.name").alias("topic"), f.explode("t.partitions").alias("p")
+        )
+        .where((f.col("p.error_code") == ErrorCode.NONE) & (f.col("p.offset") >= 0))
+        .where(
+            "array_contains(latest, named_struct('topic', topic, 'partition', p.partition_index))"
+        )
+        .select(
+            "at_us",
+            "topic",
+            f.lit(None).cast("string").alias("topic_id"),
+            f.col("p.partition_index").alias("partition"),
+            f.col("p.offset").alias("high_watermark"),
+        )
+    )
+
+
+def _from_produce(requests: Requests) -> DataFrame:
+    """Derive the log end from Produce: base offset plus the number of records."""
+    count = f"cast(conv(hex(substring(q.records, {_COUNT_AT}, 4)), 16, 10) as bigint)"
+    return (
+        requests.of("Produce")
+        .where("answered is not null")
+        .select(
+            f.unix_micros("answered").alias("at_us"),
+            f.posexplode("request.topic_data").alias("i", "t"),
+            f.col("response.responses").alias("answers"),
+        )
+        .select(
+            "at_us",
+            f.col("t.name").alias("topic"),
+            f.hex("t.topic_id").alias("topic_id"),
+            f.posexplode("t.partition_data").alias("j", "q"),
+            f.expr("get(answers, i).partition_responses").alias("answers"),
+        )
+        .withColumn("p", f.expr("get(filter(answers, a -> a.index = q.index), 0)"))
+        .where((f.col("p.error_code") == ErrorCode.NONE) & (f.col("p.base_offset") >= 0))
+        .select(
+            "at_us",
+            "topic",
+            "topic_id",
+            f.col("q.index").alias("partition"),
+            (f.col("p.base_offset") + f.expr(count)).alias("high_watermark"),
+        )
+    )

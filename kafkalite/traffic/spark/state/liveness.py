@@ -1,0 +1,224 @@
+"""Signs of life: requests by which members of all kinds of groups join, stay and leave."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.state.heartbeats import JOINS, LEAVES_TEMPORARILY, heartbeats
+from kafkalite.traffic.spark.state.repeated_heartbeats import (
+    MEMBER,
+    RUN_END,
+    TIME_ORDER,
+    as_single_runs,
+    collapse_repeats,
+)
+from kafkalite.traffic.spark.state.tables import table
+from kafkalite.traffic.spark.state.timing import SPAN, span
+from kafkalite.traffic.spark.state.windows import until_now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import Column
+
+    from kafkalite.traffic.spark.requests import Requests
+
+CLASSIC: Final = "classic"
+JOIN: Final = "join"
+STAY: Final = "stay"
+LEAVE: Final = "leave"
+JOIN_GROUP: Final = "JoinGroup"
+SYNC_GROUP: Final = "SyncGroup"
+HEARTBEAT: Final = "Heartbeat"
+
+SIGNS = table(
+    "signs_of_life",
+    "A request by which a member joins, stays or leaves, and the identical ones that followed",
+    *SPAN,
+    ("client", "string", "the client: host:port"),
+    ("client_id", "string", "the client id"),
+    ("protocol", "string", "consumer, streams or classic"),
+    ("api", "string", "API of the request; null for a heartbeat of a member with an epoch"),
+    ("group_id", "string", "the group"),
+    ("member_id", "string", "the member: id in the response if set, else in the request"),
+    ("asked_member_id", "string", "member id in the request; empty before it has one"),
+    ("instance_id", "string", "a static member's instance id, which its successor shares"),
+    ("sign", "string", "join, stay or leave"),
+    ("hands_out", "boolean", "whether it is a leader's SyncGroup with assignments"),
+    ("is_harmless", "boolean", "whether a lost response leaves no ghost behind"),
+    ("error", "smallint", "error code of the response; null without a response"),
+    ("generation", "int", "the member epoch or generation"),
+    ("is_leaderless", "boolean", "whether it joined a consumer group, which has no leader"),
+    ("session_timeout_ms", "bigint", "session timeout in the request; null: the broker's"),
+    *RUN_END,
+)
+
+# From this JoinGroup version on, a coordinator returns a new member's id before it admits it.
+_MEMBER_ID_REQUIRED_VERSION: Final = 4
+
+
+def signs(requests: Requests) -> DataFrame:
+    """Return all signs of life, as `SIGNS`."""
+    return _of_epochs(heartbeats(requests)).unionByName(classic_signs(requests))
+
+
+def classic_signs(requests: Requests) -> DataFrame:
+    """Return all signs of life of members that use the classic protocol, as `SIGNS`."""
+    kinds = (_joins(requests), *_stays(requests), _leaves(requests))
+    requests_ = reduce(DataFrame.unionByName, kinds)
+    # Requests that could not be decoded have no group id and are dropped.
+    return SIGNS.shape(as_single_runs(requests_.where("group_id is not null")))
+
+
+def distinct_signs(
+    requests: Requests, heartbeat_rows: DataFrame, session_timeout_ms: int
+) -> DataFrame:
+    """Return the signs of life without repetitions, as `SIGNS`.
+
+    `heartbeat_rows` has the heartbeats of members with epochs, without repetitions already.
+    """
+    classic = distinct_classic_signs(classic_signs(requests), session_timeout_ms)
+    return _of_epochs(heartbeat_rows).unionByName(classic)
+
+
+def distinct_classic_signs(classic: DataFrame, session_timeout_ms: int) -> DataFrame:
+    """Return signs of the classic protocol without repeated heartbeats."""
+    is_plain = (
+        (f.col("api") == HEARTBEAT)
+        & (f.col("error") == ErrorCode.NONE)
+        & f.col("end_us").isNotNull()
+    )
+    asked_for = f.last("session_timeout_ms", ignorenulls=True).over(until_now(MEMBER, TIME_ORDER))
+    timeout_us = f.coalesce(asked_for, f.lit(session_timeout_ms)) * 1000
+    equal = ("generation", "connection", "instance_id")
+    return collapse_repeats(classic, is_plain, equal, timeout_us)
+
+
+def _of_epochs(heartbeat_rows: DataFrame) -> DataFrame:
+    epoch = f.col("asked_epoch")
+    is_leave = (epoch < JOINS) & (epoch >= LEAVES_TEMPORARILY)
+    return SIGNS.shape(
+        heartbeat_rows.withColumns(
+            {
+                "api": f.lit(None),
+                "sign": f.when(epoch == JOINS, JOIN).when(is_leave, LEAVE).otherwise(STAY),
+                "hands_out": f.lit(False),
+                "is_harmless": f.col("asked_member_id") != "",
+                "generation": f.col("epoch"),
+                "is_leaderless": f.lit(False),
+                "session_timeout_ms": f.lit(None),
+            }
+        )
+    )
+
+
+def _joins(requests: Requests) -> DataFrame:
+    asked_member_id = f.col("request.member_id")
+    return requests.of("JoinGroup").select(
+        *_common(JOIN_GROUP),
+        f.expr("coalesce(nullif(response.member_id, ''), request.member_id)").alias("member_id"),
+        asked_member_id.alias("asked_member_id"),
+        f.col("request.group_instance_id").alias("instance_id"),
+        f.lit(JOIN).alias("sign"),
+        f.lit(False).alias("hands_out"),
+        ((asked_member_id != "") | f.expr(f"api_version >= {_MEMBER_ID_REQUIRED_VERSION}")).alias(
+            "is_harmless"
+        ),
+        f.col("response.error_code").alias("error"),
+        f.col("response.generation_id").alias("generation"),
+        f.expr("coalesce(response.error_code = 0 and response.leader = '', false)").alias(
+            "is_leaderless"
+        ),
+        f.col("request.session_timeout_ms").alias("session_timeout_ms"),
+    )
+
+
+def _stays(requests: Requests) -> Iterator[DataFrame]:
+    for api, hands_out in ((SYNC_GROUP, "size(request.assignments) > 0"), (HEARTBEAT, "false")):
+        member = f.col("request.member_id")
+        yield requests.of(api).select(
+            *_common(api),
+            member.alias("member_id"),
+            member.alias("asked_member_id"),
+            f.col("request.group_instance_id").alias("instance_id"),
+            f.lit(STAY).alias("sign"),
+            f.expr(hands_out).alias("hands_out"),
+            f.lit(True).alias("is_harmless"),
+            f.col("response.error_code").alias("error"),
+            f.col("request.generation_id").alias("generation"),
+            f.lit(False).alias("is_leaderless"),
+            f.lit(None).alias("session_timeout_ms"),
+        )
+
+
+def _leaves(requests: Requests) -> DataFrame:
+    members = f.explode(
+        f.expr(
+            "coalesce(transform(request.members, m -> struct(m.member_id, m.group_instance_id)),"
+            " array(struct(request.member_id, cast(null as string) as group_instance_id)))"
+        )
+    )
+    member = f.col("leaving.member_id")
+    # From version 3 on a response has an error per member, and one for all.
+    error = (
+        "coalesce(nullif(response.error_code, 0), get(filter(response.members, m ->"
+        " m.member_id <=> leaving.member_id"
+        " and m.group_instance_id <=> leaving.group_instance_id), 0).error_code,"
+        " response.error_code)"
+    )
+    return (
+        requests.of("LeaveGroup")
+        .withColumn("leaving", members)
+        .select(
+            *_common("LeaveGroup"),
+            member.alias("member_id"),
+            member.alias("asked_member_id"),
+            f.col("leaving.group_instance_id").alias("instance_id"),
+            f.lit(LEAVE).alias("sign"),
+            f.lit(False).alias("hands_out"),
+            f.lit(True).alias("is_harmless"),
+            f.expr(error).alias("error"),
+            f.lit(None).alias("generation"),
+            f.lit(False).alias("is_leaderless"),
+            f.lit(None).alias("session_timeout_ms"),
+        )
+    )
+
+
+def _common(api: str) -> list[Column]:
+    return [
+        *span(),
+        f.col("client"),
+        f.col("client_id"),
+        f.lit(CLASSIC).alias("protocol"),
+        f.lit(api).alias("api"),
+        f.col("request.group_id").alias("group_id"),
+    ]
+
+
+IDENTITY: Final = ("group_id", "identity")
+
+
+def identity(member_id: str = "member_id", instance_id: str = "instance_id") -> Column:
+    """Return the identity of a member: its instance id if static, so successors share it.
+
+    A request with only an instance id refers to its current member.
+    """
+    return f.coalesce(instance_id, member_id).alias(IDENTITY[1])
+
+
+def is_over(sign: str = "sign", error: str = "error") -> Column:
+    """Whether the membership is over after this sign.
+
+    A refused leave does not end it. A leave without a response does.
+    """
+    unknown_member = f.col(error).isin(
+        int(ErrorCode.UNKNOWN_MEMBER_ID), int(ErrorCode.GROUP_ID_NOT_FOUND)
+    )
+    is_accepted = f.coalesce(f.col(error) == ErrorCode.NONE, f.lit(True))
+    return ((f.col(sign) == LEAVE) & is_accepted) | f.coalesce(unknown_member, f.lit(False))

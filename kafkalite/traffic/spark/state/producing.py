@@ -1,0 +1,151 @@
+"""Transactional producers over time: InitProducerId, and requests with a transactional id."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.spark.state.tables import table
+from kafkalite.traffic.spark.state.timing import SPAN, span
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from kafkalite.traffic.spark.requests import Requests
+
+INITS = table(
+    "producer_inits",
+    "A producer that received its id and epoch for a transactional id",
+    *SPAN,
+    ("client", "string", "the client: host:port"),
+    ("client_id", "string", "the client id"),
+    ("transactional_id", "string", "the transactional id"),
+    ("timeout_ms", "int", "transaction timeout"),
+    ("asked_producer_id", "bigint", "producer id in the request; -1 for a new producer"),
+    ("producer_id", "bigint", "producer id in the response"),
+    ("producer_epoch", "smallint", "producer epoch in the response"),
+)
+
+WRITES = table(
+    "transactional_writes",
+    "A request with a transactional id",
+    *SPAN,
+    ("client", "string", "the client: host:port"),
+    ("client_id", "string", "the client id"),
+    ("api", "string", "API of the request"),
+    ("transactional_id", "string", "the transactional id"),
+    ("producer_id", "bigint", "producer id of the request"),
+    ("producer_epoch", "smallint", "producer epoch of the request"),
+    ("is_end", "boolean", "whether it ends its transaction"),
+    ("is_commit", "boolean", "whether it commits its transaction"),
+    ("error", "smallint", "first error of the response, 0 for none; null without a response"),
+)
+
+# (position counted from 1, number of bytes) in a record batch of format 2.
+_PRODUCER_ID_AT, _PRODUCER_EPOCH_AT = (44, 8), (52, 2)
+
+
+def inits(requests: Requests) -> DataFrame:
+    """Return every successful InitProducerId with a transactional id, as `INITS`."""
+    accepted = requests.of("InitProducerId").where(
+        (f.col("response.error_code") == ErrorCode.NONE)
+        & f.col("request.transactional_id").isNotNull()
+    )
+    return INITS.shape(
+        accepted.select(
+            *span(),
+            "client",
+            "client_id",
+            "request.transactional_id",
+            f.col("request.transaction_timeout_ms").alias("timeout_ms"),
+            f.coalesce("request.producer_id", f.lit(-1)).alias("asked_producer_id"),
+            "response.producer_id",
+            "response.producer_epoch",
+        )
+    )
+
+
+def writes(requests: Requests) -> DataFrame:
+    """Return every request with a transactional id that writes or ends, as `WRITES`."""
+    kinds = [
+        _of(requests, "AddOffsetsToTxn", "response.error_code"),
+        _of(requests, "EndTxn", "response.error_code", is_end=True),
+        _of(
+            requests, "TxnOffsetCommit", _first_error("response.topics", "partitions", "error_code")
+        ),
+        _added(requests),
+        _produced(requests),
+    ]
+    return reduce(DataFrame.unionByName, (WRITES.shape(kind) for kind in kinds))
+
+
+def _first_error(topics: str, partitions: str, code: str) -> str:
+    """Return SQL for the first error among partitions, 0 for none, null without an answer."""
+    codes = f"flatten(transform({topics}, t -> transform(t.{partitions}, p -> p.{code})))"
+    return (
+        f"case when answered is null then null"
+        f" else coalesce(get(filter({codes}, c -> c != 0), 0), 0) end"
+    )
+
+
+def _common(api: str) -> list[Column]:
+    return [*span(), f.col("client"), f.col("client_id"), f.lit(api).alias("api")]
+
+
+def _of(requests: Requests, api: str, error: str, *, is_end: bool = False) -> DataFrame:
+    return requests.of(api).select(
+        *_common(api),
+        "request.transactional_id",
+        "request.producer_id",
+        "request.producer_epoch",
+        f.lit(is_end).alias("is_end"),
+        (f.col("request.committed") if is_end else f.lit(None)).alias("is_commit"),
+        f.expr(error).alias("error"),
+    )
+
+
+def _added(requests: Requests) -> DataFrame:
+    """Return AddPartitionsToTxn requests of clients; brokers use other fields."""
+    error = _first_error(
+        "response.results_by_topic_v3_and_below", "results_by_partition", "partition_error_code"
+    )
+    added = requests.of("AddPartitionsToTxn").where(
+        "request.v3_and_below_transactional_id is not null"
+        " and request.v3_and_below_transactional_id != ''"
+    )
+    return added.select(
+        *_common("AddPartitionsToTxn"),
+        f.col("request.v3_and_below_transactional_id").alias("transactional_id"),
+        f.col("request.v3_and_below_producer_id").alias("producer_id"),
+        f.col("request.v3_and_below_producer_epoch").alias("producer_epoch"),
+        f.lit(False).alias("is_end"),
+        f.lit(None).alias("is_commit"),
+        f.expr(error).alias("error"),
+    )
+
+
+def _produced(requests: Requests) -> DataFrame:
+    """Return Produce requests, with the producer from the header of their first batch."""
+    records = "get(get(request.topic_data, 0).partition_data, 0).records"
+
+    def number(field: tuple[int, int]) -> str:
+        return f"cast(conv(hex(substring({records}, {field[0]}, {field[1]})), 16, -10) as bigint)"
+
+    error = _first_error("response.responses", "partition_responses", "error_code")
+    return (
+        requests.of("Produce")
+        .where("request.transactional_id is not null")
+        .select(
+            *_common("Produce"),
+            "request.transactional_id",
+            f.expr(number(_PRODUCER_ID_AT)).alias("producer_id"),
+            f.expr(number(_PRODUCER_EPOCH_AT)).alias("producer_epoch"),
+            f.lit(False).alias("is_end"),
+            f.lit(None).alias("is_commit"),
+            f.expr(error).alias("error"),
+        )
+    )

@@ -1,0 +1,110 @@
+"""Spark settings by input size: small and large captures need opposite settings.
+
+Small captures are processed faster than Spark compiles queries, so queries are interpreted, in few
+tasks. Large captures need compiled queries, and shuffle partitions in proportion to the data.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+SMALL_BYTES: Final = 64 << 20
+"""Below this size, planning and compiling take longer than the work."""
+DRIVER_BYTES: Final = 4 << 20
+"""Below this size, starting the first worker takes longer than the work."""
+
+SHUFFLE: Final = "spark.sql.shuffle.partitions"
+
+_SPARK_DEFAULTS: Final[Mapping[str, str]] = {
+    SHUFFLE: "200",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "32",
+    "spark.sql.maxPlanStringLength": "2147483632",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "10485760b",
+}
+"""Spark's defaults. A setting with another value was chosen by the user and is not changed."""
+
+_SMALL_INPUT_SETTINGS: Final[Mapping[str, str]] = {
+    # Starting a task takes longer than its part of the work; parallel audits use the other cores.
+    SHUFFLE: "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # The driver lists folders, because a job for that takes longer.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    # Spark would describe each query and stage in full for its web page, which is off.
+    "spark.sql.maxPlanStringLength": "1000",
+}
+
+_SINGLE_TASK_SETTINGS: Final[Mapping[str, str]] = {
+    # Without stages there is nothing to replan adaptively.
+    "spark.sql.adaptive.enabled": "false",
+    # Broadcasts would need a job for each side of a join.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+"""For queries that are a single task each."""
+
+_SHUFFLED_BYTES: Final = 32 << 20
+"""Bytes of the capture per task of a shuffle; less than that is shuffled."""
+_MIN_PARTITIONS: Final = 200
+"""For clusters, whose number of cores is unknown."""
+_MIN_PARTITIONS_PER_CORE: Final = 2
+"""For a single machine: every further task adds one part per sorted file."""
+_MAX_PARTITIONS: Final = 20_000
+
+
+def settings(size: int, cores: int | None = None) -> dict[str, str]:
+    """Return settings for an input size; `cores` is the number of cores of a single machine."""
+    if size < SMALL_BYTES:
+        return dict(_SMALL_INPUT_SETTINGS)
+    fewest = _MIN_PARTITIONS if cores is None else _MIN_PARTITIONS_PER_CORE * cores
+    return {SHUFFLE: str(min(_MAX_PARTITIONS, max(fewest, size // _SHUFFLED_BYTES)))}
+
+
+@contextmanager
+def settings_for_size(spark: SparkSession, size: int) -> Iterator[None]:
+    """Use the settings for an input size inside this block, unless the user chose others."""
+    cores = spark.sparkContext.defaultParallelism if is_one_process(spark) else None
+    with temporary_settings(spark, _not_chosen_by_user(spark, settings(size, cores))):
+        yield
+
+
+@contextmanager
+def single_task_settings(spark: SparkSession) -> Iterator[None]:
+    """Use the settings for single-task queries inside this block, unless the user chose others."""
+    with temporary_settings(spark, _not_chosen_by_user(spark, _SINGLE_TASK_SETTINGS)):
+        yield
+
+
+def _not_chosen_by_user(spark: SparkSession, chosen: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in chosen.items()
+        if spark.conf.get(name) == _SPARK_DEFAULTS[name]
+    }
+
+
+@contextmanager
+def temporary_settings(spark: SparkSession, chosen: Mapping[str, str]) -> Iterator[None]:
+    """Use these settings inside this block."""
+    before = {name: str(spark.conf.get(name)) for name in chosen}
+    try:
+        for name, value in chosen.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+def is_one_process(spark: SparkSession) -> bool:
+    """Whether all tasks run in the driver's process, so that the driver can do their work."""
+    context = getattr(spark, "sparkContext", None)
+    return context is not None and str(context.master).startswith("local")

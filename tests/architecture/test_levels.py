@@ -1,0 +1,47 @@
+"""The settings of pytest: each test runs in exactly one step of `.ci/run`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from itertools import product
+from typing import TYPE_CHECKING
+
+from tests.architecture.source import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BY_HAND = {"spark", "endurance"}
+"""The markers of the tests that take too long for `.ci/run`."""
+
+
+def selections() -> list[str]:
+    """Return the marker expression of each pytest command: the default and those of `.ci/run`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    default = project["tool"]["pytest"]["ini_options"]["addopts"]
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    commands = [line for line in script.splitlines() if line.startswith("run_tests .venv")]
+    return re.findall(r"-m '([^']+)'", "\n".join([default, *commands]))
+
+
+def test_each_test_runs_in_one_step() -> None:
+    expressions = selections()
+    assert len(expressions) == 3
+    for spark, endurance in product([False, True], repeat=2):
+        markers = {"spark": spark, "endurance": endurance}
+        steps = sum(eval(expression, markers.copy()) for expression in expressions)  # noqa: S307 - our own text
+        is_by_hand = {name for name, is_set in markers.items() if is_set} == BY_HAND
+        assert steps == (0 if is_by_hand else 1), markers
+
+
+def test_settings_work_without_the_plugins_of_the_project(tmp_path: Path) -> None:
+    """Users save their first test in the clone, and their environment may have pytest only."""
+    (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
+    (tmp_path / "test_first.py").write_text("def test_first() -> None:\n    pass\n")
+    without = ["-p", "no:asyncio", "-p", "no:timeout", "-p", "no:kafkalite"]
+    command = [sys.executable, "-m", "pytest", *without, "test_first.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "1 passed" in done.stdout, done.stdout

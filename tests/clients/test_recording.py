@@ -1,0 +1,60 @@
+"""Recordings that start and stop while real clients are connected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.testing import Broker
+from kafkalite.traffic.scalar.messages import parse_request
+from kafkalite.traffic.scalar.reading import exchanges, ignore, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.client
+
+
+def recorded_batches(directory: Path) -> list[bytes]:
+    """Return the records of each recorded Produce request."""
+    requests = [
+        parse_request(exchange)
+        for exchange in exchanges(read([directory], ignore))
+        if exchange.api_key == ProduceRequest.API_KEY
+    ]
+    return [
+        bytes(partition.records)
+        for request in requests
+        for topic in request.topic_data
+        for partition in topic.partition_data
+    ]
+
+
+def test_requests_of_a_connected_producer_are_recorded(
+    tmp_path: Path,
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    with Broker(topics={"orders": 1}) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
+
+        def send(value: bytes) -> None:
+            producer.produce("orders", value)
+            assert producer.flush(30) == 0
+
+        send(b"before")
+        broker.start_recording(first)
+        send(b"recorded")
+        with pytest.raises(RuntimeError, match="already"):
+            broker.start_recording(second)
+        broker.stop_recording()
+        send(b"between")
+        broker.start_recording(second)
+        send(b"again")
+
+    (first_batch,) = recorded_batches(first)
+    (second_batch,) = recorded_batches(second)
+    assert b"recorded" in first_batch
+    assert b"again" in second_batch

@@ -1,0 +1,55 @@
+"""Random walks of streams groups, compared with a real Kafka.
+
+Run by hand: `python -m tests.conformance.compare_streams_walks FIRST_SEED LAST_SEED`. The suite
+runs a few seeds.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.conformance.compare import differences
+from tests.conformance.scenarios.streams_walks import walk
+from tests.conformance.world import Entry, World
+from tests.oracle.real_kafka import RealKafka
+from tests.oracle.served_kafkalite import ServedKafkalite
+
+if TYPE_CHECKING:
+    from tests.oracle.target import Target
+
+
+def _walk_transcript(target: Target, seed: int) -> list[Entry]:
+    world = World(target.port, "walk")
+    try:
+        walk(world, seed)
+    finally:
+        world.close()
+    return world.transcript
+
+
+def main(first_seed: int, last_seed: int) -> int:
+    """Walk with each seed on both brokers, print differences, and return how many walks differ."""
+    differing = 0
+    with tempfile.TemporaryDirectory() as directory:
+        kafka = RealKafka(Path(directory) / "kafka")
+        emulator = ServedKafkalite(Path(directory) / "kafkalite")
+        kafka.start()
+        emulator.start()
+        try:
+            for seed in range(first_seed, last_seed + 1):
+                lines = differences(_walk_transcript(kafka, seed), _walk_transcript(emulator, seed))
+                differing += bool(lines)
+                for line in lines:
+                    sys.stdout.write(f"seed {seed}: {line}\n")
+        finally:
+            emulator.kill()
+            kafka.kill()
+    sys.stdout.write(f"{last_seed + 1 - first_seed} walks, {differing} of them different\n")
+    return differing
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))

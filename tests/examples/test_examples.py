@@ -1,0 +1,124 @@
+"""Each program in `examples/` runs, and each configuration file is valid."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+import yaml
+
+from kafkalite.testing import Broker
+from tests.architecture.source import ROOT
+from tests.clients.client_libraries import kafkajs_program
+from tests.oracle.requirements import program, required
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXAMPLES = ROOT / "examples"
+_TIMEOUT_S = 280
+_PLUGIN = "kafkalite.testing.plugin"
+_NEEDS_SPARK = {"test_audit.py"}
+_SCHEMAS = {
+    "compose/compose.yaml": "compose-spec.json",
+    "ci/github-actions.yaml": "github-workflows.json",
+    "ci/gitlab-ci.yaml": "gitlab-ci.json",
+}
+
+
+def run(command: list[str], directory: Path, **variables: str) -> str:
+    """Run a program and return its output; AssertionError if it fails."""
+    completed = subprocess.run(
+        command,
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return completed.stdout
+
+
+def run_pytest(paths: list[Path], directory: Path) -> None:
+    """Run examples as a user does, without the settings of this project."""
+    # Where kafkalite is installed, pytest loads its plugin by itself.
+    is_installed = any(
+        entry_point.value == _PLUGIN for entry_point in entry_points(group="pytest11")
+    )
+    load = [] if is_installed else ["-p", _PLUGIN]
+    own_settings = ["-c", os.devnull, "--rootdir", str(directory), "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", *load, *own_settings]
+    output = run([*command, *map(str, paths)], directory)
+    assert re.search(r"\d+ passed", output), output
+
+
+@pytest.mark.client
+def test_python_examples_pass(tmp_path: Path) -> None:
+    # One process for all of them: the start of pytest takes longer than an example.
+    paths = sorted(EXAMPLES.glob("test_*.py"))
+    run_pytest([path for path in paths if path.name not in _NEEDS_SPARK], tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", sorted(_NEEDS_SPARK))
+def test_spark_example_passes(name: str, tmp_path: Path) -> None:
+    run_pytest([EXAMPLES / name], tmp_path)
+
+
+def test_control_script_uses_the_control_api(tmp_path: Path) -> None:
+    command = tmp_path / "kafkalite"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kafkalite "$@"\n')
+    command.chmod(0o755)
+    with Broker(topics={"orders": 3}, control=True) as broker:
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        script = str(EXAMPLES / "control.sh")
+        output = run(["sh", script], tmp_path, PATH=path, KAFKALITE_CONTROL=broker.control_url)
+    assert "(manual)" in output
+    assert "f1: api=Produce topic=orders" in output
+
+
+@pytest.mark.client
+@pytest.mark.endurance
+def test_kafkajs_example_consumes_its_record(tmp_path: Path) -> None:
+    with required():
+        _, installed = kafkajs_program("driver.js")
+    modules = os.path.join(os.path.dirname(installed), "node_modules")  # noqa: PTH118, PTH120
+    with Broker(topics={"orders": 1}) as broker:
+        command = [program("node"), str(EXAMPLES / "kafkajs" / "orders.js")]
+        output = run([*command, broker.bootstrap_servers], tmp_path, NODE_PATH=modules)
+    assert "two apples\n" in output
+
+
+@pytest.mark.parametrize(("name", "schema"), _SCHEMAS.items())
+def test_configuration_file_matches_its_schema(name: str, schema: str) -> None:
+    content: Any = yaml.safe_load((EXAMPLES / name).read_text(encoding="utf-8"))
+    if True in content:  # YAML 1.1 reads the key `on` as a boolean
+        content["on"] = content.pop(True)
+    vendored = files("check_jsonschema") / "builtin_schemas" / "vendor" / schema
+    jsonschema.validate(content, json.loads(vendored.read_text(encoding="utf-8")))
+
+
+def test_every_example_is_in_the_index_and_in_a_test() -> None:
+    index = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"\]\(([\w./-]+)\)", index))
+    existing = {
+        path.relative_to(EXAMPLES).as_posix()
+        for path in EXAMPLES.rglob("*")
+        if path.is_file()
+        and path.name != "README.md"
+        and not {"__pycache__", ".pytest_cache", "node_modules"} & set(path.parts)
+    }
+    assert listed == existing
+    tested = {path.name for path in EXAMPLES.glob("test_*.py")}
+    tested |= {"control.sh", "kafkajs/orders.js", *_SCHEMAS}
+    assert existing == tested

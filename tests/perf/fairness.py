@@ -1,0 +1,430 @@
+"""Measures how long other clients wait while one client attacks: round trips during each attack.
+
+`python -m tests.perf.fairness [ATTACK ...]` starts a broker for each attack, sends DescribeCluster
+every 20 ms from a separate process, and prints the median, 99th percentile and worst round trip,
+the duration of the attack, and the resident memory of the broker before, at its peak and
+afterwards. With `--check` it exits with status 1 if a result exceeds its limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
+from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol._generated.messages.describe_transactions import DescribeTransactionsRequest
+from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.storage.batch import build_batch
+from kafkalite.storage.compression import CODEC_NUMBERS
+from kafkalite.storage.record_format import NewRecord
+from tests.conformance.raw import RawClient
+from tests.oracle.served_kafkalite import ServedKafkalite
+from tests.perf.pipeline import frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+WORST_MS: Final = 100.0
+P99_MS: Final = 30.0
+MEMORY_RATIO: Final = 1.2
+
+_EVERY_S: Final = 0.02
+_NOW_MS: Final = 1_700_000_000_000
+_NAMES: Final = 700_000
+_PARTITIONS: Final = 1_000_000
+_SETTLED_S: Final = 2.5
+_TIMEOUT_S: Final = 300.0
+
+
+class Waits(NamedTuple):
+    """Round trips of the other client: their number, and statistics in milliseconds."""
+
+    samples: int
+    median_ms: float
+    p99_ms: float
+    worst_ms: float
+
+
+class Memory(NamedTuple):
+    """Resident memory of the broker in megabytes."""
+
+    before: float
+    peak: float
+    after: float
+
+
+class Outcome(NamedTuple):
+    """The result of one attack."""
+
+    attack: str
+    waits: Waits
+    seconds: float
+    memory: Memory
+
+    @property
+    def misses(self) -> list[str]:
+        """The exceeded limits."""
+        exceeded = []
+        if self.waits.worst_ms > WORST_MS:
+            exceeded.append(f"worst {self.waits.worst_ms:.0f} ms")
+        if self.waits.p99_ms > P99_MS:
+            exceeded.append(f"p99 {self.waits.p99_ms:.0f} ms")
+        if self.memory.after > self.memory.before * MEMORY_RATIO:
+            exceeded.append(f"memory {self.memory.before:.0f} to {self.memory.after:.0f} MB")
+        return exceeded
+
+
+def _names(count: int) -> list[str]:
+    return [f"{number:x}" for number in range(count)]
+
+
+def _numbers() -> list[int]:
+    return list(range(_PARTITIONS))
+
+
+def _produce(topic: str, partitions: Mapping[int, bytes]) -> ProduceRequest:
+    data = [
+        ProduceRequest.PartitionProduceData(index=index, records=records)
+        for index, records in partitions.items()
+    ]
+    return ProduceRequest(
+        acks=-1,
+        timeout_ms=30_000,
+        topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=data)],
+    )
+
+
+def _flood() -> bytes:
+    records = build_batch([NewRecord(key=b"k", value=bytes(2_000), timestamp=_NOW_MS)])
+    return frame(_produce("plain", {0: records}), 9) * 12_288
+
+
+def _created_topics() -> bytes:
+    topics = [
+        CreateTopicsRequest.CreatableTopic(
+            name=f"new-{number}", num_partitions=1, replication_factor=1
+        )
+        for number in range(100)
+    ]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=10_000, validate_only=True)
+    return frame(request, 7) * 150
+
+
+def _metadata_flood() -> bytes:
+    topics = [MetadataRequest.MetadataRequestTopic(name="plain")]
+    return frame(MetadataRequest(topics=topics), 12) * 12_000
+
+
+def _bombs(partitions: int) -> bytes:
+    records = [NewRecord(key=b"k", value=bytes(1_000), timestamp=_NOW_MS)] * 90_000
+    batch = build_batch(records, attributes=CODEC_NUMBERS["zstd"])
+    return frame(_produce("compacted", dict.fromkeys(range(partitions), batch)), 9)
+
+
+def _small_bomb() -> bytes:
+    records = [NewRecord(key=b"", value=None, timestamp=_NOW_MS)] * 900_000
+    batch = build_batch(records, attributes=CODEC_NUMBERS["zstd"])
+    return frame(_produce("compacted", {0: batch}), 9)
+
+
+def _elect() -> bytes:
+    topic = ElectLeadersRequest.TopicPartitions(topic="unknown", partitions=_numbers())
+    return frame(ElectLeadersRequest(topic_partitions=[topic], timeout_ms=1_000), 2)
+
+
+def _produce_to_unknown() -> bytes:
+    return frame(_produce("unknown", dict.fromkeys(range(500_000), b"")), 9)
+
+
+def _offset_fetch() -> bytes:
+    topic = OffsetFetchRequest.OffsetFetchRequestTopics(
+        name="unknown", partition_indexes=_numbers()
+    )
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="unknown", topics=[topic])
+    return frame(OffsetFetchRequest(groups=[group]), 8)
+
+
+def _offset_commit() -> bytes:
+    partitions = [
+        OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=n, committed_offset=1)
+        for n in range(300_000)
+    ]
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="unknown", partitions=partitions)
+    return frame(OffsetCommitRequest(group_id="g", topics=[topic]), 8)
+
+
+def _add_partitions() -> bytes:
+    topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name="unknown", partitions=_numbers())
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="t",
+        v3_and_below_producer_id=1,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=[topic],
+    )
+    return frame(request, 3)
+
+
+def _list_offsets() -> bytes:
+    partitions = [
+        ListOffsetsRequest.ListOffsetsPartition(partition_index=n, timestamp=-1)
+        for n in range(300_000)
+    ]
+    topic = ListOffsetsRequest.ListOffsetsTopic(name="unknown", partitions=partitions)
+    return frame(ListOffsetsRequest(replica_id=-1, topics=[topic]), 7)
+
+
+def _fetch() -> bytes:
+    partitions = [
+        FetchRequest.FetchPartition(partition=n, fetch_offset=0, partition_max_bytes=1)
+        for n in range(300_000)
+    ]
+    topic = FetchRequest.FetchTopic(topic="unknown", partitions=partitions)
+    return frame(FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1, topics=[topic]), 12)
+
+
+def _metadata_names() -> bytes:
+    topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in _names(600_000)]
+    return frame(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12)
+
+
+class Attack(NamedTuple):
+    """An attack: the bytes to send at once, and the number of concurrent connections."""
+
+    payload: Callable[[], bytes]
+    connections: int = 1
+
+
+ATTACKS: Final[Mapping[str, Attack]] = {
+    "produce flood": Attack(_flood),
+    "eight produce floods": Attack(_flood, connections=8),
+    "create topics flood": Attack(_created_topics),
+    "metadata flood": Attack(_metadata_flood),
+    "30 compressed bombs": Attack(lambda: _bombs(30)),
+    "100 compressed bombs": Attack(lambda: _bombs(100)),
+    "small records bomb": Attack(_small_bomb),
+    "elect leaders": Attack(_elect),
+    "delete topics": Attack(
+        lambda: frame(DeleteTopicsRequest(topic_names=_names(_NAMES), timeout_ms=1), 5)
+    ),
+    "describe groups": Attack(lambda: frame(DescribeGroupsRequest(groups=_names(_NAMES)), 5)),
+    "delete groups": Attack(lambda: frame(DeleteGroupsRequest(groups_names=_names(_NAMES)), 2)),
+    "find coordinator": Attack(
+        lambda: frame(FindCoordinatorRequest(coordinator_keys=_names(_NAMES)), 4)
+    ),
+    "metadata names": Attack(_metadata_names),
+    "offset fetch": Attack(_offset_fetch),
+    "offset commit": Attack(_offset_commit),
+    "add partitions": Attack(_add_partitions),
+    "list offsets": Attack(_list_offsets),
+    "fetch": Attack(_fetch),
+    "produce to unknown": Attack(_produce_to_unknown),
+    "describe transactions": Attack(
+        lambda: frame(DescribeTransactionsRequest(transactional_ids=_names(500_000)), 0)
+    ),
+    "consumer group describe": Attack(
+        lambda: frame(ConsumerGroupDescribeRequest(group_ids=_names(100_000)), 0)
+    ),
+}  # fmt: skip
+
+
+def measure(name: str, *, is_realtime: bool = False) -> Outcome:
+    """Start a broker, attack it, and measure the round trips of another client meanwhile."""
+    attack = ATTACKS[name]
+    payload = attack.payload()
+    with tempfile.TemporaryDirectory() as directory:
+        served = ServedKafkalite(
+            Path(directory), {}, options=("--topic", "plain:1", "--topic", "compacted:100")
+        )
+        served.start()
+        try:
+            _compact(served.port)
+            if is_realtime:
+                _prioritise(served.pid)
+            return _measure_attack(
+                name, served, [payload] * attack.connections, is_realtime=is_realtime
+            )
+        finally:
+            served.kill()
+
+
+def _prioritise(pid: int) -> None:
+    """Give a process real-time priority, so that other load on the machine has no effect."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setscheduler(int(task.name), os.SCHED_RR, os.sched_param(1))
+
+
+def _measure_attack(
+    name: str, served: ServedKafkalite, payloads: list[bytes], *, is_realtime: bool
+) -> Outcome:
+    command = [sys.executable, "-m", "tests.perf.fairness", "--victim", str(served.port)]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as victim,
+        ThreadPoolExecutor(len(payloads)) as pool,
+    ):
+        assert victim.stdout is not None
+        if is_realtime:
+            _prioritise(victim.pid)
+        victim.stdout.readline()  # connected and warmed up
+        time.sleep(0.5)
+        before = resident_mb(served.pid)
+        started = time.perf_counter()
+        attackers = [pool.submit(_attack, served.port, payload) for payload in payloads]
+        for attacker in attackers:
+            attacker.result()
+        taken = time.perf_counter() - started
+        time.sleep(_SETTLED_S)
+        out, _ = victim.communicate(b"\n")
+    waits = Waits(**json.loads(out))
+    memory = Memory(before, resident_mb(served.pid, "VmHWM"), resident_mb(served.pid))
+    return Outcome(name, waits, taken, memory)
+
+
+def _attack(port: int, payload: bytes) -> None:
+    """Send all frames, and read until each has a response."""
+    frames = position = 0
+    while position < len(payload):
+        position += 4 + struct.unpack_from(">i", payload, position)[0]
+        frames += 1
+    with socket.create_connection(("127.0.0.1", port), _TIMEOUT_S) as attacker:
+        sender = threading.Thread(target=_send, args=(attacker, payload))
+        sender.start()
+        for _ in range(frames):
+            (length,) = struct.unpack(">i", _exactly(attacker, 4))
+            _exactly(attacker, length)
+        sender.join()
+
+
+def _send(attacker: socket.socket, payload: bytes) -> None:
+    with suppress(OSError):
+        attacker.sendall(payload)
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    chunks = []
+    while count:
+        chunk = connection.recv(min(count, 1 << 20))
+        if not chunk:
+            raise ConnectionError("closed")
+        chunks.append(chunk)
+        count -= len(chunk)
+    return b"".join(chunks) if len(chunks) > 1 else chunks[0]
+
+
+def _compact(port: int) -> None:
+    """Make one topic compacted, so that the broker decompresses its batches."""
+    from kafkalite.protocol._generated.messages.incremental_alter_configs import (  # noqa: PLC0415
+        IncrementalAlterConfigsRequest as Alter,
+    )
+
+    entry = Alter.AlterableConfig(name="cleanup.policy", config_operation=0, value="compact")
+    resource = Alter.AlterConfigsResource(
+        resource_type=2, resource_name="compacted", configs=[entry]
+    )
+    client = RawClient(port)
+    answer = client.call(Alter(resources=[resource]), 1)
+    assert not answer.responses[0].error_code, answer
+    client.close()
+
+
+def resident_mb(pid: int, field: str = "VmRSS") -> float:
+    """Return a memory field of /proc/PID/status in megabytes."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) / 1024
+    raise LookupError(field)
+
+
+def _observe(port: int) -> None:
+    """Send a request every 20 ms until a line arrives on stdin, and print the round trips."""
+    client = RawClient(port, _TIMEOUT_S)
+    request = DescribeClusterRequest()
+    for _ in range(10):
+        client.call(request, 1)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    over = threading.Event()
+
+    def wait_for_end() -> None:
+        sys.stdin.readline()
+        over.set()
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
+    taken = []
+    while not over.is_set():
+        started = time.perf_counter()
+        client.call(request, 1)
+        taken.append((time.perf_counter() - started) * 1000)
+        time.sleep(_EVERY_S)
+    taken.sort()
+    waits = Waits(len(taken), taken[len(taken) // 2], taken[len(taken) * 99 // 100], taken[-1])
+    sys.stdout.write(json.dumps(waits._asdict()))
+
+
+def main() -> None:
+    """Measure the given attacks, by default all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=", ".join(ATTACKS))
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a limit is exceeded")
+    parser.add_argument(
+        "--realtime",
+        action="store_true",
+        help="give the broker and the other client real-time priority; requires root",
+    )
+    parser.add_argument("--victim", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.victim is not None:
+        _observe(options.victim)
+        return
+    misses = []
+    heading = ("attack", "n", "median", "p99", "worst ms", "attack s", "MB before", "peak", "after")
+    say(("{:26}" + "{:>10}" * 8).format(*heading))
+    for name in options.attacks or ATTACKS:
+        outcome = measure(name, is_realtime=options.realtime)
+        waits, memory = outcome.waits, outcome.memory
+        say(
+            f"{name:26}{waits.samples:10}{waits.median_ms:10.2f}{waits.p99_ms:10.1f}"
+            f"{waits.worst_ms:10.1f}{outcome.seconds:10.2f}"
+            f"{memory.before:10.0f}{memory.peak:10.0f}{memory.after:10.0f}"
+        )
+        misses += [f"{name}: {miss}" for miss in outcome.misses]
+    for miss in misses:
+        say(f"limit exceeded: {miss}")
+    if misses and options.check:
+        raise SystemExit(1)
+
+
+def say(line: str) -> None:
+    """Print and flush a line."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Pages and parts of pages that are generated from the code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.architecture.source import ROOT
+from tests.reference.apis import apis_page
+from tests.reference.cli import cli_page
+from tests.reference.configurations import configurations_page
+from tests.reference.control_api import control_api_page
+from tests.reference.error_texts import error_texts_page
+from tests.reference.page_parts import PARTS
+from tests.reference.python_api import python_api_page
+from tests.reference.record_tags import record_tags_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+DIRECTORY = ROOT / "docs" / "reference"
+
+
+def _audit_tables_page() -> str:
+    # Imported here: it needs pyspark.
+    from tests.reference.audit_tables import audit_tables_page  # noqa: PLC0415
+
+    return audit_tables_page()
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "apis": apis_page,
+    "audit-tables": _audit_tables_page,
+    "cli": cli_page,
+    "configurations": configurations_page,
+    "control-api": control_api_page,
+    "error-texts": error_texts_page,
+    "python-api": python_api_page,
+    "record-tags": record_tags_page,
+}
+
+
+def write() -> None:
+    """Write all pages whose libraries are installed, and the generated parts of other pages."""
+    DIRECTORY.mkdir(exist_ok=True)
+    for name, generate in PAGES.items():
+        try:
+            text = generate()
+        except ModuleNotFoundError as error:
+            print(f"{name}: needs {error.name}")  # noqa: T201 - the output of a program
+            continue
+        (DIRECTORY / f"{name}.md").write_text(text, encoding="utf-8")
+    for path, with_part in PARTS.items():
+        page = ROOT / path
+        page.write_text(with_part(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,100 @@
+"""The reference pages agree with the code, and cover all of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.control import http
+from kafkalite.gateway.fault_rules import Action, Match, Trigger
+from kafkalite.traffic.replay.report import ReplayReport
+from kafkalite.traffic.scalar.recorder import Recorder
+from tests.architecture.source import ROOT
+from tests.reference import pages
+from tests.reference.control_api import _CLOCK, ROUTES, RULE, served_routes
+from tests.reference.page_parts import PARTS
+from tests.reference.pages import DIRECTORY, PAGES
+from tests.reference.python_api import INTERNAL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEEDS_SPARK = {"audit-tables"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.spark] if name in NEEDS_SPARK else [])
+        for name in PAGES
+    ],
+)
+def test_page_is_up_to_date(name: str) -> None:
+    text = (DIRECTORY / f"{name}.md").read_text(encoding="utf-8")
+    assert text == PAGES[name](), "run `python -m tests.reference`"
+
+
+@pytest.mark.parametrize("path", PARTS)
+def test_part_of_a_page_is_up_to_date(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    assert text == PARTS[path](text), "run `python -m tests.reference`"
+
+
+@pytest.mark.parametrize(
+    ("path", "old"),
+    [
+        ("README.md", "| Client-visible APIs, of 72 in Kafka 4.3 | 7 | 72 |\n"),
+        (
+            "docs/explanation/defaults.md",
+            "<!-- no-effect-table -->\nold\n<!-- /no-effect-table -->\n",
+        ),
+    ],
+)
+def test_the_program_updates_the_parts_of_pages(
+    path: str, old: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    monkeypatch.setattr(pages, "PAGES", {})
+    monkeypatch.setattr(pages, "DIRECTORY", tmp_path / "docs" / "reference")
+    monkeypatch.setattr(pages, "PARTS", {path: PARTS[path]})
+    page = tmp_path / path
+    (tmp_path / "docs/explanation").mkdir(parents=True)
+    page.write_text(old, encoding="utf-8")
+    pages.write()
+    assert page.read_text(encoding="utf-8") == PARTS[path](old) != old
+
+
+def test_every_page_of_the_reference_is_generated() -> None:
+    assert {path.stem for path in DIRECTORY.glob("*.md")} == set(PAGES)
+
+
+def test_internal_methods_exist_and_are_not_on_the_page() -> None:
+    page = PAGES["python-api"]()
+    kinds = {"Recorder": Recorder, "ReplayReport": ReplayReport}
+    assert set(kinds) == set(INTERNAL)
+    for name, methods in INTERNAL.items():
+        assert f".{name}\n" in page
+        for method in methods:
+            assert callable(getattr(kinds[name], method))
+            assert f"#### {name}.{method}" not in page
+
+
+def test_every_key_of_a_response_is_described() -> None:
+    (_, shapes) = PAGES["control-api"]().split("## Shapes of responses")
+    rows = re.findall(r"^\| `\w+` \|.*$", shapes, re.MULTILINE)
+    assert len(rows) > 20
+    assert [row for row in rows if row.endswith("|  |")] == []
+
+
+def test_every_route_is_described() -> None:
+    assert set(served_routes()) == set(ROUTES)
+    assert set(http._CLOCK_COMMANDS) == set(_CLOCK)
+
+
+def test_every_field_of_a_fault_rule_is_described() -> None:
+    classes = {"match": Match, "trigger": Trigger, "action": Action}
+    for object_name, rule_class in classes.items():
+        assert set(RULE[object_name]) - {"nth"} == {field.name for field in fields(rule_class)}

@@ -1,0 +1,213 @@
+"""AlterConfigs and IncrementalAlterConfigs."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.apis.configs.alter import APIS
+from kafkalite.config.releases import presented_release
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.image import ResourceType
+from kafkalite.protocol._generated.messages.alter_configs import AlterConfigsRequest
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.metadata_world import MetadataWorld
+
+REPLACE, ALTER = APIS
+SET, DELETE, APPEND = 0, 1, 2
+
+
+@pytest.fixture
+def world() -> MetadataWorld:
+    world = MetadataWorld(nodes=(1, 2))
+    world.controller.create_topics([NewTopic(name="t", configs={"segment.ms": "6"})])
+    return world
+
+
+def alter(
+    world: MetadataWorld,
+    kind: int,
+    name: str,
+    *changes: tuple[str, int, str | None],
+    validate_only: bool = False,
+    times: int = 1,
+) -> list[tuple[ErrorCode, str | None]]:
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            IncrementalAlterConfigsRequest.AlterableConfig(
+                name=key, config_operation=operation, value=value
+            )
+            for key, operation, value in changes
+        ],
+    )
+    request = IncrementalAlterConfigsRequest(
+        resources=[resource] * times, validate_only=validate_only
+    )
+    answer = world.ask(ALTER, request)
+    return [(ErrorCode(each.error_code), each.error_message) for each in answer.responses]
+
+
+def replace(
+    world: MetadataWorld, kind: int, name: str, *configs: tuple[str, str | None], times: int = 1
+) -> list[tuple[ErrorCode, str | None]]:
+    resource = AlterConfigsRequest.AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            AlterConfigsRequest.AlterableConfig(name=key, value=value) for key, value in configs
+        ],
+    )
+    answer = world.ask(REPLACE, AlterConfigsRequest(resources=[resource] * times))
+    return [(ErrorCode(each.error_code), each.error_message) for each in answer.responses]
+
+
+DONE = [(ErrorCode.NONE, None)]
+
+
+def test_incremental_changes_are_applied(world: MetadataWorld) -> None:
+    changes = (("retention.ms", SET, "5"), ("cleanup.policy", APPEND, "compact"))
+    assert alter(world, ResourceType.TOPIC, "t", *changes) == DONE
+    assert world.image.topic_config("t") == {
+        "cleanup.policy": "delete,compact",
+        "retention.ms": "5",
+        "segment.ms": "6",
+    }
+
+
+def test_all_settings_are_replaced(world: MetadataWorld) -> None:
+    assert replace(world, ResourceType.TOPIC, "t", ("retention.ms", "5")) == DONE
+    assert world.image.topic_config("t") == {"retention.ms": "5"}
+
+
+def test_validate_only_changes_nothing(world: MetadataWorld) -> None:
+    change = ("retention.ms", SET, "5")
+    assert alter(world, ResourceType.TOPIC, "t", change, validate_only=True) == DONE
+    level = ("root", SET, "DEBUG")
+    assert alter(world, ResourceType.BROKER_LOGGER, "1", level, validate_only=True) == DONE
+    assert world.image.topic_config("t") == {"segment.ms": "6"}
+    assert world.config.log_levels.level_of("root") == "INFO"
+
+
+def test_malformed_requests_are_refused_for_each_resource(world: MetadataWorld) -> None:
+    topic = ResourceType.TOPIC
+    twice = [("retention.ms", SET, "1"), ("retention.ms", SET, "2")]
+    assert alter(world, topic, "t", *twice) == [
+        (ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    ]
+    assert alter(world, topic, "t", ("a", SET, None), ("b", DELETE, None)) == [
+        (ErrorCode.INVALID_REQUEST, "Null value not supported for : a")
+    ]
+    assert replace(world, topic, "t", ("a", None), ("b", None)) == [
+        (ErrorCode.INVALID_REQUEST, "Null value not supported for : a, b")
+    ]
+    once = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    assert alter(world, topic, "t", times=2) == [once, once]
+    assert replace(world, topic, "t", times=2) == [once, once]
+    assert alter(world, topic, "t", ("retention.ms", 9, "1")) == [
+        (ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    ]
+    assert world.image.topic_config("t") == {"segment.ms": "6"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "message"),
+    [
+        (77, "x", "Unknown resource type 77"),
+        (0, "x", "Unknown resource type 0"),
+        (ResourceType.BROKER, "2", "Unexpected broker id, expected 1, but received 2"),
+        (ResourceType.BROKER, "x", "Node id must be an integer, but it is: x"),
+    ],
+)
+def test_a_node_alters_only_its_own_resources(
+    world: MetadataWorld, kind: int, name: str, message: str
+) -> None:
+    refused = [(ErrorCode.INVALID_REQUEST, message)]
+    assert alter(world, kind, name, ("a", SET, "b")) == refused
+    assert replace(world, kind, name, ("a", "b")) == refused
+
+
+def test_a_broker_setting_takes_effect_immediately(world: MetadataWorld) -> None:
+    assert alter(world, ResourceType.BROKER, "1", ("message.max.bytes", SET, "5000")) == DONE
+    assert world.config.int("message.max.bytes") == 5000
+
+
+def test_logger_changes_are_not_stored(world: MetadataWorld) -> None:
+    entries = len(world.log.entries)
+    logger = ResourceType.BROKER_LOGGER
+    assert alter(world, logger, "1", ("kafkalite", SET, "DEBUG")) == DONE
+    assert world.config.log_levels.level_of("kafkalite") == "DEBUG"
+    assert alter(world, logger, "1", ("kafkalite", DELETE, None)) == DONE
+    assert world.config.log_levels.level_of("kafkalite") == "INFO"
+    assert len(world.log.entries) == entries
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "refusal"),
+    [
+        (
+            "2",
+            ("root", SET, "INFO"),
+            (ErrorCode.INVALID_REQUEST, "Unexpected node id. Expected 1, but received 2"),
+        ),
+        ("1", ("x", SET, "INFO"), (ErrorCode.INVALID_CONFIG, "Logger x does not exist!")),
+        (
+            "1",
+            ("root", DELETE, None),
+            (
+                ErrorCode.INVALID_REQUEST,
+                "Removing the log level of the root logger is not allowed",
+            ),
+        ),
+        (
+            "1",
+            ("root", APPEND, "INFO"),
+            (
+                ErrorCode.INVALID_REQUEST,
+                "APPEND operation is not allowed for the BROKER_LOGGER resource",
+            ),
+        ),
+    ],
+)
+def test_invalid_logger_changes_are_refused(
+    world: MetadataWorld,
+    name: str,
+    change: tuple[str, int, str | None],
+    refusal: tuple[ErrorCode, str],
+) -> None:
+    assert alter(world, ResourceType.BROKER_LOGGER, name, change) == [refusal]
+
+
+def test_one_invalid_logger_change_prevents_the_others(world: MetadataWorld) -> None:
+    changes = (("kafkalite", SET, "DEBUG"), ("root", SET, "LOUD"))
+    ((code, message),) = alter(world, ResourceType.BROKER_LOGGER, "1", *changes)
+    assert code is ErrorCode.INVALID_CONFIG
+    assert message is not None
+    assert message.startswith("Cannot set the log level of root to LOUD")
+    assert world.config.log_levels.level_of("kafkalite") == "INFO"
+
+
+@pytest.mark.parametrize("release", ["3.3", "3.9"])
+def test_releases_before_40_have_no_group_settings(world: MetadataWorld, release: str) -> None:
+    world.config.release = presented_release(release)
+    unknown = [(ErrorCode.INVALID_REQUEST, "Unknown resource type 32")]
+    for key in ("consumer.session.timeout.ms", "no.such.key"):
+        assert alter(world, ResourceType.GROUP, "g", (key, SET, "50000")) == unknown
+        assert replace(world, ResourceType.GROUP, "g", (key, "50000")) == unknown
+    world.config.release = presented_release("4.0")
+    assert (
+        alter(world, ResourceType.GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")) == DONE
+    )
+
+
+def test_releases_before_40_accept_a_message_format_version(world: MetadataWorld) -> None:
+    name = "message.format.version"
+    refused = [(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")]
+    assert replace(world, ResourceType.TOPIC, "t", (name, "2.8")) == refused
+    world.config.release = presented_release("3.9")
+    assert replace(world, ResourceType.TOPIC, "t", (name, "2.8")) == DONE
+    assert alter(world, ResourceType.TOPIC, "t", (name, SET, "3.0-IV1")) == DONE
+    assert world.image.topic_config("t") == {name: "3.0-IV1"}

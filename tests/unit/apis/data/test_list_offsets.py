@@ -1,0 +1,241 @@
+"""ListOffsets and OffsetForLeaderEpoch: offsets by timestamp and by leader epoch."""
+
+# ruff: noqa: ANN401 - requests are made of the fields that a test names
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.apis.data.list_offsets import (
+    APIS,
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    refuse_list_offsets,
+    refuse_offset_for_leader_epoch,
+)
+from kafkalite.protocol._generated.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from kafkalite.protocol._generated.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.crc import crc32c
+from tests.unit.data_plane import DataPlane, batch_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH = APIS
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> DataPlane:
+    plane = DataPlane(tmp_path)
+    plane.create(replicas=(0, 1))
+    return plane
+
+
+def append(plane: DataPlane, *timestamps: int) -> None:
+    for timestamp in timestamps:
+        batch = BatchView(batch_of(b"v", timestamp=timestamp))
+        plane.partition().append(batch, plane.clock.now_ms())
+
+
+def request_of(timestamp: int, *, epoch: int = -1, **named: Any) -> ListOffsetsRequest:
+    partition = ListOffsetsRequest.ListOffsetsPartition(
+        partition_index=0, timestamp=timestamp, current_leader_epoch=epoch
+    )
+    named.setdefault("replica_id", -1)
+    return ListOffsetsRequest(
+        topics=[ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=[partition])], **named
+    )
+
+
+def ask(
+    plane: DataPlane, timestamp: int, *, version: int = 11, node_id: int = 0, **named: Any
+) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
+    response = plane.ask(LIST_OFFSETS, request_of(timestamp, **named), version, node_id=node_id)
+    answer = response.topics[0].partitions[0]
+    assert isinstance(answer, ListOffsetsResponse.ListOffsetsPartitionResponse)
+    return answer
+
+
+def found(plane: DataPlane, timestamp: int, **named: Any) -> tuple[int, int, int]:
+    answer = ask(plane, timestamp, **named)
+    assert answer.error_code == 0
+    return answer.timestamp, answer.offset, answer.leader_epoch
+
+
+def test_an_empty_log_begins_and_ends_at_zero(plane: DataPlane) -> None:
+    assert found(plane, EARLIEST) == (-1, 0, 0)
+    assert found(plane, LATEST) == (-1, 0, 0)
+    assert found(plane, MAX_TIMESTAMP) == (-1, -1, -1)
+    assert found(plane, 5) == (-1, -1, -1)
+
+
+def test_an_unreadable_batch_hides_its_timestamps(plane: DataPlane) -> None:
+    garbage = bytearray(batch_of(b"v", timestamp=100))
+    garbage[61:] = b"\xff" * (len(garbage) - 61)
+    garbage[17:21] = crc32c(bytes(garbage[21:]), 0).to_bytes(4, "big")
+    plane.partition().append(BatchView(garbage), plane.clock.now_ms())
+    for timestamp in (50, MAX_TIMESTAMP):
+        assert ask(plane, timestamp).error_code == ErrorCode.INVALID_RECORD
+    assert found(plane, 101) == (-1, -1, -1)
+    assert found(plane, LATEST)[1] == 1
+
+
+def test_offsets_are_found_by_timestamp(plane: DataPlane) -> None:
+    append(plane, 100, 300, 200)
+    assert found(plane, 0) == (100, 0, 0)
+    assert found(plane, 150) == (300, 1, 0)
+    assert found(plane, 300) == (300, 1, 0)
+    assert found(plane, 301) == (-1, -1, -1)
+    assert found(plane, MAX_TIMESTAMP) == (300, 1, 0)
+
+
+def test_earliest_and_latest_follow_the_log(plane: DataPlane) -> None:
+    append(plane, 1, 2, 3)
+    plane.partition().delete_records(2)
+    assert found(plane, EARLIEST) == (-1, 2, 0)
+    assert found(plane, EARLIEST_LOCAL) == (-1, 2, 0)
+    assert found(plane, LATEST) == (-1, 3, 0)
+    assert found(plane, 0) == (3, 2, 0)
+
+
+def test_there_are_no_tiered_offsets(plane: DataPlane) -> None:
+    append(plane, 1)
+    assert found(plane, LATEST_TIERED) == (-1, -1, -1)
+    assert found(plane, EARLIEST_PENDING_UPLOAD) == (-1, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "since"),
+    [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING_UPLOAD, 11)],
+)
+def test_a_timestamp_of_a_later_version_is_unsupported(
+    plane: DataPlane, timestamp: int, since: int
+) -> None:
+    assert ask(plane, timestamp, version=since).error_code == 0
+    assert ask(plane, timestamp, version=since - 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert ask(plane, -7).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_read_committed_ends_at_an_open_transaction(plane: DataPlane) -> None:
+    append(plane, 1)
+    batch = batch_of(b"v", timestamp=7, attributes=TRANSACTIONAL, producer=Producer(1, 0, 0))
+    plane.partition().append(BatchView(batch), plane.clock.now_ms(), is_verified=True)
+    assert found(plane, LATEST, isolation_level=1) == (-1, 1, 0)
+    assert found(plane, LATEST) == (-1, 2, 0)
+    assert found(plane, LATEST, isolation_level=1, replica_id=-2) == (-1, 2, 0)
+    assert found(plane, 7, isolation_level=1) == (-1, -1, -1)
+    assert found(plane, 7) == (7, 1, 0)
+    assert found(plane, MAX_TIMESTAMP, isolation_level=1) == (-1, -1, -1)
+
+
+def test_version_0_gets_a_list_of_offsets(plane: DataPlane) -> None:
+    append(plane, 1, 2)
+    assert ask(plane, LATEST, version=0).old_style_offsets == [2]
+    assert ask(plane, 99, version=0).old_style_offsets == []
+
+
+def test_leader_epoch_and_leadership_are_checked(plane: DataPlane) -> None:
+    plane.lead("t", 1, 3)
+    assert ask(plane, LATEST, epoch=2).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert ask(plane, LATEST, epoch=4).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert ask(plane, LATEST, epoch=3).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert ask(plane, LATEST, node_id=2).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert ask(plane, LATEST, replica_id=-2).error_code == 0
+    assert found(plane, LATEST, epoch=3, node_id=1) == (-1, 0, 3)
+
+
+def test_a_repeated_partition_is_refused_once(plane: DataPlane) -> None:
+    request = request_of(LATEST)
+    request.topics[0].partitions *= 2
+    request.topics.append(
+        ListOffsetsRequest.ListOffsetsTopic(
+            name="missing",
+            partitions=[ListOffsetsRequest.ListOffsetsPartition(timestamp=LATEST)],
+        )
+    )
+    response = plane.ask(LIST_OFFSETS, request, 11)
+    assert [answer.error_code for topic in response.topics for answer in topic.partitions] == [
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+def test_a_refusal_lists_every_partition() -> None:
+    response = refuse_list_offsets(request_of(LATEST), ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    answer = response.topics[0].partitions[0]
+    assert (answer.error_code, answer.offset, answer.timestamp) == (-1, -1, -1)
+
+
+# --- OffsetForLeaderEpoch ------------------------------------------------------------------------
+
+
+def epoch_request(leader_epoch: int, current: int = -1, name: str = "t") -> Any:
+    partition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+        partition=0, leader_epoch=leader_epoch, current_leader_epoch=current
+    )
+    topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=name, partitions=[partition])
+    return OffsetForLeaderEpochRequest(topics=[topic])
+
+
+def end_of(
+    plane: DataPlane, leader_epoch: int, current: int = -1, name: str = "t"
+) -> tuple[int, int, int]:
+    request = epoch_request(leader_epoch, current, name)
+    answer = plane.ask(OFFSET_FOR_LEADER_EPOCH, request, 4).topics[0].partitions[0]
+    return answer.error_code, answer.leader_epoch, answer.end_offset
+
+
+def test_an_epoch_ends_where_the_next_begins(plane: DataPlane) -> None:
+    append(plane, 1, 2)
+    plane.lead("t", 0, 3)
+    append(plane, 3)
+    plane.lead("t", 0, 5)
+    expected = {
+        -1: (0, -1, -1), 0: (0, 0, 2), 1: (0, 0, 2), 3: (0, 3, 3), 4: (0, 3, 3), 5: (0, 5, 3),
+        6: (0, -1, -1),
+    }  # fmt: skip
+    assert {epoch: end_of(plane, epoch) for epoch in expected} == expected
+    plane.restart()
+    assert {epoch: end_of(plane, epoch) for epoch in expected} == expected
+
+
+def test_an_epoch_older_than_the_log_ends_at_its_start(plane: DataPlane) -> None:
+    plane.lead("t", 0, 4)
+    append(plane, 1)
+    assert end_of(plane, 2) == (0, 2, 0)
+
+
+def test_only_the_leader_answers(plane: DataPlane) -> None:
+    plane.lead("t", 1, 1)
+    assert end_of(plane, 0)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert end_of(plane, 0, current=0)[0] == ErrorCode.FENCED_LEADER_EPOCH
+    assert end_of(plane, 0, name="missing") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
+
+
+def test_an_offline_log_is_an_error(tmp_path: Path) -> None:
+    plane = DataPlane(tmp_path)
+    plane.create_offline()
+    assert ask(plane, EARLIEST).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    answer = plane.ask(OFFSET_FOR_LEADER_EPOCH, epoch_request(0))
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_an_epoch_refusal_lists_every_partition() -> None:
+    response = refuse_offset_for_leader_epoch(
+        epoch_request(1), ErrorCode.UNKNOWN_SERVER_ERROR, None
+    )
+    answer = response.topics[0].partitions[0]
+    assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (-1, -1, -1)

@@ -1,0 +1,684 @@
+"""Produce: appended batches, and errors by version and cause."""
+
+# ruff: noqa: ANN401 - requests are made of the fields that a test names
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from kafkalite.apis.data.produce import APIS, refuse_produce
+from kafkalite.ports.turns import ThreadCall, Worker
+from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.storage.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL, BatchView, Producer
+from kafkalite.storage.compression import CODEC_NUMBERS
+from kafkalite.storage.transaction_marker import TransactionMarker
+from kafkalite.testing.entropy import SeededEntropy
+from tests.unit.data_plane import DataPlane, batch_of, batches_in, values_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from kafkalite.gateway.call import Call
+    from kafkalite.metadata.image import TopicImage
+    from kafkalite.partitions.partition import Partition
+
+(API,) = APIS
+ZERO = bytes(16)
+LONG = 1e18
+"""The deadline of a turn that is not reached."""
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> DataPlane:
+    return DataPlane(tmp_path)
+
+
+def request_of(
+    *records: bytes | None, name: str = "t", topic_id: bytes = ZERO, acks: int = -1
+) -> ProduceRequest:
+    """Return a request with one partition for each of the given records, from index 0 on."""
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[
+            ProduceRequest.TopicProduceData(
+                name=name,
+                topic_id=topic_id,
+                partition_data=[
+                    ProduceRequest.PartitionProduceData(index=index, records=one)
+                    for index, one in enumerate(records)
+                ],
+            )
+        ],
+    )
+
+
+def produce(
+    plane: DataPlane, *records: bytes | None, version: int = 12, node_id: int = 0, **named: Any
+) -> list[ProduceResponse.PartitionProduceResponse]:
+    response = plane.ask(API, request_of(*records, **named), version, node_id=node_id)
+    return [answer for topic in response.responses for answer in topic.partition_responses]
+
+
+def produce_one(
+    plane: DataPlane, records: bytes | None, **named: Any
+) -> ProduceResponse.PartitionProduceResponse:
+    (answer,) = produce(plane, records, **named)
+    return answer
+
+
+def code_of(plane: DataPlane, records: bytes | None, **named: Any) -> ErrorCode:
+    return ErrorCode(produce_one(plane, records, **named).error_code)
+
+
+def read(plane: DataPlane, index: int = 0) -> list[bytes | None]:
+    partition = plane.partition(index=index)
+    records = partition.read(0, max_bytes=2**20, limit_offset=10**9, at_least_one=True)
+    return values_in(records)
+
+
+def test_batches_get_consecutive_offsets_in_order(plane: DataPlane) -> None:
+    plane.create(partitions=2)
+    first, second = produce(plane, batch_of(b"a", b"b"), batch_of(b"x"))
+    third = produce_one(plane, batch_of(b"c"))
+    assert [first.base_offset, second.base_offset, third.base_offset] == [0, 0, 2]
+    assert (first.error_code, first.log_append_time_ms, first.log_start_offset) == (0, -1, 0)
+    assert read(plane) == [b"a", b"b", b"c"]
+    assert read(plane, 1) == [b"x"]
+
+
+def test_an_offline_log_accepts_nothing(plane: DataPlane) -> None:
+    topic = plane.create_offline()
+    answer = produce_one(plane, batch_of(b"a"))
+    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (answer.base_offset, answer.log_start_offset) == (-1, -1)
+    by_id = produce_one(plane, batch_of(b"a"), version=13, name="", topic_id=topic.topic_id)
+    assert by_id.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    # Errors of the records themselves are found before.
+    assert code_of(plane, batch_of(b"a") * 2) == ErrorCode.INVALID_RECORD
+
+
+def test_a_topic_is_found_by_name_or_by_id(plane: DataPlane) -> None:
+    topic = plane.create()
+    answer = produce_one(plane, batch_of(b"a"), name="", topic_id=topic.topic_id, version=13)
+    assert answer.base_offset == 0
+    assert read(plane) == [b"a"]
+
+
+def test_a_response_identifies_topics_as_the_request_does(plane: DataPlane) -> None:
+    topic = plane.create()
+    response = plane.ask(API, request_of(batch_of(b"a"), name="", topic_id=topic.topic_id), 13)
+    assert (response.responses[0].name, response.responses[0].topic_id) == ("", topic.topic_id)
+
+
+@pytest.mark.parametrize(
+    ("name", "topic_id", "code"),
+    [
+        ("missing", ZERO, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("", b"0123456789abcdef", ErrorCode.UNKNOWN_TOPIC_ID),
+        ("", ZERO, ErrorCode.UNKNOWN_TOPIC_ID),
+    ],
+)
+def test_the_error_of_an_unknown_topic_depends_on_its_identification(
+    plane: DataPlane, name: str, topic_id: bytes, code: ErrorCode
+) -> None:
+    version = 12 if name else 13
+    asked = {"name": name, "topic_id": topic_id, "version": version}
+    assert code_of(plane, batch_of(b"a"), **asked) == code
+
+
+def test_an_unknown_partition_does_not_affect_others(plane: DataPlane) -> None:
+    topic = plane.create()
+    known, unknown = produce(plane, batch_of(b"a"), batch_of(b"b"), topic_id=topic.topic_id)
+    assert known.error_code == 0
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (unknown.base_offset, unknown.log_append_time_ms, unknown.log_start_offset) == (
+        -1,
+        -1,
+        -1,
+    )
+
+
+def test_the_last_of_several_batches_for_a_partition_counts(plane: DataPlane) -> None:
+    plane.create()
+    request = request_of(batch_of(b"a"))
+    request.topic_data += request_of(batch_of(b"b")).topic_data
+    (topic,) = plane.ask(API, request, 12).responses
+    assert [answer.base_offset for answer in topic.partition_responses] == [0]
+    assert read(plane) == [b"b"]
+
+
+def test_only_the_leader_appends_and_others_return_the_leader(plane: DataPlane) -> None:
+    plane.create(replicas=(2, 0))
+    response = plane.ask(API, request_of(batch_of(b"a")), 10)
+    answer = response.responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer.current_leader == ProduceResponse.LeaderIdAndEpoch(leader_id=2, leader_epoch=0)
+    assert response.node_endpoints == [
+        ProduceResponse.NodeEndpoint(node_id=2, host="h", port=9094, rack=None)
+    ]
+    assert produce_one(plane, batch_of(b"a"), node_id=2).error_code == 0
+
+
+@pytest.mark.parametrize("acks", [-2, 2, 127])
+def test_invalid_acks_are_refused(plane: DataPlane, acks: int) -> None:
+    plane.create()
+    assert code_of(plane, batch_of(b"a"), acks=acks) == ErrorCode.INVALID_REQUIRED_ACKS
+    assert read(plane) == []
+
+
+def test_acks_0_has_no_response(plane: DataPlane) -> None:
+    plane.create()
+    assert plane.ask(API, request_of(batch_of(b"a"), acks=0), 12) is None
+    assert read(plane) == [b"a"]
+
+
+def test_an_error_with_acks_0_closes_the_connection(plane: DataPlane) -> None:
+    plane.create()
+    with pytest.raises(ProtocolViolation, match="CORRUPT_MESSAGE"):
+        plane.ask(API, request_of(corrupt(batch_of(b"a")), acks=0), 12)
+
+
+def corrupt(batch: bytes) -> bytes:
+    return batch[:-1] + bytes((batch[-1] ^ 1,))
+
+
+def with_base_offset(batch: bytes, base_offset: int) -> bytes:
+    return struct.pack(">q", base_offset) + batch[8:]
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (None, ErrorCode.INVALID_RECORD),
+        (b"", ErrorCode.INVALID_RECORD),
+        (batch_of(b"a")[:-1], ErrorCode.INVALID_RECORD),
+        (batch_of(b"a") * 2, ErrorCode.INVALID_RECORD),
+        (corrupt(batch_of(b"a")), ErrorCode.CORRUPT_MESSAGE),
+        (with_base_offset(batch_of(b"a"), 1), ErrorCode.INVALID_RECORD),
+        (batch_of(b"a", attributes=CONTROL), ErrorCode.INVALID_RECORD),
+        (batch_of(b"a", producer=Producer(5, 0, -1)), ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_a_partition_has_exactly_one_valid_batch(
+    plane: DataPlane, records: bytes | None, code: ErrorCode
+) -> None:
+    plane.create()
+    assert code_of(plane, records) == code
+    assert read(plane) == []
+
+
+def test_a_too_large_batch_is_refused(plane: DataPlane) -> None:
+    plane.create(config={"max.message.bytes": "200"})
+    assert code_of(plane, batch_of(b"a" * 200)) == ErrorCode.MESSAGE_TOO_LARGE
+    assert code_of(plane, batch_of(b"a" * 50)) == ErrorCode.NONE
+    plane.configure("t", {"max.message.bytes": "1000"})
+    assert code_of(plane, batch_of(b"a" * 200)) == ErrorCode.NONE
+
+
+def test_the_broker_sets_timestamps_with_log_append_time(plane: DataPlane) -> None:
+    plane.create(config={"message.timestamp.type": "LogAppendTime"})
+    answer = produce_one(plane, batch_of(b"a", timestamp=5))
+    now_ms = plane.clock.now_ms()
+    assert answer.log_append_time_ms == now_ms
+    partition = plane.partition()
+    records = partition.read(0, max_bytes=10**6, limit_offset=1, at_least_one=True)
+    (batch,) = batches_in(records)
+    assert batch.has_valid_crc()
+    assert [record.timestamp for record in batch.records()] == [now_ms]
+
+
+def test_old_clients_cannot_write_zstd(plane: DataPlane) -> None:
+    plane.create()
+    zstd = batch_of(b"a", attributes=CODEC_NUMBERS["zstd"])
+    assert code_of(plane, zstd, version=6) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert code_of(plane, zstd, version=7) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd", "none"])
+def test_every_codec_is_stored_unchanged(plane: DataPlane, codec: str) -> None:
+    plane.create()
+    assert code_of(plane, batch_of(b"a", b"b", attributes=CODEC_NUMBERS[codec])) == 0
+    partition = plane.partition()
+    (batch,) = batches_in(partition.read(0, max_bytes=9999, limit_offset=2, at_least_one=True))
+    assert batch.compression == CODEC_NUMBERS[codec]
+    assert read(plane) == [b"a", b"b"]
+
+
+def test_a_topic_with_its_own_compression_recompresses(plane: DataPlane) -> None:
+    plane.create(config={"compression.type": "gzip"})
+    assert code_of(plane, batch_of(b"a", producer=Producer(7, 0, 0))) == ErrorCode.NONE
+    partition = plane.partition()
+    (batch,) = batches_in(partition.read(0, max_bytes=9999, limit_offset=2, at_least_one=True))
+    assert (batch.compression, batch.producer_id) == (CODEC_NUMBERS["gzip"], 7)
+    assert read(plane) == [b"a"]
+
+
+def test_records_of_a_compacted_topic_need_keys(plane: DataPlane) -> None:
+    plane.create(config={"cleanup.policy": "compact"})
+    answer = produce_one(plane, batch_of(b"a", b"b", key=None))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert answer.error_message is not None
+    assert [error.batch_index for error in answer.record_errors] == [0, 1]
+    assert answer.log_start_offset == 0
+    assert code_of(plane, batch_of(b"a")) == ErrorCode.NONE
+
+
+def test_timestamps_too_far_in_the_future_are_refused(plane: DataPlane) -> None:
+    plane.create()
+    ahead = plane.clock.now_ms() + 3_600_001
+    answer = produce_one(plane, batch_of(b"a", timestamp=ahead))
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in answer.record_errors] == [0]
+    assert code_of(plane, batch_of(b"a", timestamp=ahead - 1)) == ErrorCode.NONE
+
+
+# --- idempotent producers (KIP-98) ---------------------------------------------------------------
+
+
+def counted(sequence: int, *values: bytes, epoch: int = 0, attributes: int = 0) -> bytes:
+    return batch_of(
+        *(values or (b"v",)), producer=Producer(9, epoch, sequence), attributes=attributes
+    )
+
+
+def test_a_duplicate_batch_is_appended_once(plane: DataPlane) -> None:
+    plane.create()
+    for sequence in range(6):
+        assert produce_one(plane, counted(sequence)).base_offset == sequence
+    for sequence in range(1, 6):
+        answer = produce_one(plane, counted(sequence))
+        assert (answer.error_code, answer.base_offset) == (0, sequence)
+    assert len(read(plane)) == 6
+
+
+def test_an_out_of_order_sequence_is_refused(plane: DataPlane) -> None:
+    plane.create()
+    for sequence in range(6):
+        produce_one(plane, counted(sequence))
+    for sequence in (0, 7):
+        answer = produce_one(plane, counted(sequence))
+        assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert (answer.base_offset, answer.log_start_offset) == (-1, 0)
+
+
+def test_an_old_epoch_is_refused_and_a_new_one_starts_at_sequence_0(plane: DataPlane) -> None:
+    plane.create()
+    assert code_of(plane, counted(0, epoch=1)) == ErrorCode.NONE
+    assert code_of(plane, counted(1, epoch=0)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert code_of(plane, counted(3, epoch=2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert code_of(plane, counted(0, epoch=2)) == ErrorCode.NONE
+
+
+def test_producers_are_known_after_a_restart(plane: DataPlane) -> None:
+    plane.create()
+    produce_one(plane, counted(0))
+    for cleanly in (True, False):
+        plane.restart(cleanly=cleanly)
+        assert produce_one(plane, counted(0)).base_offset == 0
+        assert code_of(plane, counted(2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (
+            counted(0, attributes=TRANSACTIONAL),
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+        (b"\0" * 11 + b"\5" + b"\0" * 60, ErrorCode.CORRUPT_MESSAGE),
+    ],
+)
+def test_some_invalid_batches_refuse_the_whole_request(
+    plane: DataPlane, records: bytes, code: ErrorCode
+) -> None:
+    plane.create(partitions=2)
+    request = request_of(batch_of(b"a"), records)
+    with pytest.raises(KafkaError) as caught:
+        plane.ask(API, request, 12)
+    assert caught.value.code == code
+    assert read(plane) == []
+    request.acks = 0
+    with pytest.raises(ProtocolViolation):
+        plane.ask(API, request, 12)
+
+
+# --- access and replicas -------------------------------------------------------------------------
+
+
+def test_only_the_admin_client_writes_to_internal_topics(plane: DataPlane) -> None:
+    plane.create("__consumer_offsets")
+    request = request_of(batch_of(b"a"), name="__consumer_offsets")
+    call = plane.call(API, 12)
+    response = API.handler(call, request)
+    answer = response.responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    call.client_id = "__admin_client"
+    assert API.handler(call, request).responses[0].partition_responses[0].error_code == 0
+
+
+def with_isr(topic: TopicImage, isr: Sequence[int]) -> TopicImage:
+    return topic._replace(
+        partitions=tuple(one._replace(isr=tuple(isr)) for one in topic.partitions)
+    )
+
+
+def test_acks_all_requires_enough_in_sync_replicas(plane: DataPlane) -> None:
+    topic = plane.create(replicas=(0, 1, 2), config={"min.insync.replicas": "2"})
+    assert code_of(plane, batch_of(b"a")) == ErrorCode.NONE
+    plane.change(with_isr(topic, (0,)))
+    assert code_of(plane, batch_of(b"a")) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert code_of(plane, batch_of(b"a"), acks=1) == ErrorCode.NONE
+
+
+def test_no_more_replicas_are_required_than_exist(plane: DataPlane) -> None:
+    plane.create(config={"min.insync.replicas": "3"})
+    assert code_of(plane, batch_of(b"a")) == ErrorCode.NONE
+
+
+def test_the_order_of_two_clients_is_preserved(plane: DataPlane) -> None:
+    plane.create()
+    for number in range(4):
+        produce_one(plane, batch_of(b"one %d" % number))
+        produce_one(plane, batch_of(b"two %d" % number))
+    values = read(plane)
+    assert [value for value in values if value and value.startswith(b"one")] == [
+        b"one %d" % number for number in range(4)
+    ]
+    assert len(values) == 8
+
+
+def test_a_refusal_lists_every_partition() -> None:
+    response = refuse_produce(request_of(b"", b""), ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    answers = response.responses[0].partition_responses
+    assert [(one.index, one.error_code, one.base_offset) for one in answers] == [
+        (0, -1, -1),
+        (1, -1, -1),
+    ]
+
+
+def test_a_failing_disk_is_a_storage_error(
+    plane: DataPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane.create()
+    partition = plane.partition()
+
+    def fail(_: Partition, batch: BatchView, now_ms: int, **_options: object) -> None:
+        raise OSError(batch, now_ms)
+
+    monkeypatch.setattr(type(partition), "append", fail)
+    assert code_of(plane, batch_of(b"a")) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+# --- transactions --------------------------------------------------------------------------------
+
+
+class Coordinator:
+    """A transaction coordinator with scripted answers that records its calls."""
+
+    def __init__(self, **codes: ErrorCode) -> None:
+        self.codes = codes
+        self.asked: list[tuple[str, tuple[int, int], list[tuple[str, int]], bool]] = []
+
+    def verify_or_add_partitions(
+        self,
+        transactional_id: str,
+        producer: tuple[int, int],
+        partitions: Sequence[tuple[str, int]],
+        *,
+        adds_missing: bool,
+    ) -> dict[tuple[str, int], ErrorCode]:
+        self.asked.append((transactional_id, producer, list(partitions), adds_missing))
+        return {
+            place: self.codes.get(f"{place[0]}{place[1]}", ErrorCode.NONE) for place in partitions
+        }
+
+
+def transact(
+    plane: DataPlane,
+    coordinator: Coordinator,
+    *records: bytes,
+    version: int = 12,
+    node_id: int = 0,
+    acks: int = -1,
+) -> list[ProduceResponse.PartitionProduceResponse]:
+    """Send batches for the partitions of a topic under the transactional id "id"."""
+    call = plane.call(API, version, node_id=node_id)
+    call.node.transactions = cast("Any", coordinator)
+    request = request_of(*records, acks=acks)
+    request.transactional_id = "id"
+    response = API.handler(call, request)
+    return [answer for topic in response.responses for answer in topic.partition_responses]
+
+
+def of_transaction(sequence: int, *, pid: int = 7, epoch: int = 0) -> bytes:
+    return batch_of(b"t", attributes=TRANSACTIONAL, producer=Producer(pid, epoch, sequence))
+
+
+@pytest.mark.parametrize(("version", "adds"), [(3, False), (11, False), (12, True)])
+def test_the_coordinator_is_asked_once_for_all_new_partitions(
+    plane: DataPlane,
+    version: int,
+    adds: bool,  # noqa: FBT001
+) -> None:
+    plane.create(partitions=3)
+    coordinator = Coordinator()
+    transact(plane, coordinator, of_transaction(0), version=version)
+    batches = [of_transaction(1), of_transaction(0), counted(0)]
+    answers = transact(plane, coordinator, *batches, version=version)
+    assert [answer.error_code for answer in answers] == [0, 0, 0]
+    assert coordinator.asked == [
+        ("id", (7, 0), [("t", 0)], adds),
+        ("id", (7, 0), [("t", 1)], adds),
+    ]
+    transact(plane, coordinator, of_transaction(2), of_transaction(1), version=version)
+    assert len(coordinator.asked) == 2
+    assert plane.partition().last_stable_offset == 0
+
+
+UNVERIFIED = "Unable to verify the partition has been added to the transaction. Underlying error: "
+
+
+@pytest.mark.parametrize(
+    ("version", "answered", "expected", "message"),
+    [
+        (3, "TRANSACTION_ABORTABLE", "INVALID_TXN_STATE", "Partition was not added"),
+        (10, "TRANSACTION_ABORTABLE", "INVALID_TXN_STATE", "Partition was not added"),
+        (11, "TRANSACTION_ABORTABLE", "TRANSACTION_ABORTABLE", None),
+        (10, "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", None),
+        (12, "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", None),
+        (11, "CONCURRENT_TRANSACTIONS", "NOT_ENOUGH_REPLICAS", UNVERIFIED),
+        (12, "CONCURRENT_TRANSACTIONS", "CONCURRENT_TRANSACTIONS", None),
+        (12, "COORDINATOR_LOAD_IN_PROGRESS", "NOT_ENOUGH_REPLICAS", UNVERIFIED),
+        (12, "COORDINATOR_NOT_AVAILABLE", "NOT_ENOUGH_REPLICAS", UNVERIFIED),
+        (3, "NOT_COORDINATOR", "NOT_ENOUGH_REPLICAS", UNVERIFIED),
+        (12, "INVALID_PRODUCER_ID_MAPPING", "INVALID_PRODUCER_ID_MAPPING", None),
+        (12, "INVALID_TXN_STATE", "INVALID_TXN_STATE", "Partition was not added"),
+    ],
+)
+def test_errors_of_the_coordinator_depend_on_the_version(
+    plane: DataPlane, version: int, answered: str, expected: str, message: str | None
+) -> None:
+    plane.create(partitions=2)
+    coordinator = Coordinator(t0=ErrorCode[answered])
+    refused, taken = transact(
+        plane, coordinator, of_transaction(0), of_transaction(0), version=version
+    )
+    assert ErrorCode(refused.error_code) is ErrorCode[expected]
+    assert (refused.base_offset, refused.log_start_offset) == (-1, -1)
+    assert (refused.error_message or "").startswith(message or "")
+    assert (refused.error_message is None) is (message is None)
+    if message == UNVERIFIED:
+        assert refused.error_message == UNVERIFIED + answered
+    assert (taken.error_code, taken.base_offset) == (0, 0)
+    assert plane.partition().end_offset == 0
+
+
+def test_without_verification_the_coordinator_is_not_asked(tmp_path: Path) -> None:
+    plane = DataPlane(tmp_path, {"transaction.partition.verification.enable": "false"})
+    plane.create()
+    coordinator = Coordinator()
+    (answer,) = transact(plane, coordinator, of_transaction(0), version=11)
+    assert (answer.error_code, coordinator.asked) == (0, [])
+    plane.partition().append_marker(
+        TransactionMarker(7, 1, 0, is_commit=True), plane.clock.now_ms()
+    )
+    # But a partition that is added by writing must be added at the coordinator.
+    transact(plane, coordinator, of_transaction(0, epoch=1), version=12)
+    assert len(coordinator.asked) == 1
+
+
+def test_a_fenced_producer_is_refused_without_asking_the_coordinator(plane: DataPlane) -> None:
+    plane.create()
+    coordinator = Coordinator()
+    transact(plane, coordinator, of_transaction(0, epoch=2))
+    (answer,) = transact(plane, coordinator, of_transaction(0, epoch=1))
+    assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (answer.error_message, answer.log_start_offset) == (None, -1)
+    assert len(coordinator.asked) == 1
+
+
+def test_a_partition_with_another_leader_is_not_added(plane: DataPlane) -> None:
+    plane.create(replicas=(0, 1))
+    coordinator = Coordinator()
+    (answer,) = transact(plane, coordinator, of_transaction(0), node_id=1)
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert coordinator.asked == []
+
+
+@pytest.mark.parametrize("other", [of_transaction(0, pid=8), of_transaction(0, epoch=1)])
+def test_a_request_with_several_producers_is_refused(plane: DataPlane, other: bytes) -> None:
+    plane.create(partitions=2)
+    coordinator = Coordinator()
+    with pytest.raises(KafkaError) as caught:
+        transact(plane, coordinator, of_transaction(0), other)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert caught.value.message == "Transactional records contained more than one producer ID"
+    with pytest.raises(ProtocolViolation):
+        transact(plane, coordinator, of_transaction(0), other, acks=0)
+    assert coordinator.asked == []
+    assert plane.partition().end_offset == 0
+
+
+def test_a_transaction_without_an_id_is_refused_before_other_errors(
+    plane: DataPlane,
+) -> None:
+    plane.create()
+    with pytest.raises(KafkaError) as caught:
+        plane.ask(API, request_of(of_transaction(0) + of_transaction(1)), 12)
+    assert caught.value.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_sequences_restart_with_the_epoch_of_the_next_transaction(plane: DataPlane) -> None:
+    plane.create()
+    coordinator = Coordinator()
+
+    def send(sequence: int, epoch: int) -> ErrorCode:
+        (answer,) = transact(plane, coordinator, of_transaction(sequence, epoch=epoch))
+        return ErrorCode(answer.error_code)
+
+    assert send(3, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(0, 0) is ErrorCode.NONE
+    assert send(1, 0) is ErrorCode.NONE
+    marker = TransactionMarker(7, 1, 0, is_commit=True, transaction_version=2)
+    plane.partition().append_marker(marker, plane.clock.now_ms())
+    assert send(2, 0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert send(2, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(0, 1) is ErrorCode.NONE
+    assert send(0, 1) is ErrorCode.NONE
+    assert plane.partition().end_offset == 4
+
+
+def test_refusals_are_recorded_once_a_request(plane: DataPlane) -> None:
+    plane.create(partitions=3)
+    coordinator = Coordinator()
+    transact(plane, coordinator, *[of_transaction(0, epoch=1)] * 3)
+    call = plane.call(API, 12)
+    call.node.transactions = cast("Any", coordinator)
+    for batch in (of_transaction(5, epoch=1), of_transaction(1, epoch=0)):
+        request = request_of(batch, batch, batch)
+        request.transactional_id = "id"
+        API.handler(call, request)
+    gap, late = call.node.history.latest()
+    assert {late.transactional_id, gap.transactional_id} == {"id"}
+    assert (late.times, late.facts["error"]) == (1, "INVALID_PRODUCER_EPOCH")
+    assert (gap.times, gap.facts["error"]) == (1, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    assert gap.facts["partition"] == "t-0"
+
+
+# --- decompression in a thread -------------------------------------------------------------------
+
+COMPACTED = {"cleanup.policy": "compact"}
+
+
+def long_to_open(*, attributes: int = 0, producer: Producer = NO_PRODUCER) -> bytes:
+    """Return a batch that is decompressed in a thread where its topic is compacted."""
+    entropy = SeededEntropy()
+    value = b"".join(entropy.uuid() for _ in range(8 * 1024))
+    attributes |= CODEC_NUMBERS["zstd"]
+    return batch_of(value, attributes=attributes, producer=producer)
+
+
+def answer_after(
+    call: Call, request: ProduceRequest, meanwhile: Callable[[], None]
+) -> list[ProduceResponse.PartitionProduceResponse]:
+    """Serve a request in a worker; `meanwhile` is called when it waits for a thread."""
+    responses: list[ProduceResponse] = []
+    call.may_pause = True
+    worker = Worker()
+    worker.task = lambda: responses.append(API.handler(call, request))
+    waited_for = worker.take_turn(LONG)
+    assert isinstance(waited_for, ThreadCall)
+    meanwhile()
+    while waited_for is not None:
+        if isinstance(waited_for, ThreadCall):
+            waited_for.run()
+        waited_for = worker.take_turn(LONG)
+    worker.end()
+    return [answer for topic in responses[0].responses for answer in topic.partition_responses]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda plane: plane.delete("t"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (lambda plane: plane.lead("t", 1, 1), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_a_topic_is_checked_again_after_decompression(
+    plane: DataPlane, change: Callable[[DataPlane], None], code: ErrorCode
+) -> None:
+    plane.create(config=COMPACTED, replicas=(0, 1))
+    (answer,) = answer_after(plane.call(API, 12), request_of(long_to_open()), lambda: change(plane))
+    assert answer.error_code == code
+
+
+def test_a_transaction_is_checked_again_after_decompression(
+    plane: DataPlane,
+) -> None:
+    plane.create(partitions=2, config=COMPACTED)
+    coordinator = Coordinator()
+    call = plane.call(API, 11)
+    call.node.transactions = cast("Any", coordinator)
+    request = request_of(
+        long_to_open(attributes=TRANSACTIONAL, producer=Producer(7, 0, 0)), of_transaction(0)
+    )
+    request.transactional_id = "id"
+
+    def end() -> None:
+        coordinator.codes |= dict.fromkeys(("t0", "t1"), ErrorCode.TRANSACTION_ABORTABLE)
+
+    answers = answer_after(call, request, end)
+    assert [answer.error_code for answer in answers] == [ErrorCode.TRANSACTION_ABORTABLE] * 2
+    assert [asked[2] for asked in coordinator.asked] == [
+        [("t", 0), ("t", 1)],
+        [("t", 0)],
+        [("t", 1)],
+    ]
+    assert not plane.partition(index=1).end_offset

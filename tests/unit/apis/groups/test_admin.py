@@ -1,0 +1,157 @@
+"""ListGroups, DescribeGroups and DeleteGroups."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.apis.group_wire import GroupWire
+from tests.unit.apis.groups.test_classic import join, join_request, sync_request
+from tests.unit.apis.groups.test_offset_commit import commit_request
+
+NO_OPERATIONS = -(1 << 31)
+ALL_OPERATIONS = 3400
+MISSING_IS_AN_ERROR_FROM = 6
+
+
+@pytest.fixture
+def wire() -> GroupWire:
+    """Return nodes with a stable group g and a simple group s."""
+    wire = GroupWire()
+    wire.ask(FindCoordinatorRequest(key="g"), 3)
+    wire.create("t", 3)
+    joined = join(wire, 9)
+    wire.ask(sync_request(joined.member_id), 5)
+    wire.ask(commit_request({("t", 0): 1}, group="s"), 8)
+    return wire
+
+
+def shown(wire: GroupWire, version: int, **filters: list[str]) -> set[tuple[str, ...]]:
+    listed = wire.ask(ListGroupsRequest(**filters), version)  # type: ignore[arg-type]
+    assert listed.error_code == 0
+    return {
+        (group.group_id, group.protocol_type, group.group_state, group.group_type)
+        for group in listed.groups
+    }
+
+
+def test_later_versions_of_list_groups_return_more_fields(wire: GroupWire) -> None:
+    assert shown(wire, 0) == {("g", "consumer", "", ""), ("s", "", "", "")}
+    assert shown(wire, 4) == {("g", "consumer", "Stable", ""), ("s", "", "Empty", "")}
+    assert shown(wire, 5) == {("g", "consumer", "Stable", "classic"), ("s", "", "Empty", "classic")}
+
+
+@pytest.mark.parametrize(
+    ("filters", "groups"),
+    [
+        ({"states_filter": ["sTaBlE"]}, {"g"}),
+        ({"states_filter": ["Stable", "Empty"]}, {"g", "s"}),
+        ({"states_filter": ["bogus"]}, set()),
+        ({"types_filter": ["CLASSIC"]}, {"g", "s"}),
+        ({"types_filter": ["consumer"]}, set()),
+        ({"types_filter": ["classic"], "states_filter": ["empty"]}, {"s"}),
+    ],
+)
+def test_list_groups_filters_by_state_and_type(
+    wire: GroupWire, filters: dict[str, list[str]], groups: set[str]
+) -> None:
+    assert {group for group, *_ in shown(wire, 5, **filters)} == groups
+
+
+def test_each_node_lists_the_groups_it_coordinates() -> None:
+    wire = GroupWire(nodes=3)
+    groups = [f"group-{number}" for number in range(12)]
+    found = wire.ask(FindCoordinatorRequest(coordinator_keys=groups), 4)
+    wire.create("t")
+    for coordinator in found.coordinators:
+        wire.ask(commit_request({("t", 0): 1}, group=coordinator.key), 8, coordinator.node_id)
+    for node in (1, 2, 3):
+        listed = wire.ask(ListGroupsRequest(), 5, node).groups
+        assert {group.group_id for group in listed} == {
+            coordinator.key for coordinator in found.coordinators if coordinator.node_id == node
+        }
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_stable_group_is_described_with_protocol_and_members(
+    wire: GroupWire, version: int
+) -> None:
+    (group,) = wire.ask(DescribeGroupsRequest(groups=["g"]), version).groups
+    assert (group.error_code, group.group_id, group.group_state) == (0, "g", "Stable")
+    assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
+    (member,) = group.members
+    assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
+    assert (member.member_metadata, member.member_assignment) == (b"meta", b"all")
+    assert group.authorized_operations == NO_OPERATIONS
+
+
+def test_a_rebalancing_group_is_described_with_its_last_assignments_only(wire: GroupWire) -> None:
+    wire.ask(join_request(), 0)
+    (group,) = wire.ask(DescribeGroupsRequest(groups=["g"]), 5).groups
+    assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")
+    assert [(each.member_metadata, each.member_assignment) for each in group.members] == [
+        (b"", b"all"),
+        (b"", b""),
+    ]
+
+
+def test_authorized_operations_are_returned_on_request(wire: GroupWire) -> None:
+    request = DescribeGroupsRequest(groups=["g", "none"], include_authorized_operations=True)
+    known, missing = wire.ask(request, 6).groups
+    assert known.authorized_operations == ALL_OPERATIONS
+    assert missing.authorized_operations == NO_OPERATIONS
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_missing_or_non_classic_group_is_described_as_dead(wire: GroupWire, version: int) -> None:
+    wire.ask(
+        ConsumerGroupHeartbeatRequest(
+            group_id="k",
+            member_id="m",
+            member_epoch=0,
+            rebalance_timeout_ms=1_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        ),
+        1,
+    )
+    for group in wire.ask(DescribeGroupsRequest(groups=["none", "k"]), version).groups:
+        assert group.group_state == "Dead"
+        is_error = version >= MISSING_IS_AN_ERROR_FROM
+        assert group.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE)
+        assert bool(group.error_message) == is_error
+
+
+def test_a_group_of_another_coordinator_is_not_described_or_deleted() -> None:
+    wire = GroupWire()
+    (group,) = wire.ask(DescribeGroupsRequest(groups=["g"]), 5).groups
+    assert (group.error_code, group.group_state) == (ErrorCode.NOT_COORDINATOR, "")
+    (result,) = wire.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results
+    assert result.error_code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_groups_are_deleted_individually_and_duplicates_once(wire: GroupWire, version: int) -> None:
+    names = ["g", "s", "none", "s"]
+    results = wire.ask(DeleteGroupsRequest(groups_names=names), version).results
+    assert {result.group_id: result.error_code for result in results} == {
+        "g": ErrorCode.NON_EMPTY_GROUP,
+        "s": ErrorCode.NONE,
+        "none": ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+    assert len(results) == 3
+    assert {group for group, *_ in shown(wire, 5)} == {"g"}
+
+
+def test_a_sync_of_an_unknown_member_changes_nothing(wire: GroupWire) -> None:
+    request = SyncGroupRequest(group_id="s", generation_id=1, member_id="m")
+    assert wire.ask(request, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ("s", "", "Empty", "classic") in shown(wire, 5)

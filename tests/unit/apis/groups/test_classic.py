@@ -1,0 +1,164 @@
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup in all versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
+from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest
+from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.apis.group_wire import GroupWire, Late
+
+DYNAMIC_V4 = 4
+
+
+@pytest.fixture
+def wire() -> GroupWire:
+    wire = GroupWire()
+    wire.ask(FindCoordinatorRequest(key="g"), 3)
+    return wire
+
+
+def join_request(member_id: str = "", **fields: Any) -> JoinGroupRequest:  # noqa: ANN401
+    defaults: dict[str, Any] = {
+        "group_id": "g",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 30_000,
+        "member_id": member_id,
+        "protocol_type": "consumer",
+        "protocols": [JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"meta")],
+    }
+    return JoinGroupRequest(**(defaults | fields))
+
+
+def sync_request(member_id: str, **fields: Any) -> SyncGroupRequest:  # noqa: ANN401
+    defaults: dict[str, Any] = {
+        "group_id": "g",
+        "generation_id": 1,
+        "member_id": member_id,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "assignments": [
+            SyncGroupRequest.SyncGroupRequestAssignment(member_id=member_id, assignment=b"all")
+        ],
+    }
+    return SyncGroupRequest(**(defaults | fields))
+
+
+def join(wire: GroupWire, version: int, **fields: Any) -> Any:  # noqa: ANN401
+    """Join one member, with a second request if the version requires a known member id."""
+    answer = wire.ask(join_request(**fields), version)
+    if not isinstance(answer, Late) and answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        answer = wire.ask(join_request(answer.member_id, **fields), version)
+    if isinstance(answer, Late):
+        assert not answer.is_there
+        wire.clock.advance(0)
+        answer = answer.response
+    return answer
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_member_joins_syncs_heartbeats_and_leaves_in_every_version(
+    wire: GroupWire, version: int
+) -> None:
+    joined = join(wire, version)
+    assert (joined.error_code, joined.generation_id, joined.protocol_name) == (0, 1, "range")
+    assert joined.member_id.startswith("client-")
+    assert joined.leader == joined.member_id
+    assert [member.metadata for member in joined.members] == [b"meta"]
+    late = wire.ask(sync_request(joined.member_id), min(version, 5))
+    synced = late.response if isinstance(late, Late) else late
+    assert (synced.error_code, synced.assignment) == (0, b"all")
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=joined.member_id)
+    assert wire.ask(beat, min(version, 4)).error_code == 0
+    leave = LeaveGroupRequest(
+        group_id="g",
+        member_id=joined.member_id,
+        members=[LeaveGroupRequest.MemberIdentity(member_id=joined.member_id)],
+    )
+    assert wire.ask(leave, min(version, 5)).error_code == 0
+    assert wire.ask(beat, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_since_version_4_a_dynamic_member_must_rejoin_with_its_member_id(
+    wire: GroupWire, version: int
+) -> None:
+    answer = wire.ask(join_request(), version)
+    assert isinstance(answer, Late) == (version < DYNAMIC_V4)
+
+
+@pytest.mark.parametrize(("version", "name"), [(0, ""), (6, ""), (7, None), (9, None)])
+def test_a_missing_protocol_name_is_null_or_empty_by_version(
+    wire: GroupWire, version: int, name: str | None
+) -> None:
+    refused = wire.ask(join_request("unknown"), version)
+    assert refused.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert (refused.member_id, refused.generation_id) == ("unknown", -1)
+    assert refused.protocol_name == name
+
+
+def test_members_of_version_0_rejoin_within_their_session_timeout(wire: GroupWire) -> None:
+    first = join(wire, 0)
+    wire.ask(sync_request(first.member_id), 0)
+    second = wire.ask(join_request(), 0)
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=first.member_id)
+    wire.clock.advance(9_999)
+    assert wire.ask(beat, 0).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert not second.is_there
+    wire.clock.advance(1)
+    assert second.response.generation_id == 2
+
+
+@pytest.mark.parametrize("timeout_ms", [999, 1_800_001])
+def test_session_timeout_outside_the_limits_is_refused(wire: GroupWire, timeout_ms: int) -> None:
+    refused = wire.ask(join_request(session_timeout_ms=timeout_ms), 5)
+    assert refused.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+def test_an_empty_group_id_is_refused(wire: GroupWire) -> None:
+    for request, version in (
+        (join_request(group_id=""), 5),
+        (sync_request("m", group_id=""), 5),
+        (HeartbeatRequest(group_id="", generation_id=1, member_id="m"), 4),
+        (LeaveGroupRequest(group_id=""), 5),
+    ):
+        assert wire.ask(request, version).error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_since_version_5_a_sync_without_protocol_is_refused(wire: GroupWire) -> None:
+    joined = join(wire, 9)
+    nameless = sync_request(joined.member_id, protocol_type=None, protocol_name=None)
+    assert wire.ask(nameless, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    late = wire.ask(nameless, 3)
+    synced = late.response if isinstance(late, Late) else late
+    assert synced.error_code == 0
+
+
+def test_before_version_9_a_returning_static_leader_is_not_named_as_leader(
+    wire: GroupWire,
+) -> None:
+    joined = join(wire, 9, group_instance_id="one")
+    wire.ask(sync_request(joined.member_id, group_instance_id="one"), 5)
+    back = wire.ask(join_request(group_instance_id="one"), 8)
+    assert (back.leader, back.members) == (joined.member_id, [])
+    again = wire.ask(join_request(group_instance_id="one"), 9)
+    assert (again.leader, again.skip_assignment) == (again.member_id, True)
+    assert len(again.members) == 1
+
+
+def test_before_version_3_leave_group_has_a_top_level_error(wire: GroupWire) -> None:
+    request = LeaveGroupRequest(
+        group_id="g",
+        member_id="unknown",
+        members=[LeaveGroupRequest.MemberIdentity(member_id="unknown")],
+    )
+    assert wire.ask(request, 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    batch = wire.ask(request, 3)
+    assert batch.error_code == 0
+    assert [member.error_code for member in batch.members] == [ErrorCode.UNKNOWN_MEMBER_ID]

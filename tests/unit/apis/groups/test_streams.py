@@ -1,0 +1,210 @@
+"""StreamsGroupHeartbeat and StreamsGroupDescribe: validation of fields, and responses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.apis.groups.streams import APIS
+from kafkalite.groups.streams.status import StatusCode
+from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST
+from kafkalite.protocol._generated.messages.streams_group_describe import (
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+)
+from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.scenarios.streams_world import Request, internal, reading, tasks
+from tests.unit.apis.group_wire import GroupWire
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HEARTBEAT, DESCRIBE = APIS
+
+
+def request(**named: Any) -> StreamsGroupHeartbeatRequest:  # noqa: ANN401
+    """Return a heartbeat that joins, with these fields changed."""
+    join: dict[str, Any] = {
+        "group_id": "g",
+        "member_id": "m",
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 1_000,
+        "topology": Request.Topology(subtopologies=[reading("in")]),
+        "active_tasks": [],
+        "standby_tasks": [],
+        "warmup_tasks": [],
+        "process_id": "p",
+    }
+    join.update(named)
+    return StreamsGroupHeartbeatRequest(**join)
+
+
+def wire(config: Mapping[str, str] | None = None) -> GroupWire:
+    """Return a broker with a topic `in` of three partitions."""
+    made = GroupWire(config=config)
+    made.create("in", 3)
+    made.create("__consumer_offsets", 2)
+    return made
+
+
+def heartbeat(to: GroupWire, **named: Any) -> StreamsGroupHeartbeatResponse:  # noqa: ANN401
+    response = to.ask(request(**named), 0)
+    assert isinstance(response, StreamsGroupHeartbeatResponse)
+    return response
+
+
+def describe(to: GroupWire, *groups: str) -> StreamsGroupDescribeResponse:
+    response = to.ask(
+        StreamsGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=True), 0
+    )
+    assert isinstance(response, StreamsGroupDescribeResponse)
+    return response
+
+
+def topology(*subtopologies: Request.Subtopology) -> Request.Topology:
+    return Request.Topology(subtopologies=list(subtopologies))
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"member_id": ""},
+        {"member_id": " "},
+        {"group_id": ""},
+        {"rack_id": " "},
+        {"instance_id": "i"},
+        {"instance_id": ""},
+        {"rebalance_timeout_ms": -1},
+        {"active_tasks": None},
+        {"standby_tasks": None},
+        {"warmup_tasks": None},
+        {"standby_tasks": tasks({"0": [0]})},
+        {"warmup_tasks": tasks({"0": [0]})},
+        {"topology": None},
+        {"task_offsets": []},
+        {"task_end_offsets": []},
+        {"member_epoch": -2},
+        {"member_epoch": -3},
+        {"member_epoch": 5},
+        {"member_epoch": 5, "topology": None, "active_tasks": None},
+        {"topology": topology(reading(source_topic_regex=["t.*"]))},
+    ],
+)
+def test_invalid_fields_are_refused_as_invalid_request(named: dict[str, Any]) -> None:
+    broker = wire()
+    response = heartbeat(broker, **named)
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert response.error_message
+    assert describe(broker, "g").groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        topology(reading("__consumer_offsets")),
+        topology(reading("in", repartition_sink_topics=["no good"])),
+        topology(reading("in", state_changelog_topics=[internal("")])),
+        topology(reading("in", repartition_source_topics=[internal("a" * 250)])),
+        topology(reading("in", state_changelog_topics=[internal("store", 3)])),
+        topology(reading()),
+    ],
+)
+def test_topologies_with_invalid_topic_names_are_refused(wrong: Request.Topology) -> None:
+    broker = wire()
+    response = heartbeat(broker, topology=wrong)
+    assert response.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+    assert describe(broker, "g").groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_member_joins_and_is_described() -> None:
+    broker = wire()
+    joined = heartbeat(broker)
+    assert (joined.error_code, joined.member_id, joined.member_epoch) == (0, "m", 2)
+    (group,) = describe(broker, "g").groups
+    assert (group.error_code, group.group_state) == (ErrorCode.NONE, "Stable")
+    assert group.authorized_operations == 0b1101_0100_1000
+
+
+def test_too_many_internal_topics_are_not_created() -> None:
+    """Otherwise each heartbeat would try to create them again."""
+    to = wire()
+    stores = [internal(f"store-{number}") for number in range(MAX_PARTITIONS_PER_REQUEST // 4 + 1)]
+    asked = topology(reading("in", state_changelog_topics=stores))
+    joined = heartbeat(to, topology=asked)
+    assert joined.status is not None
+    (status,) = joined.status
+    assert status.status_code == StatusCode.MISSING_INTERNAL_TOPICS
+    assert (
+        "could not be created: store-0 (too many topics and partitions at once)"
+        in status.status_detail
+    )
+    assert "store-0" not in to.metadata.image.topics
+
+
+def test_internal_topics_are_created_with_the_requested_settings() -> None:
+    broker = wire()
+    store = internal("store", replicas=1, configs={"cleanup.policy": "compact"})
+    topology_of_store = topology(reading("in", state_changelog_topics=[store]))
+    joined = heartbeat(broker, topology=topology_of_store)
+    assert joined.status is not None
+    assert [status.status_code for status in joined.status] == [3]
+    image = broker.metadata.image
+    assert len(image.topics["store"].partitions) == 3
+    assert image.topic_config("store") == {"cleanup.policy": "compact"}
+    broker.clock.advance(1_000)
+    later = heartbeat(broker, member_epoch=2, topology=None)
+    assert (later.status, later.member_epoch) == ([], 3)
+    assert later.active_tasks is not None
+    assert later.active_tasks[0].partitions == [0, 1, 2]
+
+
+def test_failed_creation_of_internal_topics_is_reported_with_the_reason() -> None:
+    broker = wire()
+    store = internal("store", configs={"nonsense": "x"})
+    joined = heartbeat(broker, topology=topology(reading("in", state_changelog_topics=[store])))
+    assert joined.status is not None
+    (status,) = joined.status
+    assert status.status_code == 3
+    assert "store (" in status.status_detail
+    (event,) = [each for each in broker.history.about("g") if each.kind == "topics"]
+    assert event.text.startswith("internal topics could not be created: store (")
+    assert "store" not in broker.metadata.image.topics
+
+
+def test_each_group_is_described_with_its_own_error() -> None:
+    broker = wire()
+    heartbeat(broker)
+    answered = describe(broker, "", "g", "none").groups
+    assert [group.error_code for group in answered] == [
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.NONE,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    ]
+
+
+def test_streams_apis_return_unsupported_version_if_the_protocol_is_disabled() -> None:
+    broker = wire({"group.coordinator.rebalance.protocols": "classic,consumer"})
+    assert heartbeat(broker).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert describe(broker, "g").groups[0].error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_the_longest_possible_member_id_is_accepted() -> None:
+    broker = wire()
+    before = heartbeat(broker)
+    long = heartbeat(broker, member_id="m" * 32_767, member_epoch=7, topology=None)
+    assert long.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert heartbeat(broker, member_epoch=2, topology=None).member_epoch == before.member_epoch
+
+
+def test_refusals_have_the_shape_of_their_api() -> None:
+    refused = HEARTBEAT.refuse(request(), ErrorCode.FENCED_MEMBER_EPOCH, "why")
+    assert (refused.error_code, refused.error_message) == (ErrorCode.FENCED_MEMBER_EPOCH, "why")
+    both = DESCRIBE.refuse(
+        StreamsGroupDescribeRequest(group_ids=["a", "b"]), ErrorCode.UNSUPPORTED_VERSION, None
+    )
+    assert [group.error_code for group in both.groups] == [ErrorCode.UNSUPPORTED_VERSION] * 2

@@ -1,0 +1,216 @@
+"""DescribeShareGroupOffsets, AlterShareGroupOffsets and DeleteShareGroupOffsets as bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.protocol._generated.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+)
+from kafkalite.protocol._generated.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+)
+from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.batch import BatchView
+from tests.unit.apis.share_group_wire import ShareGroupWire
+from tests.unit.data_plane import batch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+DescribedGroup = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+DescribedTopic = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic
+AlteredTopic = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic
+AlteredPartition = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition
+DeletedTopic = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[ShareGroupWire]:
+    wire = ShareGroupWire(tmp_path)
+    yield wire
+    wire.end()
+
+
+def described(
+    wire: ShareGroupWire,
+    topics: Mapping[str, Sequence[int]] | None = None,
+    *,
+    group: str = "g",
+    version: int = 1,
+    node: int = 1,
+) -> Any:  # noqa: ANN401 - any response class
+    rows = None
+    if topics is not None:
+        rows = [DescribedTopic(topic_name=t, partitions=list(p)) for t, p in topics.items()]
+    asked = DescribedGroup(group_id=group, topics=rows)
+    (group_result,) = wire.ask(
+        DescribeShareGroupOffsetsRequest(groups=[asked]), version, node
+    ).groups
+    return group_result
+
+
+def offsets_of(described_group: Any) -> dict[str, list[tuple[int, int, int]]]:  # noqa: ANN401
+    """Return partition, start offset and lag by topic."""
+    return {
+        topic.topic_name: [(p.partition_index, p.start_offset, p.lag) for p in topic.partitions]
+        for topic in described_group.topics
+    }
+
+
+def alter(wire: ShareGroupWire, offsets: Mapping[str, Mapping[int, int]], group: str = "g") -> Any:  # noqa: ANN401
+    topics = [
+        AlteredTopic(
+            topic_name=name,
+            partitions=[
+                AlteredPartition(partition_index=index, start_offset=offset)
+                for index, offset in partitions.items()
+            ],
+        )
+        for name, partitions in offsets.items()
+    ]
+    return wire.ask(AlterShareGroupOffsetsRequest(group_id=group, topics=topics), 0)
+
+
+def delete(wire: ShareGroupWire, *topics: str, group: str = "g") -> Any:  # noqa: ANN401
+    rows = [DeletedTopic(topic_name=name) for name in topics]
+    return wire.ask(DeleteShareGroupOffsetsRequest(group_id=group, topics=rows), 0)
+
+
+def codes(response: Any) -> dict[str, dict[int, int]]:  # noqa: ANN401
+    return {
+        topic.topic_name: {p.partition_index: p.error_code for p in topic.partitions}
+        for topic in response.responses
+    }
+
+
+def fill(wire: ShareGroupWire, topic: str, records: int) -> None:
+    found = wire.cluster.partitions.topic(topic)
+    assert found is not None
+    partition = found.partition(0)
+    assert partition is not None
+    partition.append(BatchView(batch_of(*[b"v"] * records)), wire.clock.now_ms())
+
+
+def test_altered_offsets_are_described(wire: ShareGroupWire) -> None:
+    wire.create("t", 2)
+    fill(wire, "t", 5)
+    wire.read_and_left("t")
+    assert offsets_of(described(wire)) == {"t": [(0, -1, -1), (1, -1, -1)]}
+    response = alter(wire, {"t": {0: 2}})
+    assert (response.error_code, codes(response)) == (0, {"t": {0: 0}})
+    assert offsets_of(described(wire)) == {"t": [(0, 2, 3), (1, -1, -1)]}
+    assert offsets_of(described(wire, version=0))["t"][0][:2] == (0, 2)
+    assert offsets_of(described(wire, {"t": [0], "x": [4]})) == {
+        "t": [(0, 2, 3)],
+        "x": [(4, -1, -1)],
+    }
+
+
+def test_a_partition_without_a_log_has_no_lag(
+    wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.create("t")
+    alter(wire, {"t": {0: 0}})
+    monkeypatch.setattr(wire.cluster.partitions, "topic", lambda _: None)
+    ((row,),) = (topic.partitions for topic in described(wire).topics)
+    assert row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_unknown_offsets_are_described_as_unknown(wire: ShareGroupWire) -> None:
+    topic_id = wire.create("t")
+    assert described(wire).topics == []
+    assert offsets_of(described(wire, {})) == {}
+    group_result = described(wire, {"t": [0, 9]}, group="missing")
+    assert group_result.topics[0].topic_id == topic_id
+    assert offsets_of(group_result) == {"t": [(0, -1, -1), (9, -1, -1)]}
+    for asked, group in (({"t": []}, "g"), ({"t": [0]}, "")):
+        assert described(wire, asked, group=group).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_offsets_can_be_altered_without_a_group_but_not_with_members(
+    wire: ShareGroupWire,
+) -> None:
+    wire.create("t")
+    assert alter(wire, {"t": {0: 7}}).error_code == ErrorCode.NONE
+    assert offsets_of(described(wire)) == {"t": [(0, 7, -7)]}
+    wire.beat(topics=["t"])
+    refused = alter(wire, {"t": {0: 1}})
+    assert (refused.error_code, refused.responses) == (ErrorCode.NON_EMPTY_GROUP, [])
+    assert refused.error_message
+
+
+def test_alterations_have_a_result_for_each_partition(wire: ShareGroupWire) -> None:
+    wire.create("t")
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    response = alter(wire, {"t": {0: 0, 3: 0}, "x": {0: 0}})
+    assert codes(response) == {"t": {0: 0, 3: unknown}, "x": {0: unknown}}
+    assert alter(wire, {"t": {-1: 0}}).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert alter(wire, {}).responses == []
+    assert alter(wire, {"t": {0: 0}}, group="").error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_an_error_of_the_share_coordinator_is_returned(
+    wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.create("t")
+    wire.read_and_left("t")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, "too late")
+
+    monkeypatch.setattr(wire.cluster.shares, "initialize_state", refuse)
+    monkeypatch.setattr(wire.cluster.shares, "delete_state", refuse)
+    assert codes(alter(wire, {"t": {0: 0}})) == {"t": {0: ErrorCode.FENCED_STATE_EPOCH}}
+    (row,) = delete(wire, "t").responses
+    assert row.error_code == ErrorCode.FENCED_STATE_EPOCH
+    monkeypatch.undo()
+    (row,) = delete(wire, "t").responses
+    assert (row.topic_name, row.error_code) == ("t", ErrorCode.NONE)
+
+
+def test_offsets_are_deleted_by_topic(wire: ShareGroupWire) -> None:
+    wire.create("t")
+    wire.create("u")
+    wire.read_and_left("t")
+    response = delete(wire, "t", "u", "x")
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert {row.topic_name: row.error_code for row in response.responses} == {
+        "t": 0, "u": unknown, "x": unknown,
+    }  # fmt: skip
+    assert described(wire).topics == []
+
+
+def test_invalid_deletions_are_refused_as_a_whole(wire: ShareGroupWire) -> None:
+    wire.create("t")
+    wire.beat(topics=["t"])
+    assert delete(wire, "t").error_code == ErrorCode.NON_EMPTY_GROUP
+    assert delete(wire, "t", group="").error_code == ErrorCode.INVALID_GROUP_ID
+    missing = delete(wire, "t", group="missing")
+    assert (missing.error_code, missing.responses) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
+
+
+def test_only_the_group_coordinator_answers(tmp_path: Path) -> None:
+    wire = ShareGroupWire(tmp_path, nodes=2)
+    codes_of_nodes = {described(wire, node=node).error_code for node in (1, 2)}
+    assert codes_of_nodes == {ErrorCode.NONE, ErrorCode.NOT_COORDINATOR}
+    wire.end()
+
+
+def test_without_share_groups_every_group_has_an_error(
+    wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+
+    monkeypatch.setattr("kafkalite.apis.shares.offsets.check_share_groups_enabled", refuse)
+    assert described(wire).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert alter(wire, {}).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert delete(wire).error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -1,0 +1,189 @@
+"""Metadata: the cluster as clients of one listener see it, in each version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkalite.apis.topics.metadata import APIS
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.elections import ElectionType
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.metadata_world import MetadataWorld
+
+(METADATA,) = APIS
+NOT_REQUESTED = -(1 << 31)
+
+
+def named(*names: str | None, **fields: object) -> MetadataRequest:
+    topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    rest: dict[str, Any] = {"allow_auto_topic_creation": False, **fields}
+    return MetadataRequest(topics=topics, **rest)
+
+
+def by_id(*topic_ids: bytes) -> MetadataRequest:
+    return MetadataRequest(
+        topics=[
+            MetadataRequest.MetadataRequestTopic(name=None, topic_id=topic_id)
+            for topic_id in topic_ids
+        ]
+    )
+
+
+def world_with(*names: str, **kwargs: Any) -> MetadataWorld:  # noqa: ANN401 - passed on as they are
+    world = MetadataWorld(**kwargs)
+    world.controller.create_topics([NewTopic(name=name, partitions=2) for name in names])
+    return world
+
+
+def test_a_null_list_requests_all_topics() -> None:
+    world = world_with("a", "b")
+    answer = world.ask(METADATA, MetadataRequest(topics=None))
+    assert [topic.name for topic in answer.topics] == ["a", "b"]
+    assert [topic.topic_id for topic in answer.topics] == [
+        world.topic("a").topic_id,
+        world.topic("b").topic_id,
+    ]
+    assert (answer.cluster_id, answer.controller_id) == ("cluster", 1)
+
+
+@pytest.mark.parametrize(("version", "expected"), [(0, ["a"]), (1, []), (13, [])])
+def test_an_empty_list_requests_all_topics_in_version_0_only(
+    version: int, expected: list[str]
+) -> None:
+    answer = world_with("a").ask(METADATA, MetadataRequest(topics=[]), version)
+    assert [topic.name for topic in answer.topics] == expected
+
+
+def test_each_listener_has_its_own_addresses() -> None:
+    world = world_with("a", nodes=(1, 2))
+    for listener, ports in (("PLAINTEXT", [9093, 9094]), ("OTHER", [19093, 19094])):
+        answer = world.ask(METADATA, MetadataRequest(topics=None), listener=listener)
+        assert [broker.port for broker in answer.brokers] == ports
+
+
+def test_racks_are_returned() -> None:
+    world = world_with(racks={1: "r1", 2: None})
+    answer = world.ask(METADATA, MetadataRequest(topics=None))
+    assert [broker.rack for broker in answer.brokers] == ["r1", None]
+
+
+def test_an_unknown_topic_has_an_error() -> None:
+    answer = world_with("a").ask(METADATA, named("a", "nope", "bad name", "a"))
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
+        ("a", ErrorCode.NONE),
+        ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ]
+
+
+def test_a_requested_topic_is_created_and_returned_by_the_next_request() -> None:
+    world = world_with(num_partitions="3")
+    request = named("new", "bad name", allow_auto_topic_creation=True)
+    answer = world.ask(METADATA, request)
+    assert [topic.error_code for topic in answer.topics] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ]
+    assert list(world.image.topics) == ["new"]
+    again = world.ask(METADATA, request)
+    assert [len(topic.partitions) for topic in again.topics] == [3, 0]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "enabled"), [(False, "true"), (True, "false"), (False, "false")]
+)
+def test_client_and_broker_must_both_enable_topic_creation(*, allowed: bool, enabled: str) -> None:
+    world = world_with(auto_create_topics_enable=enabled)
+    answer = world.ask(METADATA, named("new", allow_auto_topic_creation=allowed))
+    assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.image.topics == {}
+
+
+def test_a_failed_topic_creation_does_not_affect_other_topics() -> None:
+    world = world_with("a")
+    world.log.next_error = OSError(28, "no room")
+    answer = world.ask(METADATA, named("a", "new", allow_auto_topic_creation=True))
+    assert [topic.error_code for topic in answer.topics] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert list(world.image.topics) == ["a"]
+
+
+def test_the_offsets_topic_is_created_with_its_own_settings() -> None:
+    world = world_with(offsets_topic_num_partitions="7")
+    request = named("__consumer_offsets", allow_auto_topic_creation=True)
+    first, second = (world.ask(METADATA, request).topics[0] for _ in range(2))
+    assert (first.is_internal, len(first.partitions)) == (True, 0)
+    assert (second.is_internal, len(second.partitions)) == (True, 7)
+    assert world.image.topic_config("__consumer_offsets")["cleanup.policy"] == "compact"
+
+
+def test_a_topic_can_be_requested_by_id() -> None:
+    world = world_with("a")
+    unknown = b"u" * 16
+    answer = world.ask(METADATA, by_id(world.topic("a").topic_id, unknown))
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
+        ("a", ErrorCode.NONE),
+        (None, ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+    assert answer.topics[1].topic_id == unknown
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_versions_10_and_11_do_not_support_ids(version: int) -> None:
+    world = world_with("a")
+    topic_id = world.topic("a").topic_id
+    both = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name="a", topic_id=topic_id)]
+    )
+    for request in (by_id(topic_id), both):
+        answer = world.ask(METADATA, request, version)
+        (topic,) = answer.topics
+        assert (topic.error_code, topic.topic_id) == (ErrorCode.INVALID_REQUEST, topic_id)
+        assert answer.brokers == []
+
+
+def test_authorized_operations_are_returned_on_request() -> None:
+    world = world_with("a")
+    silent = world.ask(METADATA, named("a"))
+    assert silent.topics[0].topic_authorized_operations == NOT_REQUESTED
+    assert silent.cluster_authorized_operations == NOT_REQUESTED
+    asked = world.ask(
+        METADATA,
+        named(
+            "a",
+            include_topic_authorized_operations=True,
+            include_cluster_authorized_operations=True,
+        ),
+        10,
+    )
+    # READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS
+    assert asked.topics[0].topic_authorized_operations == 0b110111111000
+    # CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, …_CONFIGS, IDEMPOTENT_WRITE
+    assert asked.cluster_authorized_operations == 0b1111110100000
+
+
+def test_offline_replicas_are_reported_according_to_the_version() -> None:
+    first = MetadataWorld(nodes=(1, 2))
+    first.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
+    world = first.restart(2)
+    new = world.ask(METADATA, named("t"), 13).topics[0].partitions[0]
+    assert (new.error_code, new.leader_id, new.leader_epoch) == (ErrorCode.NONE, 2, 1)
+    assert (new.replica_nodes, new.isr_nodes, new.offline_replicas) == ([1, 2], [2], [1])
+    old = world.ask(METADATA, named("t"), 0).topics[0].partitions[0]
+    assert (old.error_code, old.leader_id) == (ErrorCode.REPLICA_NOT_AVAILABLE, 2)
+    assert (old.replica_nodes, old.isr_nodes) == ([2], [2])
+
+
+def test_a_leader_without_an_address_is_not_available() -> None:
+    """A node may lack a listener, and is then not visible to the clients of that listener."""
+    world = world_with("t", nodes=(1, 2))
+    world.controller.elect_leaders([("t", 0)], ElectionType.PREFERRED)
+    world.racks = {2: None}
+    answer = world.ask(METADATA, named("t"))
+    unreachable = [each for each in answer.topics[0].partitions if each.leader_id == -1]
+    assert [each.error_code for each in unreachable] == [ErrorCode.LEADER_NOT_AVAILABLE]

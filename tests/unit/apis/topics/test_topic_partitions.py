@@ -1,0 +1,109 @@
+"""DescribeTopicPartitions: pages without gaps."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.apis.topics.topic_partitions import APIS
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.protocol._generated.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.metadata_world import MetadataWorld
+
+(DESCRIBE,) = APIS
+Cursor = DescribeTopicPartitionsRequest.Cursor
+
+
+def request(
+    *names: str, limit: int = 2000, cursor: Cursor | None = None
+) -> DescribeTopicPartitionsRequest:
+    return DescribeTopicPartitionsRequest(
+        topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names],
+        response_partition_limit=limit,
+        cursor=cursor,
+    )
+
+
+@pytest.fixture
+def world() -> MetadataWorld:
+    world = MetadataWorld()
+    world.controller.create_topics(
+        [NewTopic(name=name, partitions=count) for name, count in (("b", 3), ("a", 4), ("c", 1))]
+    )
+    return world
+
+
+def test_topics_are_ordered_by_name(world: MetadataWorld) -> None:
+    answer = world.ask(DESCRIBE, request())
+    assert [(each.name, len(each.partitions)) for each in answer.topics] == [
+        ("a", 4),
+        ("b", 3),
+        ("c", 1),
+    ]
+    assert answer.next_cursor is None
+
+
+def test_lists_that_java_does_not_check_are_never_null(world: MetadataWorld) -> None:
+    partition = world.ask(DESCRIBE, request("a")).topics[0].partitions[0]
+    assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([], [])
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 7, 8, 100])
+def test_all_pages_together_are_complete(world: MetadataWorld, limit: int) -> None:
+    whole = [
+        (topic.name, partition.partition_index)
+        for topic in world.ask(DESCRIBE, request()).topics
+        for partition in topic.partitions
+    ]
+    joined: list[tuple[str, int]] = []
+    cursor: Cursor | None = None
+    while True:
+        answer = world.ask(DESCRIBE, request(limit=limit, cursor=cursor))
+        page = [
+            (topic.name, partition.partition_index)
+            for topic in answer.topics
+            for partition in topic.partitions
+        ]
+        assert 0 < len(page) <= limit
+        joined += page
+        if answer.next_cursor is None:
+            break
+        cursor = Cursor(
+            topic_name=answer.next_cursor.topic_name,
+            partition_index=answer.next_cursor.partition_index,
+        )
+    assert joined == whole
+
+
+def test_a_page_has_at_least_one_partition(world: MetadataWorld) -> None:
+    answer = world.ask(DESCRIBE, request("a", limit=0))
+    assert len(answer.topics[0].partitions) == 1
+
+
+def test_the_broker_limits_a_page() -> None:
+    world = MetadataWorld(max_request_partition_size_limit="2")
+    world.controller.create_topics([NewTopic(name="t", partitions=5)])
+    answer = world.ask(DESCRIBE, request())
+    assert len(answer.topics[0].partitions) == 2
+    assert answer.next_cursor.partition_index == 2
+
+
+def test_unknown_topics_are_listed_in_order(world: MetadataWorld) -> None:
+    answer = world.ask(DESCRIBE, request("b", "aa", "a b"))
+    assert [(each.name, each.error_code) for each in answer.topics] == [
+        ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("aa", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("b", ErrorCode.NONE),
+    ]
+
+
+@pytest.mark.parametrize(
+    "cursor", [Cursor(topic_name="b", partition_index=0), Cursor(topic_name="a")]
+)
+def test_an_invalid_cursor_is_refused(world: MetadataWorld, cursor: Cursor) -> None:
+    if cursor.topic_name == "a":
+        cursor.partition_index = -1
+    answer = world.ask(DESCRIBE, request("a", cursor=cursor))
+    assert [each.error_code for each in answer.topics] == [ErrorCode.INVALID_REQUEST]

@@ -1,0 +1,219 @@
+"""CreateTopics, DeleteTopics, CreatePartitions: a result for each topic of a request."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from kafkalite.apis.topics.topics import APIS
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.ports.turns import Worker
+from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.metadata_world import MetadataWorld
+
+CREATE, DELETE, GROW = APIS
+Topic = CreateTopicsRequest.CreatableTopic
+State = DeleteTopicsRequest.DeleteTopicState
+
+
+def topic(name: str, **configs: str) -> Topic:
+    return Topic(
+        name=name,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=[
+            CreateTopicsRequest.CreatableTopicConfig(name=key.replace("_", "."), value=value)
+            for key, value in configs.items()
+        ],
+    )
+
+
+def world_with(*names: str, **config: str) -> MetadataWorld:
+    world = MetadataWorld(nodes=(1,), **config)  # type: ignore[arg-type]
+    world.controller.create_topics([NewTopic(name=name) for name in names])
+    return world
+
+
+def test_a_created_topic_is_returned_with_all_its_settings() -> None:
+    world = MetadataWorld()
+    request = CreateTopicsRequest(topics=[topic("t", retention_ms=" 5 ")])
+    (made,) = world.ask(CREATE, request).topics
+    assert (made.error_code, made.error_message) == (ErrorCode.NONE, None)
+    assert made.topic_id == world.topic("t").topic_id
+    assert (made.num_partitions, made.replication_factor) == (1, 1)
+    configs = {config.name: config for config in made.configs}
+    assert len(configs) == 33
+    # Java's admin client fails if a source is below 1 or the list is null.
+    assert min(config.config_source for config in configs.values()) == 1
+    assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == (" 5 ", 1)
+    assert (configs["cleanup.policy"].value, configs["cleanup.policy"].config_source) == (
+        "delete",
+        5,
+    )
+
+
+def test_a_refused_topic_has_only_its_error() -> None:
+    (refused,) = MetadataWorld().ask(CREATE, CreateTopicsRequest(topics=[topic(".")])).topics
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert (refused.num_partitions, refused.replication_factor, refused.configs) == (-1, -1, [])
+
+
+def test_a_repeated_topic_is_not_created() -> None:
+    world = MetadataWorld()
+    request = CreateTopicsRequest(topics=[topic("t"), topic("u"), topic("t")])
+    answer = world.ask(CREATE, request)
+    assert [(each.name, each.error_code, each.error_message) for each in answer.topics] == [
+        ("t", ErrorCode.INVALID_REQUEST, "Duplicate topic name."),
+        ("u", ErrorCode.NONE, None),
+    ]
+    assert list(world.image.topics) == ["u"]
+
+
+def test_the_metadata_topic_cannot_be_created() -> None:
+    request = CreateTopicsRequest(topics=[topic("__cluster_metadata")])
+    (refused,) = MetadataWorld().ask(CREATE, request).topics
+    assert refused.error_code == ErrorCode.INVALID_REQUEST
+    assert "__cluster_metadata is prohibited" in refused.error_message
+
+
+def test_validate_only_returns_the_same_and_creates_nothing() -> None:
+    world = MetadataWorld()
+    request = CreateTopicsRequest(topics=[topic("t")], validate_only=True)
+    (validated,) = world.ask(CREATE, request).topics
+    assert (validated.error_code, validated.num_partitions, len(validated.configs)) == (
+        ErrorCode.NONE,
+        1,
+        33,
+    )
+    assert world.image.topics == {}
+
+
+def test_too_many_partitions_refuse_every_topic() -> None:
+    topics = [topic("t"), topic("u")]
+    for each in topics:
+        each.num_partitions = 6000
+    answer = MetadataWorld().ask(CREATE, CreateTopicsRequest(topics=topics))
+    assert [each.error_code for each in answer.topics] == [ErrorCode.POLICY_VIOLATION] * 2
+
+
+@pytest.mark.parametrize("version", [1, 5])
+def test_old_versions_delete_by_name(version: int) -> None:
+    world = world_with("t")
+    request = DeleteTopicsRequest(topic_names=["t", "nope", "d", "d"])
+    answer = world.ask(DELETE, request, version)
+    assert [(each.name, each.error_code) for each in answer.responses] == [
+        ("t", ErrorCode.NONE),
+        ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("d", ErrorCode.INVALID_REQUEST),
+    ]
+    assert world.image.topics == {}
+
+
+def test_topics_are_deleted_by_id() -> None:
+    world = world_with("t")
+    topic_id = world.topic("t").topic_id
+    unknown = b"u" * 16
+    states = [State(topic_id=topic_id), State(topic_id=unknown)]
+    answer = world.ask(DELETE, DeleteTopicsRequest(topics=states))
+    assert [(each.name, each.topic_id, each.error_code) for each in answer.responses] == [
+        ("t", topic_id, ErrorCode.NONE),
+        (None, unknown, ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+    assert world.image.topics == {}
+
+
+def test_a_topic_must_be_identified_once_by_name_or_id() -> None:
+    world = world_with("t")
+    topic_id = world.topic("t").topic_id
+    twice = b"2" * 16
+    states = [
+        State(),
+        State(name="x", topic_id=b"x" * 16),
+        State(topic_id=twice),
+        State(topic_id=twice),
+        State(topic_id=topic_id),
+        State(name="t"),
+    ]
+    answer = world.ask(DELETE, DeleteTopicsRequest(topics=states))
+    assert [(each.name, each.error_message) for each in answer.responses] == [
+        (None, "Neither topic name nor id were specified."),
+        ("x", "You may not specify both topic name and topic id."),
+        (None, "Duplicate topic id."),
+        ("t", "The provided topic name maps to an ID that was already supplied."),
+    ]
+    assert list(world.image.topics) == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (1, ErrorCode.INVALID_REQUEST),
+        (2, ErrorCode.INVALID_REQUEST),
+        (3, ErrorCode.TOPIC_DELETION_DISABLED),
+        (6, ErrorCode.TOPIC_DELETION_DISABLED),
+    ],
+)
+def test_deletion_can_be_disabled(version: int, code: ErrorCode) -> None:
+    world = world_with("t", delete_topic_enable="false")
+    answer = world.ask(DELETE, DeleteTopicsRequest(topics=[State(name="t")]), version)
+    assert [each.error_code for each in answer.responses] == [code]
+    assert "t" in world.image.topics
+
+
+def test_partitions_are_added_with_a_result_for_each_topic() -> None:
+    world = world_with("t", "u")
+    grow = CreatePartitionsRequest.CreatePartitionsTopic
+    request = CreatePartitionsRequest(
+        topics=[
+            grow(name="t", count=3, assignments=None),
+            grow(name="u", count=1, assignments=None),
+            grow(name="d", count=2, assignments=None),
+            grow(name="d", count=2, assignments=None),
+        ]
+    )
+    answer = world.ask(GROW, request)
+    assert [(each.name, each.error_code, each.error_message) for each in answer.results] == [
+        ("t", ErrorCode.NONE, None),
+        ("u", ErrorCode.INVALID_PARTITIONS, "Topic already has 1 partition(s)."),
+        ("d", ErrorCode.INVALID_REQUEST, "Duplicate topic name."),
+    ]
+    assert len(world.topic("t").partitions) == 3
+
+
+def test_new_partitions_have_the_requested_replicas() -> None:
+    world = world_with("t")
+    assignment = CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=[9])
+    grow = CreatePartitionsRequest.CreatePartitionsTopic(
+        name="t", count=2, assignments=[assignment]
+    )
+    answer = world.ask(GROW, CreatePartitionsRequest(topics=[grow]))
+    assert answer.results[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_a_refusal_lists_every_topic() -> None:
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    made = CREATE.refuse(CreateTopicsRequest(topics=[topic("t")]), code, "why")
+    assert [(each.name, each.error_message) for each in made.topics] == [("t", "why")]
+    grow = CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=2)
+    grown = GROW.refuse(CreatePartitionsRequest(topics=[grow]), code, "why")
+    assert [(each.name, each.error_message) for each in grown.results] == [("t", "why")]
+
+
+def test_a_topic_deleted_during_a_long_deletion_is_not_deleted_twice() -> None:
+    names = [f"t{number}" for number in range(1_000)]
+    world = world_with(*names)
+    answers: list[Any] = []
+    request = DeleteTopicsRequest(topic_names=names)
+    worker = Worker()
+    worker.task = lambda: answers.append(world.ask(DELETE, request, version=5))
+    while len(world.image.topics) == len(names):
+        assert worker.take_turn(0.0) is worker
+    world.controller.delete_topics([world.topic(names[-1]).topic_id])
+    assert worker.take_turn(inf) is None
+    codes = [each.error_code for each in answers[0].responses]
+    assert codes == [ErrorCode.NONE] * 999 + [ErrorCode.UNKNOWN_TOPIC_ID]

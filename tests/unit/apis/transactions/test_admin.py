@@ -1,0 +1,161 @@
+"""DescribeTransactions and ListTransactions: their results, and every filter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.apis.duplicates import MAX_REPEATS
+from kafkalite.protocol._generated.messages.describe_transactions import DescribeTransactionsRequest
+from kafkalite.protocol._generated.messages.list_transactions import ListTransactionsRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.apis.transaction_wire import ID, TransactionWire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FIRST, SECOND = ("orders", 0), ("orders", 2)
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[TransactionWire]:
+    wire = TransactionWire(tmp_path)
+    yield wire
+    wire.end()
+
+
+def listed(wire: TransactionWire, version: int = 2, **asked: object) -> dict[str, str]:
+    """Return the state of every listed id."""
+    request = ListTransactionsRequest(**asked)  # type: ignore[arg-type]  # each its own type
+    answer = wire.ask(request, version)
+    assert answer.error_code == 0
+    return {each.transactional_id: each.transaction_state for each in answer.transaction_states}
+
+
+def test_a_transaction_is_described(wire: TransactionWire) -> None:
+    producer = wire.begun()
+    begun = wire.describe()
+    assert (begun.transaction_state, begun.transaction_start_time_ms) == ("Empty", -1)
+    wire.clock.advance(1_000)
+    began_ms = wire.clock.now_ms()
+    wire.add(producer, SECOND)
+    wire.clock.advance(1_000)
+    wire.add(producer, FIRST)
+    shown = wire.describe()
+    assert (shown.error_code, shown.transactional_id, shown.transaction_state) == (0, ID, "Ongoing")
+    assert (shown.producer_id, shown.producer_epoch) == producer
+    assert (shown.transaction_timeout_ms, shown.transaction_start_time_ms) == (60_000, began_ms)
+    assert [(topic.topic, topic.partitions) for topic in shown.topics] == [("orders", [0, 2])]
+
+
+def test_repeats_of_an_id_are_limited(wire: TransactionWire) -> None:
+    wire.begun()
+    request = DescribeTransactionsRequest(transactional_ids=[ID] * (MAX_REPEATS + 3))
+    codes = [each.error_code for each in wire.ask(request, 0).transaction_states]
+    assert codes == [ErrorCode.NONE] * (MAX_REPEATS + 1) + [ErrorCode.INVALID_REQUEST] * 2
+
+
+def test_each_id_has_its_own_result(wire: TransactionWire) -> None:
+    wire.begun()
+    request = DescribeTransactionsRequest(transactional_ids=["unknown", ID, ""])
+    states = wire.ask(request, 0).transaction_states
+    assert [(each.transactional_id, each.error_code) for each in states] == [
+        ("unknown", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
+        (ID, ErrorCode.NONE),
+        ("", ErrorCode.INVALID_REQUEST),
+    ]
+    assert [entry.facts["api"] for entry in wire.noted("unknown")] == ["DescribeTransactions"]
+
+
+def test_ids_are_filtered_by_state_and_by_producer(wire: TransactionWire) -> None:
+    wire.find("b", "c")
+    producer = wire.begun()
+    wire.add(producer, FIRST)
+    wire.begun(transactional_id="b")
+    done = wire.begun(transactional_id="c")
+    wire.add(done, FIRST, transactional_id="c")
+    wire.end_transaction(done, transactional_id="c")
+    everything = {ID: "Ongoing", "b": "Empty", "c": "CompleteCommit"}
+    for version in range(3):
+        assert listed(wire, version) == everything
+        assert listed(wire, version, state_filters=["Ongoing"]) == {ID: "Ongoing"}
+        assert listed(wire, version, state_filters=["Empty", "CompleteCommit"]) == {
+            "b": "Empty", "c": "CompleteCommit",
+        }  # fmt: skip
+        assert listed(wire, version, producer_id_filters=[done.producer_id, 999]) == {
+            "c": "CompleteCommit"
+        }
+    assert listed(wire, state_filters=["Ongoing"], producer_id_filters=[done.producer_id]) == {}
+
+
+def test_unknown_states_are_returned_and_match_nothing(wire: TransactionWire) -> None:
+    wire.begun()
+    request = ListTransactionsRequest(state_filters=["empty", "No", "Empty", "No", "Dead"])
+    answer = wire.ask(request, 0)
+    assert answer.unknown_state_filters == ["empty", "No"]
+    assert [each.transactional_id for each in answer.transaction_states] == [ID]
+    answer = wire.ask(ListTransactionsRequest(state_filters=["ongoing"]), 0)
+    assert (answer.unknown_state_filters, answer.transaction_states) == (["ongoing"], [])
+
+
+def test_ids_are_filtered_by_the_duration_of_their_transaction(wire: TransactionWire) -> None:
+    """An id without a transaction passes every duration filter."""
+    wire.find("b")
+    wire.begun(transactional_id="b")
+    wire.add(wire.begun(), FIRST)
+    wire.clock.advance(5_000)
+    for version in (1, 2):
+        assert listed(wire, version, duration_filter=4_999).keys() == {ID, "b"}
+        assert listed(wire, version, duration_filter=5_000).keys() == {"b"}
+        assert listed(wire, version, duration_filter=-1).keys() == {ID, "b"}
+    wire.find("c")
+    wire.begun(transactional_id="c")
+    assert listed(wire, duration_filter=0).keys() == {ID, "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        (None, {"pay-1", "pay-2", "ship"}),
+        ("", {"pay-1", "pay-2", "ship"}),
+        ("pay-.*", {"pay-1", "pay-2"}),
+        ("pay", set()),
+        ("(?i)SHIP|pay-[13]", {"pay-1", "ship"}),
+    ],
+)
+def test_ids_are_filtered_by_an_expression_that_matches_completely(
+    wire: TransactionWire, pattern: str | None, found: set[str]
+) -> None:
+    for name in ("pay-1", "pay-2", "ship"):
+        wire.begun(transactional_id=name)
+    assert listed(wire, transactional_id_pattern=pattern).keys() == found
+
+
+@pytest.mark.parametrize("pattern", ["(", "a{2000}{2000}", "(?=a)"])
+def test_an_invalid_expression_is_refused(wire: TransactionWire, pattern: str) -> None:
+    answer = wire.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert answer.transaction_states == []
+
+
+def test_each_node_lists_the_ids_that_it_coordinates(tmp_path: Path) -> None:
+    wire = TransactionWire(tmp_path, nodes=3)
+    names = [f"id-{number}" for number in range(12)]
+    leaders = dict(zip(names, wire.find(*names), strict=True))
+    for name, node in leaders.items():
+        wire.begun(transactional_id=name, node=node)
+    for node in (1, 2, 3):
+        answer = wire.ask(ListTransactionsRequest(), 2, node)
+        assert {each.transactional_id for each in answer.transaction_states} == {
+            name for name, leader in leaders.items() if leader == node
+        }
+    wire.end()
+
+
+def test_without_the_topic_the_list_is_empty(tmp_path: Path) -> None:
+    wire = TransactionWire(tmp_path, finds=False)
+    assert listed(wire) == {}
+    assert wire.describe().error_code == ErrorCode.NOT_COORDINATOR
+    wire.end()

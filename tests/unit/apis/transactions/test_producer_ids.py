@@ -1,0 +1,226 @@
+"""InitProducerId: ids of idempotent and of transactional producers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.apis.transactions.producer_ids import APIS, refuse_init_producer_id
+from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.transactions.state import Producer
+from tests.unit.apis.transaction_wire import TransactionWire
+from tests.unit.data_plane import DataPlane
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+(API,) = APIS
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> DataPlane:
+    return DataPlane(tmp_path)
+
+
+def test_every_producer_gets_its_own_id(plane: DataPlane) -> None:
+    request = InitProducerIdRequest(transactional_id=None)
+    answers = [plane.ask(API, request, node_id=node) for node in (0, 0, 1, 0, 0, 1)]
+    ids = [answer.producer_id for answer in answers]
+    assert ids == [0, 1, 3, 2, 6, 4]
+    assert {(answer.error_code, answer.producer_epoch) for answer in answers} == {(0, 0)}
+    assert plane.metadata.blocks == [0, 1, 0]
+
+
+def test_an_exhausted_epoch_gets_a_new_id(plane: DataPlane) -> None:
+    request = InitProducerIdRequest(transactional_id=None, producer_id=7, producer_epoch=32767)
+    answer = plane.ask(API, request)
+    assert (answer.producer_id, answer.producer_epoch) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (
+            InitProducerIdRequest(
+                transactional_id="tx", transaction_timeout_ms=1, producer_id=4, producer_epoch=-1
+            ),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (InitProducerIdRequest(transactional_id=""), ErrorCode.INVALID_REQUEST),
+        (
+            InitProducerIdRequest(transactional_id=None, producer_id=4, producer_epoch=-1),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (
+            InitProducerIdRequest(transactional_id=None, producer_id=-1, producer_epoch=4),
+            ErrorCode.INVALID_REQUEST,
+        ),
+    ],
+)
+def test_invalid_requests_are_refused(
+    plane: DataPlane, request_: InitProducerIdRequest, code: ErrorCode
+) -> None:
+    with pytest.raises(KafkaError) as caught:
+        plane.ask(API, request_)
+    assert caught.value.code == code
+    answer = refuse_init_producer_id(request_, caught.value.code, None)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[TransactionWire]:
+    wire = TransactionWire(tmp_path)
+    yield wire
+    wire.end()
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_transactional_id_keeps_its_producer_id_with_the_next_epoch(
+    wire: TransactionWire, version: int
+) -> None:
+    first = wire.init(version=version)
+    second = wire.init(version=version)
+    assert (first.error_code, first.producer_epoch) == (0, 0)
+    assert (second.error_code, second.producer_epoch) == (0, 1)
+    assert first.producer_id == second.producer_id
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (3, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (4, ErrorCode.PRODUCER_FENCED),
+        (5, ErrorCode.PRODUCER_FENCED),
+    ],
+)
+def test_a_fenced_producer_cannot_continue(
+    wire: TransactionWire, version: int, code: ErrorCode
+) -> None:
+    zombie = wire.begun()
+    wire.begun()
+    answer = wire.init(zombie, version=version)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
+    (noted,) = wire.noted()
+    assert (noted.kind, noted.facts["api"]) == ("fenced", "InitProducerId")
+
+
+def test_initializations_are_recorded_in_the_history(wire: TransactionWire) -> None:
+    first, second = wire.begun(), wire.begun()
+    kind = SubjectKind.TRANSACTIONAL_ID
+    entries = wire.cluster.history.about("t", of=kind)
+    assert [entry.kind for entry in entries] == ["initialized"] * 2
+    assert [entry.facts["epoch"] for entry in entries] == [
+        first.producer_epoch, second.producer_epoch,
+    ]  # fmt: skip
+    begins = "begins at epoch {0.producer_epoch}, for client client at 127.0.0.1"
+    fenced = "; the previous producer of the id is fenced"
+    assert [entry.text for entry in entries] == [
+        f"producer {first.producer_id} {begins.format(first)}",
+        f"producer {second.producer_id} {begins.format(second)}{fenced}",
+    ]
+
+
+def test_a_continuing_producer_is_not_recorded_as_fencing_another(
+    wire: TransactionWire,
+) -> None:
+    again = wire.init(wire.begun())
+    (*_, last) = wire.cluster.history.about("t", of=SubjectKind.TRANSACTIONAL_ID)
+    assert last.text == (
+        f"producer {again.producer_id} continues at epoch {again.producer_epoch}, "
+        "for client client at 127.0.0.1"
+    )
+
+
+def test_a_producer_continues_after_an_error(wire: TransactionWire) -> None:
+    """KIP-360; a repeated request has the same result."""
+    producer = wire.begun()
+    for _ in range(2):
+        answer = wire.init(producer)
+        assert (answer.error_code, answer.producer_id) == (0, producer.producer_id)
+        assert answer.producer_epoch == producer.producer_epoch + 1
+
+
+def test_an_open_transaction_of_the_previous_producer_is_aborted_first(
+    wire: TransactionWire,
+) -> None:
+    zombie = wire.begun()
+    wire.add(zombie, ("orders", 0))
+    answer = wire.init()
+    assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+    assert wire.state() == "CompleteAbort"
+    assert wire.markers() == [
+        (Producer(zombie.producer_id, zombie.producer_epoch + 1), False),
+    ]
+    assert wire.begun().producer_epoch > zombie.producer_epoch + 1
+    assert "fenced" in {entry.kind for entry in wire.noted()}
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "code"),
+    [
+        (0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (-1, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (1, ErrorCode.NONE),
+        (900_000, ErrorCode.NONE),
+    ],
+)
+def test_the_transaction_timeout_is_limited(
+    wire: TransactionWire, timeout_ms: int, code: ErrorCode
+) -> None:
+    assert wire.init(timeout_ms=timeout_ms).error_code == code
+
+
+def test_an_invalid_request_is_refused_by_every_node(tmp_path: Path) -> None:
+    """Also before there is a coordinator."""
+    wire = TransactionWire(tmp_path, finds=False)
+    assert TRANSACTION_STATE_TOPIC not in wire.cluster.metadata.image.topics
+    assert wire.init(transactional_id="").error_code == ErrorCode.INVALID_REQUEST
+    assert wire.init(timeout_ms=0).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert wire.init().error_code == ErrorCode.NOT_COORDINATOR
+    wire.end()
+
+
+@pytest.mark.parametrize(
+    ("enable", "keep", "code"),
+    [
+        (True, True, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (False, True, ErrorCode.UNSUPPORTED_VERSION),
+        (False, False, ErrorCode.NONE),
+    ],
+)
+def test_version_6_supports_two_phase_commit(
+    tmp_path: Path, *, enable: bool, keep: bool, code: ErrorCode
+) -> None:
+    wire = TransactionWire(tmp_path, config={"unstable.api.versions.enable": "true"})
+    request = InitProducerIdRequest(
+        transactional_id="t",
+        transaction_timeout_ms=60_000,
+        enable2_pc=enable,
+        keep_prepared_txn=keep,
+    )
+    answer = wire.ask(request, 6)
+    assert answer.error_code == code
+    assert answer.ongoing_txn_producer_id == answer.ongoing_txn_producer_epoch == -1
+    wire.end()
+
+
+def test_version_6_is_unknown_unless_unstable_versions_are_enabled(wire: TransactionWire) -> None:
+    with pytest.raises(ProtocolViolation, match="v6 is not served"):
+        wire.init(version=6)
+
+
+def test_a_restart_forgets_no_producer(wire: TransactionWire) -> None:
+    before = wire.begun()
+    wire.restart()
+    after = wire.begun()
+    assert after == Producer(before.producer_id, before.producer_epoch + 1)
+    wire.find("other")
+    assert wire.begun(transactional_id="other").producer_id != before.producer_id

@@ -1,0 +1,76 @@
+"""Verification at the transaction coordinator; test_produce.py has tests of the whole path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from kafkalite.apis.data.produce import APIS
+from kafkalite.apis.transactions.verification import ADDS_PARTITIONS, BEFORE_ABORTABLE, verify
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
+from tests.unit.data_plane import DataPlane, batch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kafkalite.gateway.call import Call
+
+(PRODUCE,) = APIS
+
+
+class Coordinator:
+    """Refuses the partitions with an odd index."""
+
+    def verify_or_add_partitions(
+        self,
+        name: str,
+        producer: object,
+        partitions: Sequence[tuple[str, int]],
+        *,
+        adds_missing: bool,
+    ) -> dict[tuple[str, int], ErrorCode]:
+        assert (name, producer, adds_missing) == ("id", (7, 0), True)
+        codes = (ErrorCode.NONE, ErrorCode.PRODUCER_FENCED)
+        return {place: codes[place[1] % 2] for place in partitions}
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> DataPlane:
+    plane = DataPlane(tmp_path)
+    plane.create(partitions=4)
+    return plane
+
+
+def context_of(plane: DataPlane) -> Call:
+    call = plane.call(PRODUCE, 12)
+    call.node.transactions = cast("Any", Coordinator())
+    return call
+
+
+def view(pid: int = 7) -> BatchView:
+    return BatchView(batch_of(b"v", attributes=TRANSACTIONAL, producer=Producer(pid, 0, 0)))
+
+
+def test_each_partition_has_its_own_result(plane: DataPlane) -> None:
+    batches = [(plane.partition(index=index), view()) for index in range(4)]
+    verified = verify(context_of(plane), "id", batches, ADDS_PARTITIONS)
+    assert sorted(partition.index for partition in verified.partitions) == [0, 2]
+    assert {one.index: error.code for one, error in verified.refusals.items()} == {
+        1: ErrorCode.INVALID_PRODUCER_EPOCH,
+        3: ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+
+
+def test_without_unverified_partitions_the_coordinator_is_not_asked(plane: DataPlane) -> None:
+    assert verify(context_of(plane), "id", [], BEFORE_ABORTABLE) == (frozenset(), {})
+
+
+def test_several_producers_are_refused(plane: DataPlane) -> None:
+    batches = [(plane.partition(index=0), view()), (plane.partition(index=1), view(8))]
+    with pytest.raises(KafkaError) as caught:
+        verify(context_of(plane), "id", batches, ADDS_PARTITIONS)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -1,0 +1,190 @@
+"""`kafkalite clock`, `fault` and `explain`: their output and exit status."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.cli.main import main
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.testing import Broker
+from tests.conformance.raw import RawClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+START = "2026-03-01"
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    with Broker(control=True, clock=f"manual@{START}") as running:
+        monkeypatch.setenv("KAFKALITE_CONTROL", running.control_url)
+        yield running
+
+
+@pytest.mark.usefixtures("broker")
+def test_clock_is_shown_and_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (
+        ["clock"],
+        ["clock", "show"],
+        ["clock", "advance", "7d"],
+        ["clock", "advance", "1h30m"],
+        ["clock", "set", "2026-04-01T06:00"],
+        ["clock", "pause"],
+    ):
+        main(arguments)
+    assert capsys.readouterr().out.splitlines() == [
+        "2026-03-01T00:00:00.000Z (manual)",
+        "2026-03-01T00:00:00.000Z (manual)",
+        "2026-03-08T00:00:00.000Z (manual)",
+        "2026-03-08T01:30:00.000Z (manual)",
+        "2026-04-01T06:00:00.000Z (manual)",
+        "2026-04-01T06:00:00.000Z (manual)",
+    ]
+    main(["clock", "rate", "60"])
+    assert re.fullmatch(r"2026-04-01T06:\S+ \(accelerated, 60 times as fast\)\n", output(capsys))
+    main(["clock", "resume"])
+    assert output(capsys).endswith("(real)\n")
+
+
+def test_json_option_prints_the_response_of_the_broker(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["clock", "--json"])
+    assert json.loads(output(capsys))["now_ms"] == broker.clock.now_ms()
+    main(["explain", "--group", "g", "--json"])
+    assert json.loads(output(capsys))["entries"] == []
+
+
+@pytest.mark.usefixtures("broker")
+def test_unknown_group_has_no_entries(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["explain", "--group", "g"])
+    assert output(capsys) == "no entries about a group 'g'\n"
+    main(["explain"])
+    assert output(capsys) == "no entries about any group or transactional id\n"
+    main(["explain", "--transactional-id", "t"])
+    assert output(capsys) == "no entries about a transactional id 't'\n"
+
+
+def test_control_characters_in_group_entries_are_escaped(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Clients choose member ids and client ids, which must not control the terminal."""
+    port = broker.bootstrap_servers.rpartition(":")[2]
+    hostile = "m\x1b[2J\n\u202eé"
+    with closing(RawClient(int(port))) as client:
+        client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 6)
+        for _ in range(2):
+            client.call(HeartbeatRequest(group_id="g", member_id=hostile, generation_id=1), 4)
+    main(["explain"])
+    (line,) = output(capsys).splitlines()
+    assert line.startswith("2026-03-01T00:00:00.000Z g refused: ")
+    assert line.endswith("(2 times since 2026-03-01T00:00:00.000Z)")
+    assert line.isprintable()
+    main(["explain", "--group", "g"])
+    assert output(capsys).startswith("2026-03-01T00:00:00.000Z refused: ")
+
+
+def test_transactional_id_and_group_of_the_same_name_are_separate(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))) as client:
+        client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 6)
+        client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["g"]), 6)
+        client.call(HeartbeatRequest(group_id="g", member_id="m", generation_id=1), 4)
+        client.call(InitProducerIdRequest(transactional_id="g", transaction_timeout_ms=0), 5)
+    main(["explain", "--transactional-id", "g"])
+    (line,) = output(capsys).splitlines()
+    assert line.startswith("2026-03-01T00:00:00.000Z refused: transactional id g refused: ")
+    main(["explain", "--group", "g"])
+    (line,) = output(capsys).splitlines()
+    assert "heartbeat of m refused" in line
+    main(["explain"])
+    assert len(output(capsys).splitlines()) == 2
+
+
+@pytest.mark.usefixtures("broker")
+def test_faults_are_added_listed_and_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    add = ["fault", "add", "--api", "Produce", "--topic", "orders"]
+    main([*add, "--error", "NOT_ENOUGH_REPLICAS", "--times", "1"])
+    main(["fault", "add", "--group", "g", "--delay", "2s", "--disconnect", "--every", "3"])
+    first = "f1: api=Produce topic=orders; times=1; error=NOT_ENOUGH_REPLICAS"
+    second = "f2: group=g; every=3; delay_ms=2000 disconnect=before"
+    lines = [f"{fault} (0 selected, 0 fired)" for fault in (first, second)]
+    assert output(capsys).splitlines() == lines
+    main(["fault", "list"])
+    assert output(capsys).splitlines() == lines
+    main(["fault", "list", "--json"])
+    assert [each["id"] for each in json.loads(output(capsys))["faults"]] == ["f1", "f2"]
+    main(["fault", "remove", "f2"])
+    main(["fault", "remove", "--all"])
+    assert output(capsys).splitlines() == [lines[1], lines[0]]
+    main(["fault", "list"])
+    assert output(capsys) == "no faults\n"
+
+
+def test_control_characters_in_a_fault_are_escaped(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker.faults.add(group="g\x1b[2J\n\u202e", disconnect=True)
+    main(["fault", "list"])
+    (line,) = output(capsys).splitlines()
+    assert line.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "reason"),
+    [
+        (["clock", "advance"], 2, "needs a duration"),
+        (["clock", "advance", "soon"], 2, "is not a duration"),
+        (["clock", "set", "soon"], 2, "is not a time"),
+        (["clock", "set"], 2, "needs a time"),
+        (["clock", "rate", "fast"], 2, "is not a rate"),
+        (["clock", "show", "7d"], 2, "takes no value, got '7d'"),
+        (["clock", "pause", "7d"], 2, "takes no value, got '7d'"),
+        (["clock", "stop"], 2, "invalid choice"),
+        (["clock", "--control", "https://h:1"], 2, "http://HOST:PORT"),
+        (["clock", "--control", "there"], 2, "'there' is not the address of a control endpoint"),
+        (["explain", "--limit", "many"], 2, "--limit"),
+        (["explain", "--group", "g", "--transactional-id", "t"], 2, "not allowed with"),
+        (["explain", "--limit", "0"], 1, "limit must be a number"),
+        (["fault"], 2, "ACTION"),
+        (["fault", "break"], 2, "invalid choice"),
+        (["fault", "add"], 2, "needs --error, --delay or --disconnect"),
+        (["fault", "add", "--delay", "soon"], 2, "is not a duration"),
+        (["fault", "add", "--disconnect", "now"], 2, "invalid choice"),
+        (["fault", "add", "--disconnect", "--times", "many"], 2, "--times"),
+        (["fault", "add", "--disconnect", "--topics", "a"], 2, "fault add --help"),
+        (["fault", "remove"], 2, "needs the ID of a fault, or --all"),
+        (["fault", "remove", "f1", "--all"], 2, "needs the ID of a fault, or --all"),
+        (["fault", "remove", "../f9\n"], 1, "no fault"),
+        (["fault", "add", "--error", "NOT_ENOUGH"], 1, "similar names are NOT_ENOUGH_REPLICAS"),
+        (["fault", "add", "--api", "Fetsch", "--disconnect"], 1, "similar names are Fetch"),
+        (["clock", "set", "2020-01-01"], 1, "time only moves forward"),
+        (["clock", "rate", "-5"], 1, "not -5.0"),
+        (["clock", "--control", "http://127.0.0.1:1"], 1, "no control endpoint answers at"),
+    ],
+)
+@pytest.mark.usefixtures("broker")
+def test_error_is_one_line(
+    arguments: list[str], status: int, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    assert line.startswith("kafkalite: ")
+    assert reason in line
+
+
+def output(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out

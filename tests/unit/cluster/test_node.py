@@ -1,0 +1,68 @@
+"""Node: the view of its handlers while the metadata changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from tests.unit.apis.cluster_wire import ClusterWire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+    wire = ClusterWire(tmp_path, nodes=3)
+    yield wire
+    wire.end()
+
+
+def test_every_node_has_the_latest_image(wire: ClusterWire) -> None:
+    wire.create("t")
+    images = [node.image for node in wire.cluster.nodes.values()]
+    assert all(image is wire.cluster.metadata.image for image in images)
+    assert "t" in images[0].topics
+
+
+def test_a_node_answers_from_its_own_image(wire: ClusterWire) -> None:
+    node = wire.cluster.nodes[2]
+    stale = node.image
+    wire.create("t")
+    node.image = stale
+    with pytest.raises(KafkaError) as refusal:
+        node.partition("t", 0)
+    assert refusal.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    wire.create("u")
+    assert "t" in node.image.topics
+
+
+def test_only_the_leader_returns_a_partition(wire: ClusterWire) -> None:
+    (made,) = wire.cluster.metadata.create_topics(
+        [NewTopic(name="t", partitions=3, replication_factor=2)]
+    )
+    assert made.error is None
+    for image in wire.cluster.metadata.image.topics["t"].partitions:
+        for node in wire.cluster.nodes.values():
+            expected = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if node.id in image.replicas:
+                expected = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if node.id == image.leader:
+                assert node.partition("t", image.index).index == image.index
+                continue
+            with pytest.raises(KafkaError) as refusal:
+                node.partition("t", image.index)
+            assert refusal.value.code is expected
+
+
+def test_clients_reach_a_node_at_its_listeners(wire: ClusterWire) -> None:
+    cluster = wire.cluster
+    cluster.nodes[2].set_endpoint("OTHER", "far", 19)
+    assert [each.node_id for each in cluster.endpoints("PLAINTEXT")] == [1, 2, 3]
+    assert cluster.endpoints("OTHER") == [(2, "far", 19, None)]
+    assert cluster.endpoints("NONE") == []

@@ -1,0 +1,280 @@
+"""Intents of transaction coordinators: markers are written, and the transaction is completed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.cluster import transaction_markers
+from kafkalite.coordinator.runtime import partition_of
+from kafkalite.metadata.internal_topics import TRANSACTION_STATE_TOPIC
+from kafkalite.metadata.partition_creation import NewPartitions
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.batch import ControlKind
+from kafkalite.storage.transaction_marker import TransactionMarker
+from kafkalite.transactions.intents import WriteMarkers
+from kafkalite.transactions.producer_initialization import ProducerRequest
+from kafkalite.transactions.shard import TransactionShard
+from kafkalite.transactions.state import Producer, Transaction, TransactionState
+from tests.unit.apis.cluster_wire import ClusterWire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kafkalite.partitions.partition import Partition
+    from kafkalite.storage.batch import ControlMarker
+
+ID = "t"
+
+
+class Scene:
+    """A cluster whose transaction coordinator is called directly."""
+
+    def __init__(self, wire: ClusterWire) -> None:
+        self.wire = wire
+        wire.cluster.transactions.ensure_topic()
+        wire.create("orders", 3)
+
+    def begin(self, *partitions: tuple[str, int]) -> Producer:
+        """Begin a transaction with a new producer."""
+        shard = self.wire.cluster.transactions.shard_for(ID)
+        begun = shard.write(
+            lambda machine, now_ms: machine.init_producer_id(ID, ProducerRequest(60_000), now_ms)
+        )
+        producer: Producer = begun.producer  # type: ignore[union-attr]  # transactions park nothing
+        shard.write(
+            lambda machine, now_ms: machine.add_partitions(ID, producer, partitions, 0, now_ms)
+        )
+        return producer
+
+    def end(self, producer: Producer, *, is_commit: bool, version: int = 0) -> None:
+        self.wire.cluster.transactions.shard_for(ID).write(
+            lambda machine, now_ms: machine.end(
+                ID,
+                producer,
+                is_commit=is_commit,
+                client_transaction_version=version,
+                now_ms=now_ms,
+            )
+        )
+
+    def known(self) -> Transaction:
+        """Return the coordinator's state of the id, in any shard."""
+        for shard in self.wire.cluster.transactions.shards():
+            for transaction in shard.machine.transactions():
+                if transaction.transactional_id == ID:
+                    return transaction
+        raise AssertionError("the id is unknown")
+
+    def partition(self, index: int) -> Partition:
+        topic = self.wire.cluster.partitions.topic("orders")
+        assert topic is not None
+        partition = topic.partition(index)
+        assert partition is not None
+        return partition
+
+    def markers(self, index: int) -> list[tuple[int, int, ControlMarker | None]]:
+        """Return producer id, epoch and marker of each control batch of a partition."""
+        log = self.partition(index).log
+        return [
+            (batch.producer_id, batch.producer_epoch, batch.control_marker())
+            for batch in log.batches(0)
+            if batch.is_control
+        ]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    wire = ClusterWire(tmp_path, config={"transaction.state.log.num.partitions": "4"})
+    yield Scene(wire)
+    wire.end()
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_transaction_is_complete_when_its_end_is_answered(
+    scene: Scene, version: int, *, is_commit: bool
+) -> None:
+    producer = scene.begin(("orders", 0), ("orders", 2))
+    scene.end(producer, is_commit=is_commit, version=version)
+    kind = ControlKind.COMMIT if is_commit else ControlKind.ABORT
+    for index in (0, 2):
+        ((producer_id, epoch, marker),) = scene.markers(index)
+        assert marker is not None
+        assert (producer_id, marker.kind) == (producer.producer_id, kind)
+        assert epoch == producer.producer_epoch + (version == 2)
+        assert marker.coordinator_epoch == 0
+    assert scene.markers(1) == []
+    complete = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
+    assert scene.known().state is complete
+    assert len(scene.wire.cluster.outbox) == 0
+
+
+def refuse_marker(_: Partition, marker: TransactionMarker, now_ms: int) -> int:
+    raise OSError(28, "No space left on device", str((marker, now_ms)))
+
+
+def test_markers_that_the_disk_refuses_are_retried(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then, the id cannot begin another transaction."""
+    producer = scene.begin(("orders", 0), ("orders", 1))
+    monkeypatch.setattr(type(scene.partition(1)), "append_marker", refuse_marker)
+    scene.end(producer, is_commit=True)
+    assert scene.known().state is TransactionState.PREPARE_COMMIT
+    with pytest.raises(KafkaError) as refusal:
+        scene.begin(("orders", 0))
+    assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    scene.wire.clock.advance(500)
+    assert len(scene.wire.cluster.outbox) == 1
+    monkeypatch.undo()
+    scene.wire.clock.advance(1_000)
+    assert scene.known().state is TransactionState.COMPLETE_COMMIT
+    assert len(scene.markers(0)) == len(scene.markers(1)) == 1
+    assert scene.begin(("orders", 0)).producer_epoch == producer.producer_epoch + 1
+
+
+def test_a_partition_without_its_marker_does_not_delay_others(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the others do not get their marker again while it is retried."""
+    producer = scene.begin(("orders", 0), ("orders", 1), ("orders", 2))
+    failing = scene.partition(0)
+    append_marker = type(failing).append_marker
+
+    def append_elsewhere(partition: Partition, marker: TransactionMarker, now_ms: int) -> int:
+        if partition is failing:
+            return refuse_marker(partition, marker, now_ms)
+        return append_marker(partition, marker, now_ms)
+
+    monkeypatch.setattr(type(failing), "append_marker", append_elsewhere)
+    scene.end(producer, is_commit=False)
+    scene.wire.clock.advance(100_000)
+    assert scene.known().state is TransactionState.PREPARE_ABORT
+    assert [len(scene.markers(index)) for index in range(3)] == [0, 1, 1]
+    monkeypatch.undo()
+    scene.wire.clock.advance(30_000)
+    assert scene.known().state is TransactionState.COMPLETE_ABORT
+    assert [len(scene.markers(index)) for index in range(3)] == [1, 1, 1]
+    assert len(scene.wire.cluster.outbox) == 0
+
+
+def test_markers_for_many_partitions_are_written_in_portions(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other requests are served in between, and the producer gets a retriable error."""
+    monkeypatch.setattr(transaction_markers, "_PARTITIONS_PER_PASS", 2)
+    producer = scene.begin(("orders", 0), ("orders", 1), ("orders", 2))
+    scene.end(producer, is_commit=True)
+    assert scene.known().state is TransactionState.PREPARE_COMMIT
+    assert [len(scene.markers(index)) for index in range(3)] == [1, 1, 0]
+    scene.wire.clock.advance(0)
+    assert scene.known().state is TransactionState.COMPLETE_COMMIT
+    assert [len(scene.markers(index)) for index in range(3)] == [1, 1, 1]
+
+
+def test_markers_are_not_written_again_when_completion_cannot_be_recorded(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = scene.begin(("orders", 0))
+
+    def refuse(*_: object) -> None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    monkeypatch.setattr(TransactionShard, "complete_transaction", refuse)
+    scene.end(producer, is_commit=True)
+    scene.wire.clock.advance(100_000)
+    assert scene.known().state is TransactionState.PREPARE_COMMIT
+    monkeypatch.undo()
+    scene.wire.clock.advance(30_000)
+    assert scene.known().state is TransactionState.COMPLETE_COMMIT
+    assert len(scene.markers(0)) == 1
+
+
+def test_a_restart_writes_missing_markers(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = scene.begin(("orders", 0))
+    monkeypatch.setattr(type(scene.partition(0)), "append_marker", refuse_marker)
+    scene.end(producer, is_commit=False)
+    monkeypatch.undo()
+    assert scene.markers(0) == []
+    scene.wire.restart()
+    assert len(scene.markers(0)) == 1
+    assert scene.known().state is TransactionState.COMPLETE_ABORT
+
+
+def test_deleted_partitions_are_skipped(scene: Scene) -> None:
+    gone = scene.wire.create("gone")
+    producer = scene.begin(("gone", 0), ("never", 3), ("orders", 0), ("orders", 99))
+    assert scene.wire.cluster.metadata.delete_topics([gone]) == {gone: None}
+    scene.end(producer, is_commit=True)
+    assert scene.known().state is TransactionState.COMPLETE_COMMIT
+    assert len(scene.markers(0)) == 1
+
+
+def test_a_transaction_stays_prepared_if_a_partition_has_a_later_producer(
+    scene: Scene,
+) -> None:
+    """As in Kafka: another coordinator has written markers there, and this one does not retry."""
+    producer = scene.begin(("orders", 0), ("orders", 1))
+    later = producer.producer_epoch + 5
+    marker = TransactionMarker(producer.producer_id, later, 0, is_commit=False)
+    scene.partition(0).append_marker(marker, 1)
+    scene.end(producer, is_commit=True)
+    assert scene.known().state is TransactionState.PREPARE_COMMIT
+    assert len(scene.wire.cluster.outbox) == 0
+    assert [epoch for _, epoch, _ in scene.markers(0)] == [later]
+    assert len(scene.markers(1)) == 1
+
+
+def test_an_outdated_intent_does_not_end_a_later_transaction(scene: Scene) -> None:
+    """Before transaction version 2, the next transaction has the same epoch."""
+    producer = scene.begin(("orders", 0))
+    scene.end(producer, is_commit=True)
+    shard = scene.wire.cluster.transactions.shard_for(ID)
+    shard.write(
+        lambda machine, now_ms: machine.add_partitions(ID, producer, [("orders", 0)], 0, now_ms)
+    )
+    late = WriteMarkers(
+        ID, *producer, is_commit=True, transaction_version=0, partitions=(("orders", 0),)
+    )
+    scene.wire.cluster.outbox.carry_out(late)
+    assert len(scene.markers(0)) == 1
+    assert scene.known().state is TransactionState.ONGOING
+
+
+def test_a_transaction_ends_although_partitions_were_added_to_its_topic(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restart, its id maps to another partition, as in Kafka; its record stays."""
+    producer = scene.begin(("orders", 0))
+    monkeypatch.setattr(type(scene.partition(0)), "append_marker", refuse_marker)
+    scene.end(producer, is_commit=True)
+    monkeypatch.undo()
+    before = scene.wire.cluster.transactions.partition_for(ID)
+    count = next(count for count in range(5, 40) if partition_of(ID, count) != before)
+    (error,) = scene.wire.cluster.metadata.create_partitions(
+        [NewPartitions(TRANSACTION_STATE_TOPIC, count)]
+    )
+    assert error is None
+    assert scene.wire.cluster.transactions.partition_for(ID) == before
+    scene.wire.restart()
+    assert scene.wire.cluster.transactions.partition_for(ID) != before
+    assert scene.known().state is TransactionState.COMPLETE_COMMIT
+    assert len(scene.markers(0)) == 1
+
+
+def test_partitions_of_a_deleted_topic_are_skipped(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = scene.begin(("orders", 0))
+    monkeypatch.setattr(type(scene.partition(0)), "append_marker", refuse_marker)
+    scene.end(producer, is_commit=True)
+    monkeypatch.undo()
+    topic_id = scene.wire.cluster.metadata.image.topics[TRANSACTION_STATE_TOPIC].topic_id
+    scene.wire.cluster.metadata.delete_topics([topic_id])
+    scene.wire.clock.advance(500)
+    assert len(scene.wire.cluster.outbox) == 0
+    assert scene.markers(0) == []

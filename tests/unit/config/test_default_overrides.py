@@ -1,0 +1,53 @@
+"""The default overrides are a configuration that Kafka would accept."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.default_overrides import (
+    DEFAULTS_NAMES,
+    IDENTITY,
+    KAFKALITE_DEFAULTS,
+    differing_defaults,
+)
+from kafkalite.config.definitions import ConfigError, value_to_text
+from kafkalite.config.keys import broker_keys
+
+
+def test_every_override_differs_from_kafkas_default() -> None:
+    same = [
+        key
+        for key, text in KAFKALITE_DEFAULTS.items()
+        if value_to_text(broker_keys()[key].default) == text
+    ]
+    assert same == []
+
+
+def test_the_overrides_are_valid_and_count_as_unset() -> None:
+    config = BrokerConfig.from_text()
+    assert config.static_text == IDENTITY
+    assert config.default_text == KAFKALITE_DEFAULTS
+    assert config.int("offsets.topic.replication.factor") == 1
+
+
+def test_kafkas_defaults_can_be_selected() -> None:
+    config = BrokerConfig.from_text(defaults="kafka")
+    assert config.default_text == {}
+    for key, definition in broker_keys().items():
+        if key not in IDENTITY:
+            assert config.get(key) == definition.default, key
+
+
+def test_a_setting_has_precedence_over_both_defaults() -> None:
+    for name in DEFAULTS_NAMES:
+        config = BrokerConfig.from_text({"group.min.session.timeout.ms": "5"}, defaults=name)
+        assert config.int("group.min.session.timeout.ms") == 5
+
+
+@pytest.mark.parametrize("wrong", ["", "Kafka", "other"])
+def test_an_unknown_name_is_rejected_with_the_known_names(wrong: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        differing_defaults(wrong)
+    assert refused.value.key == "defaults"
+    assert str(refused.value).endswith("is not one of kafkalite, kafka")

@@ -1,0 +1,158 @@
+"""Every setting is either read somewhere or in the table of settings without effect."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.config.keys import (
+    TOPIC_SYNONYMS,
+    broker_keys,
+    dynamic_broker_keys,
+    group_config_keys,
+    group_synonym,
+    topic_keys,
+)
+from kafkalite.config.log_config import LogConfig
+from kafkalite.config.unused_keys import NO_EFFECT, keys_without_effect, reason_without_effect
+from tests.architecture.source import PACKAGE, hand_written_modules, tree_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+_NOT_READERS = (
+    # Validates, describes and stores settings; other modules use the values.
+    "config/",
+    "protocol/",
+    # Known differences of replays.
+    "traffic/replay/comparison/known_differences.py",
+    # Warnings for settings without effect.
+    "server/settings.py",
+)
+_READ_BY_SETTINGS = frozenset(
+    (
+        "advertised.listeners", "broker.id", "controller.listener.names", "listeners", "log.dir",
+        "log.dirs", "listener.security.protocol.map", "node.id",
+    )
+)  # fmt: skip
+_READ_BY_TOPIC_SETTINGS = frozenset(("internal.segment.bytes",))
+_MENTIONED_ONLY = frozenset(
+    (
+        # A topic setting with the same name.
+        "unclean.leader.election.enable",
+        # "….segment.bytes" is a setting of the coordinators' topics.
+        "internal.metadata.log.segment.bytes", "metadata.log.segment.bytes",
+    )
+)  # fmt: skip
+"""Keys that code mentions or seems to mention but does not read."""
+
+
+def _files() -> Iterator[Path]:
+    for path in hand_written_modules():
+        if not path.relative_to(PACKAGE).as_posix().startswith(_NOT_READERS):
+            yield path
+
+
+def _pattern(node: ast.AST) -> str | None:
+    """Return a regular expression of a literal's possible values, None for other nodes."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return re.escape(node.value)
+    if isinstance(node, ast.JoinedStr):
+        parts = (_pattern(part) or ".+" for part in node.values)
+        found = "".join(parts)
+        return found if found.count("\\.") > 1 else None
+    return None
+
+
+@cache
+def mentioned() -> tuple[re.Pattern[str], frozenset[str]]:
+    """Return names in the code outside of the configuration: texts with dots, and attributes."""
+    literals: set[str] = set()
+    attributes: set[str] = set()
+    for path in _files():
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Attribute):
+                attributes.add(node.attr)
+            elif (literal := _pattern(node)) is not None:
+                literals.add(literal)
+    pattern = re.compile("|".join(f"(?:{literal})" for literal in literals if "\\." in literal))
+    return pattern, frozenset(attributes)
+
+
+@cache
+def read_keys() -> frozenset[str]:
+    """Return the broker keys that code outside of the configuration mentions, or their synonyms."""
+    pattern, attributes = mentioned()
+    found = {key for key in broker_keys() if pattern.fullmatch(key)} - _MENTIONED_ONLY
+    for key in group_config_keys():
+        synonym = group_synonym(key)
+        if synonym is not None and pattern.fullmatch(key):
+            kind, subject = key.split(".", 1)
+            bounds = (
+                f"group.{kind}.{end}.{subject.removeprefix('num.')}" for end in ("min", "max")
+            )
+            found |= {synonym, *(bound for bound in bounds if bound in broker_keys())}
+    for key, synonyms in TOPIC_SYNONYMS.items():
+        field = key.replace(".", "_")
+        if field in LogConfig._fields and field in attributes:
+            found |= {synonym for synonym, _ in synonyms}
+    return frozenset(found | _READ_BY_SETTINGS)
+
+
+def test_every_key_is_either_read_or_in_the_table() -> None:
+    without = set(keys_without_effect(broker_keys()))
+    assert sorted(set(broker_keys()) - read_keys() - without) == []
+    assert sorted(read_keys() & without) == []
+
+
+def _is_read(key: str) -> bool:
+    """Whether code outside of the configuration reads a key of a topic or a group."""
+    pattern, attributes = mentioned()
+    field = key.replace(".", "_")
+    is_of_log = field in LogConfig._fields and field in attributes
+    return is_of_log or key in _READ_BY_TOPIC_SETTINGS or bool(pattern.fullmatch(key))
+
+
+def _has_reason(key: str) -> bool:
+    """Whether the table has the key itself, or every broker key that determines it."""
+    synonyms = [name for name, _ in TOPIC_SYNONYMS.get(key, ())]
+    if key in group_config_keys() and (synonym := group_synonym(key)) is not None:
+        synonyms = [synonym]
+    return all(reason_without_effect(each) is not None for each in synonyms or [key])
+
+
+@pytest.mark.parametrize("keys", [dynamic_broker_keys, topic_keys, group_config_keys])
+def test_every_dynamic_topic_and_group_key_is_either_read_or_in_the_table(
+    keys: Callable[[], Mapping[str, object]],
+) -> None:
+    others = [key for key in keys() if key not in broker_keys() or keys is not dynamic_broker_keys]
+    assert others
+    assert [key for key in others if not (_is_read(key) or _has_reason(key))] == []
+    both = {key for key in others if _is_read(key) and _has_reason(key)}
+    assert both <= _MENTIONED_ONLY
+
+
+@pytest.mark.parametrize("reason", NO_EFFECT)
+def test_each_entry_of_the_table_is_a_key_or_a_family_of_keys(reason: str) -> None:
+    for entry in NO_EFFECT[reason].split():
+        pattern = re.compile(re.escape(entry).replace(r"\*", ".+"))
+        every = {**broker_keys(), **dynamic_broker_keys(), **topic_keys()}
+        matches = [key for key in every if pattern.fullmatch(key)]
+        assert len(matches) > 1 if "*" in entry else matches == [entry], entry
+
+
+def test_no_key_is_in_the_table_twice() -> None:
+    entries = [entry for keys in NO_EFFECT.values() for entry in keys.split()]
+    for key in keys_without_effect(broker_keys()):
+        matching = [entry for entry in entries if re.fullmatch(entry.replace("*", ".+"), key)]
+        assert len(matching) == 1, key
+
+
+def test_keys_are_returned_as_written() -> None:
+    given = ["num.io.threads", "num.partitions", "listener.name.a.ssl.key.password", "own.key"]
+    assert keys_without_effect(given) == ["listener.name.a.ssl.key.password", "num.io.threads"]

@@ -1,0 +1,61 @@
+"""Calls an ASGI application without a socket."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+    from starlette.applications import Starlette
+
+
+class Answer(NamedTuple):
+    """The response of an application."""
+
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+
+async def ask(
+    app: Starlette,
+    path: str,
+    *,
+    method: str = "GET",
+    body: bytes = b"",
+    headers: dict[str, str] | None = None,
+) -> Answer:
+    """Return the response to one request."""
+    sent: list[MutableMapping[str, Any]] = []
+    path, _, query = path.partition("?")
+    pieces = [body[start : start + 10_000] for start in range(0, len(body), 10_000)] or [b""]
+
+    async def receive() -> dict[str, object]:
+        piece = pieces.pop(0)
+        return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    all_headers = {"host": "127.0.0.1:9097", **(headers or {})}
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in all_headers.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 9097),
+    }
+    await app(scope, receive, send)
+    start, *rest = sent
+    content = b"".join(piece["body"] for piece in rest)
+    answered = {name.decode(): value.decode() for name, value in start["headers"]}
+    return Answer(start["status"], answered, json.loads(content) if content else None)

@@ -1,0 +1,223 @@
+"""The step that applies faults: its installation, and the end of delayed requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.gateway.fault_rules import FaultError, UnknownFaultError, parse_rule
+from kafkalite.gateway.faults import Faults
+from kafkalite.gateway.steps import DisconnectError
+from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.testing.entropy import SeededEntropy
+from kafkalite.wire.session import PendingAnswer
+from tests.unit.frames import request_frame
+from tests.unit.gateway.served import BEAT, Served, alive
+
+if TYPE_CHECKING:
+    from kafkalite.gateway.faults import FaultState
+    from kafkalite.protocol._generated.messages.heartbeat import HeartbeatResponse
+
+DELAY_MS = 500
+
+
+class Faulty(Served):
+    """A gateway for heartbeats with faults, and the lines that they log."""
+
+    def __init__(self, handler: Any = alive, **row: Any) -> None:  # noqa: ANN401 - as Served
+        super().__init__(handler, **row)
+        self.lines: list[tuple[str, str]] = []
+        self.injected = Faults(self.gateway, (0, 1), SeededEntropy(), self.report)
+        self.clock: Any = self.call.node.clock
+
+    def report(self, event: str, fault: str, rule: str) -> None:
+        assert rule
+        self.lines.append((event, fault))
+
+    def add(self, *, match: object = None, **action: object) -> FaultState:
+        return self.injected.add(parse_rule({"match": match or {}, "action": action}))
+
+    def delayed(self, **action: object) -> PendingAnswer:
+        """Send a heartbeat that a fault delays."""
+        self.add(delay_ms=DELAY_MS, **action)
+        pending = self.send(request_frame(BEAT, 4))
+        assert isinstance(pending, PendingAnswer)
+        return pending
+
+    def code_of(self, pending: PendingAnswer) -> int:
+        pending.finish(pending.waiting.value, self.out)
+        code: int = self.answer(4)[1].error_code
+        return code
+
+
+def test_the_first_fault_installs_the_step_and_the_last_removes_it() -> None:
+    faulty = Faulty()
+    assert faulty.gateway.steps == ()
+    first = faulty.add(error="NOT_COORDINATOR")
+    second = faulty.add(disconnect=True)
+    assert len(faulty.gateway.steps) == 1
+    faulty.injected.remove(first.id)
+    assert len(faulty.gateway.steps) == 1
+    faulty.injected.remove(second.id)
+    assert faulty.gateway.steps == ()
+    assert faulty.lines == [
+        ("fault added", "f1"),
+        ("fault added", "f2"),
+        ("fault removed", "f1"),
+        ("fault removed", "f2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("match", "is_wrapped"),
+    [
+        ({}, True),
+        ({"api": "Heartbeat"}, True),
+        ({"group": "other"}, True),
+        ({"api": "Produce"}, False),
+        ({"topic": "orders"}, False),
+        ({"transactional_id": "t"}, False),
+    ],
+)
+def test_only_the_apis_that_a_fault_may_select_are_wrapped(
+    match: dict[str, str], *, is_wrapped: bool
+) -> None:
+    faulty = Faulty()
+    if match.get("api") == "Produce":
+        faulty.gateway._find_api = lambda _: faulty.api
+    faulty.add(match=match, error="NOT_COORDINATOR")
+    (step,) = faulty.gateway.steps
+    assert (step.wrap(faulty.api, 4, alive) is not alive) is is_wrapped
+
+
+def test_ids_are_not_reused() -> None:
+    faulty = Faulty()
+    faulty.injected.remove(faulty.add(disconnect=True).id)
+    assert faulty.add(disconnect=True).id == "f2"
+    with pytest.raises(UnknownFaultError):
+        faulty.injected.remove("f1")
+    assert [each.id for each in faulty.injected.clear()] == ["f2"]
+    assert faulty.injected.states() == []
+
+
+def test_an_unknown_node_is_rejected() -> None:
+    faulty = Faulty()
+    with pytest.raises(FaultError, match=r"^match\.node: there is no node 2 in this cluster$"):
+        faulty.add(match={"node": 2}, error="NOT_COORDINATOR")
+    assert faulty.gateway.steps == ()
+    assert faulty.add(match={"node": 0}, error="NOT_COORDINATOR").id == "f1"
+
+
+def test_an_api_that_is_not_served_is_rejected() -> None:
+    faulty = Faulty()
+    with pytest.raises(FaultError, match="SyncGroup is not served by this broker"):
+        faulty.add(match={"api": "SyncGroup"}, error="NOT_COORDINATOR")
+    assert faulty.gateway.steps == ()
+
+
+def test_a_delayed_request_is_handled_after_the_delay() -> None:
+    faulty = Faulty()
+    pending = faulty.delayed()
+    faulty.clock.advance(DELAY_MS - 1)
+    assert faulty.requests == []
+    faulty.clock.advance(1)
+    assert faulty.requests == [BEAT]
+    assert faulty.code_of(pending) == ErrorCode.NONE
+
+
+def test_a_delayed_request_is_refused_after_the_delay() -> None:
+    faulty = Faulty()
+    pending = faulty.delayed(error="NOT_COORDINATOR")
+    assert faulty.history.about("g") == ()
+    faulty.clock.advance(DELAY_MS)
+    assert faulty.code_of(pending) == ErrorCode.NOT_COORDINATOR
+    assert faulty.requests == []
+    assert faulty.faults == []
+
+
+def test_a_disconnect_ends_the_delay() -> None:
+    faulty = Faulty()
+    pending = faulty.delayed()
+    pending.waiting.abandon()
+    assert faulty.clock.next_deadline_ms is None
+    faulty.clock.advance(DELAY_MS)
+    faulty.injected.clear()
+    assert faulty.requests == []
+
+
+def test_a_disconnect_after_the_delay_abandons_the_handlers_answer() -> None:
+    inner: Waiting[HeartbeatResponse] = Waiting()
+    faulty = Faulty(lambda _, __: inner)
+    pending = faulty.delayed()
+    faulty.clock.advance(DELAY_MS)
+    pending.waiting.abandon()
+    assert inner.is_abandoned
+
+
+def test_removing_a_fault_ends_only_its_own_delays() -> None:
+    faulty = Faulty()
+    removed = faulty.delayed()
+    faulty.injected.add(parse_rule({"action": {"delay_ms": 9}}))
+    faulty.injected.remove("f1")
+    assert faulty.code_of(removed) == ErrorCode.NONE
+    pending = faulty.send(request_frame(BEAT, 4))
+    assert isinstance(pending, PendingAnswer)
+    assert not pending.waiting.is_resolved
+
+
+def test_a_stop_drops_delayed_requests() -> None:
+    faulty = Faulty()
+    pending = faulty.delayed()
+    faulty.injected.close()
+    assert pending.waiting.is_abandoned
+    assert faulty.clock.next_deadline_ms is None
+    assert (faulty.requests, faulty.injected.states(), faulty.gateway.steps) == ([], [], ())
+
+
+def test_an_exception_after_a_delay_is_reported() -> None:
+    def fail(_: object, __: object) -> None:
+        raise LookupError
+
+    faulty = Faulty(fail)
+    pending = faulty.delayed()
+    faulty.clock.advance(DELAY_MS)
+    assert faulty.code_of(pending) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert [type(fault) for fault in faulty.faults] == [LookupError]
+
+
+def test_a_violation_after_a_delay_closes_the_connection() -> None:
+    def violate(_: object, __: object) -> None:
+        raise ProtocolViolation("acks=0 failed")
+
+    faulty = Faulty(violate)
+    pending = faulty.delayed()
+    faulty.clock.advance(DELAY_MS)
+    with pytest.raises(DisconnectError, match="acks=0 failed"):
+        pending.finish(pending.waiting.value, faulty.out)
+    assert faulty.faults == []
+
+
+def test_a_disconnect_fault_fires_before_or_after_the_handler() -> None:
+    faulty = Faulty()
+    fault = faulty.add(disconnect=True)
+    with pytest.raises(DisconnectError, match="fault f1 closed the connection before"):
+        faulty.send(request_frame(BEAT, 4))
+    assert faulty.requests == []
+    faulty.injected.remove(fault.id)
+    faulty.add(disconnect="after")
+    with pytest.raises(DisconnectError, match="fault f2 closed the connection after"):
+        faulty.send(request_frame(BEAT, 4))
+    assert faulty.requests == [BEAT]
+    assert [entry.facts["fault"] for entry in faulty.history.about("g")] == ["f1", "f2"]
+
+
+def test_an_injected_error_is_recorded_with_the_fault() -> None:
+    faulty = Faulty()
+    faulty.add(error="NOT_COORDINATOR")
+    faulty.send(request_frame(BEAT, 4))
+    (entry,) = faulty.history.about("g")
+    assert entry.text == "Heartbeat refused by fault f1 (NOT_COORDINATOR)"
+    assert (entry.facts["rule"], entry.facts["fault"]) == ("fault", "f1")

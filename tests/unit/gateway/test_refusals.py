@@ -1,0 +1,162 @@
+"""Refusals of requests that name a group, as the history shows them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.coordinator.event_history import EventHistory
+from kafkalite.gateway.call import Call
+from kafkalite.gateway.refusals import (
+    Refusal,
+    journal_refusal,
+    report_refusal,
+    report_refusals,
+)
+from kafkalite.protocol._generated.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.server.broker import Broker
+from kafkalite.server.settings import Settings
+from kafkalite.testing.clock import ManualClock
+from tests.unit.server.client import Client
+
+if TYPE_CHECKING:
+    from kafkalite.cluster.node import Node
+
+
+def call() -> Call:
+    node = SimpleNamespace(history=EventHistory(), clock=ManualClock(5_000))
+    made = Call(
+        node=cast("Node", node),
+        listener="PLAINTEXT",
+        client_host="/127.0.0.1",
+    )
+    made.client_id = "shop"
+    return made
+
+
+def test_a_refusal_has_the_request_the_client_and_the_error() -> None:
+    asked = call()
+    request = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
+    report_refusal(asked, "Heartbeat", "g", KafkaError(ErrorCode.ILLEGAL_GENERATION), request)
+    (entry,) = asked.node.history.about("g")
+    assert entry.kind == "refused"
+    assert entry.at_ms == 5_000
+    assert entry.text.startswith("Heartbeat refused: ")
+    assert entry.text.endswith("(ILLEGAL_GENERATION)")
+    assert entry.facts == {
+        "api": "Heartbeat",
+        "error": "ILLEGAL_GENERATION",
+        "client_id": "shop",
+        "client_host": "/127.0.0.1",
+        "member_id": "m",
+        "generation_id": 3,
+    }
+
+
+def test_a_fenced_producer_is_recorded_under_its_transactional_id() -> None:
+    asked = call()
+    request = EndTxnRequest(transactional_id="t", producer_id=7, producer_epoch=2, committed=True)
+    report_refusals(asked, "EndTxn", KafkaError(ErrorCode.PRODUCER_FENCED), request)
+    history = asked.node.history
+    (entry,) = history.about("t", of=SubjectKind.TRANSACTIONAL_ID)
+    assert (entry.kind, entry.group, entry.transactional_id) == ("fenced", None, "t")
+    assert entry.facts["producer_id"] == 7
+    assert entry.facts["producer_epoch"] == 2
+    assert "transactional_id" not in entry.facts
+    assert history.names(SubjectKind.GROUP) == []
+
+
+def test_a_refusal_is_recorded_under_the_group_and_the_transactional_id() -> None:
+    asked = call()
+    request = AddOffsetsToTxnRequest(
+        transactional_id="t", producer_id=7, producer_epoch=2, group_id="g"
+    )
+    report_refusals(asked, "AddOffsetsToTxn", KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH), request)
+    of_group, of_transaction = asked.node.history.latest()
+    assert (of_group.group, of_group.kind) == ("g", "refused")
+    assert of_group.facts["transactional_id"] == "t"
+    assert (of_transaction.transactional_id, of_transaction.kind) == ("t", "fenced")
+    assert of_transaction.facts["group_id"] == "g"
+
+
+def test_an_explanation_is_recorded_unchanged() -> None:
+    asked = call()
+    error = KafkaError(
+        ErrorCode.STALE_MEMBER_EPOCH,
+        "commit of orders-3 at epoch 4 refused",
+        {"rule": "assignment-epoch", "member_epoch": 5},
+    )
+    report_refusal(asked, "OffsetCommit", "g", error)
+    (entry,) = asked.node.history.about("g")
+    assert entry.text == "commit of orders-3 at epoch 4 refused"
+    assert entry.facts["rule"] == "assignment-epoch"
+    assert entry.facts["member_epoch"] == 5
+
+
+def test_a_text_without_refused_gets_the_api_and_the_error() -> None:
+    asked = call()
+    error = KafkaError(ErrorCode.NON_EMPTY_GROUP, "has 1 member", {"rule": "empty-group"})
+    report_refusal(asked, "DeleteShareGroupOffsets", "g", error)
+    (entry,) = asked.node.history.about("g")
+    assert entry.text == "DeleteShareGroupOffsets refused: has 1 member (NON_EMPTY_GROUP)"
+
+
+def test_facts_without_a_rule_are_recorded_with_the_message() -> None:
+    asked = call()
+    error = KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, "it is at epoch 2", {"member_epoch": 2})
+    report_refusal(asked, "ConsumerGroupHeartbeat", "g", error)
+    (entry,) = asked.node.history.about("g")
+    assert entry.text == "ConsumerGroupHeartbeat refused: it is at epoch 2 (FENCED_MEMBER_EPOCH)"
+    assert entry.facts["member_epoch"] == 2
+
+
+def test_a_message_without_facts_is_recorded_with_its_error() -> None:
+    asked = call()
+    report_refusal(asked, "JoinGroup", "g", KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, "is full"))
+    (entry,) = asked.node.history.about("g")
+    assert entry.text == "JoinGroup refused: is full (GROUP_MAX_SIZE_REACHED)"
+
+
+def test_observers_replace_the_history() -> None:
+    asked = call()
+    seen: list[Refusal] = []
+    asked.refusal_observers = [lambda _, refusal: seen.append(refusal)]
+    error = KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    request = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
+    report_refusals(asked, "Heartbeat", error, request)
+    assert seen == [Refusal("Heartbeat", "g", error, request, SubjectKind.GROUP)]
+    assert not asked.node.history.about("g")
+
+
+async def test_observers_change_while_a_client_is_connected() -> None:
+    seen: list[str] = []
+
+    def observe(_: Call, refusal: Refusal) -> None:
+        seen.append(refusal.error.code.name)
+
+    broker = Broker(Settings(listen=("127.0.0.1:0",)))
+    await broker.start()
+    client = await Client.to(broker.bootstrap_servers)
+    observers = broker.gateway.refusal_observers
+
+    async def is_explained(group_id: str) -> bool:
+        """Send a heartbeat of an unknown member."""
+        await client.ask(HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m"), 4)
+        return bool(broker.history.about(group_id))
+
+    assert await is_explained("before")
+    observers.remove(journal_refusal)
+    observers.append(observe)
+    assert not await is_explained("meanwhile")
+    assert len(seen) == 1
+    observers.remove(observe)
+    observers.append(journal_refusal)
+    assert await is_explained("after")
+    assert len(seen) == 1
+    await client.close()
+    await broker.stop()

@@ -1,0 +1,78 @@
+"""Partitions are added to topics, never removed."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.partition_creation import NewPartitions
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.metadata_world import MetadataWorld
+
+
+def world_with_topic() -> MetadataWorld:
+    world = MetadataWorld(nodes=(1, 2))
+    world.controller.create_topics([NewTopic(name="t", partitions=2, replication_factor=2)])
+    return world
+
+
+def test_new_partitions_have_as_many_replicas_as_old_ones() -> None:
+    world = world_with_topic()
+    assert world.controller.create_partitions([NewPartitions(topic="t", partitions=5)]) == [None]
+    assert [len(each.replicas) for each in world.topic("t").partitions] == [2] * 5
+    assert [topic.name for topic in world.last_delta.changed] == ["t"]
+
+
+def test_new_partitions_can_be_placed_by_hand() -> None:
+    world = world_with_topic()
+    growth = NewPartitions(topic="t", partitions=4, assignments=((2, 1), (1, 2)))
+    assert world.controller.create_partitions([growth]) == [None]
+    assert [each.replicas for each in world.topic("t").partitions[2:]] == [(2, 1), (1, 2)]
+
+
+def test_validate_only_adds_nothing() -> None:
+    world = world_with_topic()
+    new_partitions = [NewPartitions(topic="t", partitions=9)]
+    assert world.controller.create_partitions(new_partitions, validate_only=True) == [None]
+    assert len(world.topic("t").partitions) == 2
+
+
+@pytest.mark.parametrize(
+    ("growth", "code", "message"),
+    [
+        (NewPartitions(topic="nope", partitions=9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
+        (
+            NewPartitions(topic="t", partitions=2),
+            ErrorCode.INVALID_PARTITIONS,
+            "Topic already has 2 partition(s).",
+        ),
+        (
+            NewPartitions(topic="t", partitions=1),
+            ErrorCode.INVALID_PARTITIONS,
+            "The topic t currently has 2 partition(s); 1 would not be an increase.",
+        ),
+        (
+            NewPartitions(topic="t", partitions=20_000),
+            ErrorCode.POLICY_VIOLATION,
+            "Excessively large number of partitions per request.",
+        ),
+        (
+            NewPartitions(topic="t", partitions=5, assignments=((1, 2),)),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Attempted to add 3 additional partition(s), but only 1 assignment(s) were specified.",
+        ),
+        (
+            NewPartitions(topic="t", partitions=3, assignments=((1,),)),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            (
+                "The manual partition assignment includes a partition with 1 replica(s), but this "
+                "is not consistent with previous partitions, which have 2 replica(s)."
+            ),
+        ),
+    ],
+)
+def test_refusals(growth: NewPartitions, code: ErrorCode, message: str | None) -> None:
+    world = world_with_topic()
+    (error,) = world.controller.create_partitions([growth])
+    assert error is not None
+    assert (error.code, error.message) == (code, message)

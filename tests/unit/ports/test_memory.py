@@ -1,0 +1,60 @@
+"""Freed memory that the C library holds."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+import pytest
+
+from kafkalite.ports import memory
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="mallopt and malloc_trim are glibc's"
+)
+
+
+class Library:
+    """A C library that records calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[object, ...]] = []
+
+    def mallopt(self, *arguments: int) -> int:
+        self.calls.append(("mallopt", *arguments))
+        return 1
+
+    def malloc_trim(self, *arguments: int) -> int:
+        self.calls.append(("malloc_trim", *arguments))
+        return 1
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Library:
+    library = Library()
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
+    memory._libc_function.cache_clear()
+    monkeypatch.setattr(memory, "_libc_function", memory._libc_function.__wrapped__)
+    return library
+
+
+def test_freed_memory_is_not_returned_by_default(library: Library) -> None:
+    memory.keep_freed_memory()
+    assert [call[:2] for call in library.calls] == [
+        ("mallopt", -3),
+        ("mallopt", -1),
+        ("mallopt", -2),
+    ]
+
+
+def test_freed_memory_is_returned_on_request(library: Library) -> None:
+    memory.return_freed_memory()
+    assert library.calls == [("malloc_trim", 0)]
+
+
+def test_another_c_library_is_not_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+    monkeypatch.setattr(memory, "_libc_function", memory._libc_function.__wrapped__)
+    memory.keep_freed_memory()
+    memory.return_freed_memory()
+    assert memory._libc_function("malloc_trim") is None

@@ -1,0 +1,256 @@
+"""Workers and pauses."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.ports import turns
+from kafkalite.ports.turns import (
+    ELEMENTS_PER_PAUSE,
+    ThreadCall,
+    Worker,
+    chunks,
+    in_steps,
+    iterate_with_pauses,
+    pause,
+    release,
+    run_in_thread,
+    without_pauses,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+OVER = -inf
+"""A deadline in the past, so that every pause switches to the event loop."""
+
+LONG = 1e18
+"""A deadline that is not reached."""
+
+
+def worker_with(task: Callable[[], None]) -> Worker:
+    worker = Worker()
+    worker.task = task
+    return worker
+
+
+def turns_taken(task: Callable[[], None]) -> int:
+    """Run a task whose every turn ends at once; return the number of turns."""
+    worker = worker_with(task)
+    count = 1
+    while worker.take_turn(OVER) is not None:
+        count += 1
+    worker.end()
+    return count
+
+
+def test_worker_pauses_after_its_turn_and_continues() -> None:
+    seen: list[str] = []
+
+    def task() -> None:
+        seen.append("one")
+        pause()
+        seen.append("two")
+
+    worker = worker_with(task)
+    assert worker.take_turn(OVER) is worker
+    assert seen == ["one"]
+    assert worker.take_turn(OVER) is None
+    assert seen == ["one", "two"]
+    worker.end()
+
+
+def test_a_pause_returns_at_once_while_the_turn_lasts() -> None:
+    pauses = turns.pauses
+    worker = worker_with(pause)
+    assert worker.take_turn(LONG) is None
+    assert turns.pauses == pauses
+    worker.end()
+
+
+def test_outside_of_a_worker_nothing_pauses_or_uses_threads() -> None:
+    pauses = turns.pauses
+    pause()
+    assert run_in_thread(lambda: "done") == "done"
+    assert turns.pauses == pauses
+
+
+def test_pauses_are_counted() -> None:
+    pauses = turns.pauses
+
+    def task() -> None:
+        pause()
+        pause()
+
+    assert turns_taken(task) == 3
+    assert turns.pauses == pauses + 2
+
+
+def test_waiting_for_a_thread_counts_as_a_pause() -> None:
+    pauses = turns.pauses
+    worker = worker_with(lambda: run_in_thread(lambda: None))
+    waited_for = worker.take_turn(LONG)
+    assert isinstance(waited_for, ThreadCall)
+    assert turns.pauses == pauses + 1
+    worker.end()
+
+
+def test_a_worker_runs_one_task_after_another() -> None:
+    seen: list[int] = []
+    worker = Worker()
+    for number in range(3):
+        worker.task = lambda number=number: seen.append(number)  # type: ignore[misc]
+        assert worker.take_turn(LONG) is None
+    assert seen == [0, 1, 2]
+    worker.end()
+
+
+def test_end_raises_greenlet_exit_at_the_pause() -> None:
+    seen: list[str] = []
+
+    def task() -> None:
+        try:
+            pause()
+            seen.append("never")
+        finally:
+            seen.append("cleaned up")
+
+    worker = worker_with(task)
+    worker.take_turn(OVER)
+    worker.end()
+    assert seen == ["cleaned up"]
+
+
+def test_end_runs_cleanup_without_pauses() -> None:
+    seen: list[str] = []
+
+    def task() -> None:
+        try:
+            pause()
+        finally:
+            pause()
+            run_in_thread(lambda: seen.append("closed"))
+
+    worker = worker_with(task)
+    worker.take_turn(OVER)
+    worker.end()
+    assert worker.dead
+    assert seen == ["closed"]
+
+
+def test_run_in_thread_returns_the_result() -> None:
+    results: list[object] = []
+    worker = worker_with(lambda: results.append(run_in_thread(lambda: 6 * 7)))
+    waited_for = worker.take_turn(LONG)
+    assert isinstance(waited_for, ThreadCall)
+    assert results == []
+    waited_for.run()
+    assert worker.take_turn(LONG) is None
+    assert results == [42]
+    worker.end()
+
+
+def test_run_in_thread_raises_the_exception() -> None:
+    failures: list[str] = []
+
+    def fail() -> None:
+        raise ValueError("damaged")
+
+    def task() -> None:
+        try:
+            run_in_thread(fail)
+        except ValueError as error:
+            failures.append(str(error))
+
+    worker = worker_with(task)
+    waited_for = worker.take_turn(LONG)
+    assert isinstance(waited_for, ThreadCall)
+    waited_for.run()
+    assert worker.take_turn(LONG) is None
+    assert failures == ["damaged"]
+    worker.end()
+
+
+def test_few_elements_are_not_copied() -> None:
+    few = list(range(ELEMENTS_PER_PAUSE))
+    assert in_steps(few) is few
+
+
+@pytest.mark.parametrize(
+    "count", [ELEMENTS_PER_PAUSE + 1, 5 * ELEMENTS_PER_PAUSE, 5 * ELEMENTS_PER_PAUSE + 1]
+)
+def test_many_elements_pause_after_every_stride(count: int) -> None:
+    seen: list[int] = []
+    assert (
+        turns_taken(lambda: seen.extend(in_steps(range(count)))) == 1 + count // ELEMENTS_PER_PAUSE
+    )
+    assert seen == list(range(count))
+
+
+def test_many_elements_are_copied() -> None:
+    table = dict.fromkeys(range(2 * ELEMENTS_PER_PAUSE))
+    seen: list[int] = []
+    worker = worker_with(lambda: seen.extend(in_steps(table.keys())))
+    worker.take_turn(OVER)
+    table.clear()
+    while worker.take_turn(OVER) is not None:
+        pass
+    assert seen == list(range(2 * ELEMENTS_PER_PAUSE))
+    worker.end()
+
+
+@pytest.mark.parametrize("view", [dict.keys, dict.values, dict.items])
+def test_view_of_few_elements_is_copied(
+    view: Callable[[dict[int, int]], Collection[object]],
+) -> None:
+    table = {1: 1, 2: 2}
+    seen: list[object] = []
+
+    def task() -> None:
+        for element in in_steps(view(table)):
+            pause()
+            seen.append(element)
+
+    worker = worker_with(task)
+    worker.take_turn(OVER)
+    table[3] = 3
+    while worker.take_turn(OVER) is not None:
+        pass
+    assert len(seen) == 2
+    worker.end()
+
+
+def test_without_pauses_does_not_pause() -> None:
+    seen: list[int] = []
+    elements = iterate_with_pauses(range(10 * ELEMENTS_PER_PAUSE))
+    assert turns_taken(lambda: without_pauses(lambda: seen.extend(elements))) == 1
+    assert len(seen) == 10 * ELEMENTS_PER_PAUSE
+    assert without_pauses(lambda: "outside of a worker") == "outside of a worker"
+
+
+def test_without_pauses_uses_no_thread() -> None:
+    seen: list[str] = []
+    assert (
+        turns_taken(lambda: without_pauses(lambda: run_in_thread(lambda: seen.append("done")))) == 1
+    )
+    assert seen == ["done"]
+
+
+def test_portions_are_complete_and_pause_in_between() -> None:
+    seen: list[list[int]] = []
+    task = lambda: seen.extend(map(list, chunks(range(7), 3)))  # noqa: E731
+    assert turns_taken(task) == 4
+    assert seen == [[0, 1, 2], [3, 4, 5], [6]]
+    assert list(chunks([], 3)) == [[]]
+
+
+@pytest.mark.parametrize("make", [list, dict.fromkeys])
+def test_release_empties_in_steps(
+    make: Callable[[range], list[int] | dict[int, None]],
+) -> None:
+    elements = make(range(3 * ELEMENTS_PER_PAUSE + 1))
+    assert turns_taken(lambda: release(elements)) == 4
+    assert not elements

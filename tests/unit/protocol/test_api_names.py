@@ -1,0 +1,32 @@
+"""Names of APIs, also of those that are not served."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.apis.table import TABLE
+from kafkalite.protocol._generated.codecs.index import APIS
+from kafkalite.protocol.api_names import WITHOUT_SPEC, known_api_name, not_served
+
+
+def test_a_served_api_has_the_name_of_its_row() -> None:
+    assert {key: known_api_name(key) for key in TABLE} == {
+        key: row.name for key, row in TABLE.items()
+    }
+
+
+def test_the_names_without_a_spec_are_of_other_apis() -> None:
+    assert WITHOUT_SPEC.keys().isdisjoint(APIS)
+
+
+@pytest.mark.parametrize(
+    ("key", "sentence"),
+    [
+        (29, "DescribeAcls (API key 29) is not served"),
+        (56, "AlterPartition (API key 56) is not served"),
+        (999, "unknown API key 999 is not served"),
+        (-1, "unknown API key -1 is not served"),
+    ],
+)
+def test_the_sentence_names_the_api_or_its_key(key: int, sentence: str) -> None:
+    assert not_served(key) == sentence

@@ -1,0 +1,114 @@
+"""Helpers of generated codecs, for long, rare and invalid values."""
+
+import pytest
+
+from kafkalite.protocol import codec_helpers
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatResponse
+from kafkalite.protocol.codec_helpers import (
+    LONGEST_STRING,
+    SHORT,
+    VARINTS,
+    encode_varint,
+    join_tags,
+    numbers,
+    pack_numbers,
+    read_unknown_tags,
+    rest_of_string_length,
+    rest_of_varint,
+    row_packer,
+    string_length,
+    unknown_tags,
+    uuids,
+)
+from kafkalite.protocol.errors import ProtocolViolation
+
+
+@pytest.mark.parametrize("value", [0, 1, 127, 128, 16383, 16384, 0x7FFFFFFF, 0xFFFFFFFF])
+def test_varint_is_read_back(value: int) -> None:
+    frame = encode_varint(value)
+    if value < SHORT:
+        assert VARINTS[value] == frame
+    if len(frame) > 1:
+        assert rest_of_varint(frame, 1, frame[0]) == (value, len(frame))
+
+
+def test_overlong_varint_is_accepted() -> None:
+    assert rest_of_varint(b"\x80\x00", 1, 0x80) == (0, 2)
+
+
+@pytest.mark.parametrize("frame", [b"\xff\xff\xff\xff\x10", b"\xff\xff\xff\xff\xff\x00"])
+def test_a_varint_of_more_than_32_bits_is_refused(frame: bytes) -> None:
+    with pytest.raises(ProtocolViolation):
+        rest_of_varint(frame, 1, frame[0])
+
+
+def test_truncated_varint_is_refused() -> None:
+    with pytest.raises(IndexError):
+        rest_of_varint(b"\x80", 1, 0x80)
+
+
+def test_longest_string() -> None:
+    longest = encode_varint(LONGEST_STRING + 1)
+    assert string_length(LONGEST_STRING + 1) == longest
+    assert rest_of_string_length(longest, 1, longest[0]) == (LONGEST_STRING + 1, len(longest))
+    too_long = encode_varint(LONGEST_STRING + 2)
+    with pytest.raises(ProtocolViolation):
+        string_length(LONGEST_STRING + 2)
+    with pytest.raises(ProtocolViolation):
+        rest_of_string_length(too_long, 1, too_long[0])
+
+
+def test_tags_are_joined_in_order() -> None:
+    assert join_tags([(1, b"a")], None) == b"\x01\x01\x01a"
+    long = join_tags([(10_000, b"a" * 2_000)], {})
+    assert long == b"\x01\x90\x4e\xd0\x0f" + b"a" * 2_000
+    assert join_tags([(2, b"b")], {1: b"a", 128: b""}) == b"\x03\x01\x01a\x02\x01b\x80\x01\x00"
+    assert unknown_tags(HeartbeatResponse()) == b"\x00"
+
+
+def test_unknown_tags_are_preserved() -> None:
+    message = HeartbeatResponse()
+    frame = b"\x02\x80\x01\x01a\x05\x00rest"
+    assert read_unknown_tags(frame, 1, len(frame), frame[0], message) == 7
+    assert message.unknown_tags == {128: b"a", 5: b""}
+
+
+def test_a_long_count_of_tags() -> None:
+    message = HeartbeatResponse()
+    frame = encode_varint(128) + b"".join(bytes((tag, 0)) for tag in range(127)) + b"\x7f\x00"
+    assert read_unknown_tags(frame, 1, len(frame), frame[0], message) == len(frame)
+
+
+def test_a_tag_that_runs_past_the_end_is_refused() -> None:
+    with pytest.raises(ProtocolViolation):
+        read_unknown_tags(b"\x01\x05\x03abc", 1, 5, 1, HeartbeatResponse())
+
+
+@pytest.mark.parametrize("count", [0, 1, 16, 17, 300])
+@pytest.mark.parametrize("code", ["b", "h", "i", "q"])
+def test_numbers(code: str, count: int) -> None:
+    values = list(range(count))[:100]
+    frame = b"." + pack_numbers(code, values)
+    assert numbers(code, frame, 1, len(values)) == values
+
+
+def test_uuids_are_bytes_for_any_buffer() -> None:
+    found = uuids(bytearray(range(33)), 1, 2)
+    assert found == [bytes(range(1, 17)), bytes(range(17, 33))]
+    assert all(type(uuid) is bytes for uuid in found)
+
+
+def test_a_row_is_packed_with_its_numbers() -> None:
+    assert row_packer("hB%diB", 2)(1, 3, 7, 8, 0) == b"\0\1\3\0\0\0\7\0\0\0\x08\0"
+
+
+@pytest.mark.parametrize("refuse", ["refuse_null", "refuse_length", "refuse_end"])
+def test_refusals_have_a_reason(refuse: str) -> None:
+    with pytest.raises(ProtocolViolation) as refusal:
+        getattr(codec_helpers, refuse)()
+    assert refusal.value.reason
+
+
+def test_a_refused_tag_is_named() -> None:
+    with pytest.raises(ProtocolViolation, match="tag 5"):
+        codec_helpers.refuse_tag(5)

@@ -1,1 +1,0 @@
-"""Tests of the replay, and captures made of messages for them."""

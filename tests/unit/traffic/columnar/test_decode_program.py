@@ -1,0 +1,62 @@
+"""Unit tests of decode programs: merged fixed-size fields, jumps of arrays and tags."""
+
+from __future__ import annotations
+
+from kafkalite.traffic.columnar.decode_plan import message_plan
+from kafkalite.traffic.columnar.decode_program import (
+    COUNTED,
+    DONE,
+    END_TAG,
+    INT16,
+    INT32,
+    NEXT_ROW,
+    NO_BUFFER,
+    ROWS,
+    RUN,
+    TAG,
+    TAGS,
+    Writer,
+)
+from kafkalite.traffic.model import Direction
+
+
+def test_adjacent_fixed_size_fields_are_one_instruction() -> None:
+    writer = Writer()
+    first, skipped, last = (
+        writer.fixed(0, 4, INT32),
+        writer.fixed(0, 8, None),
+        writer.fixed(0, 2, INT16),
+    )
+    program = writer.program()
+
+    assert [row[:5] for row in program.code.tolist()] == [[RUN, 0, 14, 0, 2], [DONE, 0, 0, 0, 0]]
+    assert skipped == NO_BUFFER
+    assert program.fields.tolist() == [[INT32, 0, first], [INT16, 12, last]]
+    assert [each.width for each in program.buffers] == [4, 2]
+
+
+def test_empty_array_jumps_after_its_rows() -> None:
+    writer = Writer()
+    array = writer.begin_rows(0, 4, 2, nullable=False, has_buffer=True)
+    writer.counted(array.level, 2, 100, nullable=False, is_text=True, has_buffer=True)
+    writer.end_rows(array)
+    code = writer.program().code.tolist()
+
+    assert [row[0] for row in code] == [ROWS, COUNTED, NEXT_ROW, DONE]
+    assert code[0][-1] == 3
+    assert code[2][3] == 1
+
+
+def test_tagged_fields_return_to_the_tag_instruction() -> None:
+    program = message_plan(1, 17, Direction.REQUEST).program
+    kinds = program.code[:, 0].tolist()
+
+    assert len(program.tags) > 0
+    for tag, begin, level, instance in program.tags.tolist():
+        assert tag >= 0
+        assert 0 < begin < len(kinds)
+        assert level > 0
+        assert instance != NO_BUFFER
+    returns = [row for row in program.code.tolist() if row[0] == END_TAG]
+    assert {kinds[row[3]] for row in returns} == {TAG}
+    assert kinds.count(TAGS) == kinds.count(TAG)

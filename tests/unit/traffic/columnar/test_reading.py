@@ -1,0 +1,293 @@
+"""Captures read in columns equal the written exchanges, and the result of the scalar reader."""
+
+# ruff: noqa: S311 - random damage must be reproducible
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+from typing import TYPE_CHECKING
+from weakref import ref
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkalite.traffic.columnar.options import Options, Table
+from kafkalite.traffic.columnar.reading import Reading, read_file
+from kafkalite.traffic.formats.pcap import MAGICS
+from kafkalite.traffic.formats.pcapng_reader import MAGIC as SECTION
+from kafkalite.traffic.model import Endpoint, ProblemKind
+from kafkalite.traffic.scalar.problems import Problems
+from kafkalite.traffic.scalar.reading import read
+from tests.captures import damage, traffic
+from tests.perf.big_capture import write
+from tests.unit.frames import request_frame, response_frame
+from tests.unit.traffic.columnar.captures import columnar, scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tests.captures.damage import TcpPacket
+    from tests.unit.traffic.columnar.captures import Contents
+
+
+def tables(path: Path, options: Options) -> dict[Table, pa.Table]:
+    found: dict[Table, list[pa.RecordBatch]] = {}
+    with path.open("rb") as file:
+        for table, batch in read_file(file, path.name, options):
+            found.setdefault(table, []).append(batch)
+    return {table: pa.Table.from_batches(batches) for table, batches in found.items()}
+
+
+@pytest.mark.parametrize("chunk_bytes", [1 << 16, 8 << 20])
+def test_all_exchanges_of_several_files_are_found(tmp_path: Path, chunk_bytes: int) -> None:
+    made = write(tmp_path, 700_000, connections=7, file_bytes=300_000)
+    pairs = [tables(path, Options(chunk_bytes=chunk_bytes))[Table.PAIRS] for path in made.files]
+    both = pa.concat_tables(pairs)
+    assert len(made.files) > 2
+    assert both.num_rows == made.frames // 2
+    assert sum(key == 8 for key in both["api_key"].to_pylist()) == made.commits
+    assert both["response"].null_count == 0
+    assert len(set(both["connection"].to_pylist())) == 7
+
+
+def read_both(data: bytes, path: Path, chunk_bytes: int = 8 << 20) -> tuple[Contents, Contents]:
+    return columnar(data, str(path), chunk_bytes), scalar(data, path)
+
+
+@pytest.mark.parametrize("chunk_bytes", [1 << 16, 8 << 20])
+@pytest.mark.parametrize("name", [*damage.HARMLESS, *damage.LOSSY])
+def test_columnar_reader_equals_scalar_reader_for_damaged_captures(
+    tmp_path: Path, name: str, chunk_bytes: int
+) -> None:
+    harm = {**damage.HARMLESS, **damage.LOSSY}[name]
+    seed = chunk_bytes % 7
+    packets = harm(traffic.packets(traffic.clean(Random(seed), connections=2)), Random(seed))
+    by_columns, by_rows = read_both(
+        damage.capture_file(packets), tmp_path / "some.pcapng", chunk_bytes
+    )
+    assert by_columns == by_rows
+
+
+@pytest.mark.parametrize("name", [*damage.HARMLESS, *damage.LOSSY])
+def test_readers_are_equal_for_many_seeds(tmp_path: Path, name: str) -> None:
+    harm = {**damage.HARMLESS, **damage.LOSSY}[name]
+    for seed in range(25):
+        packets = traffic.packets(traffic.clean(Random(seed), connections=2, count=8))
+        data = damage.capture_file(harm(packets, Random(seed)))
+        by_columns, by_rows = read_both(data, tmp_path / "some.pcapng", 1 << 16)
+        assert by_columns == by_rows, seed
+
+
+@pytest.mark.parametrize("cuts", [[], [9], [9, 18], [20]])
+def test_response_before_its_request_in_the_file_is_paired(tmp_path: Path, cuts: list[int]) -> None:
+    talk = damage.TcpConnection(Endpoint("10.0.0.2", 40_000), traffic.BROKER, 1_000)
+    request = request_frame(HeartbeatRequest(group_id="g"), 4)
+    for start, stop in pairwise([0, *cuts, len(request)]):
+        talk.request(2_000_000, request[start:stop])
+    talk.response(3_000_000, response_frame(HeartbeatResponse(), 4))
+    *before, last, response = (each for each in talk.packets if each.payload)
+    packets = [*talk.packets[:3], *before, response, last]
+    by_columns, by_rows = read_both(damage.capture_file(packets), tmp_path / "some.pcapng")
+    assert by_columns == by_rows
+
+
+@pytest.mark.parametrize("network", damage.NETWORKS)
+def test_readers_are_equal_for_all_networks_links_and_containers(
+    tmp_path: Path, network: str
+) -> None:
+    packets = traffic.packets(traffic.clean(Random(3), connections=2, count=4))
+    kinds = [(link, "pcapng") for link in damage.LINKS]
+    kinds += [("ethernet", container) for container in damage.CONTAINERS]
+    for link, container in kinds:
+        data = damage.capture_file(packets, network=network, link=link, container=container)
+        by_columns, by_rows = read_both(data, tmp_path / "some.pcap")
+        assert by_columns == by_rows
+        assert len(by_columns.frames) > 10
+
+
+@pytest.mark.parametrize("network", damage.NETWORKS)
+@pytest.mark.parametrize("link", ["ethernet", "raw"])
+def test_truncated_packets_give_the_same_gaps(tmp_path: Path, link: str, network: str) -> None:
+    packets = damage.truncate(traffic.packets(traffic.clean(Random(3), connections=2)), Random(3))
+    data = damage.capture_file(packets, network=network, link=link)
+    by_columns, by_rows = read_both(data, tmp_path / "some.pcapng")
+    assert by_columns == by_rows
+    batches = read_file(data, "some", Options(tables=frozenset({Table.PROBLEMS})))
+    kinds = {kind for _, batch in batches for kind in batch["kind"].to_pylist()}
+    assert {ProblemKind.TRUNCATED_PACKET, ProblemKind.GAP} <= kinds
+
+
+def test_reused_ports_are_another_connection(tmp_path: Path) -> None:
+    packets = damage.repeat_connections(traffic.packets(traffic.clean(Random(5))))
+    for chunk_bytes in (1 << 16, 8 << 20):
+        by_columns, by_rows = read_both(
+            damage.capture_file(packets), tmp_path / "some.pcapng", chunk_bytes
+        )
+        assert by_columns == by_rows
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 9),
+    st.sampled_from([each for each in damage.CONTAINERS if "gz" not in each]),
+    st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=24), st.integers(0, 24)), max_size=6),
+    st.booleans(),
+)
+def test_readers_are_equal_for_corrupt_bytes(
+    tmp_path_factory: pytest.TempPathFactory,
+    seed: int,
+    container: str,
+    wrong: list[tuple[float, bytes, int]],
+    is_small: bool,  # noqa: FBT001 - a strategy's value
+) -> None:
+    packets = traffic.packets(traffic.clean(Random(seed), connections=2, count=5))
+    data = bytearray(damage.capture_file(packets, container=container))
+    for where, other, size in wrong:
+        at = int(where * len(data))
+        data[at : at + size] = other
+    path = tmp_path_factory.mktemp("wrong") / "some.pcap"
+    by_columns, by_rows = read_both(bytes(data), path, 1 << 16 if is_small else 8 << 20)
+    assert by_columns == by_rows
+
+
+@given(st.binary(max_size=400), st.sampled_from([b"", b"\x1f\x8b", *MAGICS, SECTION]))
+def test_arbitrary_bytes_give_problems_and_no_exception(data: bytes, magic: bytes) -> None:
+    for table, batch in read_file(magic + data, "any"):
+        assert table is Table.PROBLEMS
+        assert batch.num_rows
+
+
+def test_filters_select_api_client_and_time(tmp_path: Path) -> None:
+    made = write(tmp_path, 100_000, connections=5)
+    path = made.files[0]
+    commits = tables(path, Options(api_keys=frozenset({8}), payload=False))[Table.PAIRS]
+    assert commits.num_rows == made.commits
+    assert commits["request"].null_count == made.commits
+    one = tables(path, Options(clients="10.1.0.2:*"))[Table.PAIRS]
+    assert set(one["client"].to_pylist()) == {"10.1.0.2:40000"}
+    whole = tables(path, Options())[Table.PAIRS]
+    times = whole["ts"].cast(pa.int64()).to_pylist()
+    middle = times[len(times) // 2]
+    late = tables(path, Options(from_ns=middle * 1000))[Table.PAIRS]
+    early = tables(path, Options(until_ns=middle * 1000))[Table.PAIRS]
+    assert late.num_rows + early.num_rows == whole.num_rows
+    assert min(late["ts"].cast(pa.int64()).to_pylist()) == middle
+
+
+def test_batches_are_limited_and_can_have_one_api_each(tmp_path: Path) -> None:
+    made = write(tmp_path, 200_000, connections=5)
+    options = Options(batch_rows=50, batch_bytes=20_000, by_api=True)
+    rows = 0
+    batches = [each for path in made.files for each in read_file(path.read_bytes(), "a", options)]
+    for table, batch in batches:
+        if table is Table.PAIRS:
+            rows += batch.num_rows
+            assert batch.num_rows <= 50
+            assert len(set(batch["api_key"].to_pylist())) == 1
+            size = sum(batch["request_bytes"].to_pylist()) + sum(
+                batch["response_bytes"].to_pylist()
+            )
+            assert size <= 20_000
+    assert rows == made.frames // 2
+
+
+def test_reading_is_freed_without_the_cycle_collector(tmp_path: Path) -> None:
+    """A reading can hold a hundred megabytes per file until the collector runs."""
+    (path,) = write(tmp_path, 50_000, connections=3).files
+    reading = Reading("some", Options())
+    assert list(reading.of(path.read_bytes()))
+    alive = ref(reading)
+    connections = ref(reading.connections)
+    del reading
+    assert alive() is None
+    assert connections() is None
+
+
+def test_file_name_with_invalid_utf8_is_escaped() -> None:
+    batches = list(read_file(b"junk", "bad\udcff.pcapng"))
+    assert [(table, batch["file"].to_pylist()) for table, batch in batches] == [
+        (Table.PROBLEMS, ["bad\\udcff.pcapng"])
+    ]
+
+
+Jump = tuple[str, int | None, int]
+
+SECOND_NS = 1_000_000_000
+
+
+def set_back(packets: Sequence[TcpPacket], chance: Random, times: int) -> list[TcpPacket]:
+    """Set the clock back several times, by seconds or by less than is reported."""
+    steps = dict.fromkeys(chance.sample(range(1, len(packets)), times), 0)
+    found, late = [], 0
+    for number, packet in enumerate(packets):
+        if number in steps:
+            late += chance.choice([SECOND_NS // 2, 3 * SECOND_NS, 3 * SECOND_NS, 900 * SECOND_NS])
+        found.append(replace(packet, at_ns=packet.at_ns - late))
+    return found
+
+
+def jumps_of_columnar_reader(data: bytes, path: Path, chunk_bytes: int) -> list[Jump]:
+    jumps = []
+    for table, batch in read_file(data, str(path), Options(chunk_bytes=chunk_bytes)):
+        if table is Table.PROBLEMS:
+            jumps += [
+                (row["detail"], row["offset"], row["count"])
+                for row in batch.to_pylist()
+                if row["kind"] == ProblemKind.CLOCK_JUMP
+            ]
+    return jumps
+
+
+def jumps_of_scalar_reader(data: bytes, path: Path) -> list[Jump]:
+    path.write_bytes(data)
+    problems = Problems()
+    for _ in read([path], problems):
+        pass
+    return [
+        (each.detail, each.offset, each.count)
+        for each in problems
+        if each.kind is ProblemKind.CLOCK_JUMP
+    ]
+
+
+@pytest.mark.parametrize(
+    ("container", "harm"),
+    [
+        *((container, "without acknowledgements") for container in damage.CONTAINERS),
+        *(("pcapng", harm) for harm in ("reordered", "disordered queues")),
+    ],
+)
+def test_readers_report_the_same_clock_jumps(tmp_path: Path, container: str, harm: str) -> None:
+    chance = Random(f"{container} {harm}")
+    packets = traffic.packets(traffic.clean(chance, connections=4, count=60))
+    packets = set_back(damage.DAMAGES[harm](packets, chance), chance, times=9)
+    data = damage.capture_file(packets, container=container)
+    path = tmp_path / "some.pcap"
+    jumps = jumps_of_scalar_reader(data, path)
+    # Simple packet blocks have no timestamps.
+    assert bool(jumps) == ("simple" not in container)
+    for chunk_bytes in (1 << 16, 8 << 20):
+        assert jumps_of_columnar_reader(data, path, chunk_bytes) == jumps
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bytes_are_not_readable_before_earlier_bytes(tmp_path: Path, seed: int) -> None:
+    """The clock is set back by less than the wait for missing segments, or by more."""
+    chance = Random(seed)
+    packets = traffic.packets(traffic.clean(chance, connections=4, count=20))
+    data = damage.capture_file(set_back(packets, chance, times=5))
+    expected = scalar(data, tmp_path / "some.pcapng")
+    for chunk_bytes in (1 << 16, 8 << 20):
+        found = columnar(data, str(tmp_path / "some.pcapng"), chunk_bytes)
+        assert found == expected
+
+
+def test_increasing_times_are_no_problem(tmp_path: Path) -> None:
+    packets = traffic.packets(traffic.clean(Random(1)))
+    assert jumps_of_columnar_reader(damage.capture_file(packets), tmp_path / "a", 1 << 16) == []

@@ -1,0 +1,1 @@
+"""Tests of `kafkalite.traffic.replay`, and builders of captures for them."""

@@ -1,0 +1,103 @@
+"""Recorded requests that are sent or skipped, and long polls."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.protocol import codec
+from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
+from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol._generated.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.traffic.replay.comparison.refusals import NO_SECRETS, REFUSED_WITH_RETRIABLE_ERROR
+from kafkalite.traffic.replay.player.requests import OpenTransactions, OutgoingRequests
+from kafkalite.traffic.replay.rewriting.id_mapping import IdMapping, ValueKind
+from tests.unit.traffic.replay.capture_builder import exchange
+
+
+def test_authentication_requests_are_skipped() -> None:
+    recorded = exchange(SaslAuthenticateRequest(), None, 2)
+    assert OutgoingRequests(IdMapping(), 0).skip_reason(recorded) == NO_SECRETS
+
+
+def test_requests_refused_with_retriable_errors_are_skipped() -> None:
+    outgoing = OutgoingRequests(IdMapping(), 0)
+    refused = exchange(JoinGroupRequest(), JoinGroupResponse(error_code=15), 5)
+    assert outgoing.skip_reason(refused) == REFUSED_WITH_RETRIABLE_ERROR
+    assert outgoing.skip_reason(exchange(JoinGroupRequest(), JoinGroupResponse(), 5)) is None
+    assert outgoing.skip_reason(exchange(JoinGroupRequest(), None, 5)) is None
+
+
+def max_wait_ms(wait_speedup: float, waited_ms: int) -> int:
+    """Return the maximum wait at the target for a recorded long poll of 500 ms."""
+    recorded = exchange(FetchRequest(max_wait_ms=500), FetchResponse(), 11, waited_ms)
+    frame = OutgoingRequests(IdMapping(), wait_speedup).frame(recorded)
+    request, _ = codec.request_parser(1, 11)(frame, recorded.request_start, len(frame))
+    assert isinstance(request.max_wait_ms, int)
+    return request.max_wait_ms
+
+
+def test_expired_long_poll_is_shortened() -> None:
+    assert max_wait_ms(0, 502) == 1
+    assert max_wait_ms(10, 502) == 50
+    assert max_wait_ms(1, 502) == 500
+    assert max_wait_ms(0, 30) == 500
+
+
+def test_request_without_changes_keeps_its_bytes() -> None:
+    heartbeat = exchange(HeartbeatRequest(group_id="g", member_id="a-1"), None, 4)
+    assert OutgoingRequests(IdMapping(), 0).frame(heartbeat) is heartbeat.request
+
+
+def test_malformed_request_that_must_be_translated_is_an_error() -> None:
+    mapping = IdMapping()
+    mapping.learn(ValueKind.MEMBER, "a-1", "a-2")
+    whole = exchange(HeartbeatRequest(group_id="g", member_id="a-1"), None, 4)
+    cut = type(whole)(
+        **{name: getattr(whole, name) for name in whole.__slots__ if name != "request"},
+        request=whole.request[:-8],
+    )
+    with pytest.raises(ProtocolViolation):
+        OutgoingRequests(mapping, 0).frame(cut)
+
+
+CONCURRENT = 51
+INIT = exchange(InitProducerIdRequest(transactional_id="t"), None, 4)
+PRODUCED = exchange(ProduceRequest(transactional_id="t", acks=-1), None, 9)
+ENDED = exchange(EndTxnRequest(transactional_id="t"), None, 3)
+
+
+def test_transaction_is_open_until_its_end() -> None:
+    transactions = OpenTransactions()
+    for request in (
+        PRODUCED,
+        exchange(AddPartitionsToTxnRequest(v3_and_below_transactional_id="t"), None, 3),
+    ):
+        transactions.apply(request)
+        assert transactions.is_open(INIT)
+        transactions.apply(ENDED)
+        assert not transactions.is_open(INIT)
+    transactions.apply(exchange(ProduceRequest(acks=-1), None, 9))
+    transactions.apply(exchange(HeartbeatRequest(), None, 4))
+    assert not transactions.is_open(INIT)
+
+
+def test_refused_init_producer_id_is_sent_only_if_it_aborts_a_transaction() -> None:
+    outgoing = OutgoingRequests(IdMapping(), 0)
+    refused = exchange(
+        InitProducerIdRequest(transactional_id="t"),
+        InitProducerIdResponse(error_code=CONCURRENT),
+        4,
+    )
+    assert outgoing.skip_reason(refused) == REFUSED_WITH_RETRIABLE_ERROR
+    assert outgoing.skip_reason(PRODUCED) is None
+    assert outgoing.skip_reason(refused) is None
+    assert outgoing.skip_reason(refused) == REFUSED_WITH_RETRIABLE_ERROR

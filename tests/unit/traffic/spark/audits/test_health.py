@@ -1,0 +1,82 @@
+"""Errors of ordinary use: those of a topic that is being created, and of a first join."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.traffic.columnar import tables
+from kafkalite.traffic.spark.audits.health import awaited_topics, error_counts
+from kafkalite.traffic.spark.requests import Requests
+from kafkalite.traffic.spark.state.errors import errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+START = datetime(2026, 11, 22, tzinfo=UTC)
+METADATA, JOIN_GROUP = 3, 11
+UNKNOWN, NOT_AVAILABLE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def answered(api_key: int, at_s: int, response: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "ts": START + timedelta(seconds=at_s),
+        "answered": START + timedelta(seconds=at_s, milliseconds=1),
+        "latency_us": 1_000,
+        "connection": 1,
+        "client": "10.0.0.1:4711",
+        "broker": "10.0.0.2:9092",
+        "node_id": 1,
+        "api_key": api_key,
+        "api_version": 9,
+        "correlation_id": at_s,
+        "client_id": "c",
+        "request_bytes": 100,
+        "response_bytes": 100,
+        "file": "a.pcapng",
+        "offset": at_s,
+        "request": {},
+        "response": response,
+    }
+
+
+def metadata(at_s: int, **topics: int) -> dict[str, Any]:
+    """Return a response with an error code by topic; LEADER_NOT_AVAILABLE is one of a partition."""
+    rows = [
+        {
+            "name": name,
+            "error_code": 0 if error == NOT_AVAILABLE else int(error),
+            "partitions": [{"error_code": int(error), "partition_index": 0}]
+            if error != UNKNOWN
+            else [],
+        }
+        for name, error in topics.items()
+    ]
+    return answered(METADATA, at_s, {"topics": rows})
+
+
+def test_errors_before_a_topic_is_created_are_expected(spark: SparkSession) -> None:
+    rows = [
+        metadata(0, created=UNKNOWN, missing=UNKNOWN, intact=0, slow=UNKNOWN),
+        metadata(1, created=NOT_AVAILABLE, intact=NOT_AVAILABLE),
+        metadata(2, created=0),
+        metadata(90, slow=0, created=NOT_AVAILABLE),
+    ]
+    join = answered(JOIN_GROUP, 3, {"error_code": int(ErrorCode.MEMBER_ID_REQUIRED)})
+    by_api = {
+        "Metadata": pa.Table.from_pylist(rows, schema=tables.requests(METADATA)),
+        "JoinGroup": pa.Table.from_pylist([join], schema=tables.requests(JOIN_GROUP)),
+    }
+    requests = Requests.of_tables(spark, by_api)
+    found = error_counts(errors(requests), awaited_topics(requests)).collect()
+    assert {(row.api, row["name"]): (row.times, row.expected) for row in found} == {
+        ("Metadata", "UNKNOWN_TOPIC_OR_PARTITION"): (3, 1),
+        ("Metadata", "LEADER_NOT_AVAILABLE"): (3, 1),
+        ("JoinGroup", "MEMBER_ID_REQUIRED"): (1, 1),
+    }

@@ -1,0 +1,166 @@
+"""Following a capture: requests and frames that span batches."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from io import BytesIO
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from kafkalite.traffic.columnar.growing_files import GrowingFile
+from kafkalite.traffic.columnar.options import DEFAULT_OPTIONS, Options
+from kafkalite.traffic.spark.follow.stream import Decoding, FollowedCapture, follow
+from kafkalite.traffic.spark.locations import LocationError, location
+from kafkalite.traffic.spark.output_journal import locked
+from kafkalite.traffic.spark.sources.folder_stream import FileRange
+from tests.perf.big_capture import write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from kafkalite.traffic.spark.requests import Requests
+
+pytestmark = pytest.mark.spark
+
+Answer = tuple[int, int, bool]
+
+
+class Batches:
+    """Decodes batches of one capture, each with a new decoder as after a restart."""
+
+    def __init__(self, spark: SparkSession, out: Path) -> None:
+        self._spark = spark
+        self._out = out
+        self.found: dict[int, list[Answer]] = {}
+        self.pending: dict[int, dict[int, int]] = {}
+
+    def take(self, number: int, *pieces: FileRange) -> None:
+        self._decoding().take(self._spark, pieces, number)
+
+    def finish(self) -> None:
+        self._decoding().finish()
+
+    def all(self) -> list[Answer]:
+        return sorted(row for rows in self.found.values() for row in rows)
+
+    def _decoding(self) -> Decoding:
+        def each(
+            requests: Requests,
+            number: int,
+            pending_us: Mapping[int, int],
+            is_last: bool,  # noqa: ARG001, FBT001
+        ) -> None:
+            rows = requests.envelopes().select("connection", "correlation_id", "answered").collect()
+            self.found[number] = [(row[0], row[1], row[2] is not None) for row in rows]
+            self.pending[number] = dict(pending_us)
+
+        return Decoding(self._spark, FollowedCapture(inputs=(), out=location(str(self._out))), each)
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> tuple[Path, ...]:
+    made = write(tmp_path / "captures", 60_000, connections=3, file_bytes=40_000)
+    assert len(made.files) > 1
+    return made.files[:2]
+
+
+def test_request_is_passed_on_with_its_response_from_a_later_batch(
+    spark: SparkSession, tmp_path: Path, capture: tuple[Path, ...]
+) -> None:
+    sizes = [path.stat().st_size for path in capture]
+    first, second = map(str, capture)
+    at_once = Batches(spark, tmp_path / "at-once")
+    at_once.take(0, FileRange(first, 0, None, sizes[0]), FileRange(second, 0, None, sizes[1]))
+    at_once.finish()
+
+    cut = sizes[0] // 2 + 7
+    followed = Batches(spark, tmp_path / "followed")
+    followed.take(0, FileRange(first, 0, cut, cut))
+    followed.take(
+        1, FileRange(first, cut, None, sizes[0] - cut), FileRange(second, 0, 9_000, 9_000)
+    )
+    followed.take(
+        1, FileRange(first, cut, None, sizes[0] - cut), FileRange(second, 0, 9_000, 9_000)
+    )
+    followed.take(2, FileRange(second, 9_000, None, sizes[1] - 9_000))
+    followed.finish()
+    assert len(followed.all()) > 100
+    assert followed.all() == at_once.all()
+    assert all(followed.found[number] for number in range(3))
+
+
+def test_requests_without_responses_are_passed_on_at_the_end(
+    spark: SparkSession, tmp_path: Path, capture: tuple[Path, ...]
+) -> None:
+    path, data = str(capture[0]), capture[0].read_bytes()
+    waits = next(
+        size for size in range(2_000, len(data), 50) if _open(path, data[:size], tmp_path / "grown")
+    )
+    followed = Batches(spark, tmp_path / "followed")
+    grown = tmp_path / "grown"
+    followed.take(0, FileRange(str(grown), 0, waits, waits))
+    assert followed.pending[0]
+    followed.finish()
+    assert [answered for *_, answered in followed.found[1]].count(False) >= 1
+
+
+def _open(path: str, data: bytes, grown: Path) -> bool:
+    grown.write_bytes(data)
+    file = GrowingFile(path, DEFAULT_OPTIONS)
+    for _ in file.read(BytesIO(data), len(data)):
+        pass
+    return bool(file.open_since())
+
+
+def test_file_that_became_shorter_is_reported(
+    spark: SparkSession, tmp_path: Path, capture: tuple[Path, ...]
+) -> None:
+    path, size = capture[0], capture[0].stat().st_size
+    decoding = Decoding(
+        spark, FollowedCapture(inputs=(), out=location(str(tmp_path / "followed"))), lambda *_: None
+    )
+    torn = size // 2 + 7
+    decoding.take(spark, [FileRange(str(path), 0, torn, torn)], 0)
+    # A recorder with a full disk removes the block that it could not finish.
+    whole = decoding.growing[str(path)].position
+    assert whole < torn
+    os.truncate(path, whole)
+    assert not decoding.shrunk()
+    os.truncate(path, whole - 1)
+    assert f"has {whole - 1:,} bytes, but {whole:,} were read" in decoding.shrunk()
+    path.unlink()
+    assert not decoding.shrunk()
+
+
+def test_second_follower_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    out = location(str(tmp_path))
+    no_session = cast("SparkSession", None)
+    with locked(out), pytest.raises(LocationError, match="another run is writing there"):
+        follow(no_session, FollowedCapture(inputs=[str(tmp_path)], out=out), lambda *_: None)
+
+
+def test_other_input_or_options_in_the_same_folder_are_refused(tmp_path: Path) -> None:
+    out = location(str(tmp_path))
+    no_session = cast("SparkSession", None)
+
+    def refused(subject: FollowedCapture) -> str:
+        with pytest.raises(LocationError) as error:
+            follow(no_session, subject, lambda *_: None)
+        return str(error.value)
+
+    subject = FollowedCapture(inputs=[str(tmp_path / "in")], out=out)
+    with pytest.raises(AttributeError):  # without a session, it fails when it uses Spark
+        follow(no_session, subject, lambda *_: None)
+    assert "inputs" in refused(replace(subject, inputs=[str(tmp_path / "other")]))
+    assert "clients" in refused(replace(subject, options=Options(clients="a*")))
+    description = out / "_kafkalite/followed.json"
+    description.write_text("{")
+    assert "followed.json" in refused(subject)
+    description.delete()
+    (out / "_kafkalite/checkpoint/metadata").write_text("{}")
+    assert "layout" in refused(subject)

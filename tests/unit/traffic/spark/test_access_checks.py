@@ -1,0 +1,28 @@
+"""Checks that Spark can read the output folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from kafkalite.traffic.spark.access_checks import check_table_access
+from kafkalite.traffic.spark.locations import LocationError, location
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+NO_SESSION = cast("SparkSession", None)
+
+
+@pytest.mark.parametrize("name", ["o[1]", "o*", "o?", "{a,b}", "o\\"])
+def test_folder_with_pattern_characters_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(LocationError, match="as a pattern"):
+        check_table_access(NO_SESSION, location(f"{tmp_path}/{name}/below"))
+
+
+@pytest.mark.parametrize("name", ["a b", "a,b", "a%20b", "a#b", "a\nb"])
+def test_folder_with_other_special_characters_is_accepted(tmp_path: Path, name: str) -> None:
+    check_table_access(NO_SESSION, location(f"{tmp_path}/{name}"))

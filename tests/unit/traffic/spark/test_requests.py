@@ -1,0 +1,169 @@
+"""Requests by API: with rows, without rows, and state tables derived from them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from kafkalite.traffic.columnar import tables
+from kafkalite.traffic.spark import requests as requests_module
+from kafkalite.traffic.spark.locations import location
+from kafkalite.traffic.spark.requests import Requests, api_key
+from kafkalite.traffic.spark.stages.projection import Projection
+from kafkalite.traffic.spark.stages.stitching import NAMES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+OFFSET_COMMIT = 8
+LATE = datetime(2026, 11, 22, 23, 59, 59, 999_999, tzinfo=UTC)
+
+
+def commits(*groups: str) -> pa.Table:
+    rows = [
+        {
+            "ts": LATE,
+            "answered": None,
+            "latency_us": None,
+            "connection": 1,
+            "client": "10.0.0.1:4711",
+            "broker": "10.0.0.2:9092",
+            "node_id": 1,
+            "api_key": OFFSET_COMMIT,
+            "api_version": 9,
+            "correlation_id": number,
+            "client_id": "c",
+            "request_bytes": 100,
+            "response_bytes": None,
+            "file": "a.pcapng",
+            "offset": number,
+            "request": {"group_id": group, "topics": [{"name": "t", "partitions": []}]},
+            "response": None,
+        }
+        for number, group in enumerate(groups)
+    ]
+    return pa.Table.from_pylist(rows, schema=tables.requests(OFFSET_COMMIT))
+
+
+def test_api_key_is_found_by_name_or_key() -> None:
+    assert api_key("OffsetCommit") == api_key(OFFSET_COMMIT) == OFFSET_COMMIT
+    with pytest.raises(KeyError):
+        api_key("OffsetComit")
+    with pytest.raises(KeyError):
+        api_key(32_000)
+
+
+@pytest.mark.spark
+def test_arrow_tables_become_spark_tables(spark: SparkSession) -> None:
+    requests = Requests.of_tables(spark, {"OffsetCommit": commits("g", "h")})
+    found = requests.of("OffsetCommit")
+    assert found.columns == [*tables.requests(OFFSET_COMMIT).names, "date"]
+    rows = found.select("request.group_id", "request.topics.name", "date").collect()
+    assert sorted(rows) == [("g", ["t"], date(2026, 11, 22)), ("h", ["t"], date(2026, 11, 22))]
+
+
+@pytest.mark.spark
+def test_api_without_requests_is_an_empty_table_with_its_columns(spark: SparkSession) -> None:
+    requests = Requests.of_tables(spark, {"OffsetCommit": commits("g")})
+    heartbeats = requests.of("ConsumerGroupHeartbeat")
+    assert heartbeats.count() == 0
+    assert heartbeats.select("request.member_epoch", "date").columns == ["member_epoch", "date"]
+    assert Requests(spark, {}).envelopes().count() == 0
+    assert Requests(spark, {}).problems().columns == tables.PROBLEMS.names
+
+
+@pytest.mark.spark
+def test_envelopes_contain_all_apis(spark: SparkSession) -> None:
+    commit = commits("g")
+    metadata = pa.Table.from_pylist(
+        [{**row, "api_key": 3, "request": None} for row in commit.to_pylist()],
+        schema=tables.requests(3),
+    )
+    requests = Requests.of_tables(spark, {"OffsetCommit": commit, "Metadata": metadata})
+    found = requests.envelopes()
+    assert found.columns == [*tables.ENVELOPE.names, "date"]
+    assert sorted(row.api_key for row in found.collect()) == [3, OFFSET_COMMIT]
+
+
+@pytest.mark.spark
+def test_output_of_a_run_is_read_with_its_dates(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "requests" / "api=OffsetCommit" / "date=2026-11-22"
+    folder.mkdir(parents=True)
+    parquet.write_table(commits("g", "h"), folder / "part-1.parquet")
+    requests = Requests.read(spark, location(str(tmp_path)))
+    assert {(row.api_key, row.date) for row in requests.envelopes().collect()} == {
+        (OFFSET_COMMIT, date(2026, 11, 22))
+    }
+    assert requests.of("OffsetCommit").count() == 2
+    assert requests.problems().count() == 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("is_few", [True, False])
+def test_table_of_few_requests_has_one_partition(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_few: bool
+) -> None:
+    if not is_few:
+        monkeypatch.setattr(requests_module, "DRIVER_BYTES", 0)
+    folder = tmp_path / "requests" / "api=OffsetCommit" / "date=2026-11-22"
+    folder.mkdir(parents=True)
+    for number in range(3):
+        parquet.write_table(commits("g", "h"), folder / f"part-{number}.parquet")
+    found = Requests.read(spark, location(str(tmp_path))).of("OffsetCommit")
+    assert (found.rdd.getNumPartitions() == 1) is is_few
+    assert found.count() == 6
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("is_few", [True, False])
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_projection_works_without_connections_and_without_rows(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_few: bool,
+    has_rows: bool,
+) -> None:
+    if not is_few:
+        monkeypatch.setattr(requests_module, "DRIVER_BYTES", 0)
+    folder = tmp_path / "requests" / "api=OffsetCommit" / "date=2026-11-22"
+    folder.mkdir(parents=True)
+    parquet.write_table(commits("g", "h"), folder / "part-1.parquet")
+    names = tmp_path / "connections"
+    names.mkdir()
+    numbers = {name: [1] for name in NAMES.names}
+    parquet.write_table(pa.table(numbers, schema=NAMES), names / "part-1.parquet")
+    narrowing = Projection(
+        api_key=OFFSET_COMMIT,
+        fields={"group_id": "request.group_id", "asked": "request.topics"},
+        narrow=lambda rows: rows.select(["group_id", "asked"]).filter(pa.array([has_rows] * 2)),
+        schema=pa.schema(
+            {
+                "group_id": pa.string(),
+                "asked": tables.requests(8).field("request").type["topics"].type,
+            }
+        ),
+    )
+    found = Requests.read(spark, location(str(tmp_path))).project(narrowing)
+    assert found.columns == ["group_id", "asked"]
+    assert sorted(row.group_id for row in found.collect()) == (["g", "h"] if has_rows else [])
+
+
+@pytest.mark.spark
+def test_state_table_is_derived_once(spark: SparkSession) -> None:
+    derived = []
+
+    def derive(requests: Requests, name: str) -> DataFrame:
+        derived.append(name)
+        return requests.of("OffsetCommit").select("request.group_id")
+
+    requests = Requests.of_tables(spark, {"OffsetCommit": commits("g")}, derive)
+    assert requests.state("groups") is requests.state("groups")
+    assert derived == ["groups"]
