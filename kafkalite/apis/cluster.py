@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.apis.authorized import CLUSTER_OPERATIONS, NOT_REQUESTED
 from kafkalite.gateway.api import Api
-from kafkalite.metadata.elections import ElectionType
+from kafkalite.metadata.leadership import ElectionType
 from kafkalite.ports.turns import in_steps, pause
 from kafkalite.protocol._generated.messages.describe_cluster import (
     DescribeClusterRequest,

@@ -1,10 +1,16 @@
-"""The nodes of the cluster: registered at each start, unregistered when a start omits them."""
+"""The nodes of the cluster: registered at each start, unregistered when a start omits them.
+
+A node that stops while the cluster runs is fenced. A start unfences all nodes.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import BrokerImage
+from kafkalite.protocol._generated.records.broker_registration_change import (
+    BrokerRegistrationChangeRecord,
+)
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
 from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
 
@@ -15,6 +21,8 @@ if TYPE_CHECKING:
     from kafkalite.ports.entropy import Entropy
 
 UNKNOWN_EPOCH = -1
+_FENCE, _UNFENCE = 1, -1
+"""Values of a BrokerRegistrationChangeRecord's change of the fencing state."""
 
 
 class Brokers:
@@ -32,9 +40,29 @@ class Brokers:
         broker = self.registered.get(node_id)
         return UNKNOWN_EPOCH if broker is None else broker.broker_epoch
 
+    def is_active(self, node_id: int) -> bool:
+        """Return whether a node is registered and not fenced."""
+        broker = self.registered.get(node_id)
+        return broker is not None and not broker.is_fenced
+
+    @property
+    def active(self) -> dict[int, BrokerImage]:
+        """The nodes that are not fenced, by id."""
+        return {
+            node_id: broker for node_id, broker in self.registered.items() if not broker.is_fenced
+        }
+
+    def fencing_record(self, node_id: int, *, is_fenced: bool) -> BrokerRegistrationChangeRecord:
+        """Return the record that fences or unfences a registered node."""
+        return BrokerRegistrationChangeRecord(
+            broker_id=node_id,
+            broker_epoch=self.epoch_of(node_id),
+            fenced=_FENCE if is_fenced else _UNFENCE,
+        )
+
     def registration_records(
         self, racks: Mapping[int, str | None]
-    ) -> list[RegisterBrokerRecord | UnregisterBrokerRecord]:
+    ) -> list[RegisterBrokerRecord | UnregisterBrokerRecord | BrokerRegistrationChangeRecord]:
         """Return records that make the cluster consist of the nodes in `racks`, id → rack."""
         epoch = max((broker.broker_epoch for broker in self.registered.values()), default=0)
         unregistrations = [
@@ -57,13 +85,29 @@ class Brokers:
             )
             for next_epoch, node_id in enumerate(to_register, epoch + 1)
         ]
-        return [*unregistrations, *registrations]
+        unfencings = [
+            self.fencing_record(node_id, is_fenced=False)
+            for node_id in sorted(racks)
+            if node_id not in to_register and self.registered[node_id].is_fenced
+        ]
+        return [*unregistrations, *registrations, *unfencings]
 
     def replay_register_broker(self, record: RegisterBrokerRecord) -> None:
         """Apply one RegisterBrokerRecord."""
         self.registered[record.broker_id] = BrokerImage(
-            node_id=record.broker_id, broker_epoch=record.broker_epoch, rack=record.rack
+            node_id=record.broker_id,
+            broker_epoch=record.broker_epoch,
+            rack=record.rack,
+            is_fenced=record.fenced,
         )
+        self._changes.brokers_changed = True
+
+    def replay_broker_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:
+        """Apply one BrokerRegistrationChangeRecord."""
+        broker = self.registered.get(record.broker_id)
+        if broker is None or not record.fenced:
+            return
+        self.registered[record.broker_id] = broker._replace(is_fenced=record.fenced == _FENCE)
         self._changes.brokers_changed = True
 
     def replay_unregister_broker(self, record: UnregisterBrokerRecord) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.topics import Topics
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
+UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
 
 class AlterOperation(IntEnum):
@@ -63,6 +64,16 @@ class Configs:
 
     def _values(self, resource: ConfigResource) -> Mapping[str, str]:
         return self.by_resource.get(resource, {})
+
+    def effective_topic_values(self, topic: str) -> dict[str, str]:
+        """Return the settings of a topic that decide about its leaders, with their defaults."""
+        default = ConfigResource(ResourceType.BROKER, "")
+        return {
+            MIN_INSYNC_REPLICAS: str(self._config.int(MIN_INSYNC_REPLICAS)),
+            UNCLEAN_LEADER_ELECTION: str(self._config.bool(UNCLEAN_LEADER_ELECTION)).lower(),
+            **self._values(default),
+            **self._values(ConfigResource(ResourceType.TOPIC, topic)),
+        }
 
     def bootstrap_records(self) -> list[ConfigRecord]:
         """Return the setting of a new cluster: the default min.insync.replicas of all nodes.

@@ -23,14 +23,14 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.contract import CoordinatorLog, CoordinatorResult
     from kafkalite.metadata.configs import ConfigChange
     from kafkalite.metadata.creation import NewTopic, TopicCreation
-    from kafkalite.metadata.elections import ElectionType
     from kafkalite.metadata.image import ConfigResource
+    from kafkalite.metadata.leadership import ElectionType
     from kafkalite.metadata.partition_creation import NewPartitions
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
@@ -126,6 +126,26 @@ class MetadataController:
     ) -> list[KafkaError | None]:
         """Elect leaders of (topic, index); returns one outcome each, in order."""
         return self._write(self._shard.elect_leaders(partitions, kind))
+
+    def fence(self, node_id: int) -> None:
+        """Take a node out of all ISRs and leaderships, because it has stopped."""
+        self._write(self._shard.fence(node_id))
+
+    def unfence(self, node_id: int) -> None:
+        """Let a node lead again, and elect it where no other node could lead."""
+        self._write(self._shard.unfence(node_id))
+
+    def alter_isr(self, changes: Iterable[tuple[bytes, int, tuple[int, ...]]]) -> None:
+        """Set the ISR of partitions: (topic id, index, ISR), as requested by their leaders."""
+        self._write(self._shard.alter_isr(changes))
+
+    def move_leader(self, topic: str, index: int, leader: int, *, is_unclean: bool = False) -> None:
+        """Make a replica the leader; raises the KafkaErrors of `Leadership.move`."""
+        self._write(self._shard.move_leader(topic, index, leader, is_unclean=is_unclean))
+
+    def truncate_at(self, truncation_offset: Callable[[bytes, int, int], int]) -> None:
+        """Let elections use this function; see `Leadership`."""
+        self._shard.leadership.truncation_offset = truncation_offset
 
     def alter_configs(
         self,

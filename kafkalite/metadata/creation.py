@@ -148,10 +148,10 @@ class TopicPlanner:
         if partitions > MAX_PARTITIONS_PER_REQUEST:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, ErrorText.TOO_MANY_PARTITIONS.template)
         return plan_replicas(
-            self._brokers.registered,
+            self._brokers.active,
             partitions=partitions,
             replication_factor=replication_factor,
-            start=self._entropy.integer(max(1, len(self._brokers.registered))),
+            start=self._entropy.integer(max(1, len(self._brokers.active))),
         )
 
     def _manual_assignments(self, new: NewTopic) -> Sequence[tuple[int, ...]]:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 METADATA_VERSION: Final = "metadata.version"
 
+ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
+"""1: replicas that leave an ISR below its minimum remain eligible as leader (KIP-966)."""
+
 TRANSACTION_VERSION: Final = "transaction.version"
 """0: original; 1: flexible records in the transaction log; 2: epoch per transaction (KIP-890)."""
 

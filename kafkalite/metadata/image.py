@@ -41,7 +41,12 @@ class ConfigResource(NamedTuple):
 
 
 class PartitionImage(NamedTuple):
-    """One partition: leader, epochs, replicas and in-sync replicas."""
+    """One partition: leader, epochs, replicas and in-sync replicas.
+
+    `elr` are the eligible leader replicas (KIP-966). `adding` and `removing` are the replicas of a
+    reassignment in progress. `epoch_start_offset` is the offset at which the log was truncated
+    when the leader was elected, -1 if it was not truncated.
+    """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which is not used
     leader: int
@@ -49,6 +54,13 @@ class PartitionImage(NamedTuple):
     partition_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    is_recovering: bool = False
+    """Whether the leader was elected uncleanly and has not yet replicated its log."""
+    epoch_start_offset: int = -1
 
 
 class TopicImage(NamedTuple):
@@ -70,6 +82,8 @@ class BrokerImage(NamedTuple):
     node_id: int
     broker_epoch: int
     rack: str | None = None
+    is_fenced: bool = False
+    """Whether the node leads no partition, because the controller considers it dead."""
 
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -109,9 +123,14 @@ class MetadataImage(NamedTuple):
         return self._replace(version=version)
 
     @property
+    def active_brokers(self) -> list[int]:
+        """The ids of the nodes that are not fenced, in order."""
+        return sorted(node_id for node_id, broker in self.brokers.items() if not broker.is_fenced)
+
+    @property
     def controller_id(self) -> int:
-        """The node that acts as controller: the live one with the lowest id."""
-        return min(self.brokers, default=NO_LEADER)
+        """The node that acts as controller: the active one with the lowest id."""
+        return min(self.active_brokers, default=NO_LEADER)
 
 
 class MetadataDelta(NamedTuple):

@@ -65,10 +65,10 @@ def _assignments(
     replication_factor = len(topic.partitions[0].replicas)
     if new_partitions.assignments is None:
         return plan_replicas(
-            brokers.registered,
+            brokers.active,
             partitions=added,
             replication_factor=replication_factor,
-            start=entropy.integer(max(1, len(brokers.registered))),
+            start=entropy.integer(max(1, len(brokers.active))),
         )
     if len(new_partitions.assignments) != added:
         raise KafkaError(

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
 from kafkalite.metadata.brokers import Brokers
 from kafkalite.metadata.changes import Changes
-from kafkalite.metadata.configs import Configs
+from kafkalite.metadata.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, Configs
 from kafkalite.metadata.creation import NewTopic, TopicCreation, TopicPlanner
-from kafkalite.metadata.elections import ElectionType, plan_election
-from kafkalite.metadata.features import Features
+from kafkalite.metadata.features import ELIGIBLE_LEADER_REPLICAS, Features
 from kafkalite.metadata.image import ConfigResource, MetadataDelta, MetadataImage, ResourceType
+from kafkalite.metadata.leadership import ElectionType, Leadership
+from kafkalite.metadata.partition_change import LeadershipRules
 from kafkalite.metadata.partition_creation import NewPartitions, plan_new_partitions
 from kafkalite.metadata.producer_ids import ProducerIds
 from kafkalite.metadata.topics import Topics
+from kafkalite.protocol._generated.records.broker_registration_change import (
+    BrokerRegistrationChangeRecord,
+)
 from kafkalite.protocol._generated.records.config import ConfigRecord
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
 from kafkalite.protocol._generated.records.partition import PartitionRecord
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.metadata.configs import ConfigChange
+    from kafkalite.metadata.topics import TopicState
     from kafkalite.ports.entropy import Entropy
 
 
@@ -53,10 +58,11 @@ class MetadataShard:
     def __init__(self, config: BrokerConfig, entropy: Entropy) -> None:
         self.changes = Changes()
         self.brokers = Brokers(entropy, self.changes)
-        self.topics = Topics(self.brokers, self.changes)
+        self.topics = Topics(self.changes)
         self.configs = Configs(config, self.topics, self.changes)
         self.features = Features(config)
         self.producer_ids = ProducerIds(self.brokers)
+        self.leadership = Leadership(self.topics, self.brokers, self._rules_of)
         self._entropy = entropy
         self._planner = TopicPlanner(
             topics=self.topics,
@@ -66,6 +72,7 @@ class MetadataShard:
             entropy=entropy,
         )
         self._replayers: Mapping[type, Callable[[Any], object]] = {
+            BrokerRegistrationChangeRecord: self.brokers.replay_broker_registration_change,
             ConfigRecord: self.configs.replay_config,
             FeatureLevelRecord: self.features.replay_feature_level,
             PartitionChangeRecord: self.topics.replay_partition_change,
@@ -106,7 +113,48 @@ class MetadataShard:
     def elect_missing_leaders(self) -> CoordinatorResult[None]:
         """Elect a registered node as leader of every partition that has none."""
         return CoordinatorResult(
-            response=None, records=to_coordinator_records(self.topics.leadership_records())
+            response=None, records=to_coordinator_records(self.leadership.start_records())
+        )
+
+    def fence(self, node_id: int) -> CoordinatorResult[None]:
+        """Take a node out of all ISRs and leaderships; no effect if it is fenced."""
+        return CoordinatorResult(
+            response=None, records=to_coordinator_records(self.leadership.fence(node_id))
+        )
+
+    def unfence(self, node_id: int) -> CoordinatorResult[None]:
+        """Let a node lead again; no effect if it is not fenced."""
+        return CoordinatorResult(
+            response=None, records=to_coordinator_records(self.leadership.unfence(node_id))
+        )
+
+    def alter_isr(
+        self, changes: Iterable[tuple[bytes, int, tuple[int, ...]]]
+    ) -> CoordinatorResult[None]:
+        """Set the ISR of partitions: (topic id, index, ISR); those of deleted topics are ignored."""
+        records = [
+            record
+            for topic_id, index, isr in changes
+            if topic_id in self.topics.by_id
+            for record in self.leadership.alter_isr(topic_id, index, isr)
+        ]
+        return CoordinatorResult(response=None, records=to_coordinator_records(records))
+
+    def move_leader(
+        self, topic: str, index: int, leader: int, *, is_unclean: bool
+    ) -> CoordinatorResult[None]:
+        """Make a replica the leader; raises the errors of `Leadership.move`."""
+        record = self.leadership.move(topic, index, leader, is_unclean=is_unclean)
+        return CoordinatorResult(response=None, records=to_coordinator_records((record,)))
+
+    def _rules_of(self, topic: TopicState) -> LeadershipRules:
+        values = self.configs.effective_topic_values(topic.name)
+        min_isr = int(values[MIN_INSYNC_REPLICAS])
+        replication_factor = len(topic.partitions[0].replicas)
+        return LeadershipRules(
+            min_isr=min(min_isr, replication_factor),
+            allows_unclean_election=values[UNCLEAN_LEADER_ELECTION] == "true",
+            uses_eligible_replicas=self.features.levels.get(ELIGIBLE_LEADER_REPLICAS, 0) >= 1,
         )
 
     def create_topics(
@@ -156,7 +204,7 @@ class MetadataShard:
         records: list[PartitionChangeRecord] = []
 
         def elect(partition: tuple[str, int]) -> None:
-            records.append(plan_election(*partition, kind, self.topics, self.brokers))
+            records.append(self.leadership.elect(*partition, kind))
 
         outcome = [_catch_error(elect, partition) for partition in partitions]
         return CoordinatorResult(response=outcome, records=to_coordinator_records(records))

@@ -1,17 +1,16 @@
-"""Topics and their partitions: creation, new partitions, deletion and leadership.
+"""Topics and their partitions: creation, new partitions and deletion.
 
 Decisions read the state and return records; replay methods take one record that is already in the
-log. Partitions have one log on disk, independent of their replication factor. So every registered
-replica is in sync, and a replica is missing only if its node is not registered.
+log. `leadership` decides about leaders.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.metadata.image import NO_LEADER, PartitionImage, TopicImage
+from kafkalite.metadata.partition_change import IS_RECOVERING, UNCHANGED_LEADER
 from kafkalite.protocol._generated.records.partition import PartitionRecord
-from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 from kafkalite.protocol._generated.records.topic import TopicRecord
 
 if TYPE_CHECKING:
@@ -19,10 +18,8 @@ if TYPE_CHECKING:
 
     from kafkalite.metadata.brokers import Brokers
     from kafkalite.metadata.changes import Changes
+    from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
     from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
-
-UNCHANGED_LEADER = -2
-"""Value of a PartitionChangeRecord's leader that leaves it unchanged."""
 
 
 class TopicState:
@@ -60,7 +57,7 @@ def partition_records(
     """Return the records of new partitions; `first` is the index of the first one."""
     records = []
     for index, replicas in enumerate(assignments, first):
-        isr = [node_id for node_id in replicas if node_id in brokers.registered]
+        isr = [node_id for node_id in replicas if brokers.is_active(node_id)]
         records.append(
             PartitionRecord(
                 partition_id=index,
@@ -78,44 +75,12 @@ def partition_records(
 class Topics:
     """Every topic, by name and by id."""
 
-    __slots__ = ("_brokers", "_changes", "by_id", "by_name")
+    __slots__ = ("_changes", "by_id", "by_name")
 
-    def __init__(self, brokers: Brokers, changes: Changes) -> None:
-        self._brokers = brokers
+    def __init__(self, changes: Changes) -> None:
         self._changes = changes
         self.by_id: dict[bytes, TopicState] = {}
         self.by_name: dict[str, TopicState] = {}
-
-    def leadership_records(self) -> list[PartitionChangeRecord]:
-        """Return records that give all partitions registered replicas, an ISR and a leader."""
-        return [
-            change
-            for topic in self.by_id.values()
-            for partition in topic.partitions.values()
-            if (change := self._leadership_change(topic.topic_id, partition)) is not None
-        ]
-
-    def _leadership_change(
-        self, topic_id: bytes, partition: PartitionImage
-    ) -> PartitionChangeRecord | None:
-        registered = self._brokers.registered
-        replicas = partition.replicas
-        if registered and not any(node_id in registered for node_id in replicas):
-            # All data is in this process, so new replicas can replace missing ones.
-            ring = sorted(registered)
-            count = min(len(replicas), len(ring))
-            replicas = tuple(ring[(partition.index + step) % len(ring)] for step in range(count))
-        isr = tuple(node_id for node_id in replicas if node_id in registered)
-        leader = partition.leader if partition.leader in isr else next(iter(isr), NO_LEADER)
-        if (replicas, isr, leader) == (partition.replicas, partition.isr, partition.leader):
-            return None
-        return PartitionChangeRecord(
-            partition_id=partition.index,
-            topic_id=topic_id,
-            replicas=None if replicas == partition.replicas else list(replicas),
-            isr=None if isr == partition.isr else list(isr),
-            leader=UNCHANGED_LEADER if leader == partition.leader else leader,
-        )
 
     def replay_topic(self, record: TopicRecord) -> None:
         """Apply one TopicRecord."""
@@ -134,21 +99,38 @@ class Topics:
             partition_epoch=record.partition_epoch,
             replicas=tuple(record.replicas),
             isr=tuple(record.isr),
+            elr=tuple(record.eligible_leader_replicas or ()),
+            last_known_elr=tuple(record.last_known_elr or ()),
+            adding=tuple(record.adding_replicas),
+            removing=tuple(record.removing_replicas),
+            is_recovering=record.leader_recovery_state == IS_RECOVERING,
         )
         self._changes.changed.add(topic.topic_id)
 
     def replay_partition_change(self, record: PartitionChangeRecord) -> None:
-        """Apply one PartitionChangeRecord; a new leader increases the leader epoch."""
+        """Apply one PartitionChangeRecord; a leader in it increases the leader epoch."""
         topic = self.by_id[record.topic_id]
         old = topic.partitions[record.partition_id]
-        keeps_leader = record.leader == UNCHANGED_LEADER
-        topic.partitions[record.partition_id] = PartitionImage(
-            index=old.index,
-            leader=old.leader if keeps_leader else record.leader,
-            leader_epoch=old.leader_epoch + (0 if keeps_leader else 1),
-            partition_epoch=old.partition_epoch + 1,
-            replicas=old.replicas if record.replicas is None else tuple(record.replicas),
-            isr=old.isr if record.isr is None else tuple(record.isr),
+        changed: dict[str, Any] = {
+            field: tuple(node_ids)
+            for field, node_ids in (
+                ("replicas", record.replicas),
+                ("isr", record.isr),
+                ("elr", record.eligible_leader_replicas),
+                ("last_known_elr", record.last_known_elr),
+                ("adding", record.adding_replicas),
+                ("removing", record.removing_replicas),
+            )
+            if node_ids is not None
+        }
+        if record.leader != UNCHANGED_LEADER:
+            changed["leader"] = record.leader
+            changed["leader_epoch"] = old.leader_epoch + 1
+            changed["epoch_start_offset"] = record.epoch_start_offset
+        if record.leader_recovery_state >= 0:
+            changed["is_recovering"] = record.leader_recovery_state == IS_RECOVERING
+        topic.partitions[record.partition_id] = old._replace(
+            partition_epoch=old.partition_epoch + 1, **changed
         )
         self._changes.changed.add(topic.topic_id)
 

@@ -12,8 +12,8 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.metadata.elections import ElectionType
 from kafkalite.metadata.image import ConfigResource, MetadataImage, ResourceType
+from kafkalite.metadata.leadership import ElectionType
 from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.metadata.shard import MetadataShard
 from kafkalite.testing.entropy import SeededEntropy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.metadata.elections import ElectionType
+from kafkalite.metadata.leadership import ElectionType
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.metadata_world import MetadataWorld, code_of
 

@@ -16,7 +16,7 @@ class PartitionChangeRecord(Message):
     Metadata 5, versions 0-2, flexible versions 0+.
     """
 
-    __slots__ = ("partition_id", "topic_id", "isr", "leader", "replicas", "removing_replicas", "adding_replicas", "leader_recovery_state", "directories", "eligible_leader_replicas", "last_known_elr", "unknown_tags",)
+    __slots__ = ("partition_id", "topic_id", "isr", "leader", "replicas", "removing_replicas", "adding_replicas", "leader_recovery_state", "directories", "eligible_leader_replicas", "last_known_elr", "epoch_start_offset", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
     API_KEY: Final = 5
     CODEC: Final = "partition_change_record"
@@ -89,6 +89,13 @@ class PartitionChangeRecord(Message):
     Versions 2+, None allowed in versions 2+, tag 7 in versions 2+, default None.
     """
 
+    epoch_start_offset: int
+    """Offset at which the log was truncated when the new leader was elected; -1 if it was not
+    truncated.
+
+    Versions 0+, tag 10000 in versions 0+, default -1.
+    """
+
     def __init__(
         self,
         *,
@@ -103,6 +110,7 @@ class PartitionChangeRecord(Message):
         directories: list[Uuid] | None = None,
         eligible_leader_replicas: list[int] | None = None,
         last_known_elr: list[int] | None = None,
+        epoch_start_offset: int = -1,
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.partition_id = partition_id
@@ -116,4 +124,5 @@ class PartitionChangeRecord(Message):
         self.directories = directories
         self.eligible_leader_replicas = eligible_leader_replicas
         self.last_known_elr = last_known_elr
+        self.epoch_start_offset = epoch_start_offset
         self.unknown_tags = unknown_tags

@@ -8,7 +8,7 @@ import pytest
 
 from kafkalite.apis.topics.metadata import APIS
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.metadata.elections import ElectionType
+from kafkalite.metadata.leadership import ElectionType
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.metadata_world import MetadataWorld

@@ -10,9 +10,11 @@ P_b = Struct(">b").pack
 P_i = Struct(">i").pack
 P_iu = Struct(">i16s").pack
 P_iuB = Struct(">i16sB").pack
+P_q = Struct(">q").pack
 U_b = Struct(">b").unpack_from
 U_i = Struct(">i").unpack_from
 U_iuB = Struct(">i16sB").unpack_from
+U_q = Struct(">q").unpack_from
 new = object.__new__
 
 
@@ -101,6 +103,11 @@ def tags_1(buf, pos, end, count, o):
             pos += 1
             if pos != stop:
                 refuse_tag(tag)
+        elif tag == 10000:
+            o.epoch_start_offset, = U_q(buf, pos)
+            pos += 8
+            if pos != stop:
+                refuse_tag(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -120,6 +127,7 @@ def parse_v0(buf, pos, end):
     o0.removing_replicas = None
     o0.adding_replicas = None
     o0.leader_recovery_state = -1
+    o0.epoch_start_offset = -1
     o0.unknown_tags = None
     o0.partition_id, o0.topic_id, n = U_iuB(buf, pos)
     pos += 21
@@ -230,6 +238,11 @@ def tags_2(buf, pos, end, count, o):
                 o.directories = None
             if pos != stop:
                 refuse_tag(tag)
+        elif tag == 10000:
+            o.epoch_start_offset, = U_q(buf, pos)
+            pos += 8
+            if pos != stop:
+                refuse_tag(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -249,6 +262,7 @@ def parse_v1(buf, pos, end):
     o0.adding_replicas = None
     o0.leader_recovery_state = -1
     o0.directories = None
+    o0.epoch_start_offset = -1
     o0.unknown_tags = None
     o0.partition_id, o0.topic_id, n = U_iuB(buf, pos)
     pos += 21
@@ -389,6 +403,11 @@ def tags_3(buf, pos, end, count, o):
                 o.last_known_elr = None
             if pos != stop:
                 refuse_tag(tag)
+        elif tag == 10000:
+            o.epoch_start_offset, = U_q(buf, pos)
+            pos += 8
+            if pos != stop:
+                refuse_tag(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -408,6 +427,7 @@ def parse_v2(buf, pos, end):
     o0.directories = None
     o0.eligible_leader_replicas = None
     o0.last_known_elr = None
+    o0.epoch_start_offset = -1
     o0.unknown_tags = None
     o0.partition_id, o0.topic_id, n = U_iuB(buf, pos)
     pos += 21
@@ -452,14 +472,18 @@ def tags_4(o):
         b = []
         b.append(P_b(o.leader_recovery_state))
         t.append((5, b''.join(b)))
+    if not (o.epoch_start_offset == -1):
+        b = []
+        b.append(P_q(o.epoch_start_offset))
+        t.append((10000, b''.join(b)))
     return join_tags(t, o.unknown_tags)
 
 
 def build_v0(o, out):
-    if not o.unknown_tags and o.isr is None and o.leader == -2 and o.replicas is None and o.removing_replicas is None and o.adding_replicas is None and o.leader_recovery_state == -1:
+    if not o.unknown_tags and o.isr is None and o.leader == -2 and o.replicas is None and o.removing_replicas is None and o.adding_replicas is None and o.leader_recovery_state == -1 and o.epoch_start_offset == -1:
         out.append(P_iuB(o.partition_id, o.topic_id, 0))
     else:
-        out += (P_iu(o.partition_id, o.topic_id), (b'\0' if not o.unknown_tags and o.isr is None and o.leader == -2 and o.replicas is None and o.removing_replicas is None and o.adding_replicas is None and o.leader_recovery_state == -1 else tags_4(o)))
+        out += (P_iu(o.partition_id, o.topic_id), (b'\0' if not o.unknown_tags and o.isr is None and o.leader == -2 and o.replicas is None and o.removing_replicas is None and o.adding_replicas is None and o.leader_recovery_state == -1 and o.epoch_start_offset == -1 else tags_4(o)))
 
 
 def tags_5(o):
@@ -502,14 +526,18 @@ def tags_5(o):
         n10 = 0 if l9 is None else len(l9) + 1
         b += ((VARINTS[n10] if n10 < SHORT else encode_varint(n10)), b''.join(l9 or ()))
         t.append((8, b''.join(b)))
+    if not (o.epoch_start_offset == -1):
+        b = []
+        b.append(P_q(o.epoch_start_offset))
+        t.append((10000, b''.join(b)))
     return join_tags(t, o.unknown_tags)
 
 
 def build_v1(o, out):
-    if not o.unknown_tags and o.isr is None and o.leader == -2 and o.replicas is None and o.removing_replicas is None and o.adding_replicas is None and o.leader_recovery_state == -1 and o.directories is None:
+    if not o.unknown_tags and o.isr is None and o.leader == -2 and o.replicas is None and o.removing_replicas is None and o.adding_replicas is None and o.leader_recovery_state == -1 and o.directories is None and o.epoch_start_offset == -1:
         out.append(P_iuB(o.partition_id, o.topic_id, 0))
     else:
-        out += (P_iu(o.partition_id, o.topic_id), (b'\0' if not o.unknown_tags and o.isr is None and o.leader == -2 and o.replicas is None and o.removing_replicas is None and o.adding_replicas is None and o.leader_recovery_state == -1 and o.directories is None else tags_5(o)))
+        out += (P_iu(o.partition_id, o.topic_id), (b'\0' if not o.unknown_tags and o.isr is None and o.leader == -2 and o.replicas is None and o.removing_replicas is None and o.adding_replicas is None and o.leader_recovery_state == -1 and o.directories is None and o.epoch_start_offset == -1 else tags_5(o)))
 
 
 def tags_6(o):
@@ -564,11 +592,15 @@ def tags_6(o):
         n14 = 0 if l13 is None else len(l13) + 1
         b += ((VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13 or ()))
         t.append((7, b''.join(b)))
+    if not (o.epoch_start_offset == -1):
+        b = []
+        b.append(P_q(o.epoch_start_offset))
+        t.append((10000, b''.join(b)))
     return join_tags(t, o.unknown_tags)
 
 
 def build_v2(o, out):
-    if not o.unknown_tags and o.isr is None and o.leader == -2 and o.replicas is None and o.removing_replicas is None and o.adding_replicas is None and o.leader_recovery_state == -1 and o.directories is None and o.eligible_leader_replicas is None and o.last_known_elr is None:
+    if not o.unknown_tags and o.isr is None and o.leader == -2 and o.replicas is None and o.removing_replicas is None and o.adding_replicas is None and o.leader_recovery_state == -1 and o.directories is None and o.eligible_leader_replicas is None and o.last_known_elr is None and o.epoch_start_offset == -1:
         out.append(P_iuB(o.partition_id, o.topic_id, 0))
     else:
-        out += (P_iu(o.partition_id, o.topic_id), (b'\0' if not o.unknown_tags and o.isr is None and o.leader == -2 and o.replicas is None and o.removing_replicas is None and o.adding_replicas is None and o.leader_recovery_state == -1 and o.directories is None and o.eligible_leader_replicas is None and o.last_known_elr is None else tags_6(o)))
+        out += (P_iu(o.partition_id, o.topic_id), (b'\0' if not o.unknown_tags and o.isr is None and o.leader == -2 and o.replicas is None and o.removing_replicas is None and o.adding_replicas is None and o.leader_recovery_state == -1 and o.directories is None and o.eligible_leader_replicas is None and o.last_known_elr is None and o.epoch_start_offset == -1 else tags_6(o)))

@@ -1,0 +1,281 @@
+"""Leadership: leaders and in-sync replicas of all partitions, as nodes stop, start and lag.
+
+Decisions read the state and return records. They follow Kafka's ReplicationControlManager.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from kafkalite.metadata.image import NO_LEADER
+from kafkalite.metadata.partition_change import (
+    IS_RECOVERED,
+    IS_RECOVERING,
+    UNCHANGED_LEADER,
+    Election,
+    PartitionChange,
+)
+from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
+from kafkalite.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kafkalite.metadata.brokers import Brokers
+    from kafkalite.metadata.image import PartitionImage
+    from kafkalite.metadata.partition_change import LeadershipRules, Reassignment
+    from kafkalite.metadata.topics import Topics, TopicState
+    from kafkalite.protocol._generated.records.broker_registration_change import (
+        BrokerRegistrationChangeRecord,
+    )
+
+    LeadershipRecord = PartitionChangeRecord | BrokerRegistrationChangeRecord
+
+
+class ElectionType(IntEnum):
+    """Type of a requested leader election, numbered as in the protocol."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+def not_truncated(topic_id: bytes, index: int, leader: int) -> int:
+    """Return -1: a new leader has the whole log."""
+    del topic_id, index, leader
+    return -1
+
+
+class Leadership:
+    """Plans elections, fencing of nodes, and changes of in-sync replicas.
+
+    `truncation_offset` returns where a partition's log must be truncated if a node becomes its
+    leader, -1 if the node has the whole log. The offset is stored with the new leader epoch, so
+    that a restart completes a truncation that a crash prevented.
+    """
+
+    __slots__ = ("_brokers", "_rules", "_topics", "truncation_offset")
+
+    def __init__(
+        self, topics: Topics, brokers: Brokers, rules: Callable[[TopicState], LeadershipRules]
+    ) -> None:
+        self._topics = topics
+        self._brokers = brokers
+        self._rules = rules
+        self.truncation_offset: Callable[[bytes, int, int], int] = not_truncated
+
+    # --- starts, stops and failures of nodes ---------------------------------------------------
+
+    def start_records(self) -> list[PartitionChangeRecord]:
+        """Return records that give all partitions registered replicas, an ISR and a leader.
+
+        A start makes all replicas equal to the one log on disk, so all registered ones are in sync.
+        """
+        return [
+            change
+            for topic, partition in self._partitions()
+            if (change := self._start_change(topic.topic_id, partition)) is not None
+        ]
+
+    def _start_change(
+        self, topic_id: bytes, partition: PartitionImage
+    ) -> PartitionChangeRecord | None:
+        registered = self._brokers.registered
+        replicas = partition.replicas
+        if registered and not any(node_id in registered for node_id in replicas):
+            # All data is in this process, so new replicas can replace missing ones.
+            ring = sorted(registered)
+            count = min(len(replicas), len(ring))
+            replicas = tuple(ring[(partition.index + step) % len(ring)] for step in range(count))
+        isr = tuple(node_id for node_id in replicas if node_id in registered)
+        leader = partition.leader if partition.leader in isr else next(iter(isr), NO_LEADER)
+        record = PartitionChangeRecord(partition_id=partition.index, topic_id=topic_id)
+        if replicas != partition.replicas:
+            record.replicas = list(replicas)
+        if isr != partition.isr:
+            record.isr = list(isr)
+        if leader != partition.leader:
+            record.leader = leader
+        if partition.elr:
+            record.eligible_leader_replicas = []
+        if partition.last_known_elr:
+            record.last_known_elr = []
+        if partition.is_recovering:
+            record.leader_recovery_state = IS_RECOVERED
+        if record == PartitionChangeRecord(partition_id=partition.index, topic_id=topic_id):
+            return None
+        return record
+
+    def fence(self, node_id: int) -> list[LeadershipRecord]:
+        """Return records that take a node out of all ISRs and leaderships; none if it is fenced."""
+        if not self._brokers.is_active(node_id):
+            return []
+        records: list[LeadershipRecord] = []
+        for topic, partition in self._partitions():
+            if node_id in partition.isr:
+                change = PartitionChange(
+                    partition,
+                    self._rules(topic),
+                    lambda other: other != node_id and self._brokers.is_active(other),
+                    isr=tuple(other for other in partition.isr if other != node_id),
+                )
+                self._add(records, topic, change)
+        records.append(self._brokers.fencing_record(node_id, is_fenced=True))
+        return records
+
+    def unfence(self, node_id: int) -> list[LeadershipRecord]:
+        """Return records that let a node lead again, beginning with partitions without a leader."""
+        if self._brokers.is_active(node_id):
+            return []
+        records: list[LeadershipRecord] = [self._brokers.fencing_record(node_id, is_fenced=False)]
+        for topic, partition in self._partitions():
+            if partition.leader == NO_LEADER:
+                change = PartitionChange(
+                    partition,
+                    self._rules(topic),
+                    lambda other: other == node_id or self._brokers.is_active(other),
+                )
+                self._add(records, topic, change)
+        return records
+
+    # --- in-sync replicas ----------------------------------------------------------------------
+
+    def alter_isr(
+        self, topic_id: bytes, index: int, isr: tuple[int, ...]
+    ) -> list[PartitionChangeRecord]:
+        """Return the record that sets the ISR of a partition, as in AlterPartition.
+
+        Fenced nodes are left out. The leader has recovered when the ISR has other members.
+        """
+        topic = self._topics.by_id[topic_id]
+        partition = topic.partitions[index]
+        active = tuple(node_id for node_id in isr if self._brokers.is_active(node_id))
+        if not active:
+            return []
+        records: list[PartitionChangeRecord] = []
+        self._add(
+            records,
+            topic,
+            PartitionChange(partition, self._rules(topic), self._brokers.is_active, isr=active),
+        )
+        if partition.is_recovering and records:
+            records[0].leader_recovery_state = IS_RECOVERED
+        return records
+
+    def reassign(
+        self, topic: TopicState, partition: PartitionImage, reassignment: Reassignment
+    ) -> list[PartitionChangeRecord]:
+        """Return the record that begins a reassignment, or completes it if nothing must catch up."""
+        records: list[PartitionChangeRecord] = []
+        change = PartitionChange(
+            partition,
+            self._rules(topic),
+            self._brokers.is_active,
+            election=Election.ONLINE,
+            reassignment=reassignment,
+        )
+        self._add(records, topic, change)
+        return records
+
+    # --- elections on request ------------------------------------------------------------------
+
+    def elect(self, topic_name: str, index: int, kind: ElectionType) -> PartitionChangeRecord:
+        """Return the record that elects a leader; raises KafkaError if there is no candidate."""
+        topic, partition = self._find(topic_name, index)
+        is_elected = {
+            ElectionType.PREFERRED: partition.leader == partition.replicas[0],
+            ElectionType.UNCLEAN: partition.leader != NO_LEADER,
+        }
+        if is_elected[kind]:
+            raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+        records: list[PartitionChangeRecord] = []
+        change = PartitionChange(
+            partition,
+            self._rules(topic),
+            self._brokers.is_active,
+            election=Election[kind.name],
+        )
+        self._add(records, topic, change)
+        if not records:
+            raise KafkaError(
+                ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+                if kind is ElectionType.PREFERRED
+                else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+            )
+        return records[0]
+
+    def move(
+        self, topic_name: str, index: int, leader: int, *, is_unclean: bool
+    ) -> PartitionChangeRecord:
+        """Return the record that makes a replica the leader; Kafka has no request for that.
+
+        Raises KafkaError INVALID_REPLICA_ASSIGNMENT for a node without a replica,
+        BROKER_NOT_AVAILABLE for a fenced one, ELECTION_NOT_NEEDED for the leader, and
+        ELIGIBLE_LEADERS_NOT_AVAILABLE for a replica that is not in sync, unless `is_unclean`.
+        """
+        topic, partition = self._find(topic_name, index)
+        name = f"{topic_name}-{index}"
+        if leader not in partition.replicas:
+            replicas = ", ".join(map(str, partition.replicas))
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Node {leader} has no replica of {name}: its replicas are on {replicas}.",
+            )
+        if not self._brokers.is_active(leader):
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"Node {leader} is not running.")
+        if leader == partition.leader:
+            raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"Node {leader} leads {name} already.")
+        record = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, leader=leader)
+        if leader not in partition.isr:
+            if not is_unclean:
+                raise KafkaError(
+                    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+                    f"Node {leader} is not in sync with {name}: only an unclean election, which "
+                    "loses records, can make it the leader.",
+                )
+            record.isr = [leader]
+            record.leader_recovery_state = IS_RECOVERING
+            if partition.elr:
+                record.eligible_leader_replicas = []
+            if partition.last_known_elr:
+                record.last_known_elr = []
+        record.epoch_start_offset = self.truncation_offset(topic.topic_id, index, leader)
+        return record
+
+    # --- helpers -------------------------------------------------------------------------------
+
+    def _partitions(self) -> Iterator[tuple[TopicState, PartitionImage]]:
+        for topic in self._topics.by_id.values():
+            for partition in topic.partitions.values():
+                yield topic, partition
+
+    def _find(self, topic_name: str, index: int) -> tuple[TopicState, PartitionImage]:
+        topic = self._topics.by_name.get(topic_name)
+        if topic is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                ErrorText.NO_SUCH_TOPIC.format(topic=topic_name),
+            )
+        partition = topic.partitions.get(index)
+        if partition is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic_name}-{index}"
+            )
+        return topic, partition
+
+    def _add(
+        self,
+        records: list[PartitionChangeRecord] | list[LeadershipRecord],
+        topic: TopicState,
+        change: PartitionChange,
+    ) -> None:
+        record = change.record(topic.topic_id)
+        if record is None:
+            return
+        if record.leader not in (UNCHANGED_LEADER, NO_LEADER):
+            record.epoch_start_offset = self.truncation_offset(
+                topic.topic_id, record.partition_id, record.leader
+            )
+        records.append(record)
