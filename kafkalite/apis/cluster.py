@@ -57,7 +57,7 @@ def handle_describe_cluster(call: Call, request: DescribeClusterRequest) -> Desc
                 port=endpoint.port,
                 rack=endpoint.rack,
             )
-            for endpoint in node.cluster.endpoints(call.listener)
+            for endpoint in node.known_endpoints(call.listener)
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.cluster.node import Node, NodeState, UnreadAnswers
+from kafkalite.cluster.node_control import NodeControl
 from kafkalite.cluster.outbox import Outbox
+from kafkalite.cluster.replication import Replication
 from kafkalite.config.log_config import LogConfig
 from kafkalite.config.topic import topic_log_config
 from kafkalite.coordinator.contract import UnreadableLogError
@@ -105,6 +107,14 @@ class Cluster:
         )
         self.transactions = self._new_transactions(node_ids[0])
         self.nodes = {node_id: Node(node_id, self, image, rack) for node_id in node_ids}
+        self.replication = Replication(
+            clock=clock,
+            config=config,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            nodes=self.nodes,
+        )
+        self.node_control = NodeControl(self)
         self._load(image)
 
     def _load(self, image: MetadataImage) -> None:
@@ -120,6 +130,7 @@ class Cluster:
         for node in self.nodes.values():
             self.metadata.subscribe(node.on_image)
         self.metadata.subscribe(self.partitions.apply)
+        self.metadata.subscribe(self.replication.on_image)
         self.metadata.subscribe(self.shares.on_image)
         self.metadata.subscribe(self.share_partitions.on_image)
         self.metadata.subscribe(self.groups.on_image)
@@ -231,6 +242,8 @@ class Cluster:
     def stop(self) -> None:
         """Answer all waiting requests and stop all timers; the logs remain open."""
         self.partitions.end_waits()
+        self.replication.close()
+        self.node_control.close()
         self.outbox.close()
         for node in self.nodes.values():
             node.stop()

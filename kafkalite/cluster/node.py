@@ -59,7 +59,13 @@ class NodeState(Enum):
 
     STARTING = "starting"
     RUNNING = "running"
+    ISOLATED = "isolated"
+    """Clients reach the node, but no other node does."""
     STOPPED = "stopped"
+
+
+_WITHOUT_METADATA = frozenset((NodeState.ISOLATED, NodeState.STOPPED))
+"""States in which a node does not receive changes of the metadata."""
 
 
 class Node:
@@ -78,9 +84,12 @@ class Node:
         "endpoints",
         "entropy",
         "groups",
+        "has_stale_metadata",
         "history",
         "id",
         "image",
+        "is_metadata_frozen",
+        "is_replication_paused",
         "partitions",
         "rack",
         "share_partitions",
@@ -101,6 +110,12 @@ class Node:
         self.endpoints: dict[str, Endpoint] = {}
         """Listener name → endpoint."""
         self.image = image
+        self.is_metadata_frozen = False
+        """Whether the node keeps its present image although the metadata changes."""
+        self.has_stale_metadata = False
+        """Whether the metadata has changed since the node received its image."""
+        self.is_replication_paused = False
+        """Whether the replicas of the node do not follow their leaders."""
         self.clock = cluster.clock
         self.entropy = cluster.entropy
         self.config = cluster.config
@@ -118,14 +133,27 @@ class Node:
         """Pending call or pause → the timer that limits its duration."""
 
     @property
-    def is_running(self) -> bool:
+    def is_reachable(self) -> bool:
         """Whether the node calls other nodes and answers their calls."""
         return self.state is NodeState.RUNNING
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Replace the node's image of the metadata."""
+        """Replace the node's image of the metadata, unless the node does not receive it."""
         del delta
+        if self.is_metadata_frozen or self.state in _WITHOUT_METADATA:
+            self.has_stale_metadata = True
+            return
+        self.has_stale_metadata = False
         self.image = image
+
+    def known_endpoints(self, listener: str) -> list[Endpoint]:
+        """Return the addresses of the nodes that are active in this node's image."""
+        brokers = self.image.brokers
+        return [
+            endpoint
+            for endpoint in self.cluster.endpoints(listener)
+            if (broker := brokers.get(endpoint.node_id)) is not None and not broker.is_fenced
+        ]
 
     def set_endpoint(self, listener: str, host: str, port: int) -> Endpoint:
         """Set the node's address for a listener, and return it as an endpoint."""
@@ -153,7 +181,7 @@ class Node:
         """
         receiver = self.cluster.nodes.get(receiver_id)
         deliver = self.cluster.deliver
-        if deliver is None or receiver is None or not (self.is_running and receiver.is_running):
+        if deliver is None or receiver is None or not (self.is_reachable and receiver.is_reachable):
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"Node {receiver_id} cannot be reached.")
         answer = deliver(self, receiver, key, request)
         if not isinstance(answer, Waiting):
@@ -173,6 +201,10 @@ class Node:
     def stop(self) -> None:
         """Answer no further calls; pending calls to other nodes fail."""
         self.state = NodeState.STOPPED
+        self.fail_calls()
+
+    def fail_calls(self) -> None:
+        """Let the pending calls to other nodes fail, because they cannot be reached."""
         for waiting in tuple(self._timers):
             self._resolve(waiting, KafkaError(ErrorCode.NETWORK_EXCEPTION, "The node has stopped."))
 

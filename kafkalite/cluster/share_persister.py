@@ -206,7 +206,7 @@ class SharePersister:
         def retry(error: Exception) -> Rows | Waiting[Rows]:
             if not isinstance(error, KafkaError):
                 raise error
-            is_lost = error.code in _RETRIABLE_ERRORS and self._node.is_running
+            is_lost = error.code in _RETRIABLE_ERRORS and self._node.is_reachable
             if not is_lost or attempt >= MAX_ATTEMPTS:
                 return dict.fromkeys(rows, error.without_traceback())
             pause: Waiting[None] | None = self._node.pause(

@@ -88,6 +88,7 @@ class CoordinatorRuntime(Generic[M]):
         self._shards: dict[int, ActiveShard[M]] = {}
         self._partition_count = 0
         self._leaders: Sequence[int] = ()
+        self._unreachable_nodes: frozenset[int] = frozenset()
         self._reloads: dict[int, Timer] = {}
         """Timers for loading a partition again."""
         self.window = CommitWindow()
@@ -95,12 +96,21 @@ class CoordinatorRuntime(Generic[M]):
         """Partition whose log cannot be interpreted → reason; it has no coordinator."""
         self._shard_cache: dict[str, ActiveShard[M]] = {}
 
+    def set_unreachable_nodes(self, node_ids: frozenset[int]) -> None:
+        """Unload the shards of nodes that no other node reaches, and load those of other nodes.
+
+        A coordinator that cannot replicate its log answers no request.
+        """
+        self._unreachable_nodes = node_ids
+        self.set_leaders(self._leaders)
+
     def set_leaders(self, leaders: Sequence[int]) -> None:
         """Set the leader of each partition of the log topic; none if the topic was deleted.
 
-        New partitions are loaded before this returns. Raises OSError if the disk refuses one: it
-        has no coordinator until this is called again. An unreadable partition does not affect the
-        others, as in Kafka.
+        Partitions with a new leader are loaded again from their logs before this returns: the new
+        coordinator has only the state that is in the log. Partitions without a leader have no
+        coordinator. Raises OSError if the disk refuses one: it has no coordinator until this is
+        called again. An unreadable partition does not affect the others, as in Kafka.
         """
         self._shard_cache.clear()
         self._leaders = leaders
@@ -116,9 +126,12 @@ class CoordinatorRuntime(Generic[M]):
         refusal = None
         for partition, leader_id in enumerate(leaders):
             shard = self._shards.get(partition)
-            if shard is not None:
-                shard.leader_id = leader_id
-            elif partition not in self.unreadable:
+            has_leader = leader_id >= 0 and leader_id not in self._unreachable_nodes
+            if shard is not None and (shard.leader_id != leader_id or not has_leader):
+                del self._shards[partition]
+                shard.unload()
+                shard = None
+            if shard is None and has_leader and partition not in self.unreadable:
                 try:
                     self._load(partition, leader_id)
                 except OSError as error:
@@ -233,6 +246,8 @@ class CoordinatorRuntime(Generic[M]):
     def _reload(self, partition: int) -> None:
         self._reloads.pop(partition, None)
         if partition in self._shards or partition in self.unreadable:
+            return
+        if self._leaders[partition] < 0 or self._leaders[partition] in self._unreachable_nodes:
             return
         try:
             # After a refused batch, writes are appended one by one until one succeeds.

@@ -8,6 +8,7 @@ not be written, nothing was changed. If the disk fails in a listener, the change
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.coordinator.contract import CoordinatorRecord, ParkedRequest
@@ -58,6 +59,8 @@ class MetadataController:
         self._shard = MetadataShard(config, entropy)
         self._serde = MetadataSerde()
         self._listeners: list[Listener] = []
+        self._deferred: deque[Callable[[], None]] = deque()
+        self._is_publishing = False
         self._image = MetadataImage()
 
     @property
@@ -71,6 +74,20 @@ class MetadataController:
         An OSError of a listener is raised to the caller of the change, after all were called.
         """
         self._listeners.append(listener)
+
+    def defer(self, change: Callable[[], None]) -> None:
+        """Make a change of the metadata now, or after the one that is being published.
+
+        A listener must not change the metadata directly: other listeners would receive the changes
+        in another order.
+        """
+        self._deferred.append(change)
+        if not self._is_publishing:
+            self._make_deferred_changes()
+
+    def _make_deferred_changes(self) -> None:
+        while self._deferred:
+            self._deferred.popleft()()
 
     def start(self, racks: Mapping[int, str | None]) -> None:
         """Read the log, then set the nodes of the cluster, id → rack.
@@ -195,12 +212,18 @@ class MetadataController:
         if delta.configs:
             self._publish_config(image)
         failure = None
-        for listener in self._listeners:
-            try:
-                listener(image, delta)
-            except OSError as error:
-                # The change is in the log, so all listeners are called before an OSError is raised.
-                failure = error
+        was_publishing, self._is_publishing = self._is_publishing, True
+        try:
+            for listener in self._listeners:
+                try:
+                    listener(image, delta)
+                except OSError as error:
+                    # The change is in the log, so all listeners are called before this is raised.
+                    failure = error
+        finally:
+            self._is_publishing = was_publishing
+        if not was_publishing:
+            self._make_deferred_changes()
         if failure is not None:
             raise failure
 

@@ -167,7 +167,7 @@ class Leadership:
     def reassign(
         self, topic: TopicState, partition: PartitionImage, reassignment: Reassignment
     ) -> list[PartitionChangeRecord]:
-        """Return the record that begins a reassignment, or completes it if nothing must catch up."""
+        """Return the record that begins a reassignment, or completes it if no replica lags."""
         records: list[PartitionChangeRecord] = []
         change = PartitionChange(
             partition,

@@ -131,7 +131,7 @@ class MetadataShard:
     def alter_isr(
         self, changes: Iterable[tuple[bytes, int, tuple[int, ...]]]
     ) -> CoordinatorResult[None]:
-        """Set the ISR of partitions: (topic id, index, ISR); those of deleted topics are ignored."""
+        """Set the ISR of partitions, (topic id, index, ISR), except those of deleted topics."""
         records = [
             record
             for topic_id, index, isr in changes

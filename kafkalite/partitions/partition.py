@@ -1,7 +1,8 @@
-"""Partition: its log, its leader, and the fetches that wait for it.
+"""Partition: its log, its leader, its replicas, and the fetches that wait for it.
 
-All nodes of an emulated cluster share one log, so every replica is always in sync: the high
-watermark is the end of the log, and a change of leader moves no data.
+All nodes of an emulated cluster share one log. The log of a replica is a prefix of it, so a replica
+is an offset. Nearly always all replicas follow: then the high watermark is the end of the log, and
+`views` is empty. A replica whose node is stopped, isolated or stale has a `ReplicaView`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kafkalite.partitions.replicas import NO_EPOCH, check_access
 from kafkalite.ports import turns
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -35,21 +37,22 @@ if TYPE_CHECKING:
 
     from kafkalite.metadata.image import PartitionImage
     from kafkalite.partitions.long_poll import Watcher
+    from kafkalite.partitions.replicas import ReplicaView
     from kafkalite.storage.aborted_transactions import AbortedTransaction
     from kafkalite.storage.log import Log
     from kafkalite.storage.transaction_marker import TransactionMarker
 
-NO_EPOCH = -1
 NO_OFFSET = -1
 TO_HIGH_WATERMARK = -1
 """Offset for `delete_records` that means the high watermark."""
 
 
 class AppendResult(NamedTuple):
-    """Offset of an appended batch; `append_time_ms` is -1 unless the log sets the time."""
+    """Offsets of an appended batch; `append_time_ms` is -1 unless the log sets the time."""
 
     base_offset: int
     append_time_ms: int
+    end_offset: int
 
 
 class EpochEnd(NamedTuple):
@@ -85,6 +88,7 @@ class Partition:
 
     __slots__ = (
         "_appended_partitions",
+        "_replicated_end",
         "_unannounced_bytes",
         "_watchers",
         "index",
@@ -97,6 +101,7 @@ class Partition:
         "replicas",
         "topic_id",
         "topic_name",
+        "views",
     )  # fmt: skip
 
     def __init__(
@@ -119,7 +124,12 @@ class Partition:
         self.isr = image.isr
         self.is_internal = is_internal
         self.log = log
-        log.epochs.assign(image.leader_epoch, log.end_offset)
+        self.views: dict[int, ReplicaView] = {}
+        """Node → its replica or its view of the leader, where they differ from this partition."""
+        self._replicated_end: int | None = None
+        """The high watermark where it is not the end of the log; None if all replicas follow."""
+        if self.truncation_offset(image) is None:
+            log.epochs.assign(image.leader_epoch, log.end_offset)
         self._watchers: dict[Watcher, None] = {}
         self._unannounced_bytes = 0
         self._appended_partitions: list[Partition] = (
@@ -133,8 +143,15 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """The high watermark; it is the end of the log."""
-        return self.log.end_offset
+        """The offset up to which all in-sync replicas have the log."""
+        end_offset = self.log.end_offset
+        replicated_end = self._replicated_end
+        return end_offset if replicated_end is None else min(replicated_end, end_offset)
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether all in-sync replicas have the whole log."""
+        return self._replicated_end is None or self._replicated_end >= self.log.end_offset
 
     @property
     def end_offset(self) -> int:
@@ -151,7 +168,9 @@ class Partition:
         """The offset below which every transaction has ended."""
         log = self.log
         unstable = log.producers.first_unstable_offset
-        return log.end_offset if unstable is None else max(unstable, log.start_offset)
+        if unstable is None:
+            return self.high_watermark
+        return min(max(unstable, log.start_offset), self.high_watermark)
 
     @property
     def size_bytes(self) -> int:
@@ -160,29 +179,20 @@ class Partition:
 
     def limit_offset(self, *, committed: bool) -> int:
         """Return the offset below which a reader with this isolation level may read."""
-        return self.last_stable_offset if committed else self.log.end_offset
+        return self.last_stable_offset if committed else self.high_watermark
 
     # --- access --------------------------------------------------------------------------------
+
+    def seen_by(self, node_id: int) -> Partition | ReplicaView:
+        """Return the partition as a node knows it: this one, unless its replica or metadata lag."""
+        views = self.views
+        return self if not views else views.get(node_id, self)
 
     def check_access(
         self, node_id: int, current_leader_epoch: int = NO_EPOCH, *, leader_only: bool = True
     ) -> None:
-        """Raise KafkaError unless `node_id` may answer for this partition (KIP-320).
-
-        NOT_LEADER_OR_FOLLOWER if it has no replica, or is not the leader where only the leader may
-        answer; FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if the client's epoch differs.
-        """
-        is_leader = node_id == self.leader
-        if not is_leader and node_id not in self.replicas:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if current_leader_epoch not in (self.leader_epoch, NO_EPOCH):
-            raise KafkaError(
-                ErrorCode.FENCED_LEADER_EPOCH
-                if current_leader_epoch < self.leader_epoch
-                else ErrorCode.UNKNOWN_LEADER_EPOCH
-            )
-        if leader_only and not is_leader:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        """Raise KafkaError unless the node may answer; see `replicas.check_access`."""
+        check_access(self, node_id, current_leader_epoch, leader_only=leader_only)
 
     @property
     def has_enough_replicas(self) -> bool:
@@ -216,12 +226,14 @@ class Partition:
         if batch.producer_id > NO_PRODUCER_ID:
             duplicate = log.producers.check(batch, is_verified=is_verified)
             if duplicate is not None:
-                return AppendResult(duplicate.first_offset, duplicate.timestamp)
+                return AppendResult(
+                    duplicate.first_offset, duplicate.timestamp, duplicate.last_offset + 1
+                )
         info = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        if self._watchers:
+        if self._watchers and self._replicated_end is None:
             self._unannounced_bytes += batches[0].size
             self._appended_partitions.append(self)
-        return AppendResult(info.base_offset, info.append_time_ms)
+        return AppendResult(info.base_offset, info.append_time_ms, info.last_offset + 1)
 
     def append_internal(self, batch: BatchView, now_ms: int, *, is_placed: bool = False) -> int:
         """Append a batch of the broker itself, wake waiting fetches, and return the end offset.
@@ -232,7 +244,7 @@ class Partition:
         log.append(
             (batch,), leader_epoch=self.leader_epoch, now_ms=now_ms, are_offsets_assigned=is_placed
         )
-        if self._watchers:
+        if self._watchers and self._replicated_end is None:
             self._unannounced_bytes += batch.size
             self.announce()
         return log.end_offset
@@ -254,7 +266,7 @@ class Partition:
         if log.config.message_timestamp_type == "LogAppendTime":
             batch = batch.with_log_append_time(now_ms)
         log.append((batch,), leader_epoch=self.leader_epoch, now_ms=now_ms)
-        if self._watchers:
+        if self._watchers and self._replicated_end is None:
             self._unannounced_bytes += batch.size
             self._appended_partitions.append(self)
         return log.end_offset
@@ -320,21 +332,31 @@ class Partition:
         segments = self.log.segments
         return bool(segments) and offset < segments[-1].base_offset
 
-    def divergence(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEnd | None:
+    def divergence(
+        self, last_fetched_epoch: int, fetch_offset: int, view: ReplicaView | None = None
+    ) -> EpochEnd | None:
         """Return the epoch end where a follower's log diverges from this log, or None (KIP-320).
+
+        With `view`, the log is the replica of that view.
 
         Raises KafkaError OFFSET_OUT_OF_RANGE if the epoch is unknown, or the offset was deleted.
         """
-        epoch_end = self.end_of_epoch(last_fetched_epoch)
+        epoch_end = self.end_of_epoch(last_fetched_epoch, view)
         if epoch_end.end_offset == NO_OFFSET or fetch_offset < self.log.start_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if epoch_end.leader_epoch < last_fetched_epoch or epoch_end.end_offset < fetch_offset:
             return epoch_end
         return None
 
-    def end_of_epoch(self, leader_epoch: int) -> EpochEnd:
-        """Return the end of the largest epoch up to `leader_epoch` in the log."""
-        return EpochEnd(*self.log.epochs.end_offset_for(leader_epoch, self.log.end_offset))
+    def end_of_epoch(self, leader_epoch: int, view: ReplicaView | None = None) -> EpochEnd:
+        """Return the end of the largest epoch up to `leader_epoch` in the log, or in a replica."""
+        log = self.log
+        if view is None:
+            return EpochEnd(*log.epochs.end_offset_for(leader_epoch, log.end_offset))
+        if leader_epoch > view.leader_epoch:
+            return EpochEnd(NO_EPOCH, NO_OFFSET)
+        found, end_offset = log.epochs.end_offset_for(leader_epoch, log.end_offset)
+        return EpochEnd(found, min(end_offset, view.end_offset))
 
     def earliest_offset(self) -> TimestampAndOffset:
         """Return the oldest offset, with its leader epoch."""
@@ -392,12 +414,61 @@ class Partition:
             watcher.on_change()
 
     def apply_image(self, image: PartitionImage) -> None:
-        """Apply leader, epoch and replicas of a metadata image."""
+        """Apply leader, epoch and replicas of a metadata image.
+
+        Records that a new leader does not have are removed. Raises OSError if the disk refuses
+        that; then the log accepts no records, and the next start repeats it.
+        """
         has_new_leader = (self.leader, self.leader_epoch) != (image.leader, image.leader_epoch)
+        has_new_isr = self.isr != image.isr
+        failure = None
+        truncation_offset = self.truncation_offset(image)
+        if truncation_offset is not None:
+            try:
+                self.log.truncate_to(truncation_offset)
+            except OSError as error:
+                failure = error
         self.log.epochs.assign(image.leader_epoch, self.log.end_offset)
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
         self.replicas = image.replicas
         self.isr = image.isr
+        if has_new_isr:
+            self.update_high_watermark()
         if has_new_leader:
+            self.notify_change()
+        if failure is not None:
+            raise failure
+
+    def truncation_offset(self, image: PartitionImage) -> int | None:
+        """Return where the new leader of an image truncates the log, or None if it does not.
+
+        After a crash before the truncation, the same image says so again.
+        """
+        offset, log = image.epoch_start_offset, self.log
+        is_pending = 0 <= offset < log.end_offset and log.epochs.latest < image.leader_epoch
+        return offset if is_pending else None
+
+    # --- replicas ------------------------------------------------------------------------------
+
+    def end_offset_of(self, node_id: int) -> int:
+        """Return the end offset of a node's replica."""
+        view = self.views.get(node_id)
+        return self.log.end_offset if view is None else view.end_offset
+
+    def update_high_watermark(self) -> None:
+        """Compute the high watermark from the in-sync replicas; wake all waits if it increases.
+
+        While the ISR is smaller than its minimum, the high watermark does not increase (KIP-966).
+        """
+        before = self.high_watermark
+        ends = [
+            view.replica_end
+            for node_id, view in self.views.items()
+            if view.replica_end is not None and node_id in self.isr and node_id != self.leader
+        ]
+        if not self.has_enough_replicas:
+            ends.append(before)
+        self._replicated_end = min(ends, default=None)
+        if self.high_watermark > before:
             self.notify_change()

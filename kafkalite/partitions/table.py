@@ -17,7 +17,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.config.log_config import LogConfig
     from kafkalite.metadata.image import (
@@ -187,6 +187,9 @@ class PartitionTable:
             self._add_topic(topic, image)
             self._open_missing(topic)
         self._directory.move_stray_directories(self.logs())
+        self._apply_leadership(
+            topic for topic in image.topics.values() if self._must_truncate(topic)
+        )
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply one change of the metadata.
@@ -198,15 +201,13 @@ class PartitionTable:
             self._delete(topic.topic_id)
         for topic in delta.created:
             self._add_topic(topic, image)
-        for topic in delta.changed:
-            self._apply_leadership(topic)
+        failure = self._apply_leadership(delta.changed)
         if any(resource.type is ResourceType.BROKER for resource in delta.configs):
             for hosted in self._by_name.values():
                 self._configure(hosted, image)
         else:
             for topic in delta.reconfigured:
                 self._configure(self._by_id[topic.topic_id], image)
-        failure = None
         for topic in (*delta.created, *delta.changed):
             try:
                 self._open_missing(topic)
@@ -241,11 +242,44 @@ class PartitionTable:
         self._by_name[topic.name] = hosted
         self._by_id[topic.topic_id] = hosted
 
-    def _apply_leadership(self, topic: TopicImage) -> None:
-        hosted = self._by_id[topic.topic_id]
-        hosted.partition_count = len(topic.partitions)
-        for image, partition in zip(topic.partitions, hosted.partitions, strict=False):
-            partition.apply_image(image)
+    def _apply_leadership(self, topics: Iterable[TopicImage]) -> OSError | None:
+        """Apply leaders and replicas, and return a failure of the disk, if there was one.
+
+        The recovery points of logs that new leaders truncate are lowered first, on disk too:
+        otherwise recovery would consider records after the truncation as flushed.
+        """
+        failure: OSError | None = None
+        changed = []
+        must_checkpoint = False
+        for topic in topics:
+            hosted = self._by_id[topic.topic_id]
+            hosted.partition_count = len(topic.partitions)
+            for image, partition in zip(topic.partitions, hosted.partitions, strict=False):
+                changed.append((partition, image))
+                offset = partition.truncation_offset(image)
+                if offset is not None:
+                    partition.log.lower_recovery_point(offset)
+                    must_checkpoint = True
+        if must_checkpoint:
+            try:
+                self.checkpoint()
+            except OSError as error:
+                failure = error
+        for partition, image in changed:
+            try:
+                partition.apply_image(image)
+            except OSError as error:
+                failure = error
+        return failure
+
+    def _must_truncate(self, topic: TopicImage) -> bool:
+        """Return whether a crash prevented the truncation of a partition."""
+        return any(
+            partition.truncation_offset(image) is not None
+            for image, partition in zip(
+                topic.partitions, self._by_id[topic.topic_id].partitions, strict=False
+            )
+        )
 
     def _open_missing(self, topic: TopicImage) -> None:
         """Open partitions that are not open: new ones, and those whose log failed to open."""
@@ -257,6 +291,7 @@ class PartitionTable:
         hosted.config = self._log_config(image.topic_config(hosted.name))
         for partition in hosted.partitions:
             partition.log.config = hosted.config
+            partition.update_high_watermark()
 
     def _delete(self, topic_id: bytes) -> None:
         hosted = self._by_id.pop(topic_id)

@@ -29,6 +29,8 @@ class Flush(NamedTuple):
     """The segments that are synced."""
     files: tuple[str, ...]
     directories: tuple[str, ...]
+    truncation_count: int = 0
+    """The log's `truncation_count` when the flush was planned."""
 
 
 def select_files(names: Iterable[str], base_offset: int, other_names: Collection[str]) -> list[str]:
@@ -52,6 +54,7 @@ def plan_flush(
     end_offset: int,
     *,
     other_names: Collection[str],
+    truncation_count: int = 0,
 ) -> Flush:
     """Return the flush of the segments at `base_offsets`, the newest of a log.
 
@@ -65,6 +68,7 @@ def plan_flush(
         frozenset(base_offsets),
         tuple(join(directory, name) for name in names),
         (directory, parent) if other_names else (directory,),
+        truncation_count,
     )
 
 

@@ -1,4 +1,4 @@
-"""The log of a partition: append, read, roll, and delete before an offset.
+"""The log of a partition: append, read, roll, delete before an offset, and truncate at one.
 
 The directory has Kafka's format. It is created with the first batch, so an empty partition has no
 files. Offsets are assigned by replacing the first sixteen bytes of a batch. The log has no high
@@ -21,7 +21,12 @@ from kafkalite.storage.checkpoint import write_partition_metadata
 from kafkalite.storage.disk_health import DamagedFileError, DiskHealth, FileUse, MissingFileError
 from kafkalite.storage.file_names import deleted_directory, remove_tree
 from kafkalite.storage.flushing import plan_flush, sync
-from kafkalite.storage.log_loader import EPOCHS_FILE, UNFLUSHED_SUFFIX, load_log
+from kafkalite.storage.log_loader import (
+    EPOCHS_FILE,
+    UNFLUSHED_SUFFIX,
+    load_log,
+    load_producers,
+)
 from kafkalite.storage.producer_snapshot import remove_snapshots, take_snapshot
 from kafkalite.storage.segment import LOG_SUFFIX, Segment, segment_name
 
@@ -86,6 +91,7 @@ class Log:
         "recovery_point",
         "start_offset",
         "truncated_bytes",
+        "truncation_count",
     )
 
     def __init__(
@@ -104,6 +110,8 @@ class Log:
         self.health = DiskHealth() if health is None else health
         self.config = config
         self.truncated_bytes = loaded.truncated_bytes
+        self.truncation_count = 0
+        """How often the end was truncated; work that began before a truncation is discarded."""
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.end_offset = loaded.end_offset
@@ -449,6 +457,55 @@ class Log:
         if count > 0:
             self.remove_segments(count)
 
+    def truncate_to(self, end_offset: int) -> None:
+        """Remove the records from `end_offset` on, which must be where a batch begins.
+
+        The recovery point on disk must not be after `end_offset`: the caller lowers it by
+        `lower_recovery_point` and writes the checkpoint first. After a crash, the log ends at
+        `end_offset` or later, and contains all records before its end. Raises OSError when the disk
+        fails; then no append is accepted. An offset beyond the end changes nothing.
+        """
+        end_offset = max(end_offset, self.start_offset)
+        if end_offset >= self.end_offset:
+            return
+        if self._flush_failure is not None:
+            self._raise_failure()
+        self._is_unchanged = False
+        self.truncation_count += 1
+        self.lower_recovery_point(end_offset)
+        try:
+            self._truncate_segments(end_offset)
+            self.epochs.truncate_from_end(end_offset)
+            self.epochs.save(self.files, join(self.directory, EPOCHS_FILE))
+            for base_offset in self._unflushed:
+                if base_offset > self._base_offsets[-1]:
+                    self.files.remove(self._unflushed_path(base_offset))
+            self._unflushed = tuple(
+                base for base in self._unflushed if base <= self._base_offsets[-1]
+            )
+            self.producers = load_producers(
+                self.files, self.directory, self._segments, end_offset, None
+            )
+        except OSError as error:
+            self._flush_failed(error)
+            raise
+        self.end_offset = end_offset
+        self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
+
+    def lower_recovery_point(self, offset: int) -> None:
+        """Let recovery begin at `offset` or before, because later records will be removed."""
+        self.recovery_point = min(self.recovery_point, offset)
+
+    def _truncate_segments(self, end_offset: int) -> None:
+        """Remove later segments, newest first, and truncate the one that contains `end_offset`."""
+        slot = max(0, bisect_left(self._base_offsets, end_offset) - 1)
+        while len(self._segments) > slot + 1:
+            self._segments[-1].remove()
+            del self._segments[-1], self._base_offsets[-1]
+        # A new object: a compaction that reads the old one must not replace the truncated segment.
+        truncated = self._segments[-1]
+        self._segments[-1] = truncated.truncated_to(end_offset)
+
     def remove_segments(self, count: int) -> None:
         """Remove the oldest `count` segments, never the active one."""
         self._is_unchanged = False
@@ -529,14 +586,18 @@ class Log:
             self.directory,
             [segment.base_offset for segment in flushed],
             self.end_offset,
+            truncation_count=self.truncation_count,
             other_names=() if self._has_durable_names else (PARTITION_METADATA_FILE, EPOCHS_FILE),
         )
 
     def end_flush(self, flush: Flush, failure: OSError | None) -> None:
         """Record that `flush` was synced, or that this failed; then no append is accepted.
 
-        A failure is ignored if segments were removed in the meantime.
+        The end of the flush is ignored if the log was truncated in the meantime, and a failure if
+        segments were removed.
         """
+        if flush.truncation_count != self.truncation_count:
+            return
         if failure is None:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
             self._has_durable_names = True

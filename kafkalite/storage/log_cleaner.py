@@ -192,6 +192,7 @@ def clean(log: Log, plan: CompactionPlan, *, now_ms: int) -> Steps:
 
 
 def _clean(log: Log, plan: CompactionPlan, now_ms: int) -> Steps:
+    truncation_count = log.truncation_count
     aborted = AbortedRanges(log.aborted_transactions(log.start_offset, plan.end_offset))
     latest = LatestOffsets(plan.first_dirty_offset)
     for gathered in collect_latest_offsets(log, plan, aborted):
@@ -200,9 +201,10 @@ def _clean(log: Log, plan: CompactionPlan, now_ms: int) -> Steps:
     batch_filter = BatchFilter(log, latest, aborted, now_ms)
     segments = [segment for segment in log.segments[:-1] if segment.base_offset < latest.end]
     for group in group_segments(segments, log.config.segment_bytes):
-        yield from _clean_group(log, group, batch_filter)
-        if group[0] in log.segments:
-            # Another task removed a segment: the rest is left to the next compaction.
+        yield from _clean_group(log, group, batch_filter, truncation_count)
+        if group[0] in log.segments or log.truncation_count != truncation_count:
+            # Another task removed a segment, or records that were the latest of their keys were
+            # truncated: the rest is left to the next compaction.
             return
     log.first_dirty_offset = max(log.first_dirty_offset, latest.end)
 
@@ -222,7 +224,9 @@ def group_segments(segments: Sequence[Segment], max_bytes: int) -> list[list[Seg
     return groups
 
 
-def _clean_group(log: Log, group: Sequence[Segment], batch_filter: BatchFilter) -> Steps:
+def _clean_group(
+    log: Log, group: Sequence[Segment], batch_filter: BatchFilter, truncation_count: int
+) -> Steps:
     """Write the remaining batches of a group, and replace the group if it is still in the log."""
     base_offset = group[0].base_offset
     path = cleaned_path(log.directory, base_offset)
@@ -243,7 +247,7 @@ def _clean_group(log: Log, group: Sequence[Segment], batch_filter: BatchFilter) 
     yield lambda: log.files.sync(path)
     slot = log.segments.index(group[0]) if group[0] in log.segments else None
     is_in_log = slot is not None and list(log.segments[slot : slot + len(group)]) == list(group)
-    if not is_in_log:
+    if not is_in_log or log.truncation_count != truncation_count:
         log.files.remove(path)
         return
     for segment in group:

@@ -90,7 +90,7 @@ def load_log(
             segment.remove()
         segments, end_offset = [], start_offset
     epochs.truncate_from_end(end_offset)
-    producers = _load_producers(files, directory, segments, end_offset, recovered_from)
+    producers = load_producers(files, directory, segments, end_offset, recovered_from)
     gaps = () if may_have_gaps else tuple(_gaps(segments))
     is_clean = clean_shutdown and recovered_from is None and bool(segments)
     return LoadedLog(
@@ -198,7 +198,7 @@ def _missing_segment(segment: Segment, next_offset: int, later_offset: int) -> D
     return DamagedFileError(reason, segment.path(LOG_SUFFIX))
 
 
-def _load_producers(
+def load_producers(
     files: Files,
     directory: str,
     segments: list[Segment],

@@ -196,6 +196,25 @@ class Segment:
             self._log.truncate(position)
         self.size = position
 
+    def truncated_to(self, end_offset: int) -> Segment:
+        """Remove the batches from `end_offset` on, and return the segment as a new object.
+
+        The index files are removed first, because their entries may be beyond the new end.
+        """
+        position = self.locate(end_offset) if end_offset > self.base_offset else 0
+        aborted = [entry for entry in self.aborted.entries if entry.last_offset < end_offset]
+        self.aborted.clear()
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._files.remove(self.path(suffix))
+        self.truncate(position)
+        self.close()
+        truncated = Segment(
+            self._files, self._directory, self.base_offset, self._index_interval_bytes
+        )
+        truncated.created_ms = self.created_ms
+        truncated.aborted.entries.extend(aborted)
+        return truncated
+
     def seal(self) -> None:
         """Save the indexes of a segment that gets no more batches, at least for now."""
         self.truncate(self.size)

@@ -10,6 +10,7 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.topic import topic_log_config
 from kafkalite.gateway.call import Call
 from kafkalite.metadata.image import (
+    BrokerImage,
     ConfigResource,
     MetadataDelta,
     MetadataImage,
@@ -88,10 +89,14 @@ class DataPlane:
         self.files = OsFiles()
         self.data_directory = DataDirectory(self.files, str(directory))
         self.config = BrokerConfig.from_text(settings or {})
-        self.image = MetadataImage()
+        self.image = MetadataImage(brokers=self._brokers())
         self.metadata = FakeMetadata()
         self.table = self._table()
         self.table.open(self.image)
+
+    @staticmethod
+    def _brokers() -> dict[int, BrokerImage]:
+        return {node_id: BrokerImage(node_id, broker_epoch=node_id) for node_id in range(4)}
 
     def _table(self) -> PartitionTable:
         return PartitionTable(
@@ -192,6 +197,7 @@ class DataPlane:
         listed = list(topics)
         self.image = MetadataImage(
             version=self.image.version + 1,
+            brokers=self.image.brokers,
             topics={topic.name: topic for topic in listed},
             topics_by_id={topic.topic_id: topic for topic in listed},
             configs=self.image.configs if configs is None else configs,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.partitions.fetch_sessions import RequestedPartition
 from kafkalite.partitions.long_poll import LongPoll
-from kafkalite.partitions.partition import NO_EPOCH
+from kafkalite.partitions.replicas import NO_EPOCH
 from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, in_steps, without_pauses
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.partitions.fetch_sessions import PartitionKey
     from kafkalite.partitions.partition import Partition
+    from kafkalite.partitions.replicas import ReplicaView
 
 _NO_OFFSET = -1
 _READ_COMMITTED = 1
@@ -132,7 +133,7 @@ class _Fetch:
             _forgotten(request, era),
             uses_topic_ids=era.uses_topic_ids,
         )
-        self._readable: list[tuple[RequestedPartition, Partition]] = []
+        self._readable: list[tuple[RequestedPartition, Partition | ReplicaView]] = []
         self._leaders: set[int] = set()
         self.found_bytes = 0
         self.may_wait = False
@@ -200,7 +201,7 @@ class _Fetch:
                 refused.append((requested, answer))
                 continue
             if partition is not None:
-                self._readable.append((requested, partition))
+                self._readable.append((requested, partition.seen_by(self._node_id)))
             elif topic is None and self._era.uses_topic_ids:
                 refused.append((requested, _refused(requested.index, ErrorCode.UNKNOWN_TOPIC_ID)))
             else:
@@ -214,7 +215,7 @@ class _Fetch:
     def _read(
         self,
         requested: RequestedPartition,
-        partition: Partition,
+        partition: Partition | ReplicaView,
         remaining_bytes: int,
         *,
         at_least_one: bool,
@@ -250,7 +251,7 @@ class _Fetch:
             ]
         return answer
 
-    def _admit(self, requested: RequestedPartition, partition: Partition) -> None:
+    def _admit(self, requested: RequestedPartition, partition: Partition | ReplicaView) -> None:
         partition.check_access(
             self._node_id, requested.current_leader_epoch, leader_only=self._leader_only
         )
@@ -261,7 +262,9 @@ class _Fetch:
                 else ErrorCode.UNKNOWN_LEADER_EPOCH
             )
 
-    def _refusal(self, partition: Partition, code: ErrorCode) -> FetchResponse.PartitionData:
+    def _refusal(
+        self, partition: Partition | ReplicaView, code: ErrorCode
+    ) -> FetchResponse.PartitionData:
         answer = _refused(partition.index, code)
         answer.aborted_transactions = None
         if code in _POINTS_AT_LEADER and self._era.reports_leaders:
@@ -272,7 +275,7 @@ class _Fetch:
         return answer
 
     def _read_error(
-        self, partition: Partition, requested: RequestedPartition, error: OSError
+        self, partition: Partition | ReplicaView, requested: RequestedPartition, error: OSError
     ) -> ErrorCode:
         limit_offset = partition.limit_offset(committed=self._committed)
         code = partition.read_failed(
@@ -345,7 +348,7 @@ class _Fetch:
                     port=endpoint.port,
                     rack=endpoint.rack,
                 )
-                for endpoint in self._node.cluster.endpoints(self._listener)
+                for endpoint in self._node.known_endpoints(self._listener)
                 if endpoint.node_id in self._leaders
             ]
         return response

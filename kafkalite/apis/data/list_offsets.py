@@ -24,6 +24,7 @@ from kafkalite.protocol.versions import Versions
 if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.partitions.partition import Partition
+    from kafkalite.partitions.replicas import ReplicaView
     from kafkalite.storage.timestamps import TimestampAndOffset
 
 LATEST = -1
@@ -99,9 +100,10 @@ def _answer(
         return _refused(index, ErrorCode.UNSUPPORTED_VERSION)
     topic = call.node.partitions.topic(topic_name)
     try:
-        partition = None if topic is None else topic.partition(index)
-        if partition is None:
+        found_partition = None if topic is None else topic.partition(index)
+        if found_partition is None:
             return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partition = found_partition.seen_by(call.node.id)
         partition.check_access(
             call.node.id,
             requested.current_leader_epoch,
@@ -127,7 +129,9 @@ def _answer(
     )
 
 
-def _search(partition: Partition, timestamp: int, *, is_committed: bool) -> TimestampAndOffset:
+def _search(
+    partition: Partition | ReplicaView, timestamp: int, *, is_committed: bool
+) -> TimestampAndOffset:
     limit_offset = partition.limit_offset(committed=is_committed)
     if timestamp == LATEST:
         return partition.latest_offset(limit_offset)
@@ -187,9 +191,10 @@ def _end_of_epoch(
 ) -> OffsetForLeaderEpochResponse.EpochEndOffset:
     topic = call.node.partitions.topic(topic_name)
     try:
-        partition = None if topic is None else topic.partition(requested.partition)
-        if partition is None:
+        found_partition = None if topic is None else topic.partition(requested.partition)
+        if found_partition is None:
             return _no_epoch(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partition = found_partition.seen_by(call.node.id)
         partition.check_access(call.node.id, requested.current_leader_epoch)
     except KafkaError as error:
         return _no_epoch(requested.partition, error.code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.transactions.verification import (
@@ -22,8 +23,10 @@ from kafkalite.partitions.produce_batches import (
     is_first_batch_transactional,
     parse_only_batch,
 )
+from kafkalite.partitions.replication_wait import AppendedBatch, ReplicationWait
 from kafkalite.ports import turns
 from kafkalite.ports.turns import in_steps
+from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
@@ -33,7 +36,7 @@ from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE, NO_TIMESTAMP,
 from kafkalite.storage.validation import InvalidRecordsError, needs_decompression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kafkalite.gateway.call import Call
     from kafkalite.partitions.partition import Partition
@@ -78,8 +81,12 @@ OpenedBatches = dict[tuple[TopicKey, int], "BatchView | KafkaError"]
 """The batch of each partition, or its error."""
 
 
-def handle_produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
+def handle_produce(
+    call: Call, request: ProduceRequest
+) -> ProduceResponse | Waiting[ProduceResponse] | None:
     """Append batches, and return their offsets; None for acks=0.
+
+    With acks=all the answer waits until all in-sync replicas have the batches.
 
     With acks=0 an error closes the connection, as in Kafka, because there is no response. Raises
     KafkaError for a request that is refused as a whole.
@@ -120,7 +127,23 @@ def handle_produce(call: Call, request: ProduceRequest) -> ProduceResponse | Non
         return None
     if appender.found_other_leader:
         _name_leaders(call, response)
+    if appender.unreplicated:
+        return _wait_for_replicas(call, request, response, appender.unreplicated)
     return response
+
+
+def _wait_for_replicas(
+    call: Call,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    batches: Sequence[AppendedBatch],
+) -> Waiting[ProduceResponse]:
+    """Return a Waiting for the response, which gets the errors of batches that are lost."""
+    node = call.node
+    wait = ReplicationWait(node.partitions, batches, lambda: waiting.resolve(response))
+    waiting: Waiting[ProduceResponse] = Waiting(on_abandon=wait.abandon)
+    wait.start(node.clock, node.clock.now_ms() + request.timeout_ms)
+    return waiting
 
 
 def _must_open_many_records(call: Call, request: ProduceRequest) -> bool:
@@ -183,7 +206,7 @@ class _Appender:
 
     __slots__ = (
         "_acks", "_node_id", "_now_ms", "_partitions", "_unknown_topic", "_writes_internal",
-        "found_other_leader",
+        "found_other_leader", "unreplicated",
     )  # fmt: skip
 
     def __init__(self, call: Call, request: ProduceRequest) -> None:
@@ -201,6 +224,8 @@ class _Appender:
         self._writes_internal = call.client_id == _ADMIN_CLIENT_ID
         self.found_other_leader = False
         """Whether a partition is led by another node."""
+        self.unreplicated: list[AppendedBatch] = []
+        """Batches that are not yet on all in-sync replicas, with acks=all."""
 
     def answer(
         self, topic: HostedTopic | None, index: int, batch: BatchView | KafkaError
@@ -232,12 +257,22 @@ class _Appender:
             return self._refuse(partition, error)
         except OSError:
             return _refused(partition.index, ErrorCode.KAFKA_STORAGE_ERROR)
-        return ProduceResponse.PartitionProduceResponse(
+        answer = ProduceResponse.PartitionProduceResponse(
             index=partition.index,
             base_offset=appended.base_offset,
             log_append_time_ms=appended.append_time_ms,
             log_start_offset=partition.log.start_offset,
         )
+        if self._acks == _ALL_REPLICAS and partition.high_watermark < appended.end_offset:
+            self.unreplicated.append(
+                AppendedBatch(
+                    partition,
+                    appended.end_offset,
+                    partition.leader_epoch,
+                    partial(setattr, answer, "error_code"),
+                )
+            )
+        return answer
 
     def verify_again(self, partition: Partition, batch: BatchView) -> bool:
         """Repeat the checks whose result may have changed during a pause; see `BatchVerifier`."""
@@ -253,7 +288,9 @@ class _Appender:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
         if partition.is_internal and not self._writes_internal:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if partition.leader != self._node_id:
+        if partition.leader != self._node_id or (
+            partition.views and partition.seen_by(self._node_id) is not partition
+        ):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self._acks == _ALL_REPLICAS and not partition.has_enough_replicas:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -265,8 +302,9 @@ class _Appender:
         answer = _refused(partition.index, code)
         if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self.found_other_leader = True
+            known = partition.seen_by(self._node_id)
             answer.current_leader = ProduceResponse.LeaderIdAndEpoch(
-                leader_id=partition.leader, leader_epoch=partition.leader_epoch
+                leader_id=known.leader, leader_epoch=known.leader_epoch
             )
         elif code not in _EXPECTED:
             answer.log_start_offset = partition.log.start_offset
@@ -395,7 +433,7 @@ def _name_leaders(call: Call, response: ProduceResponse) -> None:
         ProduceResponse.NodeEndpoint(
             node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack
         )
-        for endpoint in call.node.cluster.endpoints(call.listener)
+        for endpoint in call.node.known_endpoints(call.listener)
         if endpoint.node_id in leaders
     ]
 

@@ -138,7 +138,7 @@ def _share_partition(key: str) -> tuple[str, bytes, int]:
 
 
 def _endpoint(call: Call, node_id: int) -> Endpoint | None:
-    for endpoint in call.node.cluster.endpoints(call.listener):
+    for endpoint in call.node.known_endpoints(call.listener):
         if endpoint.node_id == node_id:
             return endpoint
     return None

@@ -232,4 +232,4 @@ def fill_in_leaders(node: Node, listener: str, rows: Iterable[tuple[bytes, Row]]
             leaders.add(led.leader)
     if not leaders:
         return []
-    return [each for each in node.cluster.endpoints(listener) if each.node_id in leaders]
+    return [each for each in node.known_endpoints(listener) if each.node_id in leaders]

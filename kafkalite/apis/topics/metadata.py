@@ -70,7 +70,7 @@ def handle_metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
             found = _topics_by_id(node.image, requested)
         else:
             found = _topics_by_name(call, request, requested)
-    endpoints = node.cluster.endpoints(call.listener)
+    endpoints = node.known_endpoints(call.listener)
     alive = frozenset(endpoint.node_id for endpoint in endpoints)
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     return MetadataResponse(

@@ -38,7 +38,7 @@ def handle_describe_topic_partitions(
             first_index = cursor.partition_index
     limit = node.config.int("max.request.partition.size.limit")
     remaining = max(min(limit, request.response_partition_limit), 1)
-    alive = frozenset(endpoint.node_id for endpoint in node.cluster.endpoints(call.listener))
+    alive = frozenset(endpoint.node_id for endpoint in node.known_endpoints(call.listener))
     response = DescribeTopicPartitionsResponse()
     for name in names:
         if remaining == 0:

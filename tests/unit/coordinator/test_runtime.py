@@ -367,8 +367,41 @@ def test_only_the_leader_locates_a_key() -> None:
         stage.runtime.locate("any", 8)
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
     stage.runtime.set_leaders([8])
-    assert stage.runtime.locate("any", 8) is shard
+    assert stage.runtime.locate("any", 8).partition == 0
     assert list(stage.runtime.shards_led_by(7)) == []
+
+
+def test_a_new_leader_loads_its_shard_from_the_log() -> None:
+    stage = Stage()
+    old = stage.runtime.locate("any", 7)
+    waiting: str | Waiting[str] = stage.runtime.write(
+        0, lambda *_: CoordinatorResult(response=ParkedRequest(Ticket(1)))
+    )
+    stage.runtime.set_leaders([8])
+    assert stage.runtime.locate("any", 8) is not old
+    assert isinstance(waiting, Waiting)
+    assert isinstance(waiting.value, KafkaError)
+    assert waiting.value.code is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_partition_without_a_leader_has_no_coordinator() -> None:
+    stage = Stage()
+    stage.runtime.set_leaders([-1])
+    for node_id in (7, -1):
+        with pytest.raises(KafkaError) as refusal:
+            stage.runtime.locate("any", node_id)
+        assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+    stage.runtime.set_leaders([7])
+    assert stage.runtime.locate("any", 7).leader_id == 7
+
+
+def test_an_unreachable_leader_has_no_coordinator() -> None:
+    stage = Stage()
+    stage.runtime.set_unreachable_nodes(frozenset((7,)))
+    with pytest.raises(KafkaError):
+        stage.runtime.locate("any", 7)
+    stage.runtime.set_unreachable_nodes(frozenset())
+    assert stage.runtime.locate("any", 7).leader_id == 7
 
 
 def test_without_the_log_topic_locate_returns_not_coordinator() -> None:

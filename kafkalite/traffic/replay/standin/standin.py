@@ -291,7 +291,7 @@ class StandIn:
 
     def _endpoints(self, call: Call) -> Mapping[int, Endpoint]:
         """Return recorded node id → the endpoint of our node."""
-        endpoints = call.node.cluster.endpoints(call.listener)
+        endpoints = call.node.known_endpoints(call.listener)
         return {
             node: endpoints[position % len(endpoints)] for position, node in enumerate(self.nodes)
         }

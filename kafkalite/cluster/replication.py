@@ -1,0 +1,215 @@
+"""Replication: which replicas follow their leaders, and what changes when nodes fail.
+
+Followers do not fetch: the log of a replica is a prefix of the partition's one log. A replica
+follows while its node and the leader's node can reach each other and agree on the leader. Otherwise
+its end offset is fixed in a `ReplicaView` until it follows again, and then it has the whole log at
+once. In-sync replicas shrink and expand as in Kafka, by requests to the controller.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.metadata.image import NO_LEADER
+from kafkalite.partitions.replicas import Leader, ReplicaView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from kafkalite.cluster.node import Node
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.metadata.controller import MetadataController
+    from kafkalite.metadata.image import MetadataDelta, MetadataImage
+    from kafkalite.partitions.partition import Partition
+    from kafkalite.partitions.table import PartitionTable
+    from kafkalite.ports.clock import Clock, Timer
+
+NOT_TRUNCATED = -1
+
+
+class Replication:
+    """The replicas of one cluster."""
+
+    __slots__ = ("_clock", "_config", "_isr_timer", "_metadata", "_nodes", "_partitions")
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        config: BrokerConfig,
+        metadata: MetadataController,
+        partitions: PartitionTable,
+        nodes: Mapping[int, Node],
+    ) -> None:
+        self._clock = clock
+        self._config = config
+        self._metadata = metadata
+        self._partitions = partitions
+        self._nodes = nodes
+        self._isr_timer: Timer | None = None
+        metadata.truncate_at(self._truncation_offset)
+
+    def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Let the replicas follow the new leaders; called after the partitions were changed."""
+        del image
+        topic_ids = [topic.topic_id for topic in (*delta.created, *delta.changed)]
+        self._update(
+            partition
+            for topic_id in topic_ids
+            if (topic := self._partitions.topic_by_id(topic_id)) is not None
+            for partition in topic.partitions
+        )
+
+    def update_node(self, node_id: int) -> None:
+        """Find out which replicas follow, after the state of a node has changed."""
+        self._update(
+            partition
+            for partition in self._all_partitions()
+            if node_id in partition.replicas or node_id in partition.views
+        )
+
+    def close(self) -> None:
+        """Stop the timer."""
+        if self._isr_timer is not None:
+            self._isr_timer.cancel()
+            self._isr_timer = None
+
+    def _all_partitions(self) -> Iterator[Partition]:
+        for topic in self._partitions.topics():
+            yield from topic.partitions
+
+    def _truncation_offset(self, topic_id: bytes, index: int, leader: int) -> int:
+        """Return where the log ends if this node becomes the leader, -1 at its present end."""
+        topic = self._partitions.topic_by_id(topic_id)
+        if topic is None or index >= len(topic.partitions):
+            return NOT_TRUNCATED
+        partition = topic.partitions[index]
+        end_offset = max(partition.end_offset_of(leader), partition.log_start_offset)
+        return end_offset if end_offset < partition.end_offset else NOT_TRUNCATED
+
+    # --- following -----------------------------------------------------------------------------
+
+    def _update(self, partitions: Iterable[Partition]) -> None:
+        isr_changes = []
+        for partition in partitions:
+            for node_id in {*partition.replicas, *partition.views}:
+                self._update_replica(partition, node_id)
+            partition.update_high_watermark()
+            isr = self._planned_isr(partition)
+            if isr != partition.isr:
+                isr_changes.append((partition.topic_id, partition.index, isr))
+        if isr_changes:
+            # Later: the change of the metadata that led here is not yet known to all listeners.
+            self._metadata.defer(lambda: self._metadata.alter_isr(isr_changes))
+        self._schedule_isr_check()
+
+    def _update_replica(self, partition: Partition, node_id: int) -> None:
+        """Set the end of a node's replica and the leader that the node knows."""
+        node = self._nodes.get(node_id)
+        known = None if node is None else self._stale_leader(partition, node)
+        is_leader = node_id == partition.leader
+        is_replica = node_id in partition.replicas
+        lags = (
+            is_replica
+            and not is_leader
+            and (known is not None or node is None or not self._can_follow(partition, node))
+        )
+        view = partition.views.get(node_id)
+        if known is None and not lags:
+            if view is not None:
+                del partition.views[node_id]
+            return
+        if view is None:
+            view = partition.views[node_id] = ReplicaView(partition)
+        view.known_leader = known
+        if not lags:
+            view.replica_end = None
+        elif view.replica_end is None:
+            view.replica_end = partition.end_offset
+            view.caught_up_ms = self._clock.now_ms()
+        else:
+            # The log may have been truncated.
+            view.replica_end = min(view.replica_end, partition.end_offset)
+
+    def _can_follow(self, partition: Partition, node: Node) -> bool:
+        leader = self._nodes.get(partition.leader)
+        return (
+            node.is_reachable
+            and not node.is_replication_paused
+            and leader is not None
+            and leader.is_reachable
+            and self._stale_leader(partition, leader) is None
+        )
+
+    @staticmethod
+    def _stale_leader(partition: Partition, node: Node) -> Leader | None:
+        """Return the leader in a node's stale metadata, or None if the node knows the leader."""
+        if not node.has_stale_metadata:
+            return None
+        image = node.image.partition(partition.topic_name, partition.index)
+        topic = node.image.topics.get(partition.topic_name)
+        if image is None or topic is None or topic.topic_id != partition.topic_id:
+            return Leader(NO_LEADER, -1, ())
+        if (image.leader, image.leader_epoch) == (partition.leader, partition.leader_epoch):
+            return None
+        return Leader(image.leader, image.leader_epoch, image.replicas)
+
+    # --- in-sync replicas ----------------------------------------------------------------------
+
+    def _planned_isr(self, partition: Partition) -> tuple[int, ...]:
+        """Return the ISR that the leader requests now.
+
+        Replicas that follow join it. Those that lag leave it after `replica.lag.time.max.ms`, but
+        those of internal topics at once: answers of coordinators do not wait for replicas.
+        """
+        leader = self._nodes.get(partition.leader)
+        if leader is None or not leader.is_reachable:
+            return partition.isr
+        active = self._metadata.image.brokers
+        joining = [
+            node_id
+            for node_id in partition.replicas
+            if node_id not in partition.isr
+            and (broker := active.get(node_id)) is not None
+            and not broker.is_fenced
+            and self._is_caught_up(partition, node_id)
+        ]
+        leaving = [
+            node_id
+            for node_id in partition.isr
+            if node_id != partition.leader and self._must_leave(partition, node_id)
+        ]
+        if not joining and not leaving:
+            return partition.isr
+        return (*(node_id for node_id in partition.isr if node_id not in leaving), *joining)
+
+    @staticmethod
+    def _is_caught_up(partition: Partition, node_id: int) -> bool:
+        view = partition.views.get(node_id)
+        return view is None or view.replica_end is None
+
+    def _must_leave(self, partition: Partition, node_id: int) -> bool:
+        view = partition.views.get(node_id)
+        if view is None or view.replica_end is None:
+            return False
+        if partition.is_internal:
+            return True
+        lag_ms = self._clock.now_ms() - view.caught_up_ms
+        return view.replica_end < partition.end_offset and lag_ms > self._config.int(
+            "replica.lag.time.max.ms"
+        )
+
+    def _schedule_isr_check(self) -> None:
+        """Check the ISRs periodically while a member lags, as each leader in Kafka does."""
+        if self._isr_timer is not None or not any(
+            view.replica_end is not None and node_id in partition.isr
+            for partition in self._all_partitions()
+            for node_id, view in partition.views.items()
+        ):
+            return
+        interval_ms = max(1, self._config.int("replica.lag.time.max.ms") // 2)
+        self._isr_timer = self._clock.call_at(self._clock.now_ms() + interval_ms, self._check_isrs)
+
+    def _check_isrs(self) -> None:
+        self._isr_timer = None
+        self._update([partition for partition in self._all_partitions() if partition.views])
