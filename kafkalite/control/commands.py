@@ -11,13 +11,19 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.cluster.node import NodeState
+from kafkalite.cluster.node_control import UnknownNodeError
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.coordinator.event_history import MAX_ENTRIES
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from kafkalite.cluster.cluster import Cluster
+    from kafkalite.cluster.node import Node
+    from kafkalite.cluster.node_control import NodeControl
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.gateway.fault_rules import Rule
     from kafkalite.gateway.faults import FaultState
@@ -104,6 +110,51 @@ class ClearFaults:
     """Remove all faults."""
 
 
+@dataclass(frozen=True, slots=True)
+class ListNodes:
+    """Return the states of all nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetNodeState:
+    """Stop, start or isolate a node: the state is `running`, `isolated` or `stopped`."""
+
+    node_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetNodeMetadata:
+    """Let a node keep its present metadata (`frozen`), or receive all changes (`live`)."""
+
+    node_id: int
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetNodeReplication:
+    """Let the replicas of a node stay where they are (`paused`), or follow (`running`)."""
+
+    node_id: int
+    replication: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLeader:
+    """Make a replica the leader of a partition.
+
+    Without `unclean`, the replica must be in sync. An unclean election removes all records that the
+    replica does not have.
+    """
+
+    topic: str
+    partition: int
+    leader: int
+    unclean: bool = False
+
+
+NodeCommand = ListNodes | SetNodeState | SetNodeMetadata | SetNodeReplication
+
 FaultCommand = ListFaults | AddFault | RemoveFault | ClearFaults
 
 ClockCommand = ShowClock | AdvanceClock | SetClock | RunClock
@@ -120,6 +171,36 @@ class ClockState(NamedTuple):
         """REAL, MANUAL or ACCELERATED; the last means any rate but 0 and 1."""
         modes: dict[float, str] = {0: MANUAL, 1: REAL}
         return modes.get(self.rate, ACCELERATED)
+
+
+class NodeStatus(NamedTuple):
+    """The state of one node, and the number of partitions that it leads."""
+
+    node_id: int
+    state: str
+    """`running`, `isolated` or `stopped`."""
+    metadata: str
+    """`live`, `frozen`, or `stale` if the node misses changes because it is isolated or stopped."""
+    replication: str
+    """`running` or `paused`."""
+    led_partitions: int
+    rack: str | None
+    listeners: Mapping[str, str]
+    """Listener name → advertised address."""
+
+
+class LeaderStatus(NamedTuple):
+    """Leader, epoch, replicas and in-sync replicas of a partition, and the end of its log."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    end_offset: int
+    truncated_records: int
+    """Number of offsets that the change of the leader removed."""
 
 
 class Explanation(NamedTuple):
@@ -214,6 +295,115 @@ def perform_on_faults(broker: Broker, command: FaultCommand) -> Sequence[FaultSt
     if isinstance(command, ClearFaults):
         return faults.clear()
     return faults.states()
+
+
+async def perform_on_nodes(broker: Broker, command: NodeCommand) -> Sequence[NodeStatus]:
+    """Carry out a command and return the affected nodes with their states.
+
+    Raises UnknownNodeError for an unknown id, CommandError if the state is impossible.
+    """
+    cluster = running_cluster(broker)
+    control = cluster.node_control
+    if isinstance(command, ListNodes):
+        return [_node_status(cluster, node) for node in cluster.nodes.values()]
+    node = control.node(command.node_id)
+    try:
+        if isinstance(command, SetNodeState):
+            await _set_node_state(broker, control, command)
+        elif isinstance(command, SetNodeMetadata):
+            actions = {"frozen": control.freeze_metadata, "live": control.thaw_metadata}
+            _choose(actions, "metadata", command.metadata)(command.node_id)
+        else:
+            actions = {"paused": control.pause_replication, "running": control.resume_replication}
+            _choose(actions, "replication", command.replication)(command.node_id)
+    except UnknownNodeError:
+        raise
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    return (_node_status(cluster, node),)
+
+
+async def _set_node_state(broker: Broker, control: NodeControl, command: SetNodeState) -> None:
+    state, node_id = command.state, command.node_id
+    if state == NodeState.RUNNING.value:
+        await broker.start_node(node_id)
+        return
+    actions = {
+        NodeState.STOPPED.value: broker.stop_node,
+        NodeState.ISOLATED.value: control.isolate,
+        NodeState.RUNNING.value: control.start,
+    }
+    _choose(actions, "state", state)(node_id)
+
+
+def _choose(
+    actions: Mapping[str, Callable[[int], None]], field: str, value: str
+) -> Callable[[int], None]:
+    try:
+        return actions[value]
+    except KeyError:
+        known = ", ".join(sorted(actions))
+        raise CommandError(f"{value[:40]!r} is not a {field} of a node: use {known}") from None
+
+
+def _node_status(cluster: Cluster, node: Node) -> NodeStatus:
+    metadata = "live"
+    if node.is_metadata_frozen:
+        metadata = "frozen"
+    elif node.has_stale_metadata:
+        metadata = "stale"
+    led = sum(
+        partition.leader == node.id
+        for topic in cluster.metadata.image.topics.values()
+        for partition in topic.partitions
+    )
+    return NodeStatus(
+        node_id=node.id,
+        state=node.state.value,
+        metadata=metadata,
+        replication="paused" if node.is_replication_paused else "running",
+        led_partitions=led,
+        rack=node.rack,
+        listeners={
+            name: f"{endpoint.host}:{endpoint.port}" for name, endpoint in node.endpoints.items()
+        },
+    )
+
+
+def perform_move_leader(broker: Broker, command: MoveLeader) -> LeaderStatus:
+    """Move a leader and return the new one; raises CommandError if that is impossible."""
+    cluster = running_cluster(broker)
+    topic, index = command.topic, command.partition
+    before = _end_offset(cluster, topic, index)
+    try:
+        cluster.metadata.move_leader(topic, index, command.leader, is_unclean=command.unclean)
+    except KafkaError as error:
+        raise CommandError(f"{error.code.name}: {error.message}") from error
+    partition = cluster.metadata.image.topics[topic].partitions[index]
+    after = _end_offset(cluster, topic, index)
+    return LeaderStatus(
+        topic=topic,
+        partition=index,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        end_offset=after,
+        truncated_records=before - after,
+    )
+
+
+def _end_offset(cluster: Cluster, topic: str, index: int) -> int:
+    hosted = cluster.partitions.topic(topic)
+    partition = None if hosted is None else hosted.partition(index)
+    return 0 if partition is None else partition.end_offset
+
+
+def running_cluster(broker: Broker) -> Cluster:
+    """Return the cluster of a broker; raises CommandError if the broker is not running."""
+    if broker.cluster is None:
+        raise CommandError("the broker is not running")
+    return broker.cluster
 
 
 def perform_transactions(broker: Broker) -> list[Transaction]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.apis.releases import find_in
 from kafkalite.cluster.cluster import Cluster
+from kafkalite.cluster.node import NodeState
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.unused_keys import keys_without_effect
 from kafkalite.coordinator.contract import UnreadableLogError
@@ -29,7 +30,7 @@ from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.files import OsFiles
 from kafkalite.ports.temporary import remove_abandoned
-from kafkalite.server.addresses import Address
+from kafkalite.server.addresses import Address, AddressError
 from kafkalite.server.admission import Admission
 from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
 from kafkalite.server.client_warnings import ClientWarnings
@@ -85,6 +86,14 @@ class ServedNode(NamedTuple):
     listeners: Sequence[Listener]
     admission: Admission
 
+    def kill(self) -> None:
+        """Accept no clients, and close all connections without answers, like a killed process."""
+        for listener in self.listeners:
+            listener.stop()
+        self.admission.stop()
+        for connection in self.admission:
+            connection.abort()
+
     def stop_serving(self) -> None:
         """Serve no further requests; pending answers may still be sent."""
         self.admission.stop()
@@ -135,6 +144,7 @@ class Broker:
         self._directory: BrokerDirectory | None = None
         self._maintenance: Maintenance | None = None
         self._scheduler: Scheduler | None = None
+        self._context_of: Callable[[ServedNode, Listener], ListenerContext]
         self._memory: MemoryQueue | None = None
         self._endpoints: dict[str, list[Endpoint]] = {}
         self._gateway: Gateway | None = None
@@ -281,26 +291,64 @@ class Broker:
         config = cluster.config
         loop = asyncio.get_running_loop()
         scheduler, memory, session_settings = self._client_services(loop, cluster)
+
+        def context_of(served: ServedNode, listener: Listener) -> ListenerContext:
+            return ListenerContext(
+                node=served.node,
+                listener=listener.name,
+                admission=served.admission,
+                session_settings=session_settings,
+                scheduler=scheduler,
+                memory=memory,
+                log=self._log,
+                warn_of_client=self._warnings.warn,
+                recording=self._recording,
+                refusal_observers=self.gateway.refusal_observers,
+            )
+
+        self._context_of = context_of
         for served in self._nodes:
-            served.admission.start()
-            for listener in served.listeners:
-                context = ListenerContext(
-                    node=served.node,
-                    listener=listener.name,
-                    admission=served.admission,
-                    session_settings=session_settings,
-                    scheduler=scheduler,
-                    memory=memory,
-                    log=self._log,
-                    warn_of_client=self._warnings.warn,
-                    recording=self._recording,
-                    refusal_observers=self.gateway.refusal_observers,
-                )
-                await listener.start(loop, context)
+            await self._serve_node(served)
         executor = self._executor = self._executor or ThreadExecutor(loop)
         self._maintenance = Maintenance(cluster, config, self._clock, self._log, executor)
         self._maintenance.start()
         self._remove_abandoned(executor, remove_abandoned())
+
+    async def _serve_node(self, served: ServedNode) -> None:
+        """Accept the clients of one node."""
+        loop = asyncio.get_running_loop()
+        served.admission.start()
+        for listener in served.listeners:
+            await listener.start(loop, self._context_of(served, listener))
+
+    def stop_node(self, node_id: int) -> None:
+        """Stop a node as if it was killed; raises NodeError for the last running one."""
+        cluster, _ = self._require_running()
+        cluster.node_control.stop(node_id)
+        self._served(node_id).kill()
+        self._log.info("stopped a node", node=node_id)
+
+    async def start_node(self, node_id: int) -> None:
+        """Start a stopped node, or connect an isolated one; no effect on a running one.
+
+        Raises UnknownNodeError, and AddressError if the node's port was taken meanwhile.
+        """
+        cluster, _ = self._require_running()
+        if cluster.node_control.node(node_id).state is NodeState.STOPPED:
+            served = self._served(node_id)
+            try:
+                for listener in served.listeners:
+                    listener.bind_again()
+            except AddressError:
+                for listener in served.listeners:
+                    listener.stop()
+                raise
+            await self._serve_node(served)
+        cluster.node_control.start(node_id)
+        self._log.info("started a node", node=node_id)
+
+    def _served(self, node_id: int) -> ServedNode:
+        return next(served for served in self._nodes if served.node.id == node_id)
 
     def _client_services(
         self, loop: asyncio.AbstractEventLoop, cluster: Cluster

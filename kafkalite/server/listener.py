@@ -48,7 +48,10 @@ class ListenerContext(NamedTuple):
 
 
 class Listener:
-    """The sockets of one listener of one node: bound when created, accepting when started."""
+    """The sockets of one listener of one node: bound when created, accepting when started.
+
+    A stopped listener can be bound to its port again by `bind_again`.
+    """
 
     __slots__ = ("_servers", "_sockets", "address", "bound", "name", "port")
 
@@ -72,6 +75,10 @@ class Listener:
             bound = self._sockets.pop()
             server = await loop.create_server(new_protocol, sock=bound, backlog=BACKLOG)
             self._servers.append(server)
+
+    def bind_again(self) -> None:
+        """Bind the port of a stopped listener; raises AddressError if it was taken meanwhile."""
+        self._sockets = bind(self.bound)
 
     def stop(self) -> None:
         """Accept no further clients; connected ones remain."""
