@@ -157,7 +157,7 @@ class OsFile:
             self._append_remaining(fd, buffers, written)
 
     def _append_remaining(self, fd: int, buffers: Sequence[Buffer], written: int) -> None:
-        # A full disk, a limit or a signal can shorten a write. Only another write shows which.
+        # A full disk, a limit or a signal can shorten a write. Only another write shows the reason.
         for buffer in buffers:
             view = memoryview(buffer)[written:]
             written = max(0, written - len(buffer))
@@ -374,7 +374,7 @@ class OsFiles:
         """Lock the file at `path`, created if needed; raises BlockingIOError if it is locked."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            _lock_record(fd)
+            _lock_like_java(fd)
         except OSError:
             os.close(fd)
             raise
@@ -406,7 +406,7 @@ def _file_system_sync() -> Callable[[int], None] | None:
     return sync
 
 
-def _lock_record(fd: int) -> None:
+def _lock_like_java(fd: int) -> None:
     """Take the same kind of lock as Java, so that Kafka and this broker exclude each other.
 
     The lock belongs to the descriptor where the system supports that. Otherwise it belongs to the

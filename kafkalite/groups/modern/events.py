@@ -51,22 +51,29 @@ def assignment_postponed(group_id: GroupId, epoch: int, last_ms: int, interval_m
 
 
 def target_computed(
-    group_id: GroupId, epoch: int, assignor: str, moved: Collection[MemberId]
+    group_id: GroupId, epoch: int, assignor: str, changed_members: Collection[MemberId]
 ) -> Event:
     """Return the event of a new target assignment, with the members whose target changed."""
     return Event(
         group_id,
         "assigned",
         f"target for group epoch {epoch} computed by {assignor}: changed for "
-        f"{len(moved)} member{'' if len(moved) == 1 else 's'}",
-        {"group_epoch": epoch, "assignor": assignor, "changed_for": sorted(moved)[:MAX_NAMED]},
+        f"{len(changed_members)} member{'' if len(changed_members) == 1 else 's'}",
+        {
+            "group_epoch": epoch,
+            "assignor": assignor,
+            "changed_for": sorted(changed_members)[:MAX_NAMED],
+        },
     )
 
 
 def member_removed_event(
-    group: ModernGroup[Any, Any, Any], member_id: MemberId, departure: Departure, **own: object
+    group: ModernGroup[Any, Any, Any],
+    member_id: MemberId,
+    departure: Departure,
+    **type_facts: object,
 ) -> Event:
-    """Return the event of a removed member; `own` are facts of its group type."""
+    """Return the event of a removed member; `type_facts` are facts of its group type."""
     current = group.current.get(member_id)
     return Event(
         group.group_id,
@@ -76,6 +83,6 @@ def member_removed_event(
             "member_id": member_id,
             "client_id": group.members[member_id].client_id,
             "member_epoch": 0 if current is None else current.member_epoch,
-            **own,
+            **type_facts,
         },
     )

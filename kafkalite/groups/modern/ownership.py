@@ -1,6 +1,6 @@
 """OwnershipHistory: past owners of partitions and removed members, for explanations only.
 
-The history is soft state of a shard with a bounded size; the oldest entries are dropped first. No
+The history is soft state of a shard. Its size is limited; the oldest entries are dropped first. No
 decision depends on it.
 """
 
@@ -37,7 +37,7 @@ class PastDeparture(NamedTuple):
 
 
 class OwnershipHistory:
-    """The history of the groups of one shard."""
+    """The history of the groups of one shard, by group id."""
 
     __slots__ = ("departed", "lost", "since")
 
@@ -61,12 +61,12 @@ class GroupOwnership(NamedTuple):
         self, member_id: MemberId, before: CurrentAssignment, now: CurrentAssignment, now_ms: int
     ) -> None:
         """Record the partitions that a member lost and got in a reconciliation step."""
-        if not self._is_recorded(member_id):
+        if not self._fits_length_limit(member_id):
             return
         history, group_id = self
         lost = LostPartition(now.member_epoch, now_ms)
-        for held in (before.assigned, before.pending_revocation):
-            for topic_id, partition in _lost(held, now):
+        for previous in (before.assigned, before.pending_revocation):
+            for topic_id, partition in _lost_partitions(previous, now):
                 _add(history.lost, (group_id, topic_id, partition, member_id), lost)
         since = (member_id, now_ms)
         for topic_id, owned in now.assigned.items():
@@ -75,10 +75,10 @@ class GroupOwnership(NamedTuple):
 
     def record_departure(self, member_id: MemberId, reason: str, now_ms: int) -> None:
         """Record the reason for a member's removal."""
-        if self._is_recorded(member_id):
+        if self._fits_length_limit(member_id):
             _add(self.history.departed, (self.group_id, member_id), PastDeparture(reason, now_ms))
 
-    def _is_recorded(self, member_id: MemberId) -> bool:
+    def _fits_length_limit(self, member_id: MemberId) -> bool:
         return len(self.group_id) + len(member_id) <= MAX_ID_LENGTH
 
     def lost(self, topic_id: bytes, partition: int, member_id: MemberId) -> LostPartition | None:
@@ -87,8 +87,10 @@ class GroupOwnership(NamedTuple):
 
     def since_ms(self, topic_id: bytes, partition: int, owner: MemberId) -> int | None:
         """Return the time at which the owner got the partition; None if unknown."""
-        known = self.history.since.get((self.group_id, topic_id, partition))
-        return known[1] if known is not None and known[0] == owner else None
+        owner_and_time = self.history.since.get((self.group_id, topic_id, partition))
+        return (
+            owner_and_time[1] if owner_and_time is not None and owner_and_time[0] == owner else None
+        )
 
     def departed(self, member_id: MemberId) -> PastDeparture | None:
         """Return the reason and the time of a member's removal; None if unknown."""
@@ -103,7 +105,7 @@ def _add(entries: dict[K, V], key: K, value: V) -> None:
         del entries[next(iter(entries))]
 
 
-def _lost(owned: OwnedPartitions, now: CurrentAssignment) -> list[tuple[bytes, int]]:
+def _lost_partitions(owned: OwnedPartitions, now: CurrentAssignment) -> list[tuple[bytes, int]]:
     return [
         (topic_id, partition)
         for topic_id, partitions in owned.items()

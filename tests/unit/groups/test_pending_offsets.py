@@ -32,17 +32,17 @@ def test_committed_offsets_are_valid_and_aborted_ones_are_not() -> None:
     pending.add(1, OTHER, offset(6))
     pending.add(2, OTHER, offset(7))
     assert pending.by_group
-    assert pending.end(2, is_commit=False) == []
-    assert pending.end(1, is_commit=True) == [(PLACE, offset(5)), (OTHER, offset(6))]
+    assert pending.end_transaction(2, is_commit=False) == []
+    assert pending.end_transaction(1, is_commit=True) == [(PLACE, offset(5)), (OTHER, offset(6))]
     assert not pending.by_group
-    assert pending.end(1, is_commit=True) == []
+    assert pending.end_transaction(1, is_commit=True) == []
 
 
 def test_a_later_commit_in_a_transaction_replaces_the_earlier_one() -> None:
     pending = PendingOffsets()
     pending.add(1, PLACE, offset(5))
     pending.add(1, PLACE, offset(6))
-    assert pending.end(1, is_commit=True) == [(PLACE, offset(6))]
+    assert pending.end_transaction(1, is_commit=True) == [(PLACE, offset(6))]
 
 
 def test_a_plain_commit_supersedes_pending_offsets_which_stay_unstable() -> None:
@@ -51,9 +51,9 @@ def test_a_plain_commit_supersedes_pending_offsets_which_stay_unstable() -> None
     pending.supersede(PLACE)
     pending.add(2, PLACE, offset(7))
     assert producers_of(pending) == [1, 2]
-    assert pending.end(1, is_commit=True) == []
+    assert pending.end_transaction(1, is_commit=True) == []
     assert producers_of(pending) == [2]
-    assert pending.end(2, is_commit=True) == [(PLACE, offset(7))]
+    assert pending.end_transaction(2, is_commit=True) == [(PLACE, offset(7))]
 
 
 def test_a_commit_after_being_superseded_is_valid() -> None:
@@ -61,7 +61,7 @@ def test_a_commit_after_being_superseded_is_valid() -> None:
     pending.add(1, PLACE, offset(5))
     pending.supersede(PLACE)
     pending.add(1, PLACE, offset(6))
-    assert pending.end(1, is_commit=True) == [(PLACE, offset(6))]
+    assert pending.end_transaction(1, is_commit=True) == [(PLACE, offset(6))]
 
 
 @pytest.mark.parametrize("ends", list(itertools.permutations((1, 2, 3))))
@@ -74,7 +74,9 @@ def test_the_offset_written_last_is_valid_for_any_order_of_ends(
         pending.add(producer_id, PLACE, offset(producer_id))
     committed = 0
     for producer_id in ends:
-        for _, counting in pending.end(producer_id, is_commit=producer_id not in aborted):
+        for _, counting in pending.end_transaction(
+            producer_id, is_commit=producer_id not in aborted
+        ):
             assert counting.offset > committed
             committed = counting.offset
     assert committed == max({1, 2, 3}.difference(aborted))
@@ -89,8 +91,8 @@ def test_a_deleted_offset_is_not_committed() -> None:
     pending.drop(PLACE)
     pending.drop(OffsetKey("h", "t", 0))
     assert [place for place, _ in pending.all()] == [OTHER]
-    assert pending.end(1, is_commit=True) == []
-    assert pending.end(2, is_commit=True) == [(OTHER, offset(7))]
+    assert pending.end_transaction(1, is_commit=True) == []
+    assert pending.end_transaction(2, is_commit=True) == [(OTHER, offset(7))]
 
 
 def test_groups_are_listed_as_long_as_they_have_pending_offsets() -> None:

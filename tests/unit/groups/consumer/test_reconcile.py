@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalite.groups.consumer.member import CurrentAssignment, MemberState
-from kafkalite.groups.consumer.reconcile import ReconcileInput, Reported, reconcile
+from kafkalite.groups.consumer.reconcile import ReconcileInput, ReportedPartitions, reconcile
 from kafkalite.groups.modern.offset_commit_fencing import NEVER_REVOKED, Revocation
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -28,7 +28,7 @@ def towards(
     epoch: int,
     target: Mapping[bytes, set[int]],
     *,
-    reported: Reported | None = None,
+    reported: ReportedPartitions | None = None,
     topics: set[bytes] | None = None,
     changed: bool = False,
     held: set[tuple[bytes, int]] | None = None,

@@ -41,7 +41,7 @@ def steady(
     """Return the response to a steady heartbeat of member A, or None."""
     request_fields: dict[str, Any] = {"group_id": G, "member_id": "A", "member_epoch": 2, **fields}
     request = ConsumerGroupHeartbeatRequest(**request_fields)
-    return stage.groups.steady(request, client, stage.now_ms)
+    return stage.groups.steady_heartbeat(request, client, stage.now_ms)
 
 
 @pytest.fixture

@@ -204,15 +204,15 @@ def test_only_the_uninitialized_partitions_of_an_intent_are_carried_out() -> Non
     stage = ShareStage({"T": 2, "U": 1})
     stage.join("a", ["T", "U"])
     (intent,) = stage.undone
-    assert stage.groups.drop_initialized(intent) == intent
+    assert stage.groups.select_uninitialized(intent) == intent
     step = intent._replace(partitions=intent.partitions[:1])
     stage.run(stage.groups.record_initialized_state(step, stage.now_ms))
-    assert stage.groups.drop_initialized(intent).partitions == intent.partitions[1:]
+    assert stage.groups.select_uninitialized(intent).partitions == intent.partitions[1:]
     stage.change_topics({"U": 1})
-    assert [each.topic_id for each in stage.groups.drop_initialized(intent).partitions] == [
+    assert [each.topic_id for each in stage.groups.select_uninitialized(intent).partitions] == [
         topic_id("U")
     ]
-    assert stage.groups.drop_initialized(intent._replace(group_id="gone")).partitions == ()
+    assert stage.groups.select_uninitialized(intent._replace(group_id="gone")).partitions == ()
 
 
 def test_the_assignor_waits_for_its_interval() -> None:
