@@ -130,12 +130,12 @@ class Offsets:
         expire_timestamp_ms = None if retention_ms is None else _java_long_sum(now_ms, retention_ms)
         codes: list[ErrorCode] = []
         records: list[Record] = []
-        partitions_with_long_metadata: list[str] = []
+        refused_partitions: list[str] = []
         for entry in offsets:
             metadata = entry.metadata or ""
             if metadata and _is_longer_in_java(metadata, self._max_metadata_length()):
                 codes.append(_TOO_LONG)
-                partitions_with_long_metadata.append(f"{entry.topic}-{entry.partition}")
+                refused_partitions.append(f"{entry.topic}-{entry.partition}")
                 continue
             if check is not None:
                 check(entry.topic, entry.topic_id, entry.partition)
@@ -152,11 +152,9 @@ class Offsets:
             codes.append(_NONE)
         if group is not None:
             group.extend_session(claim, now_ms)
-        events = (
-            [self._metadata_too_long_event(group_id, claim, partitions_with_long_metadata)]
-            if partitions_with_long_metadata
-            else ()
-        )
+        events: list[Event] = []
+        if refused_partitions:
+            events.append(self._metadata_too_long_event(group_id, claim, refused_partitions))
         return CoordinatorResult(codes, records, events=events)
 
     def _metadata_too_long_event(
@@ -276,7 +274,8 @@ class Offsets:
         if value is None:
             self._remove(key)
             return
-        offset = self._offset(key, value)
+        self._create_group_if_missing(key.group)
+        offset = self._decode_offset(key, value)
         self._committed.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = offset
 
     def replay_pending(
@@ -289,7 +288,8 @@ class Offsets:
         if value is None:
             self.replay_offset_commit(key, value)
         else:
-            offset = self._offset(key, value)
+            self._create_group_if_missing(key.group)
+            offset = self._decode_offset(key, value)
             self.pending.add(producer_id, OffsetKey(key.group, key.topic, key.partition), offset)
 
     def replay_transaction_end(self, producer_id: int, *, is_commit: bool) -> None:
@@ -305,12 +305,14 @@ class Offsets:
         else:
             self.pending.supersede(offset_key)
 
-    def _offset(self, key: OffsetCommitKey, value: OffsetCommitValue) -> OffsetAndMetadata:
-        """Return the offset in a record; its group is created if it does not exist."""
+    def _create_group_if_missing(self, group_id: GroupId) -> None:
         groups = self._directory.groups
-        if key.group not in groups:
+        if group_id not in groups:
             # Offsets committed without membership form a simple group, which has no record.
-            groups[key.group] = ClassicGroup(key.group)
+            groups[group_id] = ClassicGroup(group_id)
+
+    def _decode_offset(self, key: OffsetCommitKey, value: OffsetCommitValue) -> OffsetAndMetadata:
+        """Return the offset in a record; the topic name in `key` is replaced by a shared object."""
         topic_id = value.topic_id
         topic = self._directory.image.topics.get(key.topic)
         if topic is not None and topic.topic_id == topic_id:

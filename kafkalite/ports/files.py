@@ -196,7 +196,7 @@ class OsFile:
         """Close the descriptor; the next use opens it again."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            self._files.forget(self)
+            self._files.remove_open_file(self)
             os.close(fd)
 
     def _descriptor(self) -> int:
@@ -205,7 +205,7 @@ class OsFile:
         else:
             self._files.make_room()
             self._fd = self._files.descriptor(self.path, os.O_RDWR | os.O_APPEND)
-            self._files.remember(self)
+            self._files.add_open_file(self)
         return self._fd
 
 
@@ -258,11 +258,11 @@ class OsFiles:
             self._open[oldest] = None
         oldest.close()
 
-    def remember(self, file: OsFile) -> None:
+    def add_open_file(self, file: OsFile) -> None:
         """Add `file` to the open files."""
         self._open[file] = None
 
-    def forget(self, file: OsFile) -> None:
+    def remove_open_file(self, file: OsFile) -> None:
         """Remove `file` from the open files."""
         self._open.pop(file, None)
 

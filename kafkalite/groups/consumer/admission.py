@@ -47,7 +47,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admitted:
+class AdmittedMember:
     """A member's state before its heartbeat, and records to write for its admission."""
 
     stored: MemberMetadata
@@ -85,28 +85,28 @@ def check_max_size(group: ConsumerGroup, member: Identity, max_size: int) -> Non
         raise group_full_error(group, member.member_id, max_size)
 
 
-def admit(group: ConsumerGroup, member: Identity) -> Admitted:
+def admit(group: ConsumerGroup, member: Identity) -> AdmittedMember:
     """Return the member's state; raises KafkaError for a wrong id, instance id or epoch."""
     if member.instance_id is not None:
         return _admit_static(group, member, member.instance_id)
     current = group.current_of(member.member_id)
     if member.member_epoch == JOIN_EPOCH:
         stored = group.members.get(member.member_id, _NEW_MEMBER)
-        return Admitted(stored=stored, current=current)
+        return AdmittedMember(stored=stored, current=current)
     stored = find_member(group, member.member_id)
     _check_epoch(member, current)
-    return Admitted(stored=stored, current=current)
+    return AdmittedMember(stored=stored, current=current)
 
 
-def _admit_static(group: ConsumerGroup, member: Identity, instance_id: str) -> Admitted:
+def _admit_static(group: ConsumerGroup, member: Identity, instance_id: str) -> AdmittedMember:
     holder = group.static_members.get(instance_id)
     if member.member_epoch != JOIN_EPOCH:
         check_holds_instance(group, member.member_id, instance_id)
         current = group.current_of(member.member_id)
         _check_epoch(member, current)
-        return Admitted(stored=group.members[member.member_id], current=current)
+        return AdmittedMember(stored=group.members[member.member_id], current=current)
     if holder is None:
-        return Admitted(
+        return AdmittedMember(
             stored=group.members.get(member.member_id, _NEW_MEMBER),
             current=group.current_of(member.member_id),
         )
@@ -127,7 +127,7 @@ def _admit_static(group: ConsumerGroup, member: Identity, instance_id: str) -> A
     return take_over(group, holder, member.member_id)
 
 
-def take_over(group: ConsumerGroup, holder: MemberId, member_id: MemberId) -> Admitted:
+def take_over(group: ConsumerGroup, holder: MemberId, member_id: MemberId) -> AdmittedMember:
     """Replace the previous member of an instance id by another member id."""
     stored = group.members[holder]
     held_before = group.current_of(holder)
@@ -140,7 +140,7 @@ def take_over(group: ConsumerGroup, holder: MemberId, member_id: MemberId) -> Ad
         if held_before.member_epoch == STATIC_LEAVE_EPOCH
         else held_before.revocation.after_temporary_leave(held_before.member_epoch, revoked=False),
     )
-    return Admitted(
+    return AdmittedMember(
         stored=stored,
         current=current,
         replaces=holder,

@@ -42,7 +42,7 @@ from kafkalite.groups.consumer.sessions import (
 )
 from kafkalite.groups.migration.downgrade import Downgrade
 from kafkalite.groups.modern.admission import find_group, find_member
-from kafkalite.groups.modern.events import LEFT, group_epoch_raised
+from kafkalite.groups.modern.events import LEFT, group_epoch_raised_event
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
 from kafkalite.groups.modern.steady import SteadyHeartbeats
 from kafkalite.groups.modern.timers import MemberTimers, with_response
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkalite.coordinator.contract import CoordinatorRecord, Event, TimerChange
-    from kafkalite.groups.consumer.admission import Admitted
+    from kafkalite.groups.consumer.admission import AdmittedMember
     from kafkalite.groups.consumer.member import MemberMetadata
     from kafkalite.groups.consumer.reconcile import ReportedPartitions
     from kafkalite.groups.directory import GroupDirectory
@@ -123,8 +123,8 @@ class ConsumerGroups:
             reported=_reported(request),
         )
         is_joining = request.member_epoch == JOIN_EPOCH
-        opened = find_or_create_group(self._directory, group_id, is_joining=is_joining)
-        group = opened.group
+        upgrade = find_or_create_group(self._directory, group_id, is_joining=is_joining)
+        group = upgrade.group
         check_max_size(group, member, self.settings.of(group).max_size)
         if not member.member_id:
             member = replace(member, member_id=uuid_to_text(self._directory.entropy.uuid()))
@@ -135,7 +135,7 @@ class ConsumerGroups:
                 return CoordinatorResult(response=refusal, records=rejoin_records)
             raise
         heartbeat = ConsumerHeartbeat(
-            self.context, group, member, admitted, initial_records=opened.records, now_ms=now_ms
+            self.context, group, member, admitted, initial_records=upgrade.records, now_ms=now_ms
         )
         heartbeat.update_member(request, client)
         heartbeat.update_group_epoch()
@@ -145,12 +145,12 @@ class ConsumerGroups:
         return CoordinatorResult(
             response=heartbeat.answer(request),
             records=heartbeat.records,
-            replies=opened.replies,
-            timers=self._timers_after(heartbeat, admitted.replaces, opened),
-            events=(*opened.events, *heartbeat.events),
+            replies=upgrade.replies,
+            timers=self._timers_after(heartbeat, admitted.replaces, upgrade),
+            events=(*upgrade.events, *heartbeat.events),
         )
 
-    def _admit(self, group: ConsumerGroup, member: Identity) -> Admitted:
+    def _admit(self, group: ConsumerGroup, member: Identity) -> AdmittedMember:
         """Return the member's state; raises KafkaError for a wrong epoch or a duplicate id."""
         is_join = member.member_epoch == JOIN_EPOCH
         if not self.settings.of(group).compares_incarnations or member.instance_id is not None:
@@ -162,11 +162,11 @@ class ConsumerGroups:
         return with_join_confirmation(admit(group, member), is_join_confirmed=not is_join)
 
     def _timers_after(
-        self, heartbeat: ConsumerHeartbeat, replaced: MemberId | None, opened: UpgradedGroup
+        self, heartbeat: ConsumerHeartbeat, replaced: MemberId | None, upgrade: UpgradedGroup
     ) -> list[TimerChange]:
         group_id, member_id = heartbeat.group.group_id, heartbeat.member_id
-        timers = [*opened.timers, *heartbeat.timers]
-        for classic_id, timeout_ms in opened.sessions.items():
+        timers = [*upgrade.timers, *heartbeat.timers]
+        for classic_id, timeout_ms in upgrade.sessions.items():
             timers.append(self.sessions.start(group_id, classic_id, heartbeat.now_ms + timeout_ms))
         if replaced is not None and replaced != member_id:
             timers.extend(self.sessions.cancel_timers(group_id, replaced))
@@ -190,7 +190,7 @@ class ConsumerGroups:
                 return CoordinatorResult(
                     response=response,
                     records=[_left_temporarily_record(group, request.member_id)],
-                    events=[events.static_member_left(group, request.member_id)],
+                    events=[events.static_member_left_event(group, request.member_id)],
                 )
         find_member(group, request.member_id)
         removed = self._remove(group, {request.member_id: LEFT}, now_ms)
@@ -281,7 +281,7 @@ class ConsumerGroups:
         topics_hash = self._directory.metadata_hash(names)
         written.append(records.group_epoch_record(group_id, group.epoch + 1, topics_hash))
         reasons = [f"member {member_id} was removed" for member_id in member_ids]
-        event = group_epoch_raised(group_id, group.epoch + 1, reasons)
+        event = group_epoch_raised_event(group_id, group.epoch + 1, reasons)
         return CoordinatorResult(response=None, records=written, timers=timers, events=(event,))
 
     def _continue_as_classic(
@@ -327,7 +327,7 @@ class ConsumerGroups:
         if has_changed or topics_hash != group.metadata_hash:
             written.append(records.group_epoch_record(group.group_id, group.epoch + 1, topics_hash))
             reasons = ["regular expressions match other topics than before"]
-            epoch_events.append(group_epoch_raised(group.group_id, group.epoch + 1, reasons))
+            epoch_events.append(group_epoch_raised_event(group.group_id, group.epoch + 1, reasons))
         return CoordinatorResult(response=None, records=written, events=epoch_events)
 
     # Loading and metadata.

@@ -33,7 +33,7 @@ from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkalite.groups.consumer.admission import Admitted, Identity
+    from kafkalite.groups.consumer.admission import AdmittedMember, Identity
     from kafkalite.groups.consumer.member import OwnedPartitions
     from kafkalite.groups.consumer.settings import ConsumerSettings
     from kafkalite.groups.group import MemberId, Record
@@ -65,7 +65,7 @@ class ConsumerHeartbeat(
         context: ConsumerContext,
         group: ConsumerGroup,
         identity: Identity,
-        admitted: Admitted,
+        admitted: AdmittedMember,
         *,
         initial_records: Sequence[Record],
         now_ms: int,
@@ -112,7 +112,7 @@ class ConsumerHeartbeat(
             )
         if self.is_join:
             self.events.append(
-                events.member_joined(self.group, self.member_id, member, self._replaces)
+                events.member_joined_event(self.group, self.member_id, member, self._replaces)
             )
         if member.topic_names != stored.topic_names:
             self._subscription_changed = True

@@ -24,7 +24,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from kafkalite.groups.consumer.admission import Admitted, Identity
+    from kafkalite.groups.consumer.admission import AdmittedMember, Identity
     from kafkalite.groups.consumer.group import ConsumerGroup
     from kafkalite.groups.group import Record
 
@@ -47,7 +47,7 @@ def check_incarnation(group: ConsumerGroup, member: Identity) -> None:
     )
 
 
-def with_join_confirmation(admitted: Admitted, *, is_join_confirmed: bool) -> Admitted:
+def with_join_confirmation(admitted: AdmittedMember, *, is_join_confirmed: bool) -> AdmittedMember:
     """Return the admitted member with this confirmation."""
     if admitted.current.is_join_confirmed == is_join_confirmed:
         return admitted

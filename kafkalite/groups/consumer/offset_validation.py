@@ -89,7 +89,7 @@ def _commit_refused(
         assignment_epoch = group.current_of(claim.member_id).assignment_epoch(topic_id, index)
         is_held = assignment_epoch is not None
         facts["assignment_epoch"] = assignment_epoch
-        lost = group.ownership().lost(topic_id, index, claim.member_id)
+        lost = group.ownership().last_loss(topic_id, index, claim.member_id)
         if lost is not None and not is_held:
             lost_at_epoch = lost.epoch
             facts |= {"revoked_at_epoch": lost.epoch, "revoked_at_ms": lost.at_ms}
@@ -108,7 +108,7 @@ def _partition_to_explain(
     requested = [(offset.topic, offset.topic_id, offset.partition) for offset in claim.offsets]
     not_owned = [each for each in requested if current.assignment_epoch(each[1], each[2]) is None]
     ownership = group.ownership()
-    lost = [each for each in not_owned if ownership.lost(each[1], each[2], claim.member_id)]
+    lost = [each for each in not_owned if ownership.last_loss(each[1], each[2], claim.member_id)]
     return next(iter([*lost, *not_owned, *requested]), None)
 
 

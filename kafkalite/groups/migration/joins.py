@@ -15,7 +15,7 @@ from kafkalite.groups.classic.group import CONSUMER_PROTOCOL_TYPE
 from kafkalite.groups.classic.refusals import refusal_event
 from kafkalite.groups.classic.responses import join_error_response
 from kafkalite.groups.consumer.admission import (
-    Admitted,
+    AdmittedMember,
     Identity,
     check_holds_instance,
     check_max_size,
@@ -174,7 +174,7 @@ def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
     )
 
 
-def _admit(group: ConsumerGroup, member: Identity, *, is_new: bool) -> Admitted:
+def _admit(group: ConsumerGroup, member: Identity, *, is_new: bool) -> AdmittedMember:
     """Return the member's state; a new member replaces the previous one of its instance id."""
     if member.instance_id is not None:
         holder = group.static_members.get(member.instance_id)
@@ -183,7 +183,7 @@ def _admit(group: ConsumerGroup, member: Identity, *, is_new: bool) -> Admitted:
         elif holder is not None:
             return take_over(group, holder, member.member_id)
     stored = group.members.get(member.member_id, _NEW_MEMBER)
-    return Admitted(stored=stored, current=group.current_of(member.member_id))
+    return AdmittedMember(stored=stored, current=group.current_of(member.member_id))
 
 
 def _subscription(request: JoinGroupRequest) -> Subscription:

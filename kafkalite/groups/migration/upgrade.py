@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class UpgradedGroup(NamedTuple):
-    """The group of a joining member, with the results of its upgrade."""
+    """The group of a heartbeat; if it was upgraded or replaced, with the effects of that."""
 
     group: ConsumerGroup
     records: Sequence[Record] = ()

@@ -93,7 +93,7 @@ def find_member(group: ModernGroup[M, Any, Any], member_id: MemberId) -> M:
         "member_id": member_id,
         "group_epoch": group.epoch,
     }
-    if (departure := group.ownership().departed(member_id)) is not None:
+    if (departure := group.ownership().departure(member_id)) is not None:
         explanation = (
             f"{text.removesuffix('.')}: {departure.reason} at {time_of_day(departure.at_ms)}."
         )

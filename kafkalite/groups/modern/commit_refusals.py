@@ -59,7 +59,7 @@ def owner_since_text(
     facts: dict[str, object],
 ) -> str:
     """Return a text about the owner of a partition, "" if it is this member; adds to `facts`."""
-    since_ms = ownership.since_ms(key, partition, owner)
+    since_ms = ownership.owner_since_ms(key, partition, owner)
     facts["owner_since_ms"] = since_ms
     if owner == member_id:
         return ""

@@ -28,7 +28,7 @@ LEFT: Final = Departure("left", "it left")
 SESSION_TIMED_OUT: Final = Departure("expired", "it sent no heartbeat within its session timeout")
 
 
-def group_epoch_raised(group_id: GroupId, epoch: int, reasons: Sequence[str]) -> Event:
+def group_epoch_raised_event(group_id: GroupId, epoch: int, reasons: Sequence[str]) -> Event:
     """Return the event of a new group epoch, the start of a rebalance."""
     return Event(
         group_id,
@@ -38,7 +38,9 @@ def group_epoch_raised(group_id: GroupId, epoch: int, reasons: Sequence[str]) ->
     )
 
 
-def assignment_postponed(group_id: GroupId, epoch: int, last_ms: int, interval_ms: int) -> Event:
+def assignment_postponed_event(
+    group_id: GroupId, epoch: int, last_ms: int, interval_ms: int
+) -> Event:
     """Return the event of a target that must wait for the assignment interval (KIP-1263)."""
     due = time_of_day(last_ms + interval_ms)
     return Event(
@@ -50,7 +52,7 @@ def assignment_postponed(group_id: GroupId, epoch: int, last_ms: int, interval_m
     )
 
 
-def target_computed(
+def target_computed_event(
     group_id: GroupId, epoch: int, assignor: str, changed_members: Collection[MemberId]
 ) -> Event:
     """Return the event of a new target assignment, with the members whose target changed."""

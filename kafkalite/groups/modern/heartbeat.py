@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from kafkalite.groups.modern.events import assignment_postponed, group_epoch_raised, target_computed
+from kafkalite.groups.modern.events import (
+    assignment_postponed_event,
+    group_epoch_raised_event,
+    target_computed_event,
+)
 from kafkalite.groups.modern.group import ModernGroup, may_assign_now
 from kafkalite.groups.modern.sessions import cancel_rebalance_timer, rebalance_timer
 
@@ -52,7 +56,7 @@ def target_records(
     changed = [m for m, target in run.targets.items() if target != previous.get(m)]
     new_records = [record_types.target_record(group_id, m, run.targets[m]) for m in changed]
     new_records.append(record_types.types.target_epoch_record(group_id, epoch, now_ms))
-    return new_records, target_computed(group_id, epoch, run.assignor, changed)
+    return new_records, target_computed_event(group_id, epoch, run.assignor, changed)
 
 
 class ModernHeartbeat(Generic[X, G, M, C, T]):
@@ -111,7 +115,7 @@ class ModernHeartbeat(Generic[X, G, M, C, T]):
         """Raise the group epoch by this record."""
         self.epoch += 1
         self.records.append(record)
-        self.events.append(group_epoch_raised(self.group.group_id, self.epoch, reasons))
+        self.events.append(group_epoch_raised_event(self.group.group_id, self.epoch, reasons))
 
     def compute_target(self) -> None:
         """Run the assignor if the target epoch is behind and the interval has passed."""
@@ -122,7 +126,9 @@ class ModernHeartbeat(Generic[X, G, M, C, T]):
         interval_ms = self._context.settings.of(group).assignment_interval_ms
         if not may_assign_now(last_ms, interval_ms, self.now_ms):
             if self.epoch > group.epoch:
-                self.events.append(assignment_postponed(group_id, self.epoch, last_ms, interval_ms))
+                self.events.append(
+                    assignment_postponed_event(group_id, self.epoch, last_ms, interval_ms)
+                )
             self._on_assignment_postponed(interval_ms)
             return
         run = self._assign()

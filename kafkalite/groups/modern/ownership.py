@@ -39,12 +39,15 @@ class PastDeparture(NamedTuple):
 class OwnershipHistory:
     """The history of the groups of one shard, by group id."""
 
-    __slots__ = ("departed", "lost", "since")
+    __slots__ = ("departures", "losses", "owners")
 
     def __init__(self) -> None:
-        self.departed: dict[tuple[GroupId, MemberId], PastDeparture] = {}
-        self.lost: dict[tuple[GroupId, bytes, int, MemberId], LostPartition] = {}
-        self.since: dict[tuple[GroupId, bytes, int], tuple[MemberId, int]] = {}
+        self.departures: dict[tuple[GroupId, MemberId], PastDeparture] = {}
+        """(group, member) → the member's removal."""
+        self.losses: dict[tuple[GroupId, bytes, int, MemberId], LostPartition] = {}
+        """(group, topic id, partition, member) → the member's last loss of the partition."""
+        self.owners: dict[tuple[GroupId, bytes, int], tuple[MemberId, int]] = {}
+        """(group, topic id, partition) → its last owner, and when that member got it."""
 
     def of(self, group_id: GroupId) -> GroupOwnership:
         """Return the history of one group."""
@@ -67,34 +70,36 @@ class GroupOwnership(NamedTuple):
         lost = LostPartition(now.member_epoch, now_ms)
         for previous in (before.assigned, before.pending_revocation):
             for topic_id, partition in _lost_partitions(previous, now):
-                _add(history.lost, (group_id, topic_id, partition, member_id), lost)
+                _add(history.losses, (group_id, topic_id, partition, member_id), lost)
         since = (member_id, now_ms)
         for topic_id, owned in now.assigned.items():
             for partition in owned.keys() - before.assigned.get(topic_id, {}).keys():
-                _add(history.since, (group_id, topic_id, partition), since)
+                _add(history.owners, (group_id, topic_id, partition), since)
 
     def record_departure(self, member_id: MemberId, reason: str, now_ms: int) -> None:
         """Record the reason for a member's removal."""
         if self._fits_length_limit(member_id):
-            _add(self.history.departed, (self.group_id, member_id), PastDeparture(reason, now_ms))
+            _add(self.history.departures, (self.group_id, member_id), PastDeparture(reason, now_ms))
 
     def _fits_length_limit(self, member_id: MemberId) -> bool:
         return len(self.group_id) + len(member_id) <= MAX_ID_LENGTH
 
-    def lost(self, topic_id: bytes, partition: int, member_id: MemberId) -> LostPartition | None:
+    def last_loss(
+        self, topic_id: bytes, partition: int, member_id: MemberId
+    ) -> LostPartition | None:
         """Return a member's last loss of a partition; None if unknown."""
-        return self.history.lost.get((self.group_id, topic_id, partition, member_id))
+        return self.history.losses.get((self.group_id, topic_id, partition, member_id))
 
-    def since_ms(self, topic_id: bytes, partition: int, owner: MemberId) -> int | None:
+    def owner_since_ms(self, topic_id: bytes, partition: int, owner: MemberId) -> int | None:
         """Return the time at which the owner got the partition; None if unknown."""
-        owner_and_time = self.history.since.get((self.group_id, topic_id, partition))
+        owner_and_time = self.history.owners.get((self.group_id, topic_id, partition))
         return (
             owner_and_time[1] if owner_and_time is not None and owner_and_time[0] == owner else None
         )
 
-    def departed(self, member_id: MemberId) -> PastDeparture | None:
+    def departure(self, member_id: MemberId) -> PastDeparture | None:
         """Return the reason and the time of a member's removal; None if unknown."""
-        return self.history.departed.get((self.group_id, member_id))
+        return self.history.departures.get((self.group_id, member_id))
 
 
 def _add(entries: dict[K, V], key: K, value: V) -> None:

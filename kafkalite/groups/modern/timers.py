@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkalite.coordinator.contract import CoordinatorResult
-from kafkalite.groups.modern.events import SESSION_TIMED_OUT, group_epoch_raised
+from kafkalite.groups.modern.events import SESSION_TIMED_OUT, group_epoch_raised_event
 from kafkalite.groups.modern.group import ModernGroup
 from kafkalite.groups.modern.sessions import rebalance_timer
 
@@ -118,7 +118,7 @@ def remove_member_result(
 ) -> CoordinatorResult[None]:
     """Return the result of removing one member, which raises the group epoch."""
     group.ownership().record_departure(member_id, departure.reason, now_ms)
-    epoch_event = group_epoch_raised(group.group_id, group.epoch + 1, [event.text])
+    epoch_event = group_epoch_raised_event(group.group_id, group.epoch + 1, [event.text])
     return CoordinatorResult(
         response=None, records=records, timers=timers, events=[event, epoch_event]
     )

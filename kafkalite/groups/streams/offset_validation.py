@@ -107,7 +107,7 @@ def _task_reason(
     owner, ownership = group.active_member(subtopology, partition), group.ownership()
     facts |= {"subtopology": subtopology, "owner": owner}
     assignment_epoch = facts["assignment_epoch"]
-    lost = ownership.lost(key, partition, member_id)
+    lost = ownership.last_loss(key, partition, member_id)
     if assignment_epoch is not None:
         reason = f"{task} was assigned to this member only at epoch {assignment_epoch}"
     elif lost is not None:
