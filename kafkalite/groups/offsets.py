@@ -152,17 +152,17 @@ class Offsets:
             codes.append(_NONE)
         if group is not None:
             group.extend_session(claim, now_ms)
-        events: list[Event] = []
-        if refused_partitions:
-            events.append(self._metadata_too_long_event(group_id, claim, refused_partitions))
+        events = self._metadata_too_long_events(group_id, claim, refused_partitions)
         return CoordinatorResult(codes, records, events=events)
 
-    def _metadata_too_long_event(
+    def _metadata_too_long_events(
         self, group_id: GroupId, claim: CommitClaim, partitions: Sequence[str]
-    ) -> Event:
+    ) -> Sequence[Event]:
+        if not partitions:
+            return ()
         api = "TxnOffsetCommit" if claim.is_transactional else "OffsetCommit"
         reason = f"metadata is longer than offset.metadata.max.bytes={self._max_metadata_length()}"
-        return _refused_event(group_id, api, _TOO_LONG, partitions, reason)
+        return [_refused_event(group_id, api, _TOO_LONG, partitions, reason)]
 
     def _max_metadata_length(self) -> int:
         return self._directory.config.int("offset.metadata.max.bytes")
