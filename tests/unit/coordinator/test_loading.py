@@ -94,7 +94,7 @@ def test_invalid_entry_is_reported_with_its_number(damaged: Entry) -> None:
     assert len(machine.replayed) == 1
 
 
-def test_replay_state_applies_the_last_record_of_each_key() -> None:
+def test_replay_latest_applies_the_last_record_of_each_key() -> None:
     machine = RecordingMachine()
     entries = [TOMBSTONE, FROM_A_LATER_VERSION, TOMBSTONE, FROM_A_LATER_VERSION]
     replay_latest(MemoryCoordinatorLog(entries), SERDE, machine)

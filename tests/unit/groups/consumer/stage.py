@@ -246,7 +246,7 @@ class Stage:
         )
 
 
-def given(response: ConsumerGroupHeartbeatResponse) -> dict[str, list[int]] | None:
+def assigned_partitions(response: ConsumerGroupHeartbeatResponse) -> dict[str, list[int]] | None:
     """Return the assignment in a response by topic name; None if there is none."""
     if response.assignment is None:
         return None

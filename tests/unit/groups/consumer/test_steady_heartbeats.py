@@ -18,7 +18,7 @@ from tests.unit.groups.consumer.stage import (
     REBALANCE_TIMEOUT_MS,
     G,
     Stage,
-    given,
+    assigned_partitions,
     owned,
     topic_id,
 )
@@ -116,7 +116,7 @@ def test_a_full_request_is_not_steady(stage: Stage) -> None:
         subscribed_topic_names=["T"],
         topic_partitions=owned({"T": range(4)}),
     )
-    assert given(stage.send(everything)) == {"T": [0, 1, 2, 3]}
+    assert assigned_partitions(stage.send(everything)) == {"T": [0, 1, 2, 3]}
     assert steady(stage, subscribed_topic_names=["T"]) is not None
 
 

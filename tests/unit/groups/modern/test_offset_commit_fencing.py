@@ -79,11 +79,11 @@ def test_every_rule_accepts_the_member_epoch_for_any_partition(rule: str) -> Non
 
 # (situation, epoch of the commit, partition, last revocation) → the rules that accept it
 CASES = {
-    "retained, nothing given up since": (5, 0, 0, {REVOCATION_EPOCH, ASSIGNMENT_EPOCH}),
-    "retained, another one given up on leaving that epoch": (5, 0, 5, {ASSIGNMENT_EPOCH}),
-    "retained, another one given up before": (5, 0, 4, {REVOCATION_EPOCH, ASSIGNMENT_EPOCH}),
-    "given up since": (5, 9, 5, set[str]()),
-    "given to the member after that epoch": (5, 2, 0, {REVOCATION_EPOCH}),
+    "retained, nothing revoked since": (5, 0, 0, {REVOCATION_EPOCH, ASSIGNMENT_EPOCH}),
+    "retained, another one revoked at that epoch": (5, 0, 5, {ASSIGNMENT_EPOCH}),
+    "retained, another one revoked before": (5, 0, 4, {REVOCATION_EPOCH, ASSIGNMENT_EPOCH}),
+    "revoked since": (5, 9, 5, set[str]()),
+    "assigned to the member after that epoch": (5, 2, 0, {REVOCATION_EPOCH}),
     "never the member's": (5, 9, 0, {REVOCATION_EPOCH}),
     "no epoch at all": (-1, 0, 0, set[str]()),
     "epoch zero": (0, 0, 0, set[str]()),
@@ -138,12 +138,12 @@ def test_a_revocation_at_the_same_epoch_counts_at_the_next_epoch() -> None:
 
 @pytest.mark.parametrize("revoked", [False, True])
 def test_a_static_member_returns_after_the_epoch_at_which_it_left(*, revoked: bool) -> None:
-    away = Revocation(2).after_temporary_leave(5, revoked=revoked)
+    after_leave = Revocation(2).after_temporary_leave(5, revoked=revoked)
     # Nothing changed during its absence: its successor is at the same epoch 5.
-    assert away.after_step(0, 5, revoked=False) == Revocation(4, is_under_way=revoked)
+    assert after_leave.after_step(0, 5, revoked=False) == Revocation(4, is_under_way=revoked)
     # The epoch was raised: earlier and current revocations count.
-    assert away.after_step(0, 7, revoked=False) == Revocation(5 if revoked else 4)
-    assert away.after_step(0, 7, revoked=True) == Revocation(5)
+    assert after_leave.after_step(0, 7, revoked=False) == Revocation(5 if revoked else 4)
+    assert after_leave.after_step(0, 7, revoked=True) == Revocation(5)
 
 
 def test_a_first_step_revokes_nothing() -> None:
